@@ -1,0 +1,95 @@
+# Everything the project does, by name. `make` alone lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+export PYSPARK_PYTHON = $(CURDIR)/$(VENV)/bin/python
+export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
+export SPARK_LOCAL_IP = 127.0.0.1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+##@ Use
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_.-]+:.*##/ {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(VENV)/.installed ## make the virtual environment (done by every target that needs it)
+$(VENV)/.installed: pyproject.toml
+	@$(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "twostage needs Python 3.11 or newer; set BASE_PYTHON=/path/to/python3.11"; exit 1; }
+	$(BASE_PYTHON) -m venv $(VENV)
+	$(PYTHON) -m pip install -q -U "pip>=25.1"
+	$(PYTHON) -m pip install -q -e . --group test --group lint
+	@touch $@
+
+.PHONY: java
+java:
+	@JAVA="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; command -v "$$JAVA" >/dev/null || \
+		{ echo "Spark needs Java 17 or newer, and there is no java here. Install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."; exit 1; }; \
+	VERSION=$$("$$JAVA" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1); \
+	[ "$${VERSION:-0}" -ge 17 ] || { echo "Spark needs Java 17 or newer; this is Java $$VERSION. Set JAVA_HOME to a newer one."; exit 1; }
+
+.PHONY: demo
+demo: install java ## a local warehouse, three queries through Spark, each with its report
+	$(PYTHON) examples/demo.py
+
+##@ Check
+.PHONY: lint
+lint: install ## ruff: rules and format
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+.PHONY: format
+format: install ## ruff: fix what can be fixed
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+.PHONY: types
+types: install ## mypy --strict
+	$(VENV)/bin/mypy
+
+.PHONY: test
+test: install java ## all tests, real Spark included (set TWOSTAGE_TABLES for the tables of other writers)
+	$(PYTHON) -m pytest -q
+
+.PHONY: test-core
+test-core: install ## the tests that need no Spark
+	$(PYTHON) -m pytest -q --ignore=tests/spark
+
+.PHONY: test-spark-4.1 test-spark-4.2
+test-spark-4.1: .venv-4.1/.installed java ## the Spark tests on PySpark 4.1.4
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q tests/spark
+test-spark-4.2: .venv-4.2/.installed java ## the Spark tests on PySpark 4.2.1
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.2/bin/python .venv-4.2/bin/python -m pytest -q tests/spark
+
+.venv-4.1/.installed: SPARK = 4.1.4
+.venv-4.2/.installed: SPARK = 4.2.1
+.venv-4.1/.installed .venv-4.2/.installed: pyproject.toml
+	$(BASE_PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
+	$(@D)/bin/python -m pip install -q -e . "pyspark==$(SPARK)" "pyiceberg[sql-sqlite]==0.12.0" pytest pytest-randomly pytest-timeout hypothesis duckdb
+	@touch $@
+
+.PHONY: differential
+differential: install ## 5,000 random (table, query) pairs against brute force (TWOSTAGE_SEED, TWOSTAGE_PAIRS)
+	TWOSTAGE_PAIRS=$${TWOSTAGE_PAIRS:-5000} $(PYTHON) -m pytest -q -s --timeout 5400 tests/differential
+
+.PHONY: interop
+interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q -s --timeout 1200 interop
+
+##@ Measure
+.PHONY: bench
+bench: install java ## the figures of the README
+	$(PYTHON) benchmarks/selective.py
+
+##@ Ship
+.PHONY: build
+build: install ## wheel and source distribution into dist/
+	$(PYTHON) -m pip install -q build && $(PYTHON) -m build
+
+.PHONY: clean
+clean: ## remove what the targets made
+	rm -rf .venv .venv-4.1 .venv-4.2 dist build demo-warehouse benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,259 @@
+"""Avro container files, strictly.
+
+Takes a whole file's bytes; gives its metadata, the schema it was written with and its records, values as
+stored (no logical types: a date stays days, a decimal stays bytes). The rule: bytes that are not exactly what
+the header announces give a `CorruptFileError`: no record is lost or made up, nothing unpacks without bound.
+Source: Apache Avro 1.11 specification, "Object Container Files".
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import json
+import lzma
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pyarrow as pa
+
+from twostage.errors import CorruptFileError, ResourceLimitError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_UNPACKED_BYTES = 2**30
+"""What one file's blocks may unpack to; manifests are some 8 MB, packed."""
+_MAGIC = b"Obj\x01"
+_ENCRYPTED_MAGIC = b"AGS1"
+_SYNC_LENGTH = 16
+_MALFORMED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+    OSError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    zlib.error,
+    lzma.LZMAError,
+    fastavro.schema.SchemaParseException,
+    pa.ArrowException,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroFile:
+    """An opened container. `blocks` are pairs of record count and packed bytes."""
+
+    path: str
+    code: str
+    metadata: dict[str, str]
+    schema: dict[str, Any]
+    codec: str
+    blocks: tuple[tuple[int, bytes], ...] = field(repr=False)
+
+    def corrupt(self, message: str) -> CorruptFileError:
+        """Return the error for this file."""
+        return CorruptFileError(self.code, message, path=self.path, stage="plan")
+
+
+def open_avro(data: bytes, *, path: str, code: str) -> AvroFile:
+    """Read the header and find the blocks of a container.
+
+    Args:
+        data: The whole file.
+        path: Its name, for errors.
+        code: The code of the errors, such as ``CORRUPT_MANIFEST``.
+
+    Raises:
+        CorruptFileError: Not an Avro file, or cut off.
+        UnsupportedFeatureError: Encrypted.
+    """
+    if data[:4] == _ENCRYPTED_MAGIC:
+        raise UnsupportedFeatureError(
+            "UNSUPPORTED_ENCRYPTION", "Table encryption is not supported", path=path, stage="plan"
+        )
+    if data[:4] != _MAGIC:
+        raise CorruptFileError(
+            code, f"Not an Avro file, it starts with: {data[:4]!r}", path=path, stage="plan"
+        )
+    try:
+        header, position = _read_header(data)
+        schema = json.loads(header["avro.schema"])
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise ValueError("the schema is not a record")
+        sync = data[position : position + _SYNC_LENGTH]
+        blocks = tuple(_read_blocks(data, position + _SYNC_LENGTH, sync))
+        metadata = {key: value.decode() for key, value in header.items()}
+    except _MALFORMED as error:
+        raise CorruptFileError(code, f"Avro file is malformed: {error!r}", path=path, stage="plan") from error
+    codec = metadata.get("avro.codec", "null")
+    return AvroFile(path=path, code=code, metadata=metadata, schema=schema, codec=codec, blocks=blocks)
+
+
+def read_records(file: AvroFile, schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Read all records, as dictionaries.
+
+    Args:
+        file: What `open_avro` returned.
+        schema: The file's schema, perhaps with other field names; logical types in it are ignored.
+
+    Raises:
+        CorruptFileError: The blocks do not hold exactly the records that they announce.
+        ResourceLimitError: They unpack to more than MAX_UNPACKED_BYTES.
+    """
+    records: list[dict[str, Any]] = []
+    budget = MAX_UNPACKED_BYTES
+    try:
+        if _fewest_bytes(schema) == 0:
+            raise ValueError("records of no bytes")  # a few bytes could then announce 2**60 of them
+        # A block is an Avro array without its end mark. Read as one, it takes one call of fastavro's C code
+        # per block, and the position afterwards tells whether the block held the announced records exactly.
+        array = fastavro.parse_schema({"type": "array", "items": _without_logical_types(schema)})
+        for count, packed in file.blocks:
+            block = _unpack(file.codec, packed, budget)
+            if len(block) > budget:
+                raise ResourceLimitError(
+                    "AVRO_TOO_LARGE",
+                    f"Avro file unpacks to more than the limit, bytes: {MAX_UNPACKED_BYTES}",
+                    path=file.path,
+                    stage="plan",
+                )
+            budget -= len(block)
+            if not 0 < count <= len(block):
+                raise ValueError(f"a block of {len(block)} bytes announces {count} records")
+            encoded = _encode_long(count) + block + b"\0"
+            stream = io.BytesIO(encoded)
+            found: Any = fastavro.schemaless_reader(stream, array, None)
+            if len(found) != count or stream.tell() != len(encoded):
+                raise ValueError(f"a block does not hold the {count} records that it announces")
+            records.extend(found)
+    except _MALFORMED as error:
+        raise file.corrupt(f"Avro file is malformed: {error!r}") from error
+    return records
+
+
+def _read_header(data: bytes) -> tuple[dict[str, bytes], int]:
+    """Return the metadata map and the position behind it."""
+    header: dict[str, bytes] = {}
+    position = len(_MAGIC)
+    while True:
+        count, position = _read_long(data, position)
+        if count == 0:
+            return header, position
+        if count < 0:
+            count = -count
+            _, position = _read_long(data, position)
+        if count > len(data):
+            raise ValueError(f"the header announces {count} entries")
+        for _ in range(count):
+            key, position = _read_bytes(data, position)
+            value, position = _read_bytes(data, position)
+            header[key.decode()] = value
+
+
+def _read_blocks(data: bytes, position: int, sync: bytes) -> Iterator[tuple[int, bytes]]:
+    while position < len(data):
+        count, position = _read_long(data, position)
+        block, position = _read_bytes(data, position)
+        if data[position : position + _SYNC_LENGTH] != sync or len(sync) != _SYNC_LENGTH:
+            raise ValueError("a block does not end with the sync marker")
+        position += _SYNC_LENGTH
+        if count:
+            yield count, block
+
+
+def _read_long(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number has more than ten bytes")
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    length, position = _read_long(data, position)
+    if not 0 <= length <= len(data) - position:
+        raise EOFError(f"{length} bytes announced, {len(data) - position} left")
+    return data[position : position + length], position + length
+
+
+def _encode_long(value: int) -> bytes:
+    rest = value << 1
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def _unpack(codec: str, packed: bytes, limit: int) -> bytes:
+    """Return a block's bytes; more than `limit` of them only to show that there are more."""
+    match codec:
+        case "null":
+            return packed
+        case "deflate":
+            inflater = zlib.decompressobj(-15)
+            block = inflater.decompress(packed, limit + 1)
+            if not inflater.eof and len(block) <= limit:
+                raise EOFError("a packed block is cut off")
+            return block
+        case "bzip2":
+            return bz2.BZ2Decompressor().decompress(packed, limit + 1)
+        case "xz":
+            return lzma.LZMADecompressor().decompress(packed, limit + 1)
+        case "zstandard":
+            with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
+                return bytes(stream.read(limit + 1))
+        case "snappy":
+            return _unpack_snappy(packed, limit)
+    raise ValueError(f"unknown codec {codec!r}")
+
+
+def _unpack_snappy(packed: bytes, limit: int) -> bytes:
+    length = shift = 0
+    for byte in packed[:5]:
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if length > limit:
+        return bytes(limit + 1)
+    block = pa.Codec("snappy").decompress(packed[:-4], decompressed_size=length, asbytes=True)
+    if zlib.crc32(block) != int.from_bytes(packed[-4:], "big"):
+        raise ValueError("a block's checksum does not match")
+    return bytes(block)
+
+
+def _without_logical_types(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_logical_types(item) for item in schema]
+    if isinstance(schema, dict):
+        return {key: _without_logical_types(item) for key, item in schema.items() if key != "logicalType"}
+    return schema
+
+
+def _fewest_bytes(schema: Any) -> int:
+    """Return the fewest bytes (0 or 1) that a value takes; arrays of items of no bytes are refused."""
+    if isinstance(schema, list):
+        return min(1, *(1 + _fewest_bytes(item) for item in schema))
+    if not isinstance(schema, dict):
+        return 0 if schema == "null" else 1
+    if schema["type"] == "record":
+        return max((_fewest_bytes(part["type"]) for part in schema["fields"]), default=0)
+    if schema["type"] in ("array", "map"):
+        if schema["type"] == "array" and _fewest_bytes(schema["items"]) == 0:
+            raise ValueError("an array of items of no bytes")
+        return 1
+    return _fewest_bytes(schema["type"]) if schema["type"] != "fixed" else min(1, schema["size"])

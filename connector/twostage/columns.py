@@ -1,0 +1,253 @@
+"""Which columns a scan returns, and their types in Spark and Arrow.
+
+Takes an Iceberg schema and what the user or Spark wants of it (names, or Spark's pruned schema); gives
+pruned `Field`s in output order. The rule: a type that cannot be carried is refused here, by name, and only
+when the column is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from twostage.errors import OptionError, UnsupportedFeatureError, nearest
+from twostage.schema import Field, List, Map, Primitive, Schema, Struct, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_SPARK = {
+    "boolean": "boolean",
+    "int": "integer",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "date": "date",
+    "time": "time(6)",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "string": "string",
+    "uuid": "string",
+    "fixed": "binary",
+    "binary": "binary",
+    "unknown": "void",
+    # Shown in the schema so that the rest of the table stays readable; reading them is refused below.
+    "timestamp_ns": "timestamp_ntz",
+    "timestamptz_ns": "timestamp",
+    "variant": "variant",
+    "geometry": "binary",
+    "geography": "binary",
+}
+_ARROW = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("ns"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", tz="UTC"),
+    "string": pa.string(),
+    "uuid": pa.string(),
+    "fixed": pa.binary(),
+    "binary": pa.binary(),
+    "unknown": pa.null(),
+}
+_NOT_CARRIED = {
+    "timestamp_ns": "Spark keeps microseconds.",
+    "timestamptz_ns": "Spark keeps microseconds.",
+    "variant": "Select the other columns.",
+    "geometry": "Select the other columns.",
+    "geography": "Select the other columns.",
+}
+
+
+def spark_type(kind: Type) -> Any:
+    """Return the type in Spark's JSON form: a word, or an object for nested types."""
+    if isinstance(kind, Struct):
+        return spark_schema(kind.fields)
+    if isinstance(kind, List):
+        return {
+            "type": "array",
+            "elementType": spark_type(kind.element.type),
+            "containsNull": not kind.element.required,
+        }
+    if isinstance(kind, Map):
+        return {
+            "type": "map",
+            "keyType": spark_type(kind.key.type),
+            "valueType": spark_type(kind.value.type),
+            "valueContainsNull": not kind.value.required,
+        }
+    if kind.name == "decimal":
+        return f"decimal({kind.precision},{kind.scale})"
+    return _SPARK[kind.name]
+
+
+def spark_schema(fields: Iterable[Field]) -> dict[str, Any]:
+    """Return Spark's StructType JSON of these columns (``StructType.fromJson`` reads it)."""
+    return {
+        "type": "struct",
+        "fields": [
+            {
+                "name": field.name,
+                "type": spark_type(field.type),
+                "nullable": not field.required,
+                "metadata": {"comment": field.doc} if field.doc else {},
+            }
+            for field in fields
+        ],
+    }
+
+
+def arrow_type(kind: Type) -> pa.DataType:
+    """Return the Arrow type that PySpark expects: that of ``to_arrow_schema(…, timezone="UTC")``."""
+    if isinstance(kind, Struct):
+        return pa.struct([arrow_field(field) for field in kind.fields])
+    if isinstance(kind, List):
+        return pa.list_(arrow_field(replace(kind.element, name="element")))
+    if isinstance(kind, Map):
+        return pa.map_(
+            pa.field("key", arrow_type(kind.key.type), nullable=False),
+            arrow_field(replace(kind.value, name="value")),
+        )
+    if kind.name == "decimal":
+        return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[kind.name]
+
+
+def arrow_field(field: Field) -> pa.Field:
+    """Return the Arrow field of a column."""
+    return pa.field(field.name, arrow_type(field.type), nullable=not field.required)
+
+
+def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
+    """Return the Arrow schema of the batches that hold these columns."""
+    return pa.schema([arrow_field(field) for field in fields])
+
+
+def check_carried(fields: Iterable[Field], prefix: str = "") -> None:
+    """Refuse columns whose type cannot be carried to Spark.
+
+    Raises:
+        UnsupportedFeatureError: Names the column and its type.
+    """
+    for field in fields:
+        name = f"{prefix}{field.name}"
+        kind = field.type
+        if isinstance(kind, Struct):
+            check_carried(kind.fields, f"{name}.")
+        elif isinstance(kind, List):
+            check_carried((kind.element,), f"{name}.")
+        elif isinstance(kind, Map):
+            check_carried((kind.key, kind.value), f"{name}.")
+        elif kind.name in _NOT_CARRIED:
+            raise UnsupportedFeatureError(
+                "UNSUPPORTED_TYPE",
+                f"Column {name!r} has a type that twostage does not read: {kind}",
+                stage="plan",
+                hint=_NOT_CARRIED[kind.name],
+            )
+
+
+def split_name(name: str) -> tuple[str, ...]:
+    """Split ``a.b`` into its parts; backticks keep dots and spaces: ``\\`a.b\\`.c``.
+
+    >>> split_name("s.`x.y`")
+    ('s', 'x.y')
+    """
+    parts = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", name)
+    return tuple(quoted.replace("``", "`") if quoted else plain for quoted, plain in parts)
+
+
+def project_names(
+    schema: Schema, names: Sequence[str] | None, *, case_sensitive: bool = False
+) -> tuple[Field, ...]:
+    """Return the columns of these names, in this order; all of them for None.
+
+    A dotted name keeps only that sub-field of its struct; a column whose whole name has the dots wins.
+
+    Raises:
+        OptionError: No such column (with the nearest right one), or a column twice.
+        UnsupportedFeatureError: A wanted column's type cannot be carried.
+    """
+    if names is None:
+        check_carried(schema.fields)
+        return schema.fields
+    wanted: dict[int, set[int] | None] = {}
+    for name in names:
+        path = (name,) if schema.find((name,), case_sensitive=case_sensitive) else split_name(name)
+        found = schema.find(path, case_sensitive=case_sensitive)
+        if found is None:
+            known = [".".join(schema.path(field_id)) for field_id in schema.field_ids()]
+            raise OptionError(
+                "UNKNOWN_COLUMN", f"No such column: {name!r}", stage="options", hint=nearest(name, known)
+            )
+        top = schema.top_level(found.id)
+        kept = wanted.setdefault(top.id, set())
+        if found.id == top.id:
+            wanted[top.id] = None
+        elif kept is not None:
+            kept.add(found.id)
+    fields = tuple(_keep(schema.field(top_id), kept) for top_id, kept in wanted.items())
+    check_carried(fields)
+    return fields
+
+
+def _keep(field: Field, wanted: set[int] | None) -> Field:
+    """Cut a struct down to the sub-fields in `wanted` (all of them for None)."""
+    if wanted is None or field.id in wanted or not isinstance(field.type, Struct):
+        return field
+    inner = [_keep(child, wanted) for child in field.type.fields if _holds(child, wanted)]
+    return replace(field, type=Struct(tuple(inner)))
+
+
+def _holds(field: Field, wanted: set[int]) -> bool:
+    if field.id in wanted:
+        return True
+    return isinstance(field.type, Struct) and any(_holds(child, wanted) for child in field.type.fields)
+
+
+def project_spark(schema: Schema, wanted: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Return the columns of Spark's pruned read schema (StructType JSON), nested pruning included.
+
+    Raises:
+        OptionError: The wanted schema names something that the table lacks.
+        UnsupportedFeatureError: A wanted column's type cannot be carried.
+    """
+    fields = _project_struct(schema.fields, wanted)
+    check_carried(fields)
+    return fields
+
+
+def _project_struct(fields: tuple[Field, ...], wanted: Mapping[str, Any]) -> tuple[Field, ...]:
+    by_name = {field.name: field for field in fields}
+    result = []
+    for item in wanted["fields"]:
+        field = by_name.get(item["name"])
+        if field is None:
+            raise OptionError(
+                "UNKNOWN_COLUMN",
+                f"No such column: {item['name']!r}",
+                stage="plan",
+                hint=nearest(item["name"], by_name),
+            )
+        result.append(replace(field, type=_project_type(field.type, item["type"])))
+    return tuple(result)
+
+
+def _project_type(kind: Type, wanted: Any) -> Type:
+    if isinstance(kind, Primitive) or not isinstance(wanted, dict):
+        return kind
+    if isinstance(kind, Struct):
+        return Struct(_project_struct(kind.fields, wanted))
+    if isinstance(kind, List):
+        inner = replace(kind.element, type=_project_type(kind.element.type, wanted["elementType"]))
+        return List(inner)
+    key = replace(kind.key, type=_project_type(kind.key.type, wanted["keyType"]))
+    value = replace(kind.value, type=_project_type(kind.value.type, wanted["valueType"]))
+    return Map(key, value)

@@ -1,0 +1,274 @@
+"""Which delete files apply to a data file.
+
+Takes a snapshot's delete entries; gives, per data file, the `DeleteFile`s to apply. The rule: exactly the
+spec's scan planning rules, and a delete file is left out only if it cannot remove a row of that data file.
+The query's predicate has no say here.
+Source: Iceberg table spec, "Scan Planning" and "Delete Formats".
+
+- A vector applies to the file it references: same spec and partition, data sequence number <= its own.
+- A positional delete file applies likewise, to all paths unless it says which, and only where no vector does.
+- An equality delete file applies where the data sequence number is strictly less, in the same spec and
+  partition; in every partition if its own spec divides nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from twostage.bounds import Bounds
+from twostage.errors import CorruptFileError, UnsupportedFeatureError
+from twostage.location import parse_location
+from twostage.manifest import EQUALITY_DELETES, ContentFile
+from twostage.prune import order_key
+from twostage.prune_files import metrics_bounds
+from twostage.schema import Primitive
+from twostage.task import DeleteFile, KeyBounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from twostage.metadata import PartitionSpec
+    from twostage.schema import Field
+
+FILE_PATH_ID = 2_147_483_546
+"""Field id of ``file_path`` in positional delete files."""
+VECTOR_FORMAT = "puffin"
+_STRING = Primitive("string")
+_FLOATS = ("float", "double")
+
+
+class DeleteIndex:
+    """The deletes of one snapshot, by what they apply to.
+
+    Args:
+        entries: Live entries of the delete manifests.
+        specs: The table's partition specs.
+        key_field: Finds a field of any schema of the table by id, and whether it is a column (not inside
+            a struct).
+        canonical: The form in which written paths compare.
+        locate: Where to open a written path.
+        prune: Leave out equality delete files whose key bounds miss the data file's.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[ContentFile],
+        specs: Mapping[int, PartitionSpec],
+        *,
+        key_field: Callable[[int], tuple[Field, bool]],
+        canonical: Callable[[str], str],
+        locate: Callable[[str], str],
+        prune: bool = True,
+    ) -> None:
+        self._specs = specs
+        self._key_field = key_field
+        self._canonical = canonical
+        self._locate = locate
+        self._prune = prune
+        self._vectors: defaultdict[str, list[ContentFile]] = defaultdict(list)
+        self._by_path: defaultdict[str, list[ContentFile]] = defaultdict(list)
+        self._positions: defaultdict[Any, list[ContentFile]] = defaultdict(list)
+        self._equality: defaultdict[Any, list[ContentFile]] = defaultdict(list)
+        self._global: list[ContentFile] = []
+        self._made: dict[int, DeleteFile] = {}
+        self._keys: dict[tuple[int, int], _KeyRange] = {}  # of delete entries, which this index keeps alive
+        self.considered = 0
+        for entry in entries:
+            self._add(entry)
+            self.considered += 1
+
+    @property
+    def skipped(self) -> int:
+        """How many delete files apply to none of the data files asked about so far."""
+        return self.considered - len(self._made)
+
+    def deletes_of(self, data: ContentFile) -> tuple[DeleteFile, ...]:
+        """Return what applies to a data file: vector or positional deletes, then equality deletes.
+
+        Raises:
+            CorruptFileError: Two vectors for the file, or a malformed delete entry that applies.
+            UnsupportedFeatureError: An encrypted delete file.
+        """
+        if not self.considered:
+            return ()
+        partition = _partition_key(data, self._specs)
+        found = self._vectors_of(data, partition) or self._positions_of(data, partition)
+        values: dict[int, _KeyRange] = {}
+        for entry in (*self._equality.get(partition, ()), *self._global):
+            if data.sequence_number < entry.sequence_number and not self._cannot_meet(data, values, entry):
+                found.append(entry)
+        return tuple(self._delete_file(entry) for entry in found)
+
+    def _add(self, entry: ContentFile) -> None:
+        if entry.content == EQUALITY_DELETES:
+            if self._specs[entry.spec_id].is_unpartitioned:
+                self._global.append(entry)
+            else:
+                self._equality[_partition_key(entry, self._specs)].append(entry)
+            return
+        path = _only_path(entry)
+        if entry.format == VECTOR_FORMAT:
+            if entry.referenced_data_file is None or not entry.content_size or entry.content_offset is None:
+                raise _corrupt("Deletion vector does not say what it applies to or where it lies", entry)
+            self._vectors[self._canonical(entry.referenced_data_file)].append(entry)
+        elif path is not None:
+            self._by_path[self._canonical(path)].append(entry)
+        else:
+            self._positions[_partition_key(entry, self._specs)].append(entry)
+
+    def _vectors_of(self, data: ContentFile, partition: Any) -> list[ContentFile]:
+        found = [
+            entry
+            for entry in self._vectors.get(self._canonical(data.path), ())
+            if data.sequence_number <= entry.sequence_number
+            and _partition_key(entry, self._specs) == partition
+        ]
+        if len(found) > 1:
+            raise _corrupt(f"Data file has two deletion vectors: {data.path}", found[1])
+        return found
+
+    def _positions_of(self, data: ContentFile, partition: Any) -> list[ContentFile]:
+        by_path = self._by_path.get(self._canonical(data.path), ())
+        found = [entry for entry in by_path if _partition_key(entry, self._specs) == partition]
+        found += [entry for entry in self._positions.get(partition, ()) if _may_name(entry, data.path)]
+        return [entry for entry in found if data.sequence_number <= entry.sequence_number]
+
+    def _cannot_meet(self, data: ContentFile, values: dict[int, _KeyRange], entry: ContentFile) -> bool:
+        """Whether one key column proves that no key of the delete file equals a row's.
+
+        `values` collects what the data file holds in the key columns.
+        """
+        if not self._prune:
+            return False
+        for field_id in entry.equality_ids:
+            if field_id not in values:
+                values[field_id] = _KeyRange(data, *self._key_field(field_id))
+            if self._key_range(entry, field_id).misses(values[field_id]):
+                return True
+        return False
+
+    def _key_range(self, entry: ContentFile, field_id: int) -> _KeyRange:
+        key = (id(entry), field_id)
+        if key not in self._keys:
+            self._keys[key] = _KeyRange(entry, *self._key_field(field_id))
+        return self._keys[key]
+
+    def _delete_file(self, entry: ContentFile) -> DeleteFile:
+        if id(entry) not in self._made:
+            if entry.is_encrypted:
+                raise UnsupportedFeatureError(
+                    "UNSUPPORTED_ENCRYPTION", "Delete file is encrypted", path=entry.path, stage="plan"
+                )
+            self._made[id(entry)] = self._make(entry)
+        return self._made[id(entry)]
+
+    def _make(self, entry: ContentFile) -> DeleteFile:
+        is_equality = entry.content == EQUALITY_DELETES
+        is_vector = entry.format == VECTOR_FORMAT
+        return DeleteFile(
+            content="equality" if is_equality else "vector" if is_vector else "position",
+            format=entry.format,
+            path=self._locate(entry.path),
+            written_path=entry.path,
+            file_size=entry.file_size,
+            record_count=entry.record_count,
+            sequence_number=entry.sequence_number,
+            equality_ids=entry.equality_ids if is_equality else (),
+            key_bounds=tuple(self._key_bounds(entry, field_id) for field_id in entry.equality_ids)
+            if is_equality
+            else (),
+            content_offset=entry.content_offset or 0,
+            content_size=entry.content_size or 0,
+            referenced_data_file=None if is_equality else entry.referenced_data_file or _only_path(entry),
+        )
+
+    def _key_bounds(self, entry: ContentFile, field_id: int) -> KeyBounds:
+        """Return what limits the keys; nothing for floats that may hold NaN, which no bound covers."""
+        keys = self._key_range(entry, field_id)
+        hides_nan = keys.may_nan
+        return KeyBounds(
+            field_id=field_id,
+            lower=None if hides_nan else keys.bounds.lower,
+            upper=None if hides_nan else keys.bounds.upper,
+            null_count=keys.bounds.null_count,
+        )
+
+
+class _KeyRange:
+    """What a file's metrics say of one key column: where its values may be."""
+
+    __slots__ = ("bounds", "lower", "may_nan", "may_null", "may_value", "upper")
+
+    def __init__(self, file: ContentFile, field: Field, is_column: bool) -> None:  # noqa: FBT001
+        kind = field.type
+        if not isinstance(kind, Primitive):
+            raise _corrupt(f"Equality field is not a primitive column: {field.id}", file)
+        self.bounds = metrics_bounds(kind, file, field.id) or Bounds()
+        nulls, values = self.bounds.null_count, self.bounds.value_count
+        if not is_column:
+            # Inside a struct a NULL struct counts as NULL here and does not count there, as the format goes.
+            nulls = values = None
+        self.may_null = nulls != 0 or (values is not None and values < file.record_count)
+        self.may_value = nulls is None or nulls < file.record_count or self.bounds.lower is not None
+        self.may_nan = kind.name in _FLOATS and self.bounds.nan_count != 0
+        self.lower = order_key(kind, self.bounds.lower)
+        self.upper = order_key(kind, self.bounds.upper)
+
+    def misses(self, other: _KeyRange) -> bool:
+        """Whether no value here equals one there, NULL and NaN equal to themselves, -0.0 to 0.0."""
+        if (self.may_null and other.may_null) or (self.may_nan and other.may_nan):
+            return False
+        if not self.may_value or not other.may_value:
+            return True
+        return _before(self.upper, other.lower) or _before(other.upper, self.lower)
+
+
+def _before(upper: Any, lower: Any) -> bool:
+    return upper is not None and lower is not None and bool(upper < lower)
+
+
+def _partition_key(file: ContentFile, specs: Mapping[int, PartitionSpec]) -> Any:
+    """Return spec and partition values in a form that compares them: NULL = NULL, NaN = NaN."""
+    fields = specs[file.spec_id].fields
+    return file.spec_id, tuple(_comparable(file.partition.get(field.field_id)) for field in fields)
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, float):  # bits, because -0.0 and 0.0 are two partitions, and all NaN are one
+        return "nan" if math.isnan(value) else struct.pack("<d", value)
+    return (type(value), value) if isinstance(value, bool) else value
+
+
+def _only_path(entry: ContentFile) -> str | None:
+    """Return the one data file that a positional delete file names, if it says so."""
+    if entry.referenced_data_file is not None:
+        return entry.referenced_data_file
+    lower, upper = entry.lower_bounds.get(FILE_PATH_ID), entry.upper_bounds.get(FILE_PATH_ID)
+    if lower is None or lower != upper:  # a cut upper bound is greater than the lower one
+        return None
+    path = metrics_bounds(_STRING, entry, FILE_PATH_ID)
+    return None if path is None else path.lower
+
+
+def _may_name(entry: ContentFile, path: str) -> bool:
+    """Whether the bounds of ``file_path`` leave room for a path.
+
+    One file can be written in several forms (``file:/x``, ``/x``; s3, s3a). Texts compare only if both
+    bounds and the path begin alike: everything between two bounds then begins so too.
+    """
+    bounds = metrics_bounds(_STRING, entry, FILE_PATH_ID)
+    if bounds is None or bounds.lower is None or bounds.upper is None:
+        return True
+    starts = {
+        text[: len(text) - len(parse_location(text).path)] for text in (path, bounds.lower, bounds.upper)
+    }
+    if len(starts) > 1 or not parse_location(path).path.startswith("/") or path.startswith(bounds.upper):
+        return True
+    return bool(bounds.lower <= path <= bounds.upper)
+
+
+def _corrupt(message: str, entry: ContentFile) -> CorruptFileError:
+    return CorruptFileError("CORRUPT_MANIFEST", message, path=entry.path, stage="plan")

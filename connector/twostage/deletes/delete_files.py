@@ -1,0 +1,230 @@
+"""Columns of delete files, in Parquet, ORC or Avro, as Arrow arrays.
+
+Takes a `DeleteFile` and the fields wanted of it; gives batches of arrays as the file stores them (narrower
+types are the caller's to widen), None for a field that the file lacks. The rules: fields are found by id,
+by name only where the file has no ids; every row that the file announces is returned, or a typed error is.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from twostage import file_schema, storage
+from twostage.deletes.avro_files import read_avro
+from twostage.errors import CorruptFileError, TwoStageError
+from twostage.parquet.footer import read_footer, row_group_bounds
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from twostage.bounds import Bounds
+    from twostage.file_schema import FileField
+    from twostage.metrics import Metrics
+    from twostage.task import DeleteFile, ScanContext
+
+BATCH_ROWS = 65_536
+WHOLE_FILE = 8 * 2**20
+"""A file of up to this size is fetched in one request; its columns are most of it anyway."""
+_STAGE = "deletes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedField:
+    """A primitive field of a delete file: its id, and the names that lead to it where there are no ids.
+
+    `named`: take it by name too where the file has ids but not this one (the reserved columns of
+    positional delete files, which some writers leave without).
+    """
+
+    field_id: int
+    names: tuple[str, ...]
+    named: bool = False
+
+
+Columns = list["pa.Array | None"]
+
+
+def corrupt(delete: DeleteFile, message: str) -> CorruptFileError:
+    """Return the error for a delete file whose content makes no sense."""
+    return CorruptFileError("CORRUPT_DELETE_FILE", message, path=delete.path, stage=_STAGE)
+
+
+def read_columns(
+    context: ScanContext,
+    delete: DeleteFile,
+    wanted: Sequence[WantedField],
+    metrics: Metrics,
+    *,
+    may_hold: Callable[[Bounds], bool] | None = None,
+) -> Iterator[tuple[int, Columns]]:
+    """Yield batches: the number of rows, and an array (or None) for each wanted field.
+
+    Args:
+        context: Storage, name mapping and settings.
+        delete: The file.
+        wanted: Its fields, at least one.
+        metrics: Gains ``delete_files.opened``.
+        may_hold: Given what a Parquet row group's statistics say of the first wanted field, a string: False
+            leaves the row group out.
+
+    Raises:
+        CorruptFileError: The bytes are wrong, or a field appears twice.
+        MissingFileError: The file is not in storage.
+        StorageError: The transport failed.
+    """
+    metrics.add("delete_files.opened")
+    with _errors_of(context, delete), storage.open_file(context.storage, delete.path) as opened:
+        size = opened.size()
+        file = pa.BufferReader(opened.read_at(size, 0)) if 0 < size <= WHOLE_FILE else opened
+        match delete.format.lower():
+            case "parquet":
+                yield from _read_parquet(file, size, context, delete, wanted, may_hold)
+            case "orc":
+                yield from _read_orc(file, context, delete, wanted)
+            case "avro":
+                yield from read_avro(file, size, context, delete, wanted, BATCH_ROWS)
+            case other:
+                raise corrupt(delete, f"Delete file has a format that cannot hold its content: {other}")
+
+
+@contextmanager
+def _errors_of(context: ScanContext, delete: DeleteFile) -> Iterator[None]:
+    """Give every error the stage of the deletes, and the file."""
+    try:
+        with storage.translate_errors(delete.path, _STAGE, storage=context.storage):
+            yield
+    except TwoStageError as error:
+        if error.stage not in ("storage", _STAGE):  # the Parquet and Avro readers are shared with planning
+            error.stage = _STAGE
+            error.args = (str(error),)
+        raise
+
+
+def resolve(
+    schema: pa.Schema, context: ScanContext, delete: DeleteFile, wanted: Sequence[WantedField]
+) -> list[FileField | None]:
+    """Return the leaf of the file for each wanted field; None where it lacks one."""
+    fields = file_schema.identify(schema, context.name_mapping or ())
+    every = list(_walk(fields))
+    has_ids = any(field.id is not None for field in every)
+    found: list[FileField | None] = []
+    for target in wanted:
+        matches = [field for field in every if field.id == target.field_id]
+        if not matches and (target.named or not has_ids):
+            matches = _by_names(fields, target.names)
+        if len(matches) > 1 or (matches and matches[0].children):
+            raise corrupt(
+                delete, f"Delete file does not have one plain column with field id {target.field_id}"
+            )
+        found.append(matches[0] if matches else None)
+    return found
+
+
+def _walk(fields: Sequence[FileField]) -> Iterator[FileField]:
+    for field in fields:
+        yield field
+        yield from _walk(field.children)
+
+
+def _by_names(fields: Sequence[FileField], names: tuple[str, ...]) -> list[FileField]:
+    matches = [field for field in fields if field.name == names[0]]
+    for name in names[1:]:
+        matches = [child for field in matches for child in field.children if child.name == name]
+    return matches
+
+
+def _leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield the arrays of the leaves below an array in file order, NULL where a parent is."""
+    if pa.types.is_struct(array.type):
+        for child in array.flatten():
+            yield from _leaf_arrays(child)
+    elif pa.types.is_nested(array.type):
+        raise ValueError("a key lies in a list or map")
+    else:
+        yield array
+
+
+def _read_parquet(
+    file: pa.NativeFile,
+    size: int,
+    context: ScanContext,
+    delete: DeleteFile,
+    wanted: Sequence[WantedField],
+    may_hold: Callable[[Bounds], bool] | None,
+) -> Iterator[tuple[int, Columns]]:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - 20 ms that other formats need not pay
+
+    footer = read_footer(file, size, delete.path)  # before pyarrow, which some bad footers abort
+    parquet = pq.ParquetFile(
+        file,
+        coerce_int96_timestamp_unit="us",
+        arrow_extensions_enabled=False,
+        page_checksum_verification=context.settings.verify_checksums,
+    )
+    sources = resolve(parquet.schema_arrow, context, delete, wanted)
+    leaves = sorted({source.first_leaf for source in sources if source is not None})
+    if leaves and leaves[-1] >= len(footer.leaves):
+        raise corrupt(delete, "Delete file's columns do not match its footer")
+    for group in footer.row_groups:
+        if not leaves:
+            yield group.num_rows, [None] * len(wanted)
+            continue
+        if may_hold is not None and sources[0] is not None:
+            leaf = footer.leaves[sources[0].first_leaf]
+            if not may_hold(row_group_bounds(footer, group, leaf, Primitive("string"))):
+                continue
+        rows = 0
+        for batch in parquet.reader.iter_batches(BATCH_ROWS, [group.index], leaves, use_threads=False):
+            arrays = dict(zip(leaves, (leaf for c in batch.columns for leaf in _leaf_arrays(c)), strict=True))
+            yield batch.num_rows, [source and arrays[source.first_leaf] for source in sources]
+            rows += batch.num_rows
+        if rows != group.num_rows:  # pyarrow stops silently where a page says fewer values than the footer
+            raise corrupt(delete, f"Row group {group.index} holds {group.num_rows} rows, decoded {rows}")
+
+
+def _read_orc(
+    file: pa.NativeFile, context: ScanContext, delete: DeleteFile, wanted: Sequence[WantedField]
+) -> Iterator[tuple[int, Columns]]:
+    import pyarrow.orc  # noqa: PLC0415 - as above
+
+    orc = pyarrow.orc.ORCFile(file)
+    schema = orc.schema
+    sources = resolve(schema, context, delete, wanted)
+    tops = [_top(schema, context, source) for source in sources]
+    needed = sorted({top for top, _ in tops if top >= 0})
+    if not needed:
+        yield orc.nrows, [None] * len(wanted)
+        return
+    # ORC selects by name, and a dot in one means a child: such files are read whole.
+    plain = len(set(schema.names)) == len(schema.names) and not any("." in name for name in schema.names)
+    rows = 0
+    for index in range(orc.nstripes):
+        stripe = orc.read_stripe(index, columns=needed if plain else None)
+        rows += stripe.num_rows
+        for start in range(0, stripe.num_rows, BATCH_ROWS):
+            batch = stripe.slice(start, BATCH_ROWS)
+            arrays: Columns = []
+            for top, place in tops:
+                if top < 0:
+                    arrays.append(None)
+                    continue
+                column = batch.column(needed.index(top) if plain else top)
+                arrays.append(list(_leaf_arrays(column))[place])
+            yield batch.num_rows, arrays
+    if rows != orc.nrows:
+        raise corrupt(delete, f"ORC file holds {orc.nrows} rows, decoded {rows}")
+
+
+def _top(schema: pa.Schema, context: ScanContext, source: FileField | None) -> tuple[int, int]:
+    """Return a leaf's column and its place among that column's leaves; (-1, 0) for none."""
+    if source is None:
+        return -1, 0
+    for index, field in enumerate(file_schema.identify(schema, context.name_mapping or ())):
+        if field.first_leaf <= source.first_leaf < field.end_leaf:
+            return index, source.first_leaf - field.first_leaf
+    raise ValueError("a leaf lies in no column")

@@ -1,0 +1,235 @@
+"""Equality deletes: which rows have a key that a later delete file names.
+
+Takes a `ScanTask` with its deletes, then the key columns of data rows; gives a bool per row. The rule: a row
+is deleted exactly if its values in the equality columns equal those of a row of an applicable delete file
+with a strictly higher sequence number. Equal means what Iceberg-Java's comparators say: NULL equals NULL,
+NaN equals NaN, and -0.0 does NOT equal 0.0 (see `keys`). A NULL struct makes its fields NULL.
+
+The files of one set of equality ids and one scope share a `KeySet` that is kept per worker process: it grows
+by the delete files that a task brings, each opened once, and serves all data files, because the sequence
+rule is applied when it is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twostage.deletes.cache import CACHE
+from twostage.deletes.delete_files import WantedField, corrupt, read_columns
+from twostage.deletes.key_table import Budget, KeySet
+from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls
+from twostage.errors import InternalError, UnsupportedFeatureError
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from twostage.metrics import Metrics
+    from twostage.schema import Field
+    from twostage.task import DeleteFile, ScanContext, ScanTask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _KeyField:
+    """A key column: its field, its primitive type and the names that lead to it."""
+
+    field: Field
+    kind: Primitive
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AppliedSet:
+    """The key sets of one set of equality ids that apply to a task."""
+
+    fields: tuple[_KeyField, ...]
+    key_sets: tuple[KeySet, ...]
+
+
+class EqualityDeletes:
+    """The equality deletes of one task; false if there are none.
+
+    Attributes:
+        field_ids: The key columns that `deleted` needs.
+    """
+
+    def __init__(self, applied: Sequence[_AppliedSet], sequence_number: int) -> None:
+        self._applied = tuple(applied)
+        self._sequence_number = sequence_number
+        ids = (key.field.id for one in applied for key in one.fields)
+        self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(ids))
+
+    def __bool__(self) -> bool:
+        return bool(self._applied)
+
+    def deleted(self, columns: Mapping[int, pa.Array], num_rows: int) -> NDArray[np.bool_]:
+        """Return which data rows are deleted.
+
+        Args:
+            columns: Key columns by field id, in the types of the scan's schema (or of ``key_fields``), with
+                defaults filled in and NULL where a parent struct is NULL.
+            num_rows: Rows in each of them.
+        """
+        encoded: dict[int, KeyColumn] = {}
+        result = np.zeros(num_rows, np.bool_)
+        for applied in self._applied:
+            for key in applied.fields:
+                if key.field.id not in encoded:
+                    encoded[key.field.id] = _encode_data(columns, key)
+            groups = list(group_by_nulls([encoded[key.field.id] for key in applied.fields], num_rows))
+            for key_set in applied.key_sets:
+                result |= key_set.probe(groups, num_rows, self._sequence_number)
+        return result
+
+
+def _encode_data(columns: Mapping[int, pa.Array], key: _KeyField) -> KeyColumn:
+    try:
+        return encode_column(columns[key.field.id], key.kind)
+    except (KeyError, ValueError) as error:
+        raise InternalError(
+            "INTERNAL",
+            f"Key column {key.field.id} does not fit its delete files: {error!r}",
+            stage="deletes",
+            hint="Please report this.",
+        ) from error
+
+
+def load_equality(context: ScanContext, task: ScanTask, metrics: Metrics) -> EqualityDeletes:
+    """Load the equality deletes of a task, or take them from what the worker process keeps.
+
+    Raises:
+        CorruptFileError: A delete file's bytes are wrong, or it names no equality ids.
+        ResourceLimitError: The keys take more than the task's memory; names the option to raise.
+        UnsupportedFeatureError: An equality id is not of a primitive field.
+    """
+    groups: dict[tuple[int, ...], dict[str, list[DeleteFile]]] = {}
+    for delete in task.deletes:
+        if delete.content != "equality":
+            continue
+        if not delete.equality_ids:
+            raise corrupt(delete, "Equality-delete file names no equality ids")
+        scopes = groups.setdefault(tuple(sorted(set(delete.equality_ids))), {})
+        scopes.setdefault(_scope(delete, task), []).append(delete)
+    if not groups:
+        return EqualityDeletes((), task.sequence_number)
+    with CACHE.lock:
+        return _Loader(context, metrics).load(groups, task)
+
+
+def _scope(delete: DeleteFile, task: ScanTask) -> str:
+    """Name the delete files that may share a key set: those that always apply together."""
+    if delete.scope is not None:
+        return f"scope {delete.scope}"
+    return f"list {sorted(one.path for one in task.deletes if one.content == 'equality')}"
+
+
+class _SharedKeys:
+    """A key set and the delete files whose keys it holds."""
+
+    def __init__(self, key_set: KeySet) -> None:
+        self.key_set = key_set
+        self.files: dict[str, tuple[int, int, int]] = {}
+
+    def contradicts(self, deletes: Iterable[DeleteFile]) -> bool:
+        """Tell whether a file is not what it was: the table was made anew in the same place."""
+        return any(self.files.get(delete.path, _identity(delete)) != _identity(delete) for delete in deletes)
+
+
+def _identity(delete: DeleteFile) -> tuple[int, int, int]:
+    return delete.file_size, delete.record_count, delete.sequence_number
+
+
+class _Loader:
+    """Brings the key sets of one task up to date; the cache is locked meanwhile."""
+
+    def __init__(self, context: ScanContext, metrics: Metrics) -> None:
+        self._context = context
+        self._metrics = metrics
+        self._limit = context.settings.task_memory
+        self._used: dict[tuple[Any, ...], _SharedKeys] = {}
+
+    def load(
+        self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]], task: ScanTask
+    ) -> EqualityDeletes:
+        applied = []
+        for ids, scopes in groups.items():
+            files = [delete for some in scopes.values() for delete in some]
+            fields = tuple(self._key_field(field_id, files[0]) for field_id in ids)
+            key_sets = [self._key_set(fields, scope, deletes) for scope, deletes in scopes.items()]
+            applied.append(_AppliedSet(fields, tuple(key_sets)))
+        return EqualityDeletes(applied, task.sequence_number)
+
+    def _key_field(self, field_id: int, delete: DeleteFile) -> _KeyField:
+        schema = self._context.schema
+        if field_id in schema:
+            field, names = schema.field(field_id), schema.path(field_id)
+        elif field_id in self._context.key_fields:
+            field = self._context.key_fields[field_id]
+            names = (field.name,)
+        else:
+            raise corrupt(delete, f"Equality-delete file has an equality id of no schema: {field_id}")
+        if not isinstance(field.type, Primitive):
+            raise UnsupportedFeatureError(
+                "UNSUPPORTED_DELETE_KEY",
+                f"Equality-delete key {field.name!r} is not of a primitive type: {field.type}",
+                path=delete.path,
+                stage="deletes",
+            )
+        return _KeyField(field, field.type, names)
+
+    def _in_use(self) -> int:
+        return sum(shared.key_set.nbytes for shared in self._used.values())
+
+    def _key_set(self, fields: Sequence[_KeyField], scope: str, deletes: Sequence[DeleteFile]) -> KeySet:
+        """Return the shared key set of these files, after adding those that it lacks."""
+        context = self._context
+        table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
+        shape = tuple((key.field.id, str(key.kind), repr(key.field.initial_default)) for key in fields)
+        key = ("equality", *table, repr(context.name_mapping), shape, scope, context.settings.kernels)
+        shared = CACHE.get(key)
+        if not isinstance(shared, _SharedKeys) or shared.contradicts(deletes):
+            shared = _SharedKeys(KeySet(Budget(self._limit, self._in_use), kernels=context.settings.kernels))
+        shared.key_set.budget = Budget(self._limit, self._in_use)
+        self._used[key] = shared
+        missing = []
+        for delete in deletes:
+            if delete.path in shared.files:
+                self._metrics.add("delete_files.cached")
+            else:
+                missing.append(delete)
+        # While it grows it is out of the cache: keys half read must not serve another task.
+        CACHE.drop(key)
+        CACHE.make_room(self._limit - self._in_use(), keep=self._used)
+        expected = sum(delete.record_count for delete in missing)
+        for delete in missing:
+            self._add_file(shared.key_set, fields, delete, expected)
+            shared.files[delete.path] = _identity(delete)
+            expected -= delete.record_count
+        CACHE.put(key, shared, shared.key_set.nbytes, limit=self._limit)
+        return shared.key_set
+
+    def _add_file(
+        self, key_set: KeySet, fields: Sequence[_KeyField], delete: DeleteFile, expected: int
+    ) -> None:
+        wanted = [WantedField(field_id=key.field.id, names=key.names) for key in fields]
+        for num_rows, arrays in read_columns(self._context, delete, wanted, self._metrics):
+            columns = [
+                _encode_key(array, key, num_rows, delete) for array, key in zip(arrays, fields, strict=True)
+            ]
+            key_set.insert(group_by_nulls(columns, num_rows), delete.sequence_number, expected)
+            self._metrics.add("delete_keys.loaded", num_rows)
+
+
+def _encode_key(array: pa.Array | None, key: _KeyField, num_rows: int, delete: DeleteFile) -> KeyColumn:
+    if array is None:
+        return constant_column(key.field.initial_default, key.kind, num_rows)
+    try:
+        return encode_column(array, key.kind)
+    except ValueError as error:  # pyarrow's errors are ValueErrors too
+        raise corrupt(delete, f"Delete key {key.field.name!r} cannot be read: {error}") from None

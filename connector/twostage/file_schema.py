@@ -1,0 +1,187 @@
+"""Which column of a data file is which field of the table.
+
+Takes the Arrow schema of a file, and the table's name mapping; gives a tree of `FileField`s that carry
+Iceberg field ids and the range of file leaves (Parquet leaf columns) below each. The rule: ids decide,
+names only where the file has no id at all.
+Source: Iceberg table spec, "Column Projection" and "Name Mapping Serialization".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from twostage.errors import UnsupportedFeatureError
+from twostage.schema import Field, List, Map, Schema, Struct, children
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
+"""Arrow field metadata that holds the id: Parquet's and ORC's (the ORC type attribute ``iceberg.id``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileField:
+    """A field of a file: its id (None if it has none), and its leaves ``first_leaf … end_leaf - 1``."""
+
+    id: int | None
+    name: str
+    children: tuple[FileField, ...]
+    first_leaf: int
+    end_leaf: int
+
+
+def identify(
+    schema: pa.Schema,
+    name_mapping: Sequence[Mapping[str, Any]] | None,
+    table: Schema | None = None,
+    path: str = "",
+) -> tuple[FileField, ...]:
+    """Return the file's fields with their ids.
+
+    A file without any id takes ids from the name mapping. Without one, Iceberg-Java counts the columns from
+    1; we do so too, but only where the names agree with the table's, because a guess may be wrong rows.
+    Without `table` such a file has no ids.
+
+    Raises:
+        UnsupportedFeatureError: No ids, no name mapping, and names that contradict the count.
+    """
+    fields: list[FileField] = []
+    leaf = 0
+    for field in schema:
+        found = _from_arrow(field, leaf)
+        fields.append(found)
+        leaf = found.end_leaf
+    if any(_has_id(field) for field in fields):
+        return tuple(fields)
+    if name_mapping is not None:
+        return _by_name(fields, name_mapping)
+    if table is None:
+        return tuple(fields)
+    for position, field in enumerate(fields, start=1):
+        if position in table and table.field(position).name != field.name:
+            raise UnsupportedFeatureError(
+                "NO_FIELD_IDS",
+                f"File has no field ids and the table no name mapping; column {position} is {field.name!r} in "
+                f"the file and {table.field(position).name!r} in the table",
+                path=path,
+                stage="open",
+                hint="Set the table property schema.name-mapping.default.",
+            )
+    known = [field for field in table.fields if field.id <= len(fields)]
+    return _by_name(fields, [_mapping_of(field) for field in known])
+
+
+def _mapping_of(field: Field) -> dict[str, Any]:
+    """Return the name mapping that a field's own names make."""
+    inner = [_mapping_of(child) for child in children(field.type)]
+    return {"field-id": field.id, "names": [field.name], "fields": inner}
+
+
+def _from_arrow(field: pa.Field, first_leaf: int) -> FileField:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        inner = [kind.field(i) for i in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        inner = [kind.key_field, kind.item_field]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        inner = [kind.value_field]
+    else:
+        inner = []
+    parts: list[FileField] = []
+    leaf = first_leaf
+    for child in inner:
+        parts.append(_from_arrow(child, leaf))
+        leaf = parts[-1].end_leaf
+    end = leaf if inner else first_leaf + 1
+    return FileField(_id_of(field), field.name, tuple(parts), first_leaf, end)
+
+
+def _id_of(field: pa.Field) -> int | None:
+    for key in ID_KEYS:
+        raw = (field.metadata or {}).get(key)
+        if raw is not None and raw.lstrip(b"-").isdigit():
+            number = int(raw)
+            return number if number >= 0 else None
+    return None
+
+
+def _has_id(field: FileField) -> bool:
+    return field.id is not None or any(_has_id(child) for child in field.children)
+
+
+def _by_name(fields: Iterable[FileField], mapping: Sequence[Mapping[str, Any]]) -> tuple[FileField, ...]:
+    """Give ids by name; a repeated group of a map has its key and value as direct children here."""
+    by_name = {name: entry for entry in mapping for name in entry.get("names", ())}
+    result = []
+    for field in fields:
+        entry = by_name.get(field.name)
+        if entry is None and field.name in ("item", "array", "bag", "array_element"):
+            entry = by_name.get("element")  # names that writers without ids give to a list's element
+        if entry is None:
+            result.append(field)
+            continue
+        inner = _by_name(field.children, entry.get("fields") or ())
+        found = entry.get("field-id")
+        result.append(replace(field, id=None if found is None else int(found), children=inner))
+    return tuple(result)
+
+
+def find(fields: Iterable[FileField], field_id: int) -> FileField | None:
+    """Return the field with this id at this level; None if the file lacks it."""
+    return next((field for field in fields if field.id == field_id), None)
+
+
+def wanted_leaves(
+    fields: Sequence[FileField], targets: Iterable[Field], constants: Collection[int] = ()
+) -> set[int]:
+    """Return the leaves that must be decoded to build `targets`.
+
+    A struct of which the file holds none of the wanted sub-fields still needs one leaf: it tells where the
+    struct itself is NULL.
+    """
+    leaves: set[int] = set()
+    for target in targets:
+        source = find(fields, target.id)
+        if source is None or target.id in constants:
+            continue
+        inner = children(target.type)
+        if not inner or not source.children:
+            leaves.update(range(source.first_leaf, source.end_leaf))
+            continue
+        parts = _nested_sources(source, target)
+        below = wanted_leaves(parts, inner, constants)
+        leaves.update(below or {source.first_leaf})
+        if isinstance(target.type, Map) and source.children:  # keys make the map, wanted or not
+            leaves.update(range(source.children[0].first_leaf, source.children[0].end_leaf))
+    return leaves
+
+
+def _nested_sources(source: FileField, target: Field) -> tuple[FileField, ...]:
+    """Return the file's children under the ids that the table uses (a list has one, a map two)."""
+    if isinstance(target.type, List) and len(source.children) == 1:
+        return (replace(source.children[0], id=target.type.element.id),)
+    if isinstance(target.type, Map) and len(source.children) == 2:
+        key, value = source.children
+        return (replace(key, id=target.type.key.id), replace(value, id=target.type.value.id))
+    return source.children
+
+
+def cut(fields: Iterable[FileField], leaves: Collection[int]) -> tuple[FileField, ...]:
+    """Return the tree of only those leaves: the shape of what the reader returns for them."""
+    kept = []
+    for field in fields:
+        if not any(leaf in leaves for leaf in range(field.first_leaf, field.end_leaf)):
+            continue
+        kept.append(replace(field, children=cut(field.children, leaves)))
+    return tuple(kept)
+
+
+def thin(field: Field) -> Field:
+    """Return the field with structs cut to one leaf: enough to tell where it is NULL."""
+    if isinstance(field.type, Struct) and field.type.fields:
+        return replace(field, type=Struct((thin(field.type.fields[0]),)))
+    return field

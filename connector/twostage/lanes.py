@@ -1,0 +1,155 @@
+"""Arrow arrays as plain NumPy lanes, which kernels take.
+
+Takes an Arrow array of any offset, with or without validity bits; gives its values as one of three lanes
+without copying them (bools are unpacked), and its nulls apart. The rule: a lane's null slots hold garbage,
+so whoever reads it must apply `read_nulls`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from twostage.errors import InternalError
+from twostage_native.masks import unpack_bits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """Booleans, integers (dates and times as integers) or floats, one a row."""
+
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wide:
+    """Decimals as 128-bit integers: int64 pairs, low word first; the value times ten to the `scale`."""
+
+    words: NDArray[np.int64]
+    scale: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """Strings or binary values: `offsets` (one more than rows) into `data`."""
+
+    offsets: NDArray[Any]
+    data: NDArray[np.uint8]
+    is_string: bool
+
+
+Lane = Numbers | Wide | Text
+
+
+def read_nulls(array: pa.Array) -> NDArray[np.bool_] | None:
+    """Return which rows are NULL, read-only; None where none is.
+
+    >>> read_nulls(pa.array([1, None])[1:])
+    array([ True])
+    """
+    kind = array.type
+    if isinstance(array, pa.DictionaryArray):
+        return _dictionary_nulls(array)
+    if isinstance(array, pa.ExtensionArray):
+        return read_nulls(array.storage)
+    if pa.types.is_null(kind):
+        return np.ones(len(array), np.bool_)
+    if pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):  # their nulls are in their children
+        flags = read_lane(array.is_null())
+        assert isinstance(flags, Numbers)
+        return flags.values
+    validity = array.buffers()[0]
+    if validity is None or array.null_count == 0:
+        return None
+    return ~unpack_bits(_buffer(validity, np.uint8), array.offset, len(array))
+
+
+def _dictionary_nulls(array: pa.DictionaryArray) -> NDArray[np.bool_] | None:
+    of_rows, of_values = read_nulls(array.indices), read_nulls(array.dictionary)
+    if of_values is None:
+        return of_rows
+    gathered = gather(of_values, array)
+    return gathered if of_rows is None else gathered | of_rows
+
+
+def gather(flags: NDArray[np.bool_], array: pa.DictionaryArray) -> NDArray[np.bool_]:
+    """Return for each row the flag of its dictionary value; a NULL row's flag means nothing."""
+    if len(flags) == 0:
+        return np.zeros(len(array), np.bool_)
+    indices = read_lane(array.indices)
+    assert isinstance(indices, Numbers)
+    return np.take(flags, indices.values, mode="clip")  # a null slot's index may lie anywhere
+
+
+def read_lane(array: pa.Array) -> Lane:
+    """Return the values of an array that is neither dictionary-encoded nor nested.
+
+    Dates are days, times and timestamps count their own unit: microseconds, but for the _ns types.
+
+    Raises:
+        InternalError: A type that no filter compares.
+    """
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return read_lane(array.storage)
+    if pa.types.is_boolean(kind):
+        bits = _buffer(array.buffers()[1], np.uint8)
+        return Numbers(unpack_bits(bits, array.offset, len(array)))
+    if pa.types.is_integer(kind) or _has_our_unit(kind):
+        sign = "u" if pa.types.is_unsigned_integer(kind) else "i"
+        return Numbers(_fixed(array, np.dtype(f"{sign}{kind.bit_width // 8}")))
+    if pa.types.is_floating(kind):
+        values = _fixed(array, np.dtype(f"f{kind.bit_width // 8}"))
+        return Numbers(values.astype(np.float32) if values.itemsize == 2 else values)
+    if pa.types.is_decimal128(kind):
+        words = _fixed(array, np.dtype("V16")).view(np.int64).reshape(-1, 2)
+        return Wide(words, kind.scale)
+    if pa.types.is_decimal(kind):
+        return read_lane(array.cast(pa.decimal128(kind.precision, kind.scale)))
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return _text(array, np.dtype(np.int32), is_string=pa.types.is_string(kind))
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return _text(array, np.dtype(np.int64), is_string=pa.types.is_large_string(kind))
+    if pa.types.is_string_view(kind):
+        return read_lane(array.cast(pa.large_string()))
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+        return read_lane(array.cast(pa.large_binary()))
+    raise InternalError("BAD_PREDICATE", f"No comparison for values of type: {kind}", stage="filter")
+
+
+def _has_our_unit(kind: pa.DataType) -> bool:
+    """Tell whether a date's, time's or timestamp's integers are Iceberg's."""
+    if pa.types.is_timestamp(kind):
+        return kind.unit in ("us", "ns")
+    return kind in (pa.date32(), pa.time64("us"))
+
+
+def _buffer(buffer: pa.Buffer | None, dtype: Any) -> NDArray[Any]:
+    """Return a buffer's values; read-only, so that a kernel is compiled once and not once for each."""
+    values: NDArray[Any] = np.frombuffer(b"" if buffer is None or buffer.size == 0 else buffer, dtype)
+    values.flags.writeable = False
+    return values
+
+
+def _fixed(array: pa.Array, dtype: np.dtype[Any]) -> NDArray[Any]:
+    buffer = array.buffers()[1]
+    size = 0 if buffer is None else buffer.size // dtype.itemsize * dtype.itemsize
+    values = _buffer(None if buffer is None else buffer.slice(0, size), dtype)
+    return values[array.offset : array.offset + len(array)]
+
+
+def _text(array: pa.Array, dtype: np.dtype[Any], *, is_string: bool) -> Text:
+    buffers = array.buffers()
+    offsets = _buffer(buffers[1], np.uint8)
+    offsets = offsets[: len(offsets) // dtype.itemsize * dtype.itemsize].view(dtype)
+    offsets = offsets[array.offset : array.offset + len(array) + 1]
+    if len(array) == 0:
+        offsets = np.zeros(1, dtype)
+        offsets.flags.writeable = False
+    return Text(offsets, _buffer(buffers[2], np.uint8), is_string)

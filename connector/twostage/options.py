@@ -1,0 +1,191 @@
+"""Every option of the source, validated once.
+
+Takes the reader's options (keys of any case, as Spark hands them over); gives a `ReadOptions`. The rule:
+an option that is not known is refused with the closest right one, never ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from twostage.errors import OptionError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSettings:
+    """What the executors need to know of the options. Each switch off leaves the rows the same."""
+
+    prune_files: bool = True
+    prune_row_groups: bool = True
+    dictionary_filter: bool = True
+    bloom_filter: bool = True
+    two_stage: bool = True
+    kernels: bool = True
+    reorder_filters: bool = True
+    prune_deletes: bool = True
+    verify_checksums: bool = True
+    normalize: str = "none"
+    batch_size: int = 65_536
+    """Rows of one returned Arrow batch, at most."""
+    task_memory: int = 512 * 2**20
+    """Budget of one task for decoded columns and delete keys, bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """The options of one read. `catalog` holds ``catalog.*`` properties, secrets included: no repr."""
+
+    path: str | None = None
+    version_as_of: str | None = None
+    """Snapshot id, branch or tag."""
+    timestamp_as_of: str | None = None
+    snapshot_id: int | None = None
+    as_of_timestamp: int | None = None
+    """Milliseconds since the epoch."""
+    branch: str | None = None
+    tag: str | None = None
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    allow_moved_paths: bool = False
+    allowed_locations: tuple[str, ...] = ()
+    """Buckets and folders besides the table's own that its files may lie in: ``s3://other/data``."""
+    split_size: int | None = None
+    """Bytes that one task reads; None: from the cores and what stage one expects to read."""
+    parallelism: int | None = None
+    case_sensitive: bool = False
+    settings: ReadSettings = ReadSettings()
+    catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def _text(raw: str) -> str:
+    return raw
+
+
+def _boolean(raw: str) -> bool:
+    if raw.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return raw.lower() == "true"
+
+
+def _positive(raw: str) -> int:
+    value = int(raw)
+    if value < 1:
+        raise ValueError("a positive number")
+    return value
+
+
+def _bytes(raw: str) -> int:
+    match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", raw, re.IGNORECASE)
+    if not match or int(match[1]) < 1:
+        raise ValueError("a size such as 134217728 or 128m")
+    return int(match[1]) << (10 * " kmgt".index(match[2].lower() or " "))
+
+
+def _normalize(raw: str) -> str:
+    if raw.lower() not in ("none", "cnf", "dnf"):
+        raise ValueError("none, cnf or dnf")
+    return raw.lower()
+
+
+def _columns(raw: str) -> tuple[str, ...]:
+    """Split a comma-separated list; a name in backticks may hold commas and dots."""
+    names = re.findall(r"\s*((?:`(?:[^`]|``)+`|[^,`])+)\s*(?:,|$)", raw)
+    if not names:
+        raise ValueError("names separated by commas")
+    return tuple(name.strip() for name in names)
+
+
+def _locations(raw: str) -> tuple[str, ...]:
+    """Split a comma-separated list of folders and buckets."""
+    locations = tuple(part.strip() for part in raw.split(",") if part.strip())
+    if not locations or not all("://" in location or location.startswith("/") for location in locations):
+        raise ValueError("locations such as s3://bucket or /folder, separated by commas")
+    return locations
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "path": ("path", _text),
+    "versionAsOf": ("version_as_of", _text),
+    "timestampAsOf": ("timestamp_as_of", _text),
+    "snapshot-id": ("snapshot_id", int),
+    "as-of-timestamp": ("as_of_timestamp", int),
+    "branch": ("branch", _text),
+    "tag": ("tag", _text),
+    "columns": ("columns", _columns),
+    "filter": ("filter", _text),
+    "allow-moved-paths": ("allow_moved_paths", _boolean),
+    "allowed-locations": ("allowed_locations", _locations),
+    "split-size": ("split_size", _bytes),
+    "parallelism": ("parallelism", _positive),
+    "case-sensitive": ("case_sensitive", _boolean),
+}
+_SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "prune.files": ("prune_files", _boolean),
+    "prune.row-groups": ("prune_row_groups", _boolean),
+    "prune.dictionary": ("dictionary_filter", _boolean),
+    "prune.bloom": ("bloom_filter", _boolean),
+    "prune.deletes": ("prune_deletes", _boolean),
+    "two-stage": ("two_stage", _boolean),
+    "filter.kernels": ("kernels", _boolean),
+    "filter.reorder": ("reorder_filters", _boolean),
+    "filter.normalize": ("normalize", _normalize),
+    "verify-checksums": ("verify_checksums", _boolean),
+    "batch-size": ("batch_size", _positive),
+    "task-memory": ("task_memory", _bytes),
+}
+_CATALOG_PREFIX = "catalog."
+OPTION_NAMES = (*_OPTIONS, *_SETTINGS)
+_SNAPSHOT_CHOICES = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
+
+
+def parse_options(raw: Mapping[str, str]) -> ReadOptions:
+    """Validate the reader's options.
+
+    Raises:
+        OptionError: An unknown key, a bad value, or two options that exclude each other.
+
+    >>> parse_options({"PATH": "/t", "branch": "audit"}).branch
+    'audit'
+    """
+    known = {name.lower(): name for name in OPTION_NAMES}
+    values: dict[str, object] = {}
+    settings: dict[str, object] = {}
+    catalog: dict[str, str] = {}
+    for key, text in raw.items():
+        if key.lower().startswith(_CATALOG_PREFIX):
+            catalog[key[len(_CATALOG_PREFIX) :]] = text
+            continue
+        name = known.get(key.lower())
+        if name is None:
+            raise OptionError(
+                "UNKNOWN_OPTION",
+                f"Unknown option: {key!r}",
+                stage="options",
+                hint=nearest(key, (*OPTION_NAMES, "catalog.<property>")),
+            )
+        target, parse = _OPTIONS.get(name) or _SETTINGS[name]
+        try:
+            (values if name in _OPTIONS else settings)[target] = parse(text)
+        except ValueError as error:
+            raise OptionError(
+                "BAD_OPTION",
+                f"Option {name!r} has a bad value: {text!r}",
+                stage="options",
+                hint=f"Expected {error}."
+                if "invalid literal" not in str(error)
+                else "Expected a whole number.",
+            ) from None
+    chosen = [name for name in _SNAPSHOT_CHOICES if _OPTIONS[name][0] in values]
+    if len(chosen) > 1:
+        raise OptionError(
+            "CONFLICTING_OPTIONS",
+            f"Options choose the snapshot twice: {', '.join(chosen)}",
+            stage="options",
+            hint="Keep one of them.",
+        )
+    return ReadOptions(settings=ReadSettings(**settings), catalog=catalog, **values)  # type: ignore[arg-type]

@@ -1,0 +1,166 @@
+package twostage_planner;
+
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import org.apache.spark.JobArtifactSet;
+import org.apache.spark.JobArtifactState;
+import org.apache.spark.sql.connector.expressions.FieldReference;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.read.*;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
+import org.apache.spark.sql.types.*;
+import scala.Option;
+
+/**
+ * One scan: planned once in Python for its statistics and its partitions, once more if runtime filters come.
+ * Its partitions and reader factory are Spark's own classes, because executors do not have ours.
+ */
+final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, SupportsReportStatistics {
+  private final TwoStageTable table;
+  private final StructType readSchema;
+  private final Map request;
+  private final String text;
+  private final List key;
+  private List runtime = new ArrayList();
+  private final Map plans = new HashMap();
+  private final Map reads = new HashMap();
+
+  TwoStageScan(TwoStageScanBuilder builder) {
+    table = builder.table;
+    readSchema = builder.readSchema;
+    request = Bridge.request("plan");
+    request.put("schema", readSchema.json());
+    request.put("taken", builder.taken);
+    request.put("hints", builder.hints);
+    request.put("limit", builder.limit < 0 ? null : Integer.valueOf(builder.limit));
+    request.put("parallelism", Integer.valueOf(Install.parallelism()));
+    StringBuilder words = new StringBuilder("twostage ").append(table.name);
+    words.append(", snapshot ").append(table.snapshot);
+    words.append(", columns [").append(String.join(", ", readSchema.fieldNames())).append("]");
+    words.append(", predicates ").append(builder.texts);
+    if (builder.limit >= 0) {
+      words.append(", limit ").append(builder.limit);
+    }
+    text = words.toString();
+    key = new ArrayList();
+    key.add(table.key());
+    key.add(readSchema.json());
+    key.add(builder.taken.toString());
+    key.add(builder.hints.toString());
+    key.add(Integer.valueOf(builder.limit));
+  }
+
+  public StructType readSchema() {
+    return readSchema;
+  }
+
+  public String description() {
+    return text;
+  }
+
+  public Scan.ColumnarSupportMode columnarSupportMode() {
+    return Scan.ColumnarSupportMode.UNSUPPORTED; // as of the stock reader; known without planning
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    return Install.stockSource().createPythonMetrics();
+  }
+
+  public NamedReference[] filterAttributes() {
+    List attributes = new ArrayList();
+    StructField[] fields = readSchema.fields();
+    for (int i = 0; i < fields.length; i++) {
+      DataType type = fields[i].dataType();
+      if (!(type instanceof StructType || type instanceof ArrayType || type instanceof MapType)) {
+        attributes.add(FieldReference.column(fields[i].name()));
+      }
+    }
+    return (NamedReference[]) attributes.toArray(new NamedReference[0]);
+  }
+
+  public synchronized void filter(Predicate[] predicates) {
+    List forms = new ArrayList();
+    for (int i = 0; i < predicates.length; i++) {
+      forms.add(Predicates.runtime(predicates[i]));
+    }
+    runtime = forms;
+  }
+
+  public Statistics estimateStatistics() {
+    final Map plan = plan();
+    return new Statistics() {
+      public OptionalLong sizeInBytes() {
+        return OptionalLong.of(((Number) plan.get("bytes")).longValue());
+      }
+
+      public OptionalLong numRows() {
+        return OptionalLong.of(((Number) plan.get("rows")).longValue());
+      }
+    };
+  }
+
+  public Batch toBatch() {
+    return this;
+  }
+
+  private synchronized Map plan() {
+    Map plan = (Map) plans.get(runtime);
+    if (plan == null) {
+      plan = table.call(wanted("plan"));
+      plans.put(runtime, plan);
+    }
+    return plan;
+  }
+
+  private synchronized Map read() {
+    Map read = (Map) reads.get(runtime);
+    if (read == null) {
+      Map wanted = wanted("read");
+      wanted.put("scan", plan().get("scan"));
+      read = table.call(wanted);
+      reads.put(runtime, read);
+    }
+    return read;
+  }
+
+  private Map wanted(String call) {
+    Map wanted = new HashMap(request);
+    wanted.put("call", call);
+    wanted.put("runtime", runtime);
+    wanted.put("description", text);
+    return wanted;
+  }
+
+  public InputPartition[] planInputPartitions() {
+    List pickled = (List) read().get("partitions");
+    InputPartition[] partitions = new InputPartition[pickled.size()];
+    for (int i = 0; i < partitions.length; i++) {
+      partitions[i] = new PythonInputPartition(i, Base64.getDecoder().decode((String) pickled.get(i)));
+    }
+    return partitions;
+  }
+
+  public PartitionReaderFactory createReaderFactory() {
+    byte[] function = Base64.getDecoder().decode((String) read().get("function"));
+    Option state = JobArtifactSet.getCurrentJobArtifactState();
+    Option artifacts =
+        state.isDefined() ? Option.apply(((JobArtifactState) state.get()).uuid()) : Option.empty();
+    return new PythonPartitionReaderFactory(
+        Install.stockSource(), function, readSchema, artifacts, Option.empty());
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof TwoStageScan && ((TwoStageScan) other).key.equals(key);
+  }
+
+  public int hashCode() {
+    return key.hashCode();
+  }
+}

@@ -1,0 +1,73 @@
+package twostage_planner;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.*;
+import org.apache.spark.sql.types.StructType;
+
+/** Collects what Spark pushes into one scan. A predicate is taken over only if Python evaluates it exactly. */
+final class TwoStageScanBuilder
+    implements ScanBuilder, SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit {
+  final TwoStageTable table;
+  final List taken = new ArrayList();
+  final List hints = new ArrayList();
+  final List texts = new ArrayList();
+  private final List pushed = new ArrayList();
+  StructType readSchema;
+  int limit = -1;
+
+  TwoStageScanBuilder(TwoStageTable table) {
+    this.table = table;
+    this.readSchema = table.schema();
+  }
+
+  public Predicate[] pushPredicates(Predicate[] predicates) {
+    if (predicates.length == 0) {
+      return predicates;
+    }
+    List forms = new ArrayList();
+    for (int i = 0; i < predicates.length; i++) {
+      forms.add(Predicates.translate(predicates[i]));
+    }
+    Map request = Bridge.request("push");
+    request.put("predicates", forms);
+    Map answer = table.call(request);
+    List exact = (List) answer.get("exact");
+    List shown = (List) answer.get("texts");
+    List rest = new ArrayList();
+    for (int i = 0; i < predicates.length; i++) {
+      if (((Boolean) exact.get(i)).booleanValue()) {
+        taken.add(forms.get(i));
+        texts.add(shown.get(i));
+        pushed.add(predicates[i]);
+      } else {
+        hints.add(forms.get(i));
+        rest.add(predicates[i]);
+      }
+    }
+    return (Predicate[]) rest.toArray(new Predicate[0]);
+  }
+
+  public Predicate[] pushedPredicates() {
+    return (Predicate[]) pushed.toArray(new Predicate[0]);
+  }
+
+  public void pruneColumns(StructType required) {
+    readSchema = required;
+  }
+
+  public boolean pushLimit(int rows) {
+    limit = rows;
+    return true;
+  }
+
+  public boolean isPartiallyPushed() {
+    return true; // each task stops at the limit; Spark cuts what the tasks return together
+  }
+
+  public Scan build() {
+    return new TwoStageScan(this);
+  }
+}

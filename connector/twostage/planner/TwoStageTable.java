@@ -1,0 +1,208 @@
+package twostage_planner;
+
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.spark.sql.connector.catalog.*;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A table pinned to one snapshot, or (declared) a schema whose table comes with the options of each read.
+ * Two instances are equal if they return the same rows under the same options.
+ */
+public final class TwoStageTable implements Table, SupportsRead, SupportsWrite, SupportsDeleteV2 {
+  static final String READ_ONLY = "[TWOSTAGE.READ_ONLY] twostage reads tables and never changes them: ";
+
+  private final Map options;
+  private final Map confs;
+  private final StructType schema;
+  private final boolean inCatalog;
+  final String name;
+  final String pin;
+  final String snapshot;
+  final String pinned;
+  private final String key;
+  private final Map properties;
+
+  private TwoStageTable(Map options, Map confs, Map loaded, boolean inCatalog) {
+    this.options = options;
+    this.confs = confs;
+    this.inCatalog = inCatalog;
+    this.schema = (StructType) DataType.fromJson((String) loaded.get("schema"));
+    this.name = (String) loaded.get("name");
+    this.pin = (String) loaded.get("pin");
+    this.pinned = (String) loaded.get("pinned");
+    this.snapshot = (String) loaded.get("snapshot");
+    this.key = (String) loaded.get("key");
+    this.properties = (Map) loaded.get("properties");
+  }
+
+  private TwoStageTable(StructType declared) {
+    options = new HashMap();
+    confs = new HashMap();
+    inCatalog = false;
+    schema = declared;
+    name = "twostage";
+    pin = null;
+    pinned = null;
+    snapshot = null;
+    key = declared.json();
+    properties = new HashMap();
+  }
+
+  /** Loads the table that the options name and pins its snapshot. */
+  static TwoStageTable load(Map options, Map catalogConfs, boolean inCatalog) {
+    Map confs = new HashMap(catalogConfs);
+    confs.putAll(Bridge.confs());
+    Map request = Bridge.request("load");
+    request.put("options", options);
+    request.put("confs", confs);
+    return new TwoStageTable(options, catalogConfs, Bridge.call(request), inCatalog);
+  }
+
+  /** Takes over a Python source's instance (pickled), with the snapshot it pinned. */
+  static TwoStageTable adopt(byte[] source) {
+    Map request = Bridge.request("adopt");
+    request.put("source", java.util.Base64.getEncoder().encodeToString(source));
+    request.put("confs", Bridge.confs());
+    Map loaded = Bridge.call(request);
+    return new TwoStageTable((Map) loaded.get("options"), new HashMap(), loaded, false);
+  }
+
+  /** A table known by its schema only, such as one that was created in Spark's own catalog. */
+  static TwoStageTable declared(StructType schema) {
+    return new TwoStageTable(schema.asNullable());
+  }
+
+  public String name() {
+    return name;
+  }
+
+  public StructType schema() {
+    return schema;
+  }
+
+  public Map properties() {
+    return properties;
+  }
+
+  public Set capabilities() {
+    Set capabilities = new HashSet();
+    capabilities.add(TableCapability.BATCH_READ);
+    if (inCatalog) { // so that INSERT reaches newWriteBuilder, which refuses it by name
+      capabilities.addAll(Arrays.asList(new Object[] {
+          TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
+          TableCapability.OVERWRITE_DYNAMIC}));
+    }
+    return capabilities;
+  }
+
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    throw new UnsupportedOperationException(READ_ONLY + "write to " + name + ".");
+  }
+
+  public void deleteWhere(Predicate[] predicates) {
+    throw new UnsupportedOperationException(READ_ONLY + "DELETE FROM " + name + ".");
+  }
+
+  public boolean truncateTable() {
+    throw new UnsupportedOperationException(READ_ONLY + "TRUNCATE TABLE " + name + ".");
+  }
+
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
+    Map wanted = new LinkedHashMap(options);
+    Set known = lower(options.keySet());
+    boolean changed = false;
+    for (Iterator it = given.asCaseSensitiveMap().entrySet().iterator(); it.hasNext();) {
+      Map.Entry option = (Map.Entry) it.next();
+      String word = ((String) option.getKey()).toLowerCase(Locale.ROOT);
+      boolean timeTravel = word.equals("versionasof") || word.equals("timestampasof");
+      if (inCatalog && timeTravel && (known.contains("versionasof") || known.contains("as-of-timestamp"))) {
+        continue; // Spark read this option itself and asked the catalog for that version
+      }
+      if (!option.getValue().equals(value(options, word))) {
+        changed = true;
+        remove(wanted, word);
+        wanted.put(option.getKey(), option.getValue());
+      }
+    }
+    if (!changed && pin != null) {
+      return new TwoStageScanBuilder(this);
+    }
+    if (!lower(wanted.keySet()).contains("path")) {
+      throw new IllegalArgumentException(
+          "[TWOSTAGE.MISSING_OPTION] Option 'path' is missing: Spark drops the options of CREATE TABLE … USING"
+              + " twostage. Hint: Use CREATE TEMPORARY VIEW … USING twostage OPTIONS (path '…'), or"
+              + " SELECT … FROM t WITH (path = '…').");
+    }
+    TwoStageTable other = load(wanted, confs, inCatalog);
+    if (!other.schema.catalogString().equals(schema.catalogString())) {
+      throw new IllegalArgumentException(
+          "[TWOSTAGE.SCHEMA_MISMATCH] The options of this read choose a table version with another schema: "
+              + other.schema.catalogString() + " instead of " + schema.catalogString()
+              + ". Hint: Give the options to format('twostage').load(…), or use VERSION AS OF.");
+    }
+    return new TwoStageScanBuilder(other);
+  }
+
+  private static Set lower(Set words) {
+    Set result = new HashSet();
+    for (Iterator it = words.iterator(); it.hasNext();) {
+      result.add(((String) it.next()).toLowerCase(Locale.ROOT));
+    }
+    return result;
+  }
+
+  private static Object value(Map options, String word) {
+    Map sorted = new TreeMap(String.CASE_INSENSITIVE_ORDER);
+    sorted.putAll(options);
+    return sorted.get(word);
+  }
+
+  private static void remove(Map options, String word) {
+    for (Iterator it = options.keySet().iterator(); it.hasNext();) {
+      if (((String) it.next()).equalsIgnoreCase(word)) {
+        it.remove();
+      }
+    }
+  }
+
+  /** Calls Python about this table; sends the pinned table itself if Python no longer holds it. */
+  Map call(Map request) {
+    request.put("pin", pin);
+    try {
+      return Bridge.call(request);
+    } catch (Bridge.UnknownPin evicted) {
+      request.put("pinned", pinned);
+      return Bridge.call(request);
+    }
+  }
+
+  String key() {
+    return key;
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof TwoStageTable && ((TwoStageTable) other).key.equals(key)
+        && ((TwoStageTable) other).schema.equals(schema);
+  }
+
+  public int hashCode() {
+    return key.hashCode();
+  }
+
+  public String toString() {
+    return name;
+  }
+}

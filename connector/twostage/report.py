@@ -1,0 +1,223 @@
+"""The scan report: what a scan considered, pruned, deleted, filtered and fetched, and what that cost.
+
+Takes the plan and the metrics that the tasks sent back; gives a value object that prints as a table, as
+HTML in a notebook, and as JSON. The rule: every number was counted by the stage that did the work.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from twostage.metrics import Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+    from twostage.task import ScanPlan
+
+_TIMES = ("planning", "open", "prune", "deletes", "filter", "fetch")
+_WIDTH = 110
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanReport:
+    """One scan's report.
+
+    Attributes:
+        scan_id: Names the scan in Spark's plan and in logs.
+        table: As the user named it.
+        snapshot_id: The pinned snapshot; None for an empty table.
+        columns: The columns returned.
+        predicate: What twostage filtered by; ``TRUE`` for nothing.
+        hint: What only pruned: it follows from what Spark evaluates itself, or from a join's keys.
+        limit: Rows wanted at most by each task.
+        tasks_planned: Spark tasks of the plan.
+        tasks_finished: Those that reported; fewer after a LIMIT, or before the query ran.
+        metrics: Counters (see `metrics.py` for the names), predicates and choices, summed.
+    """
+
+    scan_id: str
+    table: str
+    snapshot_id: int | None
+    columns: tuple[str, ...]
+    predicate: str
+    hint: str
+    limit: int | None
+    tasks_planned: int
+    tasks_finished: int
+    metrics: Metrics = field(default_factory=Metrics)
+
+    @staticmethod
+    def build(plan: ScanPlan, tasks: Iterable[Metrics] = ()) -> ScanReport:
+        """Sum the plan's counters and those of the tasks that finished (one `Metrics` each)."""
+        total = Metrics()
+        total.counters.update(plan.counters)
+        total.choices.update(plan.choices)
+        finished = 0
+        for metrics in tasks:
+            finished += 1
+            total.merge(metrics)
+        context = plan.context
+        return ScanReport(
+            scan_id=context.scan_id,
+            table=context.table,
+            snapshot_id=context.snapshot_id,
+            columns=tuple(column.name for column in context.projection),
+            predicate=str(context.predicate),
+            hint=str(context.hint),
+            limit=context.limit,
+            tasks_planned=len(plan.groups),
+            tasks_finished=finished,
+            metrics=total,
+        )
+
+    def count(self, name: str) -> int:
+        """Return a counter; 0 if nothing was counted."""
+        return self.metrics.counters.get(name, 0)
+
+    def reasons(self, prefix: str) -> dict[str, int]:
+        """Return the counters below `prefix` by their last word: ``reasons("files.pruned")``."""
+        counters = self.metrics.counters.items()
+        return {
+            name.rpartition(".")[2]: n for name, n in sorted(counters) if n and name.startswith(f"{prefix}.")
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, for JSON."""
+        plain = asdict(self)
+        plain["metrics"] = {
+            "counters": dict(sorted(self.metrics.counters.items())),
+            "predicates": {text: asdict(cost) for text, cost in self.metrics.predicates.items()},
+            "choices": dict(self.metrics.choices),
+        }
+        return plain
+
+    def json(self) -> str:
+        """Return the report as JSON text."""
+        return json.dumps(self.as_dict(), indent=2, default=str)
+
+    def __str__(self) -> str:
+        from rich.console import Console  # noqa: PLC0415 - only a report that is shown needs it
+
+        text = io.StringIO()
+        self._print(Console(file=text, width=_WIDTH, no_color=True, force_terminal=False))
+        return text.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        """Render for a notebook."""
+        from rich.console import Console  # noqa: PLC0415
+
+        console = Console(record=True, width=_WIDTH, file=io.StringIO())
+        self._print(console)
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    def _print(self, console: Console) -> None:
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        console.print(Text(f"twostage scan of {self.table}, snapshot {self.snapshot_id}", style="bold"))
+        facts = [("filtered by", self.predicate), ("pruned by", self.hint if self.hint != "TRUE" else "")]
+        facts.append(("returned", ", ".join(self.columns) or "no column, rows only"))
+        facts.append(("limit", "" if self.limit is None else str(self.limit)))
+        facts.append(("tasks", f"{self.tasks_finished} of {self.tasks_planned} reported"))
+        for label, value in facts:
+            if value:
+                console.print(Text(f"  {label:<12}{_short(value)}"), soft_wrap=True)
+        funnel = Table("", "considered", "pruned or removed", "read", box=None, pad_edge=True)
+        for column in (1, 3):
+            funnel.columns[column].justify = "right"
+        for name, considered, removed, read in self._funnel():
+            funnel.add_row(name, considered, Text(removed), read)
+        console.print(funnel)
+        if self.metrics.predicates:
+            costs = Table("predicate", "rows in", "rows out", "ms", box=None)
+            for text, cost in self.metrics.predicates.items():
+                milliseconds = f"{cost.nanoseconds / 1e6:,.1f}"
+                costs.add_row(Text(_short(text, 60)), f"{cost.rows_in:,}", f"{cost.rows_out:,}", milliseconds)
+            for column in (1, 2, 3):
+                costs.columns[column].justify = "right"
+            console.print(costs)
+        times = [(name, self.count(f"time.{name}")) for name in _TIMES]
+        console.print(
+            Text("  ms, summed  " + ", ".join(f"{name} {n / 1e6:,.1f}" for name, n in times if n)),
+            soft_wrap=True,
+        )
+        for choice, times_chosen in self.metrics.choices.items():
+            console.print(
+                Text(f"  chosen      {choice}" + (f" (x{times_chosen})" if times_chosen > 1 else "")),
+                soft_wrap=True,
+            )
+
+    def _funnel(self) -> list[tuple[str, str, str, str]]:
+        """Return the rows of the main table: name, considered, pruned or removed by what, read."""
+
+        def said(reasons: dict[str, int]) -> str:
+            return ", ".join(f"{n:,} by {reason}" for reason, n in reasons.items())
+
+        rows = []
+        manifests = self.count("manifests.considered")
+        pruned = self.count("manifests.pruned")
+        rows.append(
+            (
+                "manifests",
+                f"{manifests:,}",
+                f"{pruned:,} by partition" if pruned else "",
+                f"{manifests - pruned:,}",
+            )
+        )
+        files = self.count("files.considered")
+        rows.append(
+            (
+                "data files",
+                f"{files:,}",
+                said(self.reasons("files.pruned")),
+                f"{files - sum(self.reasons('files.pruned').values()):,}",
+            )
+        )
+        deletes = self.count("delete_files.considered")
+        if deletes:
+            skipped = self.count("delete_files.skipped")
+            opened = f"{self.count('delete_files.opened'):,}"
+            note = f"{skipped:,} cannot apply" if skipped else ""
+            cached = self.count("delete_files.cached")
+            note += (", " if note and cached else "") + (f"{cached:,} uses from cache" if cached else "")
+            rows.append(("delete files", f"{deletes:,}", note, opened))
+        groups = self.count("row_groups.considered")
+        reasons = said(self.reasons("row_groups.pruned"))
+        rows.append(("row groups", f"{groups:,}", reasons, f"{self.count('row_groups.read'):,}"))
+        removed = {f"{kind} deletes": n for kind, n in self.reasons("rows.deleted").items()}
+        if self.count("rows.pruned"):
+            removed["pruning"] = self.count("rows.pruned")
+        if self.count("rows.filtered"):
+            removed["filters"] = self.count("rows.filtered")
+        rows.append(
+            ("rows", f"{self.count('rows.considered'):,}", said(removed), f"{self.count('rows.fetched'):,}")
+        )
+        total, read = self.count("bytes.considered"), self.count("bytes.read")
+        split = ", ".join(
+            f"{_bytes(self.count(f'bytes.{stage}'))} in stage {word}"
+            for stage, word in (("filter", "one"), ("fetch", "two"))
+            if self.count(f"bytes.{stage}")
+        )
+        if total and read < total:
+            split += f"{', ' if split else ''}{100 * (1 - read / total):.1f} % not read"
+        rows.append(("bytes", _bytes(total), split, _bytes(read)))
+        return rows
+
+
+def _short(text: str, width: int = 90) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _bytes(size: int) -> str:
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":  # noqa: PLR2004
+            return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
+        value /= 1024
+    return f"{value:,.1f} GiB"

@@ -1,0 +1,109 @@
+"""What libraries raise, in our words.
+
+Takes the exceptions of pyarrow, its file systems and the operating system; raises ours. The rules: bytes that
+are wrong are `CorruptFileError`, bytes that could not be had are `StorageError` or `MissingFileError`, and a
+library's text is repeated masked and shortened, never chained: a traceback would show what `mask` took out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from twostage.errors import (
+    CorruptFileError,
+    MissingFileError,
+    ResourceLimitError,
+    StorageError,
+    TwoStageError,
+)
+from twostage.location import parse_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from twostage.task import Storage
+
+MAX_TEXT = 300
+"""Characters of a library's message that we repeat."""
+SHORTEST_SECRET = 3
+
+_SECRET_KEY = re.compile(r"(?i)secret|token|password|credential|access-key|account-key|sas|connection-string")
+_MISSING = re.compile(
+    r"(?i)NO_SUCH_(?:KEY|BUCKET)|RESOURCE_NOT_FOUND|HTTP (?:status |error |response code:? )?404"
+    r"|NoSuchKey|BlobNotFound|ContainerNotFound|Path does not exist|FileNotFoundException"
+)
+_DENIED = re.compile(
+    r"(?i)ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|EXPIRED|UNRECOGNIZED_CLIENT"
+    r"|HTTP (?:\w+ )*40[13]|AuthenticationFailed|AuthorizationFailure|AccessControlException|Permission"
+)
+_TRANSPORT = re.compile(
+    r"(?i)AWS Error|curl|google::cloud|Azure|HDFS|HTTP |timed? ?out|connection|network|resolve host|SLOW_DOWN"
+)
+_DAMAGE = (ValueError, pa.ArrowException, struct.error, zlib.error, EOFError, OverflowError, LookupError)
+
+
+@contextlib.contextmanager
+def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -> Iterator[None]:
+    """Turn the exceptions of libraries and the system that leave the block into ours.
+
+    Not there: `MissingFileError`. No access, no network: `StorageError`. Out of memory:
+    `ResourceLimitError`. Everything that says the bytes are wrong: `CorruptFileError`. The library's
+    exception isn't chained, because its text may hold what `mask` took out.
+    """
+    try:
+        yield
+    except TwoStageError:
+        raise
+    except MemoryError as error:
+        raise ResourceLimitError(
+            "OUT_OF_MEMORY", f"Out of memory: {_text(error, storage)}", path=path, stage=stage
+        ) from None
+    except OSError as error:
+        raise _from_os_error(error, path, stage, storage) from None
+    except _DAMAGE as error:
+        raise CorruptFileError(
+            "CORRUPT_FILE", f"File is damaged: {_text(error, storage)}", path=path, stage=stage
+        ) from None
+
+
+def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | None) -> TwoStageError:
+    """Classify an OSError. pyarrow raises it for damage and for the network alike; its text tells which."""
+    text = str(error)
+    shown = _text(error, storage)
+    remote = not parse_location(path).is_local
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)) or (remote and _MISSING.search(text)):
+        return MissingFileError("MISSING_FILE", "File is not in storage", path=path, stage=stage)
+    if isinstance(error, PermissionError) or (remote and _DENIED.search(text)):
+        return StorageError("ACCESS_DENIED", f"Storage refused access: {shown}", path=path, stage=stage)
+    if isinstance(error, IsADirectoryError):
+        return StorageError("NOT_A_FILE", "Path is a folder", path=path, stage=stage)
+    known = isinstance(error, (TimeoutError, ConnectionError)) or error.errno is not None
+    if known or (remote and _TRANSPORT.search(text)):
+        return StorageError(
+            "STORAGE_FAILED", f"Storage failed: {shown}", transient=remote, path=path, stage=stage
+        )
+    return CorruptFileError("CORRUPT_FILE", f"File is damaged: {shown}", path=path, stage=stage)
+
+
+def _text(error: BaseException, storage: Storage | None) -> str:
+    return hide_secrets(error, storage.properties if storage else {})
+
+
+def hide_secrets(error: BaseException, properties: Mapping[str, str]) -> str:
+    """Return the exception's class and the beginning of its text, without the secrets among `properties`.
+
+    >>> hide_secrets(OSError("token abc4711 refused"), {"s3.session-token": "abc4711"})
+    'OSError token *** refused'
+    """
+    text = f"{type(error).__name__} {error}"
+    for key, value in properties.items():
+        if len(str(value)) > SHORTEST_SECRET and _SECRET_KEY.search(key):
+            text = text.replace(str(value), "***")
+    lines = text.strip().splitlines()
+    return lines[0][:MAX_TEXT] if lines else ""

@@ -1,0 +1,142 @@
+"""What the driver hands to the executors: plain, picklable values.
+
+`plan.py` makes them, `read.py` consumes them. No open file, no Spark and no pyiceberg object is inside,
+and nothing here is ever shown with a secret: `ScanContext.storage` hides its properties from `repr`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from twostage.predicate import TRUE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.options import ReadSettings
+    from twostage.predicate import Predicate
+    from twostage.schema import Field, Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyBounds:
+    """What a delete file's metrics say of one key column; None where they say nothing.
+
+    `lower` and `upper` are in the key type's internal form. `null_count` counts NULL keys.
+    """
+
+    field_id: int
+    lower: Any = None
+    upper: Any = None
+    null_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    """A delete file (or one vector of a Puffin file) that applies to a data file.
+
+    `content` is ``position``, ``vector`` or ``equality``; `format` is ``parquet``, ``orc``, ``avro`` or
+    ``puffin``. `path` is where to open it, `written_path` how the metadata names it.
+    """
+
+    content: str
+    format: str
+    path: str
+    written_path: str
+    file_size: int
+    record_count: int
+    sequence_number: int
+    equality_ids: tuple[int, ...] = ()
+    key_bounds: tuple[KeyBounds, ...] = ()
+    content_offset: int = 0
+    content_size: int = 0
+    referenced_data_file: str | None = None
+    scope: str | None = None
+    """Equality deletes: names the partition covered (``global`` for all of the table; None: not known).
+    Files of one scope apply to the same data files, but for the sequence rule and for pruning, so that
+    one table of keys serves them all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanTask:
+    """One data file, or the row groups of it that begin in ``[start, start + length)`` bytes.
+
+    `constants` are the values of identity partition fields by source field id, internal form.
+    """
+
+    path: str
+    written_path: str
+    format: str
+    file_size: int
+    record_count: int
+    start: int
+    length: int
+    sequence_number: int
+    spec_id: int
+    constants: Mapping[int, Any] = field(default_factory=dict)
+    deletes: tuple[DeleteFile, ...] = ()
+    all_match: bool = False
+    """The file's metrics prove that the predicate is true for every row: no need to filter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """How to open files: FileIO properties (secrets included, hence no repr) and the location policy."""
+
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    root: str = ""
+    """The table's location as opened: its scheme and authority bound what a scan may open."""
+    moved_from: str | None = None
+    """With ``allow-moved-paths``: the location written in the metadata, which `root` replaces."""
+    allowed: tuple[str, ...] = ()
+    """More buckets and folders that a scan may open (``allowed-locations``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanContext:
+    """What all tasks of one scan share."""
+
+    scan_id: str
+    table: str
+    snapshot_id: int | None
+    schema: Schema
+    """The scan's schema: names, types and order as the user sees them."""
+    projection: tuple[Field, ...]
+    """The columns to return, in order; structs hold only the wanted sub-fields."""
+    predicate: Predicate = TRUE
+    """Taken over from Spark: exactly the rows where it is true are returned."""
+    hint: Predicate = TRUE
+    """Implied by what Spark evaluates later (and by runtime filters): may prune, need not be applied."""
+    key_fields: Mapping[int, Field] = field(default_factory=dict)
+    """Equality-delete key fields by id that `schema` no longer holds, from older schemas."""
+    name_mapping: tuple[Any, ...] | None = None
+    """Parsed ``schema.name-mapping.default``, for files without field ids."""
+    limit: int | None = None
+    storage: Storage = Storage()
+    settings: ReadSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroup:
+    """What one Spark task reads: scan tasks, in order. `index` is its place in the plan."""
+
+    index: int
+    context: ScanContext
+    tasks: tuple[ScanTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """The result of planning: task groups, estimates for Spark's optimizer, and the planning report.
+
+    `counters` are the driver's share of the scan report (see `metrics.py` for the names); `choices` are
+    sentences that say what planning decided and why.
+    """
+
+    context: ScanContext
+    groups: tuple[TaskGroup, ...]
+    estimated_rows: int
+    estimated_bytes: int
+    counters: Mapping[str, int] = field(default_factory=dict)
+    choices: tuple[str, ...] = ()

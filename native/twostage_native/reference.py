@@ -1,0 +1,193 @@
+"""The plain NumPy twin of every kernel: its definition, its test oracle and its stand-in.
+
+Same arguments, same answers as the kernel that names it. Vectorised, so that running without Numba is
+slower and not hopeless. Text is given as Arrow gives it: `offsets` (one more than rows) into `data`
+(uint8); 128-bit values as words: int64 pairs, low word first, the low one unsigned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Bools = NDArray[np.bool_]
+    Bytes = NDArray[np.uint8]
+    Integers = NDArray[np.signedinteger[Any]]
+    Numbers = NDArray[Any]
+
+_BLOCK_BYTES = 1 << 20
+_FEW = 8
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def in_integers(values: Integers, members: NDArray[np.int64]) -> Bools:
+    """Return which values are among `members`."""
+    if len(members) <= _FEW:
+        return np.isin(values, members)
+    return _verified(_candidates(_hashes(values), _hashes(members)), values, members)
+
+
+def sign_wide(words: NDArray[np.int64], high: int, low: int) -> NDArray[np.int8]:
+    """Return the sign (-1, 0, 1) of each 128-bit value less the value `high`, `low` (both as int64)."""
+    literal = np.array([[low, high]], np.int64)
+    return sign_wide_columns(words, np.broadcast_to(literal, words.shape))
+
+
+def sign_wide_columns(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Return the sign of each 128-bit value of `left` less that of `right`."""
+    left_low, right_low = left[:, 0].astype(np.uint64), right[:, 0].astype(np.uint64)
+    low = (left_low > right_low).astype(np.int8) - (left_low < right_low)
+    high = (left[:, 1] > right[:, 1]).astype(np.int8) - (left[:, 1] < right[:, 1])
+    return np.where(high != 0, high, low).astype(np.int8)
+
+
+def in_wide(words: NDArray[np.int64], members: NDArray[np.int64]) -> Bools:
+    """Return which 128-bit values are among `members` (words too)."""
+    candidates = _candidates(_hashes(words[:, 0]), _hashes(members[:, 0]))
+    return _verified(candidates, _opaque(words, 16), _opaque(members, 16))
+
+
+def equal_text(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
+    """Return which texts are the literal."""
+    hits = np.diff(offsets) == len(literal)
+    return _narrow(hits, offsets[:-1], data, literal)
+
+
+def sign_text(offsets: Integers, data: Bytes, literal: Bytes) -> NDArray[np.int8]:
+    """Return the sign of each text against the literal, as unsigned bytes."""
+    lengths = np.diff(offsets)
+    signs: NDArray[np.int8] = np.sign(lengths - len(literal)).astype(np.int8)
+    rows = np.arange(len(lengths))  # whose first `index` bytes are the literal's
+    for index, byte in enumerate(literal):
+        rows = rows[lengths[rows] > index]
+        found = data[offsets[rows] + index]
+        signs[rows[found < byte]] = -1
+        signs[rows[found > byte]] = 1
+        rows = rows[found == byte]
+    return signs
+
+
+def starts_with(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
+    """Return which texts begin with the literal."""
+    return _narrow(np.diff(offsets) >= len(literal), offsets[:-1], data, literal)
+
+
+def ends_with(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
+    """Return which texts end with the literal."""
+    return _narrow(np.diff(offsets) >= len(literal), offsets[1:] - len(literal), data, literal)
+
+
+def in_texts(offsets: Integers, data: Bytes, member_offsets: Integers, member_data: Bytes) -> Bools:
+    """Return which texts are among the members (given as texts, too)."""
+    lengths, member_lengths = np.diff(offsets), np.diff(member_offsets)
+    hits = np.zeros(len(lengths), np.bool_)
+    for length in np.unique(member_lengths):
+        rows = np.flatnonzero(lengths == length)
+        if length == 0:
+            hits[rows] = True
+            continue
+        starts = member_offsets[:-1][member_lengths == length]
+        candidates = _candidates(
+            _hashes(_ends(offsets[rows], data, int(length))), _hashes(_ends(starts, member_data, int(length)))
+        )
+        listed = _texts(starts, member_data, int(length))
+        step = max(1, _BLOCK_BYTES // int(length))
+        for start in range(0, len(candidates), step):
+            block = rows[candidates[start : start + step]]
+            hits[block] = np.isin(_texts(offsets[block], data, int(length)), listed)
+    return hits
+
+
+def equal_text_columns(
+    left_offsets: Integers, left_data: Bytes, right_offsets: Integers, right_data: Bytes
+) -> Bools:
+    """Return where two columns of texts are equal."""
+    same: Bools = sign_text_columns(left_offsets, left_data, right_offsets, right_data) == 0
+    return same
+
+
+def sign_text_columns(
+    left_offsets: Integers, left_data: Bytes, right_offsets: Integers, right_data: Bytes
+) -> NDArray[np.int8]:
+    """Return the sign of each text of `left` against that of `right`, as unsigned bytes.
+
+    By the first byte that differs, else by length.
+    """
+    left_lengths, right_lengths = np.diff(left_offsets), np.diff(right_offsets)
+    signs = (left_lengths > right_lengths).astype(np.int8) - (left_lengths < right_lengths)
+    shared = np.minimum(left_lengths, right_lengths).astype(np.int64)
+    for rows in _blocks(shared):
+        lengths = shared[rows]
+        row_of = np.repeat(np.arange(rows.start, rows.stop), lengths)
+        within = np.arange(len(row_of)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        left_bytes = left_data[left_offsets[row_of] + within]
+        right_bytes = right_data[right_offsets[row_of] + within]
+        different = np.flatnonzero(left_bytes != right_bytes)
+        decided, first = np.unique(row_of[different], return_index=True)
+        at = different[first]
+        signs[decided] = np.where(left_bytes[at] < right_bytes[at], -1, 1)
+    return signs
+
+
+def _hashes(values: Integers) -> NDArray[np.uint64]:
+    return values.astype(np.int64).view(np.uint64) * _GOLDEN
+
+
+def _candidates(hashes: NDArray[np.uint64], member_hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Return the rows whose hash shares its first bits with a member's: of the misses, 1 in 32 at most."""
+    bits = len(member_hashes).bit_length() + 5
+    known = np.zeros(1 << bits, np.bool_)
+    known[member_hashes >> np.uint64(64 - bits)] = True
+    return np.flatnonzero(known[(hashes >> np.uint64(64 - bits)).view(np.int64)])
+
+
+def _verified(candidates: NDArray[np.intp], values: Numbers, members: Numbers) -> Bools:
+    """Return which values are members, given the only rows that may be."""
+    hits = np.zeros(len(values), np.bool_)
+    hits[candidates] = np.isin(values[candidates], members)
+    return hits
+
+
+def _opaque(values: Numbers, size: int) -> NDArray[np.void]:
+    """Return rows of `size` bytes as opaque values, which compare by their bytes."""
+    return np.ascontiguousarray(values).view(f"V{size}").reshape(-1)
+
+
+def _ends(starts: Integers, data: Bytes, length: int) -> NDArray[np.int64]:
+    """Return the last 8 bytes of texts of one length as numbers: where texts differ most often."""
+    words = np.zeros(len(starts), np.int64)
+    for index in range(max(0, length - 8), length):
+        words = words << 8 | data[starts + index]
+    return words
+
+
+def _texts(starts: Integers, data: Bytes, length: int) -> NDArray[np.void]:
+    """Return texts of one length, which is not 0, as opaque values."""
+    return _opaque(data[starts[:, None] + np.arange(length)], length)
+
+
+def _narrow(hits: Bools, starts: Integers, data: Bytes, literal: Bytes) -> Bools:
+    """Keep the hits whose bytes from `starts` on are the literal; texts differ most often at their ends."""
+    rows = np.flatnonzero(hits)
+    for index in reversed(range(len(literal))):
+        rows = rows[data[starts[rows] + index] == literal[index]]
+    narrowed = np.zeros(len(hits), np.bool_)
+    narrowed[rows] = True
+    return narrowed
+
+
+def _blocks(lengths: NDArray[np.int64]) -> Iterator[slice]:
+    """Cut rows into blocks of about `_BLOCK_BYTES`, at least one row each."""
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(lengths):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _BLOCK_BYTES, side="right")))
+        yield slice(start, stop)
+        start = stop

@@ -1,0 +1,256 @@
+"""Comparisons and searches on Arrow text, without a Python object per row.
+
+Takes `offsets` (int32 or int64, one more than rows) into `data` (uint8), as Arrow's utf8 and binary arrays
+hold them, and literals as uint8; gives bools, or signs for the order. Text is ordered as unsigned bytes,
+which is Spark's order of strings and of binary values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twostage_native import reference
+from twostage_native._jit import inner, kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bools = NDArray[np.bool_]
+    Bytes = NDArray[np.uint8]
+    Integers = NDArray[Any]
+
+_BLOCK = 1 << 20
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@inner
+def _word(data: Bytes, at: Any) -> Any:
+    """Return 8 bytes as one number: LLVM makes one load of it, as `at` is unsigned (it cannot wrap)."""
+    return (
+        np.uint64(data[at])
+        | np.uint64(data[at + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[at + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[at + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(data[at + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(data[at + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(data[at + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(data[at + np.uint64(7)]) << np.uint64(56)
+    )
+
+
+@inner
+def _tail(data: Bytes, at: Any, count: Any) -> Any:
+    """Return fewer than 8 bytes as one number; a loop only where the buffer ends."""
+    if at + np.uint64(8) <= np.uint64(len(data)):
+        return _word(data, at) & ((np.uint64(1) << (np.uint64(8) * count)) - np.uint64(1))
+    tail = np.uint64(0)
+    for index in range(count):
+        tail |= np.uint64(data[at + np.uint64(index)]) << (np.uint64(8) * np.uint64(index))
+    return tail
+
+
+@inner
+def _same(left: Bytes, left_start: Any, right: Bytes, right_start: Any, length: Any) -> bool:
+    """Tell whether `length` bytes are equal, eight at a time: 2 ns for any 16 bytes."""
+    a, b, left_over = np.uint64(left_start), np.uint64(right_start), np.uint64(length)
+    while left_over >= np.uint64(8):
+        if _word(left, a) != _word(right, b):
+            return False
+        a += np.uint64(8)
+        b += np.uint64(8)
+        left_over -= np.uint64(8)
+    return bool(_tail(left, a, left_over) == _tail(right, b, left_over))
+
+
+@inner
+def _head(data: Bytes, at: Any, count: Any) -> Any:
+    """Return the next `count` bytes (8 at most) as one number that orders as they do."""
+    if count == np.uint64(0):
+        return np.uint64(0)
+    if at + np.uint64(8) <= np.uint64(len(data)):
+        word = np.uint64(0)
+        for index in range(8):
+            word = word << np.uint64(8) | np.uint64(data[at + np.uint64(index)])
+        return word >> (np.uint64(64) - np.uint64(8) * count)
+    word = np.uint64(0)
+    for index in range(count):
+        word = word << np.uint64(8) | np.uint64(data[at + np.uint64(index)])
+    return word
+
+
+@inner
+def _sign(
+    left: Bytes, left_start: Any, left_length: Any, right: Bytes, right_start: Any, right_length: Any
+) -> int:
+    """Return -1, 0 or 1 as the left bytes come before, equal or come after the right ones."""
+    a, b, left_over = np.uint64(left_start), np.uint64(right_start), np.uint64(min(left_length, right_length))
+    while left_over > np.uint64(0):
+        count = min(left_over, np.uint64(8))
+        first, second = _head(left, a, count), _head(right, b, count)
+        if first != second:
+            return -1 if first < second else 1
+        a += count
+        b += count
+        left_over -= count
+    return int(left_length > right_length) - int(left_length < right_length)
+
+
+@inner
+def _hash(data: Bytes, start: Any, length: Any) -> Any:
+    """Return a 64-bit hash of some bytes, eight at a time."""
+    at, left_over = np.uint64(start), np.uint64(length)
+    mixed = left_over * _GOLDEN
+    while left_over >= np.uint64(8):
+        mixed = (mixed ^ _word(data, at)) * _GOLDEN
+        mixed ^= mixed >> np.uint64(32)
+        at += np.uint64(8)
+        left_over -= np.uint64(8)
+    mixed = (mixed ^ _tail(data, at, left_over)) * _GOLDEN
+    return mixed ^ mixed >> np.uint64(32)
+
+
+@kernel(reference.equal_text)
+def equal_text(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
+    """Return which texts are the literal."""
+    hits = np.empty(len(offsets) - 1, np.bool_)
+    length = len(literal)
+    for row in range(len(hits)):
+        start = offsets[row]
+        hits[row] = offsets[row + 1] - start == length and _same(data, start, literal, 0, length)
+    return hits
+
+
+@kernel(reference.sign_text)
+def sign_text(offsets: Integers, data: Bytes, literal: Bytes) -> NDArray[np.int8]:
+    """Return the sign of each text against the literal, as unsigned bytes."""
+    signs = np.empty(len(offsets) - 1, np.int8)
+    for row in range(len(signs)):
+        start = offsets[row]
+        signs[row] = _sign(data, start, offsets[row + 1] - start, literal, 0, len(literal))
+    return signs
+
+
+@kernel(reference.starts_with)
+def starts_with(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
+    """Return which texts begin with the literal."""
+    hits = np.empty(len(offsets) - 1, np.bool_)
+    length = len(literal)
+    for row in range(len(hits)):
+        start = offsets[row]
+        hits[row] = offsets[row + 1] - start >= length and _same(data, start, literal, 0, length)
+    return hits
+
+
+@kernel(reference.ends_with)
+def ends_with(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
+    """Return which texts end with the literal."""
+    hits = np.empty(len(offsets) - 1, np.bool_)
+    length = len(literal)
+    for row in range(len(hits)):
+        end = offsets[row + 1]
+        hits[row] = end - offsets[row] >= length and _same(data, end - length, literal, 0, length)
+    return hits
+
+
+def contains(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
+    """Return which texts hold the literal.
+
+    Plain NumPy: looking for the literal's first and last byte in all texts at once takes 0.2 ns a byte,
+    a compiled search text by text 1.3.
+    """
+    num_rows, length = len(offsets) - 1, len(literal)
+    if length == 0 or num_rows == 0:
+        return np.full(num_rows, length == 0)
+    hits = np.zeros(num_rows, np.bool_)
+    end = int(offsets[-1]) - length + 1  # no match begins here or later
+    for start in range(int(offsets[0]), end, _BLOCK):
+        stop = min(start + _BLOCK, end)
+        ahead = length - 1
+        found = np.flatnonzero(
+            (data[start:stop] == literal[0]) & (data[start + ahead : stop + ahead] == literal[-1])
+        )
+        found += start
+        for index in range(1, ahead):
+            found = found[data[found + index] == literal[index]]
+        rows = np.searchsorted(offsets, found, side="right") - 1
+        hits[rows[found + length <= offsets[rows + 1]]] = True  # else it runs over into the next text
+    return hits
+
+
+@kernel(reference.in_texts)
+def in_texts(offsets: Integers, data: Bytes, member_offsets: Integers, member_data: Bytes) -> Bools:
+    """Return which texts are among the members, by hash, then by their bytes."""
+    hits = np.zeros(len(offsets) - 1, np.bool_)
+    num_members = len(member_offsets) - 1
+    longest = 0
+    for index in range(num_members):
+        longest = max(longest, member_offsets[index + 1] - member_offsets[index])
+    # Most misses end at the length, most others at an empty slot: one in eight is taken.
+    known_length = np.zeros(longest + 1, np.bool_)
+    capacity = 16
+    while capacity < 8 * num_members:
+        capacity *= 2
+    last = np.uint64(capacity - 1)
+    table = np.full(capacity, -1, np.int32)
+    hashes = np.empty(num_members, np.uint64)
+    for index in range(num_members):
+        start = member_offsets[index]
+        length = member_offsets[index + 1] - start
+        known_length[length] = True
+        hashes[index] = _hash(member_data, start, length)
+        slot = hashes[index] & last
+        while table[slot] >= 0:
+            slot = (slot + np.uint64(1)) & last
+        table[slot] = index
+    for row in range(len(hits)):
+        start = offsets[row]
+        length = offsets[row + 1] - start
+        if length > longest or not known_length[length]:
+            continue
+        mixed = _hash(data, start, length)
+        slot = mixed & last
+        index = table[slot]
+        while index >= 0:
+            begin = member_offsets[index]
+            same_length = member_offsets[index + 1] - begin == length
+            if hashes[index] == mixed and same_length and _same(data, start, member_data, begin, length):
+                hits[row] = True
+                break
+            slot = (slot + np.uint64(1)) & last
+            index = table[slot]
+    return hits
+
+
+@kernel(reference.equal_text_columns)
+def equal_text_columns(
+    left_offsets: Integers, left_data: Bytes, right_offsets: Integers, right_data: Bytes
+) -> Bools:
+    """Return where two columns of texts are equal."""
+    hits = np.empty(len(left_offsets) - 1, np.bool_)
+    for row in range(len(hits)):
+        start, begin = left_offsets[row], right_offsets[row]
+        length = left_offsets[row + 1] - start
+        same_length = right_offsets[row + 1] - begin == length
+        hits[row] = same_length and _same(left_data, start, right_data, begin, length)
+    return hits
+
+
+@kernel(reference.sign_text_columns)
+def sign_text_columns(
+    left_offsets: Integers, left_data: Bytes, right_offsets: Integers, right_data: Bytes
+) -> NDArray[np.int8]:
+    """Return the sign of each text of `left` against that of `right`, as unsigned bytes."""
+    signs = np.empty(len(left_offsets) - 1, np.int8)
+    for row in range(len(signs)):
+        start, begin = left_offsets[row], right_offsets[row]
+        signs[row] = _sign(
+            left_data,
+            start,
+            left_offsets[row + 1] - start,
+            right_data,
+            begin,
+            right_offsets[row + 1] - begin,
+        )
+    return signs

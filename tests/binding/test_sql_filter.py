@@ -1,0 +1,84 @@
+"""The option `filter`: SQL text to the predicate tree, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from twostage.errors import OptionError
+from twostage.schema import parse_schema
+from twostage.sql_filter import parse_filter
+
+SCHEMA = parse_schema(
+    {
+        "schema-id": 0,
+        "fields": [
+            {"id": 1, "name": "x", "type": "long"},
+            {"id": 2, "name": "s", "type": "string"},
+            {
+                "id": 3,
+                "name": "st",
+                "type": {"type": "struct", "fields": [{"id": 4, "name": "a", "type": "float"}]},
+            },
+            {"id": 5, "name": "d", "type": "date"},
+            {"id": 6, "name": "ts", "type": "timestamptz"},
+            {"id": 7, "name": "dec", "type": "decimal(9,2)"},
+            {"id": 8, "name": "flag", "type": "boolean"},
+            {"id": 9, "name": "a b", "type": "long"},
+            {"id": 10, "name": "b", "type": "binary"},
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x IN (5, -7, NULL) OR s = 'y'", "x IN (5, -7, NULL) OR s = 'y'"),
+        ("x NOT IN (5)", "NOT (x IN (5))"),
+        ("st.a = 0.1", "cast(st.a as double) = 0.1"),
+        ("st.a > 0.5", "st.a > 0.5"),
+        ("d >= DATE '2020-01-01'", "d >= 18262"),
+        ("d BETWEEN '2020-01-01' AND '2020-02-01'", "d >= 18262 AND d <= 18293"),
+        ("ts > TIMESTAMP '2020-01-01 00:00:00Z'", "ts > 1577836800000000"),
+        ("s LIKE 'a%' AND s NOT LIKE '%b%'", "s LIKE 'a%' AND NOT (s LIKE '%b%')"),
+        ("s LIKE 'abc'", "s = 'abc'"),
+        ("NOT x <=> NULL", "x IS NOT NULL"),
+        ("x IS NOT NULL", "x IS NOT NULL"),
+        ("x = 5L", "x = 5"),
+        ("5 < x", "x > 5"),
+        ("dec < 1.555", "dec < 1.555"),
+        ("flag", "flag = True"),
+        ("`a b` = 1", "`a b` = 1"),
+        ("b = X'00ff'", "b = X'00ff'"),
+        ("X = 1", "x = 1"),
+        ("x IS DISTINCT FROM 3", "NOT (x <=> 3)"),
+        ("startswith(s, 'q')", "s LIKE 'q%'"),
+    ],
+)
+def test_filters_that_we_evaluate(text, expected):
+    assert str(parse_filter(text, SCHEMA)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("upper(s) = 'A'", "UNSUPPORTED_FILTER"),
+        ("x = 1.5", "UNSUPPORTED_FILTER"),
+        ("x = '5'", "UNSUPPORTED_FILTER"),
+        ("ts > '2020-01-01'", "UNSUPPORTED_FILTER"),
+        ("s LIKE 'a_c'", "UNSUPPORTED_FILTER"),
+        ("s LIKE 'a%c'", "UNSUPPORTED_FILTER"),
+        ("x IN (SELECT 1)", "UNSUPPORTED_FILTER"),
+        ("x = 1; DROP TABLE t", "UNSUPPORTED_FILTER"),
+        ("s RLIKE 'a'", "UNSUPPORTED_FILTER"),
+        ("s ILIKE 'a%'", "UNSUPPORTED_FILTER"),
+        ("x + 1 = 2", "UNSUPPORTED_FILTER"),
+        ("y = 1", "UNKNOWN_COLUMN"),
+        ("x = = 1", "BAD_FILTER"),
+    ],
+)
+def test_filters_that_are_refused(text, code):
+    with pytest.raises(OptionError) as caught:
+        parse_filter(text, SCHEMA)
+    assert caught.value.code == code
+    assert caught.value.hint

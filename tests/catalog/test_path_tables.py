@@ -1,0 +1,211 @@
+"""Tables named by a path: which metadata file is the newest, and where its files lie."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from twostage import errors
+from twostage.catalog import PinnedTable, load_table
+from twostage.errors import (
+    CorruptFileError,
+    ForbiddenLocationError,
+    NotFoundError,
+    OptionError,
+    ResourceLimitError,
+)
+from twostage.options import parse_options
+from twostage.storage import locate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CANARY = "canary-4711-secret"
+
+
+def load(path: object, **options: str) -> PinnedTable:
+    return load_table(
+        parse_options({"path": str(path), **{k.replace("_", "-"): v for k, v in options.items()}})
+    )
+
+
+def version_of(table: PinnedTable) -> str:
+    return table.metadata.metadata_location.rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{}", "file:{}", "file://{}", "file://localhost{}", "{}/", "{}/metadata", "{}/metadata/"]
+)
+def test_folder_in_every_spelling(tmp_path: Path, write_table: Callable[..., Path], spelling: str) -> None:
+    folder = tmp_path / "db" / "t"
+    write_table(folder)
+    table = load(spelling.format(folder))
+    assert table.metadata.metadata_location == str(folder / "metadata" / "v1.metadata.json")
+    assert table.storage.root == str(folder)
+    assert table.storage.moved_from is None
+    assert table.snapshot is not None
+    assert table.snapshot.snapshot_id == 13
+
+
+def test_metadata_file(tmp_path: Path, write_table: Callable[..., Path]) -> None:
+    first = write_table(tmp_path / "t", "00000-aaaa.metadata.json", **{"current-snapshot-id": 11})
+    write_table(tmp_path / "t", "00001-bbbb.metadata.json")
+    table = load(first)
+    assert table.snapshot is not None
+    assert table.snapshot.snapshot_id == 11
+    assert table.storage.root == str(tmp_path / "t")
+    lonely = tmp_path / "lonely" / "x.metadata.json"
+    lonely.parent.mkdir()
+    shutil.copy(first, lonely)
+    assert load(lonely).storage.root == str(tmp_path / "lonely")
+
+
+def test_relative_path(
+    tmp_path: Path, write_table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_table(tmp_path / "db" / "t")
+    monkeypatch.chdir(tmp_path)
+    for path in ("db/t", "./db/t", "db/../db/t"):
+        assert load(path).storage.root == str(tmp_path / "db" / "t")
+    monkeypatch.chdir(tmp_path / "db")
+    assert load("t").storage.root == str(tmp_path / "db" / "t")
+
+
+@pytest.mark.parametrize(
+    ("names", "hint", "newest"),
+    [
+        (["v1", "v2", "v10"], None, "v10"),
+        (["v1", "v2", "v10"], "2", "v2"),  # v10 was published by no commit: v3 is not there
+        (["v1", "v2", "v3"], "1", "v3"),  # the hint is written after the metadata and may be late
+        (["v1", "v2"], "7", "v2"),
+        (["v1", "v2"], "", "v2"),
+        (["v1", "v2"], "../../../../etc/passwd", "v2"),
+        (["v1", "v2"], "\xff\x00", "v2"),
+        (["v1", "v2"], " 2\n", "v2"),
+        (["00000-a", "00002-c", "00001-b"], None, "00002-c"),
+        (["00000-a", "00001-b", "00002-orphan"], "00001-b", "00001-b"),
+        (["00000-a", "00001-b"], "00000-a.metadata.json", "00000-a"),
+        (["00000-a", "00001-b"], "0", "00001-b"),
+        (["00009-a", "00010-b"], None, "00010-b"),
+    ],
+)
+def test_newest_version(
+    tmp_path: Path, write_table: Callable[..., Path], names: list[str], hint: str | None, newest: str
+) -> None:
+    for name in names:
+        write_table(tmp_path / "t", f"{name}.metadata.json")
+    if hint is not None:
+        (tmp_path / "t" / "metadata" / "version-hint.text").write_text(hint, encoding="latin-1")
+    (tmp_path / "t" / "metadata" / "v99.metadata.json.crc").write_text("")
+    (tmp_path / "t" / "metadata" / "v99.metadata.json").mkdir()
+    assert version_of(load(tmp_path / "t")) == f"{newest}.metadata.json"
+
+
+def test_equal_numbers_are_told_apart_by_time(tmp_path: Path, write_table: Callable[..., Path]) -> None:
+    for name, modified in (("00001-zzzz", 1_000), ("00001-aaaa", 2_000), ("00001-mmmm", 1_500)):
+        os.utime(write_table(tmp_path / "t", f"{name}.metadata.json"), (modified, modified))
+    assert version_of(load(tmp_path / "t")) == "00001-aaaa.metadata.json"
+
+
+@pytest.mark.parametrize("name", ["v3.gz.metadata.json", "v3.metadata.json.gz", "00003-x.gz.metadata.json"])
+@pytest.mark.parametrize("hint", [None, "3"])
+def test_gzip(tmp_path: Path, write_table: Callable[..., Path], name: str, hint: str | None) -> None:
+    write_table(tmp_path / "t", "v2.metadata.json")
+    path = write_table(tmp_path / "t", name)
+    if hint:
+        (tmp_path / "t" / "metadata" / "version-hint.text").write_text(hint)
+    assert version_of(load(tmp_path / "t")) == name
+    assert version_of(load(path)) == name
+
+
+def test_damaged_metadata(
+    tmp_path: Path, write_table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_table(tmp_path / "t", "v1.gz.metadata.json")
+    whole = path.read_bytes()
+    for damage in (whole[:-20], b"\x1f\x8b" + b"\0" * 20, b"", b"not json", b"[]", gzip.compress(b"{}")):
+        path.write_bytes(damage)
+        with pytest.raises(CorruptFileError) as caught:
+            load(tmp_path / "t")
+        assert caught.value.code == "CORRUPT_METADATA"
+        assert caught.value.path == str(path)
+    monkeypatch.setattr("twostage.metadata.MAX_METADATA_BYTES", 2**20)
+    path.write_bytes(gzip.compress(b" " * (2**20 + 1)))
+    with pytest.raises(ResourceLimitError):
+        load(tmp_path / "t")
+
+
+def test_no_table(tmp_path: Path, write_table: Callable[..., Path]) -> None:
+    write_table(tmp_path / "db" / "events")
+    with pytest.raises(NotFoundError) as typo:
+        load(tmp_path / "db" / "evnts")
+    assert typo.value.code == "TABLE_NOT_FOUND"
+    assert typo.value.hint == "Did you mean 'events'?"
+    with pytest.raises(NotFoundError) as folder:
+        load(tmp_path / "db")
+    assert folder.value.hint == "It is a folder of tables: events."
+    with pytest.raises(NotFoundError) as file:
+        load(tmp_path / "db" / "events" / "metadata" / "v2.metadata.json")
+    assert file.value.hint == "Did you mean 'v1.metadata.json'?"
+
+
+@pytest.mark.parametrize("path", ["", "   "])
+def test_no_path(path: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        load_table(parse_options({"path": path}))
+    assert caught.value.code == "MISSING_PATH"
+    with pytest.raises(OptionError):
+        load_table(parse_options({}))
+
+
+def test_moved_table_is_located(tmp_path: Path, write_table: Callable[..., Path]) -> None:
+    for written_at in ("s3://lake/db/t", "/elsewhere/t", "file:/elsewhere/t/"):
+        folder = tmp_path / str(abs(hash(written_at)))
+        write_table(folder, location=written_at)
+        table = load(folder, allow_moved_paths="true")
+        assert table.snapshot is not None
+        assert table.snapshot.manifest_list is not None
+        assert locate(table.storage, table.snapshot.manifest_list) == str(
+            folder / "metadata" / "snap-13.avro"
+        )
+
+
+def test_a_copy_of_a_remote_table_is_not_followed_home(
+    tmp_path: Path, write_table: Callable[..., Path]
+) -> None:
+    write_table(tmp_path / "t", location="s3://lake/db/t")
+    table = load(tmp_path / "t")
+    with pytest.raises(ForbiddenLocationError, match="allow-moved-paths"):
+        locate(table.storage, "s3://lake/db/t/metadata/snap-13.avro")
+
+
+def test_pinned_table_pickles_and_hides_secrets(tmp_path: Path, write_table: Callable[..., Path]) -> None:
+    write_table(tmp_path / "t", properties={"s3.secret-access-key": CANARY})
+    options = {"path": str(tmp_path / "t"), "catalog.s3.secret-access-key": CANARY, "catalog.token": CANARY}
+    table = load_table(parse_options(options))
+    assert table.storage.properties == {"s3.secret-access-key": CANARY}
+    assert CANARY not in repr(table)
+    assert CANARY not in str(table)
+    assert CANARY not in f"{table.storage!r} {table.metadata!r}"
+    assert pickle.loads(pickle.dumps(table)) == table
+
+
+def test_a_path_loads_no_pyiceberg(tmp_path: Path, write_table: Callable[..., Path]) -> None:
+    write_table(tmp_path / "t")
+    script = (
+        "import sys; from twostage.catalog import load_table; from twostage.options import parse_options\n"
+        f"load_table(parse_options({{'path': {str(tmp_path / 't')!r}}}))\n"
+        "print([name for name in ('pyiceberg', 'pyarrow.dataset', 'numba', 'pyspark') if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(errors.__file__).parents[1])}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "[]"

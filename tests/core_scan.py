@@ -1,0 +1,91 @@
+"""Runs the product's core without Spark: options, plan, tasks, batches.
+
+Takes a metadata path, a query and options; gives the rows, in the oracle's form, and what was counted.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import oracle
+from twostage.catalog import PinnedTable, load_table
+from twostage.metrics import Metrics
+from twostage.options import ReadOptions, parse_options
+from twostage.plan import plan_scan
+from twostage.predicate import TRUE
+from twostage.read import read_group
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from twostage.predicate import Predicate
+    from twostage.schema import Field
+    from twostage.task import ScanPlan
+
+
+@dataclass
+class Opened:
+    """A table pinned by the product."""
+
+    table: PinnedTable
+    options: ReadOptions
+
+
+@dataclass
+class Result:
+    """Rows and what was counted while planning and reading."""
+
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    batch_sizes: list[int] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
+    plan: ScanPlan | None = None
+
+    def count(self, prefix: str) -> int:
+        """Return the sum of all counters whose names begin so."""
+        return sum(number for name, number in self.metrics.counters.items() if name.startswith(prefix))
+
+
+def open_table(path: Path | str, **options: str) -> Opened:
+    """Pin a table; options are written with ``_`` for ``-``."""
+    parsed = parse_options(
+        {"path": str(path), **{key.replace("_", "-"): value for key, value in options.items()}}
+    )
+    return Opened(load_table(parsed), parsed)
+
+
+def with_options(opened: Opened, options: Mapping[str, str]) -> Opened:
+    """Return the same pinned table with other options."""
+    path = opened.options.path or ""
+    return Opened(opened.table, parse_options({"path": path, **options}))
+
+
+def scan(
+    opened: Opened,
+    projection: tuple[Field, ...] | None = None,
+    predicate: Predicate = TRUE,
+    *,
+    hint: Predicate = TRUE,
+    limit: int | None = None,
+    parallelism: int = 2,
+) -> Result:
+    """Plan and read; every task group takes the way through pickle that Spark's would."""
+    plan = plan_scan(
+        opened.table,
+        opened.options,
+        projection=opened.table.schema.fields if projection is None else projection,
+        predicate=predicate,
+        hint=hint,
+        limit=limit,
+        parallelism=parallelism,
+        scan_id="test",
+    )
+    result = Result(plan=plan)
+    result.metrics.counters.update(plan.counters)
+    for group in plan.groups:
+        for batch in read_group(pickle.loads(pickle.dumps(group)), result.metrics):
+            result.batch_sizes.append(batch.num_rows)
+            result.rows += oracle.batch_rows(batch)
+    return result

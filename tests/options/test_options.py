@@ -1,0 +1,153 @@
+"""Every option: accepted in any case, validated once, refused with the closest right one."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from twostage.errors import OptionError
+from twostage.options import OPTION_NAMES, ReadOptions, parse_options
+
+CANARY = "canary-4711-secret"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "field", "value"),
+    [
+        ("path", "/t", "path", "/t"),
+        ("versionAsOf", "7", "version_as_of", "7"),
+        ("timestampAsOf", "2024-01-01", "timestamp_as_of", "2024-01-01"),
+        ("snapshot-id", "7", "snapshot_id", 7),
+        ("as-of-timestamp", "499162860000", "as_of_timestamp", 499162860000),
+        ("branch", "Audit", "branch", "Audit"),
+        ("tag", "v1", "tag", "v1"),
+        ("columns", "a, `b,c`.d ,e", "columns", ("a", "`b,c`.d", "e")),
+        ("filter", "x > 1", "filter", "x > 1"),
+        ("allow-moved-paths", "TRUE", "allow_moved_paths", True),
+        ("allowed-locations", "s3://b, /folder", "allowed_locations", ("s3://b", "/folder")),
+        ("split-size", "128m", "split_size", 128 * 1024 * 1024),
+        ("split-size", "1 GiB", "split_size", 1024**3),
+        ("split-size", "1000", "split_size", 1000),
+        ("parallelism", "4", "parallelism", 4),
+        ("case-sensitive", "true", "case_sensitive", True),
+    ],
+)
+def test_options(key: str, text: str, field: str, value: object) -> None:
+    for spelled in (key, key.lower(), key.upper()):
+        assert getattr(parse_options({spelled: text}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "field", "value"),
+    [
+        ("prune.files", "false", "prune_files", False),
+        ("prune.row-groups", "false", "prune_row_groups", False),
+        ("prune.dictionary", "false", "dictionary_filter", False),
+        ("prune.bloom", "false", "bloom_filter", False),
+        ("prune.deletes", "false", "prune_deletes", False),
+        ("two-stage", "false", "two_stage", False),
+        ("filter.kernels", "false", "kernels", False),
+        ("filter.reorder", "false", "reorder_filters", False),
+        ("filter.normalize", "CNF", "normalize", "cnf"),
+        ("verify-checksums", "false", "verify_checksums", False),
+        ("batch-size", "7", "batch_size", 7),
+        ("task-memory", "2g", "task_memory", 2 * 1024**3),
+    ],
+)
+def test_settings(key: str, text: str, field: str, value: object) -> None:
+    settings = parse_options({key: text}).settings
+    assert getattr(settings, field) == value
+    assert getattr(parse_options({}).settings, field) != value
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("brnch", "branch"),
+        ("snapshotId", "snapshot-id"),
+        ("snapshot_id", "snapshot-id"),
+        ("version", "versionAsOf"),
+        ("asOfTimestamp", "as-of-timestamp"),
+        ("timestamp", "timestampAsOf"),
+        ("allow_moved_paths", "allow-moved-paths"),
+        ("splitsize", "split-size"),
+        ("filters", "filter"),
+        ("prune.rowgroups", "prune.row-groups"),
+        ("column", "columns"),
+    ],
+)
+def test_near_misses_are_refused_with_the_right_name(typed: str, meant: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options({typed: "x"})
+    assert caught.value.code == "UNKNOWN_OPTION"
+    assert caught.value.hint == f"Did you mean '{meant}'?"
+
+
+def test_a_name_like_nothing_lists_what_there_is() -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options({"zzzzzzzz": "x"})
+    assert str(caught.value.hint).startswith("Known: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("snapshot-id", "seven"),
+        ("snapshot-id", "1.5"),
+        ("snapshot-id", ""),
+        ("as-of-timestamp", "2024-01-01"),
+        ("allow-moved-paths", "yes"),
+        ("allow-moved-paths", ""),
+        ("allowed-locations", "bucket"),
+        ("allowed-locations", " , "),
+        ("split-size", "0"),
+        ("split-size", "-1"),
+        ("split-size", "12q"),
+        ("parallelism", "0"),
+        ("batch-size", "-5"),
+        ("columns", ""),
+        ("filter.normalize", "nnf"),
+        ("task-memory", "lots"),
+    ],
+)
+def test_bad_values_are_refused_by_name(key: str, text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options({key: text})
+    assert caught.value.code == "BAD_OPTION"
+    assert repr(key) in caught.value.message
+    assert str(caught.value.hint).startswith("Expected ")
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("branch", "tag"),
+        ("versionAsOf", "branch"),
+        ("snapshot-id", "as-of-timestamp"),
+        ("timestampAsOf", "tag"),
+    ],
+)
+def test_two_snapshot_choices_conflict(first: str, second: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options({first: "1", second: "2"})
+    assert caught.value.code == "CONFLICTING_OPTIONS"
+    assert first in caught.value.message
+    assert second in caught.value.message
+
+
+def test_catalog_properties_keep_their_names_and_stay_out_of_repr() -> None:
+    options = parse_options({"catalog.s3.secret-access-key": CANARY, "CATALOG.uri": f"http://u:{CANARY}@x"})
+    assert options.catalog == {"s3.secret-access-key": CANARY, "uri": f"http://u:{CANARY}@x"}
+    assert CANARY not in repr(options)
+    assert CANARY not in str(options)
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_nothing_typed_means_the_defaults() -> None:
+    assert parse_options({}) == ReadOptions()
+
+
+def test_names_are_unique_in_any_case() -> None:
+    assert len({name.lower() for name in OPTION_NAMES}) == len(OPTION_NAMES)

@@ -1,0 +1,111 @@
+"""The rules of the house, as a script: sizes, names, layers, heavy imports, what a wheel holds."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = sorted([*(ROOT / "connector").rglob("*.py"), *(ROOT / "native").rglob("*.py")])
+HARD_LIMIT = 450
+FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "core"}
+ALLOWED = {
+    "numba": {"_jit"},
+    "pyspark": {"source", "session", "bridge", "pyspark_twostage"},
+    "pyiceberg": {"catalog_client", "storage", "properties"},
+}
+HEAVY = ("numba", "pyiceberg", "pyarrow.dataset", "pyspark.pandas", "pandas", "sqlglot", "rich")
+
+
+def names(path):
+    return str(path.relative_to(ROOT))
+
+
+def imported(path):
+    """Return the top-level packages that a module imports anywhere in it, outside TYPE_CHECKING."""
+    found = set()
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("path", PRODUCT, ids=names)
+def test_a_module_is_small_documented_and_well_named(path):
+    text = path.read_text()
+    assert text.count("\n") <= HARD_LIMIT
+    assert path.stem not in FORBIDDEN_NAMES
+    assert ast.get_docstring(ast.parse(text)), "a module says what goes in, what comes out, and its rule"
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_a_library_is_imported_in_its_layer_only(package):
+    users = {path.stem for path in PRODUCT if package in imported(path)}
+    assert users <= ALLOWED[package]
+
+
+def test_the_kernels_do_not_know_the_connector():
+    for path in (ROOT / "native").rglob("*.py"):
+        assert "twostage" not in imported(path)
+
+
+def test_importing_the_source_is_light():
+    program = "import pyspark_twostage, sys; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env={
+        "PYTHONPATH": f"{ROOT / 'connector'}:{ROOT / 'native'}", "PATH": "/usr/bin:/bin",
+    }).stdout.split()
+    baseline = subprocess.run(
+        [sys.executable, "-c", "import pyspark.sql.datasource, sys; print(*sorted(sys.modules))"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()
+    added = set(loaded) - set(baseline)
+    heavy = {name for name in added if name.startswith(HEAVY)}
+    assert not heavy
+    assert "twostage.source" in added
+
+
+def test_the_public_names_are_documented():
+    import twostage
+
+    assert set(twostage.__all__) == {"enable", "last_scan", "scans", "__version__"}
+    assert all(getattr(twostage, name).__doc__ for name in twostage.__all__)
+
+
+def test_the_wheel_holds_every_source_and_nothing_else(tmp_path):
+    pytest.importorskip("hatchling", reason="the build backend is in the test group of pyproject.toml")
+    build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    suffixes = (".py", ".java", ".typed")
+    expected = {
+        str(path.relative_to(source))
+        for source in (ROOT / "connector", ROOT / "native")
+        for path in source.rglob("*")
+        if path.suffix in suffixes
+    }
+    assert held == expected
+    assert {name.partition("/")[0] for name in held} == {"pyspark_twostage.py", "twostage", "twostage_native"}
+
+
+def test_every_option_is_documented():
+    from twostage.options import OPTION_NAMES
+
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in OPTION_NAMES if f"`{name}`" not in readme] == []

@@ -1,0 +1,109 @@
+"""What a user gets wrong comes back as an error with a stable code, and a hint that helps."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import IllegalArgumentException, PySparkException
+
+import twostage
+from twostage.errors import OptionError
+
+
+def read(spark, path, **options):
+    reader = spark.read.format("twostage")
+    for name, value in options.items():
+        reader = reader.option(name.replace("_", "-"), value)
+    return reader.load(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "hint"),
+    [
+        ({"brnch": "x"}, "UNKNOWN_OPTION", "Did you mean 'branch'"),
+        ({"branch": "audti"}, "BRANCH_NOT_FOUND", "Did you mean 'audit'"),
+        ({"tag": "frist"}, "TAG_NOT_FOUND", "Did you mean 'first'"),
+        ({"snapshot_id": "12"}, "SNAPSHOT_NOT_FOUND", ""),
+        ({"snapshot_id": "x"}, "BAD_OPTION", "whole number"),
+        ({"branch": "audit", "tag": "first"}, "CONFLICTING_OPTIONS", "Keep one"),
+        ({"columns": "id, pirce"}, "UNKNOWN_COLUMN", "Did you mean 'price'"),
+        ({"filter": "id <"}, "BAD_FILTER", ""),
+        ({"filter": "nope = 1"}, "UNKNOWN_COLUMN", ""),
+    ],
+)
+def test_wrong_option(spark, warehouse, options, code, hint):
+    with pytest.raises(IllegalArgumentException) as caught:
+        read(spark, warehouse.events, **options)
+    assert f"[TWOSTAGE.{code}]" in str(caught.value)
+    assert hint in str(caught.value)
+
+
+def test_no_table(spark, tmp_path):
+    with pytest.raises(IllegalArgumentException, match=r"^\[TWOSTAGE.TABLE_NOT_FOUND\]"):
+        read(spark, str(tmp_path / "nope"))
+    with pytest.raises(IllegalArgumentException, match=r"^\[TWOSTAGE.MISSING_OPTION\]"):
+        spark.read.format("twostage").load()
+
+
+def test_missing_data_file(spark, tmp_path):
+    import pyarrow as pa
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("db")
+    values = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
+    catalog.create_table("db.t", schema=values.schema).append(values)
+    catalog.engine.dispose()
+    for file in (tmp_path / "db" / "t" / "data").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(PySparkException, match=r"\[TWOSTAGE.[A-Z_]*MISSING[A-Z_]*\]"):
+        read(spark, f"{tmp_path}/db/t").collect()
+
+
+def test_schema_of_the_user(spark, warehouse):
+    right = read(spark, warehouse.events).schema
+    assert spark.read.schema(right).format("twostage").load(warehouse.events).where("id < 3").count() == 3
+    with pytest.raises(IllegalArgumentException, match=r"\[TWOSTAGE.SCHEMA_MISMATCH\]"):
+        spark.read.schema("id int").format("twostage").load(warehouse.events).count()
+
+
+def test_create_table_using(spark, warehouse):
+    """Spark keeps the table and drops its options: reading it says what works instead, and that does work."""
+    spark.sql(f"CREATE TABLE kept USING twostage OPTIONS (path '{warehouse.events}')")
+    try:
+        with pytest.raises(IllegalArgumentException) as caught:
+            spark.sql("SELECT * FROM kept").collect()
+        assert "[TWOSTAGE.MISSING_OPTION]" in str(caught.value)
+        assert "CREATE TEMPORARY VIEW" in str(caught.value)
+        assert "WITH (path" in str(caught.value)
+        assert spark.sql(f"SELECT count(*) FROM kept WITH (path = '{warehouse.events}')").collect()[0][0] == 300
+    finally:
+        spark.sql("DROP TABLE kept")
+    with pytest.raises(IllegalArgumentException, match=r"\[TWOSTAGE.MISSING_OPTION\]"):
+        spark.sql("CREATE TABLE kept USING twostage")
+
+
+def test_temporary_view_using(spark, warehouse):
+    spark.sql(f"CREATE TEMPORARY VIEW v USING twostage OPTIONS (path '{warehouse.events}', branch 'audit')")
+    assert spark.sql("SELECT count(*) FROM v WHERE id >= 150").collect()[0][0] == 50
+
+
+def test_spark_connect_session_is_refused():
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(OptionError) as caught:
+        twostage.enable(session)
+    assert caught.value.code == "CONNECT_SESSION"
+    assert "option('columns'" in str(caught.value)
+    assert "option('filter'" in str(caught.value)
+
+
+def test_secrets_stay_out(spark, warehouse):
+    frame = (
+        spark.read.format("twostage")
+        .option("catalog.s3.secret-access-key", "CANARY-17")
+        .load(warehouse.events)
+        .where("id < 3")
+    )
+    assert frame.count() == 3
+    shown = frame._jdf.queryExecution().toString() + str(twostage.last_scan(spark)) + repr(frame)
+    shown += frame._jdf.queryExecution().executedPlan().treeString()
+    assert "CANARY-17" not in shown

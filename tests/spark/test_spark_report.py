@@ -1,0 +1,109 @@
+"""The scan report through Spark: its numbers come from the executors and survive retries."""
+
+from __future__ import annotations
+
+import json
+
+from conftest import run_python
+
+import twostage
+from twostage.metrics import Metrics
+from twostage.source import MAX_SCANS, MetricsParam
+
+
+def test_report_of_a_query(spark, warehouse):
+    found = spark.sql("SELECT id FROM events WHERE id >= 250 AND device = 'd3'").collect()
+    report = twostage.last_scan(spark)
+    assert report.table == warehouse.events
+    assert report.snapshot_id == warehouse.snapshots[-1]
+    assert report.tasks_finished == report.tasks_planned > 0
+    assert report.count("rows.fetched") == len(found)
+    assert report.count("files.considered") == 3
+    assert report.count("files.read") == 1
+    assert report.count("rows.considered") == 100
+    assert report.count("rows.filtered") == 100 - len(found)
+    assert report.count("time.planning") > 0
+    assert "events" in str(report)
+    assert "<pre" in report._repr_html_()
+    assert json.loads(report.json())["scan_id"] == report.scan_id
+
+
+def test_scans_are_in_order_and_only_those_that_ran(spark):
+    before = len(twostage.scans(spark))
+    spark.sql("SELECT id FROM events WHERE id = 1").explain()
+    assert len(twostage.scans(spark)) == before
+    spark.sql("SELECT id FROM events WHERE id = 2").collect()
+    spark.sql("SELECT id FROM events WHERE id = 3").collect()
+    predicates = [report.predicate for report in twostage.scans(spark)][-2:]
+    assert predicates == ["id = 2", "id = 3"]
+
+
+def test_two_scans_of_one_query(spark):
+    spark.sql("SELECT id FROM events WHERE id = 4 UNION ALL SELECT id FROM events WHERE id = 204").collect()
+    last = {report.predicate for report in twostage.scans(spark)[-2:]}
+    assert last == {"id = 4", "id = 204"}
+    assert len({report.scan_id for report in twostage.scans(spark)}) == len(twostage.scans(spark))
+
+
+def test_a_task_that_runs_twice_counts_once():
+    param, total = MetricsParam(), {}
+    first, again, other = Metrics(), Metrics(), Metrics()
+    first.add("rows.fetched", 10)
+    again.add("rows.fetched", 10)
+    other.add("rows.fetched", 1)
+    for update in ({"s": {0: first}}, {"s": {1: other}}, {"s": {0: again}}):
+        total = param.addInPlace(total, update)
+    assert sum(metrics.counters["rows.fetched"] for metrics in total["s"].values()) == 11
+
+
+def test_old_scans_are_forgotten():
+    param, total = MetricsParam(), {}
+    for number in range(MAX_SCANS + 20):
+        total = param.addInPlace(total, {f"s{number}": {0: Metrics()}})
+    assert len(total) == MAX_SCANS
+    assert f"s{MAX_SCANS + 19}" in total
+
+
+RETRY = """
+import os, signal, sys
+from pyspark.sql import SparkSession
+import twostage, twostage.read
+builder = SparkSession.builder.master("local[2,4]")
+for key, value in {confs!r}.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+twostage.enable(spark)
+from twostage import source
+
+class Dying(source.TwoStageReader):
+    def read(self, partition):
+        yield from super().read(partition)
+        # Dies after its metrics were counted and before Spark has all rows of the first attempt.
+        marker = {marker!r} + str(partition.group.index)
+        if not os.path.exists(marker):
+            open(marker, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def __reduce__(self):
+        return Dying, (self._schema, (), self._metrics)
+
+from twostage import bridge
+bridge.TwoStageReader = Dying
+frame = spark.read.format("twostage").option("split-size", "1k").load({path!r})
+print("ids", sorted(row.id for row in frame.where("id % 2 = 0 OR id = 3").collect()) == [n for n in range(300) if n % 2 == 0 or n == 3])
+report = twostage.last_scan(spark)
+print("tasks", report.tasks_planned, report.tasks_finished, report.count("rows.considered"))
+"""
+
+
+def test_killed_workers_change_nothing(warehouse, tmp_path):
+    from conftest import SPARK_CONFS
+
+    out = run_python(RETRY.format(confs=SPARK_CONFS, marker=str(tmp_path / "died-"), path=warehouse.events), cwd=tmp_path)
+    assert "ids True" in out
+    tasks = [line.split() for line in out.splitlines() if line.startswith("tasks")][0]
+    planned, finished, considered = map(int, tasks[1:])
+    assert planned == finished >= 2
+    assert considered == 300
+    assert len(list(tmp_path.glob("died-*"))) == planned

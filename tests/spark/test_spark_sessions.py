@@ -1,0 +1,166 @@
+"""Ways to come by a session: enabled twice, made from another, restarted, installed from a zip, not enabled."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+
+import pytest
+from conftest import ROOT, SOURCES, SPARK_CONFS, executed_plan, run_python
+
+import twostage
+
+START = f"""
+import os, sys
+from pyspark.sql import SparkSession
+def start(**more):
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {{**{SPARK_CONFS!r}, **more}}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+"""
+
+
+def test_enable_twice(spark, warehouse):
+    twostage.enable(spark)
+    twostage.enable(spark, catalogs={"lake": warehouse.confs})
+    frame = spark.read.format("twostage").load(warehouse.events).where("id < 5")
+    assert executed_plan(frame).count("BatchScan") == 1
+    assert frame.count() == 5
+
+
+def test_new_session_has_it(spark, warehouse):
+    session = spark.newSession()
+    frame = session.read.format("twostage").load(warehouse.events).where("id < 5 OR device = 'd1'").select("price")
+    assert "predicates [id < 5 OR device = 'd1']" in executed_plan(frame)
+    assert session.sql("SELECT count(*) FROM lake.db.events").collect()[0][0] == 300
+
+
+def test_scan_planned_in_a_session_of_its_own_threads(spark):
+    """Broadcast and subquery threads of the JVM plan scans, too."""
+    query = (
+        "SELECT count(*) FROM {0} WHERE id > (SELECT avg(id) FROM {0} WHERE device = 'd1') "
+        "AND device IN (SELECT device FROM {0} WHERE id < 4)"
+    )
+    assert spark.sql(query.format("events")).collect() == spark.sql(query.format("plain")).collect()
+
+
+RESTART = """
+import twostage
+for turn in range(2):
+    spark = start()
+    twostage.enable(spark, catalogs={"lake": %(confs)r})
+    frame = spark.read.format("twostage").load(%(path)r).where("id < 5 OR device = 'd1'").select("id")
+    print("count", turn, frame.count(), "Filter" in frame._jdf.queryExecution().executedPlan().toString().replace("RuntimeFilters", ""))
+    print("sql", turn, spark.sql("SELECT count(*) FROM lake.db.events").collect()[0][0])
+    print("report", turn, twostage.last_scan(spark).tasks_finished > 0)
+    spark.stop()
+"""
+
+
+def test_stopped_and_restarted_session(warehouse, tmp_path):
+    out = run_python(START + RESTART % {"confs": warehouse.confs, "path": warehouse.events}, cwd=tmp_path)
+    wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
+    for turn in range(2):
+        assert f"count {turn} {wanted} False" in out
+        assert f"sql {turn} 300" in out
+        assert f"report {turn} True" in out
+
+
+BEFORE = """
+spark = start()
+frame = spark.read.format("twostage").load(%(path)r)
+print("stock", frame.where("id < 5").count(), frame.count())
+print("plan", "PushedFilters" in frame._jdf.queryExecution().executedPlan().toString() or "twostage" in str(frame._jdf.queryExecution().executedPlan()))
+by_hand = spark.read.format("twostage").option("columns", "id, price").option("filter", "id < 5 OR device = 'd1'").load(%(path)r)
+print("columns", by_hand.columns, by_hand.count(), sorted(r.id for r in by_hand.where("id < 3").collect()))
+frame.createOrReplaceTempView("early")
+import twostage
+twostage.enable(spark)
+late = spark.sql("SELECT id FROM early WHERE id < 5 OR device = 'd1'")
+print("swapped", "predicates [id < 5 OR device = 'd1']" in late._jdf.queryExecution().executedPlan().toString(), late.count())
+"""
+
+
+def test_without_enable_and_enabled_after_load(warehouse, tmp_path):
+    """The stock source is right by itself; a relation loaded before `enable` is planned by us after it."""
+    out = run_python(START + BEFORE % {"path": warehouse.events}, cwd=tmp_path)
+    wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
+    assert "stock 5 300" in out
+    assert f"columns ['id', 'price'] {wanted} [0, 1, 2]" in out
+    assert f"swapped True {wanted}" in out
+
+
+STOCK_ERRORS = """
+spark = start()
+for options in ({"brnch": "x"}, {"filter": "upper(device) = 'D1'"}, {"columns": "nope"}):
+    try:
+        reader = spark.read.format("twostage")
+        for key, value in options.items():
+            reader = reader.option(key, value)
+        reader.load(%(path)r).count()
+    except Exception as error:
+        print("error", [word for word in str(error).split() if word.startswith("[TWOSTAGE.")][:1])
+try:
+    spark.range(1).write.format("twostage").mode("append").save("/nope")
+except Exception as error:
+    print("write", "[TWOSTAGE.READ_ONLY]" in str(error))
+from pyspark.sql.datasource import DataSourceReader
+from twostage.source import TwoStageReader
+print("no pushFilters", TwoStageReader.pushFilters is DataSourceReader.pushFilters)
+"""
+
+
+def test_errors_without_enable(warehouse, tmp_path):
+    out = run_python(START + STOCK_ERRORS % {"path": warehouse.events}, cwd=tmp_path)
+    for code in ("UNKNOWN_OPTION", "UNSUPPORTED_FILTER", "UNKNOWN_COLUMN"):
+        assert f"error ['[TWOSTAGE.{code}]']" in out
+    assert "write True" in out
+    assert "no pushFilters True" in out
+
+
+FROM_ZIP = """
+spark = start(**{"spark.submit.pyFiles": %(zip)r})
+import twostage
+print("from zip", twostage.__file__.startswith(%(zip)r))
+twostage.enable(spark)
+frame = spark.read.format("twostage").load(%(path)r).where("id < 5 OR device = 'd1'").select("id")
+print("count", frame.count())
+print("new session", spark.newSession().read.format("twostage").load(%(path)r).where("id < 9").count())
+"""
+
+
+def test_py_files(warehouse, tmp_path):
+    """A zip of --py-files is not searched for sources: `enable` registers ours, Java files included."""
+    packed = tmp_path / "twostage.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for source in SOURCES:
+            for file in sorted((ROOT / source).rglob("*")):
+                if file.suffix in (".py", ".java"):
+                    archive.write(file, file.relative_to(source))
+    code = "import sys\nsys.path.insert(0, %(zip)r)\n" + START + FROM_ZIP
+    out = run_python(code % {"zip": str(packed), "path": warehouse.events}, cwd=tmp_path, env={"PYTHONPATH": ""})
+    wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
+    assert "from zip True" in out
+    assert f"count {wanted}" in out
+    assert "new session 9" in out
+
+
+def test_import_is_light(tmp_path):
+    out = run_python(
+        "import sys, pyspark_twostage\n"
+        "print('loaded', sorted({'numba', 'pyiceberg', 'pyarrow.dataset', 'sqlglot', 'fastavro'} & set(sys.modules)))\n"
+        "print(pyspark_twostage.DefaultSource.name())",
+        cwd=tmp_path,
+    )
+    assert "loaded []" in out
+    assert out.endswith("twostage\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes")
+def test_compiled_classes_are_owner_only(spark):
+    loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    place = loader.loadClass("twostage").getProtectionDomain().getCodeSource().getLocation().getPath()
+    assert os.stat(place).st_mode & 0o077 == 0
