@@ -52,7 +52,7 @@ types: install ## mypy --strict
 
 .PHONY: test
 test: install java ## all tests, real Spark included (set TWOSTAGE_TABLES for the tables of other writers)
-	$(PYTHON) -m pytest -q
+	TWOSTAGE_JIT=always $(PYTHON) -m pytest -q
 
 .PHONY: test-core
 test-core: install ## the tests that need no Spark
@@ -74,7 +74,7 @@ test-spark-4.2: .venv-4.2/.installed java ## the Spark tests on PySpark 4.2.1
 
 .PHONY: differential
 differential: install ## 5,000 random (table, query) pairs against brute force (TWOSTAGE_SEED, TWOSTAGE_PAIRS)
-	TWOSTAGE_PAIRS=$${TWOSTAGE_PAIRS:-5000} $(PYTHON) -m pytest -q -s --timeout 5400 tests/differential
+	TWOSTAGE_JIT=always TWOSTAGE_PAIRS=$${TWOSTAGE_PAIRS:-5000} $(PYTHON) -m pytest -q -s --timeout 5400 tests/differential
 
 .PHONY: interop
 interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers

@@ -13,10 +13,10 @@ from pathlib import Path
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
-import warehouse  # noqa: E402 - after the environment that Spark's workers inherit
-from pyspark.sql import SparkSession  # noqa: E402
+from pyspark.sql import SparkSession
 
-import twostage  # noqa: E402
+import twostage
+import warehouse
 
 FOLDER = Path(__file__).resolve().parent.parent / "demo-warehouse"
 NUM_FILES = 6

@@ -42,6 +42,14 @@ class Case:
     iceberg_wrong: Mapping[str, str] = field(default_factory=dict)
     """Predicates and queries that Iceberg-Spark 1.12.0 answers wrongly: Spark's own filter decides. By text; why."""
 
+    def __post_init__(self) -> None:
+        asked = (*self.predicates, *self.spark_predicates, *self.core_predicates, *self.queries)
+        assert len(set(asked)) == len(asked), (
+            f"{self.name} asks twice: {[q for q in asked if asked.count(q) > 1]}"
+        )
+        unknown = set(self.iceberg_wrong) - set(asked)
+        assert not unknown, f"{self.name} does not ask {unknown}"
+
     @property
     def identifier(self) -> str:
         """The table's name for SQL."""

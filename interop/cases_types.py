@@ -19,7 +19,9 @@ SMALL_ROW_GROUPS = {
 BLOOM = {
     f"write__parquet__bloom_filter_enabled__column__{name}": "true"
     for name in ("i", "l", "f", "d", "s", "bin", "dt", "ts", "st.t")
-} | {"write__parquet__bloom_filter_max_bytes": "1024"}  # the default is a megabyte for each column of each row group
+} | {
+    "write__parquet__bloom_filter_max_bytes": "1024"
+}  # the default is a megabyte for each column of each row group
 # Finding 3: pushdown by bounds drops NaN, which Spark holds greater than everything, and tells 0.0 from -0.0.
 # Finding 5 is about ORC and does not show here.
 NAN_AND_ZERO = "finding 3: NaN and -0.0 in pushed-down comparisons"
@@ -70,7 +72,12 @@ def _delete_by_sql(workshop: Workshop, name: str) -> None:
 
 
 LIVE = frozenset(
-    {i for i in range(180) if not (i < 120 and (i % 7 == 3 or 20 <= i <= 29)) and i != 62 and not 170 < i < 175} | {500}
+    {
+        i
+        for i in range(180)
+        if not (i < 120 and (i % 7 == 3 or 20 <= i <= 29)) and i != 62 and not 170 < i < 175
+    }
+    | {500}
 )
 
 
@@ -109,7 +116,9 @@ def _build_v1(workshop: Workshop, name: str) -> None:
 def _build_codecs(workshop: Workshop, name: str) -> None:
     """One file of each codec, pages of version 2, a metadata file in gzip."""
     names = ("i", "l", "s", "d", "dec", "bin")
-    workshop.create(name, ddl(*names), write__metadata__compression_codec="gzip", write__parquet__page_row_limit="7")
+    workshop.create(
+        name, ddl(*names), write__metadata__compression_codec="gzip", write__parquet__page_row_limit="7"
+    )
     for number, codec in enumerate(("zstd", "gzip", "snappy", "uncompressed")):
         workshop.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.parquet.compression-codec'='{codec}')")
         workshop.append(name, rows(number * 50, number * 50 + 50, *names), ddl(*names))
@@ -131,7 +140,7 @@ def _build_scheme(workshop: Workshop, name: str) -> None:
 FEW = tuple(text for column in ("i", "s", "d") for text in predicates.few_for_column(column))
 CASES = (
     _types(2, predicates.EVERYWHERE, QUERIES),
-    _types(3, (*predicates.FEW, *predicates.ZEROS, *predicates.MIXED), QUERIES[:12]),
+    _types(3, tuple(dict.fromkeys((*predicates.FEW, *predicates.ZEROS, *predicates.MIXED))), QUERIES[:12]),
     Case(
         name="format_v1",
         build=_build_v1,

@@ -115,7 +115,9 @@ class Prepared:
             names=tuple(table.column_names),
             rows=dict(zip(ids, canonical_rows(table), strict=True)),
             matches={
-                text: frozenset(row_id for row_id, truth in zip(columns[0], columns[n + 1], strict=True) if truth)
+                text: frozenset(
+                    row_id for row_id, truth in zip(columns[0], columns[n + 1], strict=True) if truth
+                )
                 for n, text in enumerate(predicates)
             },
         )

@@ -65,7 +65,9 @@ def delete_equal(
         partitions = [iceberg.DataFiles.data(spec, partition)]
     elif everywhere:
         files = [task.file() for task in _drain(table.newScan().planFiles())]
-        by_path = {spec.partitionToPath(f.partition()): f.partition() for f in files if f.specId() == spec.specId()}
+        by_path = {
+            spec.partitionToPath(f.partition()): f.partition() for f in files if f.specId() == spec.specId()
+        }
         partitions = list(by_path.values())
     rows = spark.sql(keys)._jdf.queryExecution().executedPlan().executeCollect()
     delta = table.newRowDelta()

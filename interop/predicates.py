@@ -48,7 +48,16 @@ _FORMS = (
     "NOT ({c} > {a} AND {c} < {b})",
     "{c} BETWEEN {a} AND {b}",
 )
-BOOLEAN = ("b", "NOT b", "b = true", "b <> true", "b <=> false", "b IS NULL", "b IS NOT NULL", "NOT (b = false)")
+BOOLEAN = (
+    "b",
+    "NOT b",
+    "b = true",
+    "b <> true",
+    "b <=> false",
+    "b IS NULL",
+    "b IS NOT NULL",
+    "NOT (b = false)",
+)
 ZEROS = (
     "f = 0.0",
     "f = -0.0",
@@ -206,8 +215,7 @@ def few_for_column(column: str) -> tuple[str, ...]:
 COLUMNS = ("b", *_LITERALS)
 EVERYTHING = tuple(
     dict.fromkeys(
-        [text for column in COLUMNS for text in for_column(column)]
-        + [*ZEROS, *EXTREMES, *STRINGS, *MIXED]
+        [text for column in COLUMNS for text in for_column(column)] + [*ZEROS, *EXTREMES, *STRINGS, *MIXED]
     )
 )
 EVERYWHERE = tuple(text for text in EVERYTHING if text not in CORE_ONLY)

@@ -128,7 +128,9 @@ def test_iceberg_agrees(case: Case, prepare: Prepare) -> None:
     listed = {text for text in case.iceberg_wrong if not _fails(case, text)}
     unlisted = {text: said for text, said in wrong.items() if text not in listed}
     assert not unlisted, _listed(unlisted)
-    assert set(wrong) == listed, f"Iceberg answers right what is listed as wrong: {sorted(listed - set(wrong))}"
+    assert set(wrong) == listed, (
+        f"Iceberg answers right what is listed as wrong: {sorted(listed - set(wrong))}"
+    )
 
 
 def _fails(case: Case, text: str) -> bool:

@@ -27,17 +27,48 @@ COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "l": ("bigint", (0, 1, -1, 2**63 - 1, -(2**63), 7, 5_000_000_000, None)),
     "f": ("float", (0.0, -0.0, 1.5, -1.5, NAN, INF, -INF, _f32(0.1), _f32(3.4e38), None)),
     "d": ("double", (0.0, -0.0, 1.5, -1.5, NAN, INF, -INF, 0.1, 5e-324, 1.7976931348623157e308, None)),
-    "dec": ("decimal(9,2)", (*map(Decimal, ("0.00", "1.50", "-1.50", "9999999.99", "-9999999.99", "0.01")), None)),
+    "dec": (
+        "decimal(9,2)",
+        (*map(Decimal, ("0.00", "1.50", "-1.50", "9999999.99", "-9999999.99", "0.01")), None),
+    ),
     "de": ("decimal(18,4)", (*map(Decimal, ("0.0000", "1.5000", "-1.5000", "99999999999999.9999")), None)),
-    "dl": ("decimal(38,10)", (*map(Decimal, ("0E-10", "1.5000000000", "-1.5000000000", "9" * 28 + ".0000000001")), None)),
+    "dl": (
+        "decimal(38,10)",
+        (*map(Decimal, ("0E-10", "1.5000000000", "-1.5000000000", "9" * 28 + ".0000000001")), None),
+    ),
     "s": (
         "string",
-        ("", "a", "A", "ab", "abc", "b", "naïve", "日本", "😀", "\uffff", LONG_TEXT, LONG_TEXT + "y", " ", "a%b", "a_b", None, "xab"),
+        (
+            "",
+            "a",
+            "A",
+            "ab",
+            "abc",
+            "b",
+            "naïve",
+            "日本",
+            "😀",
+            "\uffff",
+            LONG_TEXT,
+            LONG_TEXT + "y",
+            " ",
+            "a%b",
+            "a_b",
+            None,
+            "xab",
+        ),
     ),
     "bin": ("binary", (b"", b"\x00", b"\x00\xff", b"\xff" * 20, b"abc", b"\x80", None)),
     "dt": (
         "date",
-        (dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(1, 1, 1), dt.date(9999, 12, 31), None),
+        (
+            dt.date(1970, 1, 1),
+            dt.date(1969, 12, 31),
+            dt.date(2024, 2, 29),
+            dt.date(1, 1, 1),
+            dt.date(9999, 12, 31),
+            None,
+        ),
     ),
     "ts": (
         "timestamp",
@@ -81,7 +112,10 @@ COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
         ([(1, "x")], [], None, [None, (2, None)], [(3, "z"), (None, "w")]),
     ),
 }
-_STEPS = {name: step for name, step in zip(COLUMNS, (1, 2, 3, 1, 1, 3, 2, 1, 5, 4, 5, 1, 3, 1, 5, 2, 3), strict=True)}
+_STEPS = {
+    name: step
+    for name, step in zip(COLUMNS, (1, 2, 3, 1, 1, 3, 2, 1, 5, 4, 5, 1, 3, 1, 5, 2, 3), strict=True)
+}
 
 
 def value(row_id: int, name: str) -> Any:
@@ -97,6 +131,4 @@ def ddl(*names: str) -> str:
 
 def rows(first: int, last: int, *names: str) -> list[tuple[Any, ...]]:
     """Return the rows with ids ``first … last - 1``."""
-    return [
-        (row_id, *(value(row_id, name) for name in names or COLUMNS)) for row_id in range(first, last)
-    ]
+    return [(row_id, *(value(row_id, name) for name in names or COLUMNS)) for row_id in range(first, last)]

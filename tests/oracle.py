@@ -207,7 +207,7 @@ def evaluate(predicate: tree.Predicate, row: Mapping[int, Any]) -> bool | None:
             value = _value(column, row)
             if value is None:
                 return None
-            hit = _order(value) in _orders(literals)
+            hit = _order(value) in _orders(type(value), literals)
             return True if hit else None if has_null else False
         case tree.StringMatch(kind, column, text):
             value = _value(column, row)
@@ -247,7 +247,8 @@ def _order(value: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _orders(literals: tuple[Any, ...]) -> frozenset[Any]:
+def _orders(_kind: type, literals: tuple[Any, ...]) -> frozenset[Any]:
+    # The kind is part of the key: (0,), (0.0,) and (False,) are equal tuples.
     return frozenset(map(_order, literals))
 
 

@@ -69,8 +69,16 @@ class Maker:
         self._append()
         for _ in range(self.random.randint(1, 8)):
             step = self.random.choices(
-                (self._append, self._evolve, self._delete, self._partition, self._remove, self._upgrade),
-                weights=(4, 3, 5, 0.6, 0.4, 0.3),
+                (
+                    self._append,
+                    self._evolve,
+                    self._delete,
+                    self._upsert,
+                    self._partition,
+                    self._remove,
+                    self._upgrade,
+                ),
+                weights=(4, 3, 5, 1, 0.6, 0.4, 0.3),
             )[0]
             step()
         self.table.write()
@@ -175,6 +183,23 @@ class Maker:
                 referenced=len(wanted) == 1 and self.random.random() < 0.4,
                 in_order=self.random.random() < 0.9,
             )
+
+    def _upsert(self) -> None:
+        """Append, and in the same commit delete some of it by position and older rows by key."""
+        if self.table.version == 1:
+            return
+        with self.table.transaction():
+            before = len(self.files)
+            self._append()
+            added = [file for file in self.files[before:] if file.rows]
+            if added and self.random.random() < 0.7:
+                wanted = {file: self._positions(len(file.rows)) for file in added[:2]}
+                if self.table.version == 3:
+                    self.table.delete_vectors(wanted)
+                else:
+                    self.table.delete_positions(wanted, self.random.choice(FORMATS))
+            if added:
+                self._delete_equal(added)
 
     def _positions(self, count: int) -> list[int]:
         pick = self.random

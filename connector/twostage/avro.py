@@ -13,7 +13,7 @@ import io
 import json
 import lzma
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -28,7 +28,7 @@ MAX_UNPACKED_BYTES = 2**30
 """What one file's blocks may unpack to; manifests are some 8 MB, packed."""
 _MAGIC = b"Obj\x01"
 _ENCRYPTED_MAGIC = b"AGS1"
-_SYNC_LENGTH = 16
+SYNC_LENGTH = 16
 _MALFORMED = (
     ValueError,
     TypeError,
@@ -74,6 +74,23 @@ def open_avro(data: bytes, *, path: str, code: str) -> AvroFile:
         CorruptFileError: Not an Avro file, or cut off.
         UnsupportedFeatureError: Encrypted.
     """
+    file, sync, position = open_header(data, path=path, code=code)
+    try:
+        return replace(file, blocks=tuple(_read_blocks(data, position, sync)))
+    except _MALFORMED as error:
+        raise file.corrupt(f"Avro file is malformed: {error!r}") from error
+
+
+def open_header(data: bytes, *, path: str, code: str) -> tuple[AvroFile, bytes, int]:
+    """Read the header of a container from the beginning of its bytes.
+
+    Returns:
+        The container without blocks, its sync marker, and where its first block begins.
+
+    Raises:
+        CorruptFileError: Not an Avro file, or cut off within the header.
+        UnsupportedFeatureError: Encrypted.
+    """
     if data[:4] == _ENCRYPTED_MAGIC:
         raise UnsupportedFeatureError(
             "UNSUPPORTED_ENCRYPTION", "Table encryption is not supported", path=path, stage="plan"
@@ -87,21 +104,26 @@ def open_avro(data: bytes, *, path: str, code: str) -> AvroFile:
         schema = json.loads(header["avro.schema"])
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise ValueError("the schema is not a record")
-        sync = data[position : position + _SYNC_LENGTH]
-        blocks = tuple(_read_blocks(data, position + _SYNC_LENGTH, sync))
+        sync = data[position : position + SYNC_LENGTH]
+        if len(sync) != SYNC_LENGTH:
+            raise EOFError("the header is cut off")
         metadata = {key: value.decode() for key, value in header.items()}
     except _MALFORMED as error:
         raise CorruptFileError(code, f"Avro file is malformed: {error!r}", path=path, stage="plan") from error
     codec = metadata.get("avro.codec", "null")
-    return AvroFile(path=path, code=code, metadata=metadata, schema=schema, codec=codec, blocks=blocks)
+    file = AvroFile(path=path, code=code, metadata=metadata, schema=schema, codec=codec, blocks=())
+    return file, sync, position + SYNC_LENGTH
 
 
-def read_records(file: AvroFile, schema: dict[str, Any]) -> list[dict[str, Any]]:
+def read_records(
+    file: AvroFile, schema: dict[str, Any], projection: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """Read all records, as dictionaries.
 
     Args:
         file: What `open_avro` returned.
         schema: The file's schema, perhaps with other field names; logical types in it are ignored.
+        projection: `schema` with some fields left out, which are skipped.
 
     Raises:
         CorruptFileError: The blocks do not hold exactly the records that they announce.
@@ -115,8 +137,11 @@ def read_records(file: AvroFile, schema: dict[str, Any]) -> list[dict[str, Any]]
         # A block is an Avro array without its end mark. Read as one, it takes one call of fastavro's C code
         # per block, and the position afterwards tells whether the block held the announced records exactly.
         array = fastavro.parse_schema({"type": "array", "items": _without_logical_types(schema)})
+        wanted = None
+        if projection is not None:
+            wanted = fastavro.parse_schema({"type": "array", "items": _without_logical_types(projection)})
         for count, packed in file.blocks:
-            block = _unpack(file.codec, packed, budget)
+            block = unpack(file.codec, packed, budget)
             if len(block) > budget:
                 raise ResourceLimitError(
                     "AVRO_TOO_LARGE",
@@ -129,7 +154,7 @@ def read_records(file: AvroFile, schema: dict[str, Any]) -> list[dict[str, Any]]
                 raise ValueError(f"a block of {len(block)} bytes announces {count} records")
             encoded = _encode_long(count) + block + b"\0"
             stream = io.BytesIO(encoded)
-            found: Any = fastavro.schemaless_reader(stream, array, None)
+            found: Any = fastavro.schemaless_reader(stream, array, wanted)
             if len(found) != count or stream.tell() != len(encoded):
                 raise ValueError(f"a block does not hold the {count} records that it announces")
             records.extend(found)
@@ -161,9 +186,9 @@ def _read_blocks(data: bytes, position: int, sync: bytes) -> Iterator[tuple[int,
     while position < len(data):
         count, position = _read_long(data, position)
         block, position = _read_bytes(data, position)
-        if data[position : position + _SYNC_LENGTH] != sync or len(sync) != _SYNC_LENGTH:
+        if data[position : position + SYNC_LENGTH] != sync or len(sync) != SYNC_LENGTH:
             raise ValueError("a block does not end with the sync marker")
-        position += _SYNC_LENGTH
+        position += SYNC_LENGTH
         if count:
             yield count, block
 
@@ -198,7 +223,7 @@ def _encode_long(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _unpack(codec: str, packed: bytes, limit: int) -> bytes:
+def unpack(codec: str, packed: bytes, limit: int) -> bytes:
     """Return a block's bytes; more than `limit` of them only to show that there are more."""
     match codec:
         case "null":

@@ -160,7 +160,9 @@ class Bridge:
     ) -> dict[str, Any]:
         from twostage.columns import spark_schema  # noqa: PLC0415
 
-        held = Pin(table=table, options=options, case_sensitive=confs.get("spark.sql.caseSensitive") == "true")
+        held = Pin(
+            table=table, options=options, case_sensitive=confs.get("spark.sql.caseSensitive") == "true"
+        )
         schema = json.dumps(spark_schema(chosen_fields(table, options)))
         option_filter(table, options)  # an error in it shows when the table is loaded
         snapshot = table.snapshot.snapshot_id if table.snapshot else None
@@ -277,7 +279,9 @@ class Bridge:
         with self._lock:
             plans = [scan.plan for scan in self._scans.values() if scan.started]
             tasks = dict(self._metrics.value) if self._metrics is not None else {}
-        return [(plan, [one for _, one in sorted(tasks.get(plan.context.scan_id, {}).items())]) for plan in plans]
+        return [
+            (plan, [one for _, one in sorted(tasks.get(plan.context.scan_id, {}).items())]) for plan in plans
+        ]
 
     # catalogs
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from twostage.schema import Primitive, Type
+from twostage.schema import Primitive, Type  # noqa: TC001 - the examples below need them
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,7 +186,7 @@ def either(*predicates: Predicate) -> Predicate:
 
 
 def _join(
-    kind: type[And] | type[Or], empty: Constant, absorbing: Constant, parts: tuple[Predicate, ...]
+    kind: type[And | Or], empty: Constant, absorbing: Constant, parts: tuple[Predicate, ...]
 ) -> Predicate:
     flat: list[Predicate] = []
     for part in parts:

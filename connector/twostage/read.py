@@ -14,6 +14,7 @@ from twostage import filter as stage_one
 from twostage.deletes.equality import load_equality
 from twostage.deletes.position import load_positions
 from twostage.fetch import fetch_columns
+from twostage.orc_file import OrcDataFile
 from twostage.one_stage import read_one_stage
 from twostage.parquet_file import ParquetDataFile
 from twostage.prune_row_groups import DictionaryRecord, Verdict, judge_row_group
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask, TaskGroup
 
 
-FORMATS: dict[str, type[DataFile]] = {"parquet": ParquetDataFile}
+FORMATS: dict[str, type[DataFile]] = {"parquet": ParquetDataFile, "orc": OrcDataFile}
 
 
 def read_group(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:

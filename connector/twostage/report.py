@@ -217,7 +217,7 @@ def _short(text: str, width: int = 90) -> str:
 def _bytes(size: int) -> str:
     value = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":  # noqa: PLR2004
+        if value < 1024 or unit == "GiB":
             return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
         value /= 1024
     return f"{value:,.1f} GiB"

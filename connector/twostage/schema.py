@@ -29,7 +29,7 @@ PRIMITIVES = frozenset(
 )
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
-_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - Iceberg's timestamps without zone count from it
 MAX_NESTING = 100
 
 

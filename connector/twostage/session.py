@@ -67,7 +67,10 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
         confs = {
             f"spark.sql.catalog.{name}{suffix}": value
             for name, properties in (catalogs or {}).items()
-            for suffix, value in (("", "twostage"), *((f".{key}", str(text)) for key, text in properties.items()))
+            for suffix, value in (
+                ("", "twostage"),
+                *((f".{key}", str(text)) for key, text in properties.items()),
+            )
         }
         planner.install(installer, gateway, session._jsparkSession, bridge, java_source, confs)  # noqa: SLF001
 

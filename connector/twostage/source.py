@@ -145,9 +145,11 @@ class TwoStageSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, FBT001
         """Refuse to write."""
-        raise UnsupportedFeatureError("READ_ONLY", "twostage reads tables and never changes them", stage="options")
+        raise UnsupportedFeatureError(
+            "READ_ONLY", "twostage reads tables and never changes them", stage="options"
+        )
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, FBT001, N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001, N802
         """Refuse to write."""
         self.writer(schema, overwrite)
 

@@ -144,9 +144,7 @@ class _Parser:
     def _column(self, node: exp.Expression) -> Column:
         while type(node).__name__ == "Paren":
             node = node.this
-        if type(node).__name__ == "Dot":
-            path = tuple(part.name for part in node.parts)
-        elif type(node).__name__ == "Column":
+        if type(node).__name__ == "Dot" or type(node).__name__ == "Column":
             path = tuple(part.name for part in node.parts)
         else:
             raise _refuse(node)

@@ -10,6 +10,7 @@ import pytest
 
 from check import check, ids
 from tables import Table
+from twostage.errors import TwoStageError
 from twostage.predicate import And, Compare, IsNull, Not
 
 if TYPE_CHECKING:
@@ -243,6 +244,25 @@ def test_delete_bounds_prune_only_without_nulls(tmp_path: Path) -> None:
     table.append(ids(3, k=[1, 2, None]))
     table.delete_equal(["k"], [{"k": 100}, {"k": None}])
     check(table, [0, 1])
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_delete_bounds_prune_only_without_nan(tmp_path: Path, kind: str) -> None:
+    """Bounds carry no NaN: those of the keys and of the rows lie apart, yet both hold one."""
+    table = Table(tmp_path, {"id": "long", "k": kind})
+    table.append(ids(3, k=[1.0, 2.0, math.nan]))
+    table.delete_equal(["k"], [{"k": 100.0}, {"k": math.nan}])
+    check(table, [0, 1])
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamptz"])
+def test_an_orc_key_that_arrow_cannot_read_is_refused(tmp_path: Path, kind: str) -> None:
+    """Arrow reads ORC's moments as nanoseconds, 1677 to 2262: beyond, an error and never a wrong row."""
+    table = Table(tmp_path, {"id": "long", "k": kind})
+    table.append(ids(2, k=[0, 253402300799999999]))
+    table.delete_equal(["k"], [{"k": 253402300799999999}], "orc")
+    with pytest.raises(TwoStageError, match="TWOSTAGE"):
+        check(table, [0])
 
 
 @pytest.mark.parametrize("metrics", ["full", "bounds", "counts", "none"])

@@ -169,10 +169,10 @@ def test_zeros_nan_and_null(tmp_path):
 
 def test_sequence_numbers_are_strict(tmp_path):
     column = Column(1, "k", "long")
-    delete = write_keys(tmp_path / "d.parquet", [column], [{1: 3}], [1], sequence_number=5)
-    data = pa.array([3, 4])
-    for sequence, gone in ((4, [True, False]), (5, [False, False]), (6, [False, False])):
-        assert load(tmp_path, [column], [delete], sequence=sequence).deleted({1: data}, 2).tolist() == gone
+    delete = write_keys(tmp_path / "d.parquet", [column], [{1: 3}, {1: None}], [1], sequence_number=5)
+    data = pa.array([3, 4, None])
+    for sequence, gone in ((4, [True, False, True]), (5, [False] * 3), (6, [False] * 3)):
+        assert load(tmp_path, [column], [delete], sequence=sequence).deleted({1: data}, 3).tolist() == gone
 
 
 def test_one_table_serves_all_data_files_and_opens_each_file_once(tmp_path):
@@ -331,6 +331,15 @@ def test_ids_decide_not_names(tmp_path):
     )
     found = load(tmp_path, [Column(2, "a", "long"), Column(1, "b", "long")], [delete])
     assert found.deleted({1: pa.array([1, 2])}, 2).tolist() == [True, False]
+
+
+def test_a_column_added_again_under_the_name_of_a_key(tmp_path):
+    """The file has ids and not this one: the column of the same name in it is another, the key is NULL."""
+    delete = write_keys(
+        tmp_path / "d.parquet", [Column(1, "a", "long"), Column(2, "k", "long")], [{1: 1, 2: 2}], [1, 3]
+    )
+    found = load(tmp_path, [Column(1, "a", "long"), Column(3, "k", "long")], [delete])
+    assert found.deleted({1: pa.array([1, 1]), 3: pa.array([2, None])}, 2).tolist() == [False, True]
 
 
 def test_dropped_key(tmp_path):

@@ -127,6 +127,17 @@ def test_dictionary_and_large_text(tmp_path):
         ).within(0, 9).tolist() == [1, 3]
 
 
+def test_reserved_columns_under_other_names(tmp_path):
+    """The ids are what counts."""
+    path = tmp_path / "d.parquet"
+    columns = (Column(FILE_PATH.id, "p", "string"), Column(POSITION.id, "n", "long"))
+    write_rows(path, columns, [{FILE_PATH.id: "/lake/a", POSITION.id: 3}])
+    found = load_positions(
+        context_of(tmp_path), task_of(delete_of(path, "position"), written_path="/lake/a"), Metrics()
+    )
+    assert found.within(0, 9).tolist() == [3]
+
+
 def test_damage(tmp_path):
     def case(name, **columns):
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")

@@ -200,6 +200,18 @@ def test_floats_compare_by_value_with_literals_that_no_float_is():
             assert tristate(evaluate(predicate, {0: array}, 3)) == expected, str(predicate)
 
 
+@pytest.mark.parametrize("cast", ["float", "double"])
+def test_integers_round_once_as_java_does(cast):
+    """By way of a double, 2**60 + 2**36 + 1 would become the float below it."""
+    values = [2**60 + 2**36 + 1, -(2**60) - 2**36 - 1, 2**24 + 1, 2**53 + 1, 2**63 - 1, -(2**63)]
+    column = Column(0, ("c",), Primitive("long"), Primitive(cast))
+    array = pa.array(values, pa.int64())
+    for value in (2.0**60, 2.0**60 + 2.0**37, -(2.0**60) - 2.0**37, 2.0**24, 2.0**53, 2.0**63, -(2.0**63)):
+        for predicate in (*(Compare(op, column, value) for op in OPS), In(column, (value,))):
+            expected = [answer(predicate, [number]) for number in values]
+            assert tristate(evaluate(predicate, {0: array}, len(values))) == expected, str(predicate)
+
+
 def test_the_same_column_in_many_forms_at_once():
     """What one evaluation remembers of a column must not be mixed up: dictionary, decoded, cast."""
     column = Column(0, ("c",), Primitive("int"))

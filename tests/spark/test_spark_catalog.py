@@ -105,7 +105,10 @@ def test_change_is_refused(spark, statement):
 
 @pytest.mark.parametrize(
     "statement",
-    ["UPDATE lake.db.evolved SET id = 1", "MERGE INTO lake.db.evolved t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE"],
+    [
+        "UPDATE lake.db.evolved SET id = 1",
+        "MERGE INTO lake.db.evolved t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    ],
 )
 def test_row_level_change_is_refused_by_spark(spark, statement):
     with pytest.raises(UnsupportedOperationException, match=r"`lake`.`db`.`evolved` does not support"):
@@ -145,7 +148,9 @@ def test_catalog_configured_after_enable(spark, warehouse):
 
 def test_catalog_first_used_from_another_thread(spark, warehouse):
     session = spark.newSession()
-    twostage.enable(session, catalogs={"threaded": {"type": "hadoop", "warehouse": f"file://{warehouse.root}"}})
+    twostage.enable(
+        session, catalogs={"threaded": {"type": "hadoop", "warehouse": f"file://{warehouse.root}"}}
+    )
     found = []
 
     def count():

@@ -75,7 +75,9 @@ def test_create_table_using(spark, warehouse):
         assert "[TWOSTAGE.MISSING_OPTION]" in str(caught.value)
         assert "CREATE TEMPORARY VIEW" in str(caught.value)
         assert "WITH (path" in str(caught.value)
-        assert spark.sql(f"SELECT count(*) FROM kept WITH (path = '{warehouse.events}')").collect()[0][0] == 300
+        assert (
+            spark.sql(f"SELECT count(*) FROM kept WITH (path = '{warehouse.events}')").collect()[0][0] == 300
+        )
     finally:
         spark.sql("DROP TABLE kept")
     with pytest.raises(IllegalArgumentException, match=r"\[TWOSTAGE.MISSING_OPTION\]"):

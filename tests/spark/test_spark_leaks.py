@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import canonical
+from lakehouse import canonical
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from conftest import run_python
+from lakehouse import run_python
 
 import twostage
 from twostage.metrics import Metrics
@@ -20,7 +20,8 @@ def test_report_of_a_query(spark, warehouse):
     assert report.count("rows.fetched") == len(found)
     assert report.count("files.considered") == 3
     assert report.count("files.read") == 1
-    assert report.count("rows.considered") == 100
+    assert report.count("rows.considered") == 300
+    assert report.count("rows.pruned") == 200
     assert report.count("rows.filtered") == 100 - len(found)
     assert report.count("time.planning") > 0
     assert "events" in str(report)
@@ -98,9 +99,11 @@ print("tasks", report.tasks_planned, report.tasks_finished, report.count("rows.c
 
 
 def test_killed_workers_change_nothing(warehouse, tmp_path):
-    from conftest import SPARK_CONFS
+    from lakehouse import SPARK_CONFS
 
-    out = run_python(RETRY.format(confs=SPARK_CONFS, marker=str(tmp_path / "died-"), path=warehouse.events), cwd=tmp_path)
+    out = run_python(
+        RETRY.format(confs=SPARK_CONFS, marker=str(tmp_path / "died-"), path=warehouse.events), cwd=tmp_path
+    )
     assert "ids True" in out
     tasks = [line.split() for line in out.splitlines() if line.startswith("tasks")][0]
     planned, finished, considered = map(int, tasks[1:])

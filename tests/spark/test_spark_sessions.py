@@ -6,7 +6,7 @@ import os
 import zipfile
 
 import pytest
-from conftest import ROOT, SOURCES, SPARK_CONFS, executed_plan, run_python
+from lakehouse import ROOT, SOURCES, SPARK_CONFS, executed_plan, run_python
 
 import twostage
 
@@ -33,9 +33,23 @@ def test_enable_twice(spark, warehouse):
 
 def test_new_session_has_it(spark, warehouse):
     session = spark.newSession()
-    frame = session.read.format("twostage").load(warehouse.events).where("id < 5 OR device = 'd1'").select("price")
+    frame = (
+        session.read.format("twostage")
+        .load(warehouse.events)
+        .where("id < 5 OR device = 'd1'")
+        .select("price")
+    )
     assert "predicates [id < 5 OR device = 'd1']" in executed_plan(frame)
     assert session.sql("SELECT count(*) FROM lake.db.events").collect()[0][0] == 300
+
+
+def test_name_in_another_case(spark, warehouse, bridge):
+    """Java finds the class by its exact name only; the registered source answers for every other spelling."""
+    before = bridge.calls.get("create", 0)
+    frame = spark.read.format("TwoStage").load(warehouse.events).where("id < 5 OR device = 'd1'").select("id")
+    assert bridge.calls["create"] == before + 1
+    assert "predicates [id < 5 OR device = 'd1']" in executed_plan(frame)
+    assert frame.count() == sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
 
 
 def test_scan_planned_in_a_session_of_its_own_threads(spark):
@@ -141,11 +155,34 @@ def test_py_files(warehouse, tmp_path):
                 if file.suffix in (".py", ".java"):
                     archive.write(file, file.relative_to(source))
     code = "import sys\nsys.path.insert(0, %(zip)r)\n" + START + FROM_ZIP
-    out = run_python(code % {"zip": str(packed), "path": warehouse.events}, cwd=tmp_path, env={"PYTHONPATH": ""})
+    out = run_python(
+        code % {"zip": str(packed), "path": warehouse.events}, cwd=tmp_path, env={"PYTHONPATH": ""}
+    )
     wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
     assert "from zip True" in out
     assert f"count {wanted}" in out
     assert "new session 9" in out
+
+
+CLUSTER = """
+spark = start(**{"spark.master": "local-cluster[2,1,512]", "spark.executor.memory": "512m"})
+import twostage
+twostage.enable(spark)
+frame = spark.read.format("twostage").option("split-size", "1k").load(%(path)r)
+print("count", frame.where("id < 5 OR device = 'd1'").select("id").count())
+report = twostage.last_scan(spark)
+print("report", report.tasks_finished == report.tasks_planned > 1, report.count("rows.considered"))
+spark.stop()
+"""
+
+
+def test_executors_of_their_own(warehouse, tmp_path):
+    """Executors are other JVMs here, without the planner's classes: nothing of ours may travel to them."""
+    code = START.replace('.master("local[2]")', "") + CLUSTER
+    out = run_python(code % {"path": warehouse.events}, cwd=tmp_path)
+    wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
+    assert f"count {wanted}" in out
+    assert "report True 300" in out
 
 
 def test_import_is_light(tmp_path):

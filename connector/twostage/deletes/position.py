@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
-FILE_PATH = WantedField(field_id=2147483546, names=("file_path",), named=True)
+FILE_PATH = WantedField(field_id=2147483546, names=("file_path",), named=True, dictionary=True)
 POSITION = WantedField(field_id=2147483545, names=("pos",), named=True)
 LARGE_ROWS = 4 * 2**20
 """A delete file of more rows is read for one data file at a time, not whole: about 1 s of decoding."""

@@ -16,7 +16,8 @@ from twostage import convert
 from twostage.errors import CorruptFileError, InternalError
 from twostage.evaluate import evaluate
 from twostage.parquet.bloom import MAX_VALUES, bloom_may_contain
-from twostage.parquet.dictionary import dictionary_values, is_all_dictionary
+from twostage.parquet.dictionary import dictionary_lacks, dictionary_values, is_all_dictionary
+from twostage.parquet.schema_tree import BYTE_ARRAY
 from twostage.parquet.statistics import may_read, row_group_bounds
 from twostage.predicate import And, Column, Compare, In, Or, both, columns, is_exact, push_not_down
 from twostage.prune import Match, match, order_key
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["bloom_may_contain", "dictionary_values", "prune_by_bloom", "prune_by_dictionary"]
 
+MAX_TEXTS = 4096
+"""Strings of a dictionary that are decoded to ask any predicate of them: 3 ms."""
+MAX_SEARCHED = 64
+"""Literals that a dictionary's bytes are searched for: each search takes up to 0.3 ms."""
 _SAME_ENCODING = frozenset((("int", "long"), ("float", "double")))
 """Casts under which a literal is stored as the value it equals."""
 _EVALUATED = frozenset(
@@ -163,6 +168,8 @@ class _Evidence:
         if not is_exact(predicate):
             return False
         (column,) = columns(predicate)
+        if self._lacks(predicate):
+            return True
         values = self._dictionary(column)
         if values is None:
             return False
@@ -170,6 +177,24 @@ class _Evidence:
             return not evaluate(predicate, {column.field_id: values}, len(values), kernels=False).true.any()
         except InternalError:
             return False
+
+    def _lacks(self, predicate: Predicate) -> bool:
+        """Tell whether a string is compared with values that its dictionary does not hold at all."""
+        match predicate:
+            case Compare("=" | "<=>", column, value) if isinstance(value, str):
+                values: tuple[Any, ...] = (value,)
+            case In(column, values) if len(values) <= MAX_SEARCHED and isinstance(values[0], str):
+                pass
+            case _:
+                return False
+        found = self.leaf_of(column.field_id)
+        if found is None or found[0].physical != BYTE_ARRAY or found[0].max_repetition:
+            return False
+        leaf, kind = found
+        if kind.name != "string" or kind != column.value_type or not may_read(leaf, kind):
+            return False
+        encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+        return dictionary_lacks(self.file, self.row_group.columns[leaf.index], encoded)
 
     def _dictionary(self, column: Column) -> pa.Array | None:
         """Return what the column's rows may be, in the scan's type, NULL included; None if not known."""
@@ -187,7 +212,7 @@ class _Evidence:
             return None
         if not is_all_dictionary(chunk) or not may_read(leaf, kind):
             return None
-        values = dictionary_values(self.file, leaf, chunk)
+        values = dictionary_values(self.file, leaf, chunk, max_texts=MAX_TEXTS)
         if values is None:
             return None
         try:

@@ -1,0 +1,120 @@
+"""Timestamps of ORC: seconds since 2015 in the writer's zone, and nanoseconds without their trailing zeros.
+
+Takes the two streams as numbers; gives microseconds (or nanoseconds, where there are some and they fit)
+since 1970. The rule: a value is the local time that the writer meant, or the instant, or an error; a zone
+that is not known is not guessed.
+Source: ORC specification v1, "Timestamp Columns", and org.apache.orc.impl.TreeReaderFactory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twostage.errors import CorruptFileError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BASE = 1_420_070_400  # 2015-01-01T00:00:00Z
+_UTC = frozenset(("UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Universal", "Zulu", "Etc/Zulu"))
+_LAST_KNOWN = 2_114_380_800  # 2037-01-01T00:00:00Z
+_WEEK = 7 * 86_400
+_MOST_SECONDS = 2**63 // 1_000_000 - 2
+_MOST_SECONDS_NANOS = 2**63 // 1_000_000_000 - 2
+_POWERS = 10 ** np.array([0, 2, 3, 4, 5, 6, 7, 8], np.int64)
+"""What the lowest three bits say of the zeros that were cut off."""
+
+
+def read_timestamps(
+    seconds: NDArray[np.int64], packed: NDArray[np.int64], *, zone: str, local: bool, name: str
+) -> tuple[NDArray[np.int64], str]:
+    """Return the values and their unit, ``us`` or ``ns``.
+
+    Args:
+        seconds: Since the beginning of 2015 in `zone`.
+        packed: The encoded nanoseconds.
+        zone: The writer's.
+        local: Return local time in `zone`, not the instant.
+        name: The column's, for errors.
+
+    Raises:
+        UnsupportedFeatureError: The zone is not stated, or not known here.
+        CorruptFileError: Not a moment that any type here can hold.
+    """
+    if len(seconds) == 0:
+        return seconds, "us"
+    digits = packed >> 3
+    if int(digits.min()) < 0 or int(digits.max()) > 999_999_999:
+        raise _out_of_range(name)
+    nanos = digits * _POWERS[packed & 7]
+    if int(nanos.max()) > 999_999_999 or int(np.abs(seconds).max()) > _MOST_SECONDS - 2 * _BASE:
+        raise _out_of_range(name)
+    if int(seconds.min()) == -(2**63):  # it is its own absolute value
+        raise _out_of_range(name)
+    seconds = seconds + (_BASE if zone in _UTC else _base_of(zone, name))
+    # The writer rounded towards zero. (Within the last second before 1970 that lost the sign: what is
+    # stored is a second late, and every reader returns that.)
+    seconds = seconds - ((seconds < 0) & (nanos > 999_999))
+    if local and zone not in _UTC:
+        seconds = _local(seconds, zone)
+    small = int(np.abs(seconds).max()) <= _MOST_SECONDS_NANOS
+    if small and bool((nanos % 1000).any()):
+        return seconds * 1_000_000_000 + nanos, "ns"
+    return seconds * 1_000_000 + nanos // 1000, "us"
+
+
+def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
+    """Return local time of instants.
+
+    pyarrow knows the changes of clocks until 2037. The rules in force then are those of a year before that
+    begins on the same weekday and is as long.
+    """
+    moved = np.zeros(len(seconds), np.int64)
+    late = np.flatnonzero(seconds >= _LAST_KNOWN)
+    if len(late):
+        years = seconds[late].astype("datetime64[s]").astype("datetime64[Y]")
+        for year in np.unique(years):
+            begin = int(year.astype("datetime64[s]").astype(np.int64))
+            moved[late[years == year]] = begin - _alike(begin, int((year + 1).astype("datetime64[s]").astype(np.int64)))
+    local = pc.local_timestamp(pa.array(seconds - moved, pa.timestamp("s", zone)))
+    result: NDArray[np.int64] = local.cast(pa.int64()).to_numpy() + moved
+    return result
+
+
+def _alike(begin: int, end: int) -> int:
+    """Return when a year before 2037 began that has the calendar of the year from `begin` to `end`."""
+    for year in range(2009, 2037):
+        first, last = (int(np.datetime64(f"{y}-01-01", "s").astype(np.int64)) for y in (year, year + 1))
+        if last - first == end - begin and (begin - first) % _WEEK == 0:
+            return first
+    raise ValueError("no year is alike")  # 28 years hold all 14 calendars
+
+
+def _base_of(zone: str, name: str) -> int:
+    if not zone:
+        raise UnsupportedFeatureError(
+            "NO_WRITER_TIME_ZONE",
+            f"Column {name!r} holds timestamps in a time zone that the ORC file does not state",
+            stage="fetch",
+            hint="Rewrite the file with a writer newer than Hive 0.14.",
+        )
+    try:
+        midnight: Any = pc.assume_timezone(pa.scalar(_BASE, pa.timestamp("s")), zone, nonexistent="latest")
+    except pa.ArrowException:
+        raise UnsupportedFeatureError(
+            "UNKNOWN_TIME_ZONE",
+            f"Column {name!r} holds timestamps in a time zone that is not known here: {zone}",
+            stage="fetch",
+            hint="Is the system's time zone database installed?",
+        ) from None
+    return int(midnight.cast(pa.int64()).as_py())
+
+
+def _out_of_range(name: str) -> CorruptFileError:
+    return CorruptFileError(
+        "VALUE_OUT_OF_RANGE", f"Column {name!r} holds a moment that no type can carry", stage="fetch"
+    )
