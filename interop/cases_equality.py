@@ -87,10 +87,12 @@ def _builder(file_format: str, version: int, deletes: tuple[Keys, ...]) -> Calla
         workshop.create(name, ddl(*NAMES), version=version, **SMALL_ROW_GROUPS)
         workshop.append(name, rows(0, 90, *NAMES), ddl(*NAMES))
         workshop.append(name, rows(90, 180, *NAMES), ddl(*NAMES))
+        # Iceberg's DELETE must not come after keys inside structs: its own scan is wrong by finding 1.
+        place = 0 if any("." in column for columns, _, _ in deletes for column in columns) else 2
         for number, (columns, keys, _) in enumerate(deletes):
-            workshop.delete_equal(name, columns, keys, file_format=file_format)
-            if number == 1:
+            if number == place:
                 workshop.sql(f"DELETE FROM {name} WHERE id % 20 = 4")
+            workshop.delete_equal(name, columns, keys, file_format=file_format)
         # Strictly later rows with deleted keys live.
         workshop.append(name, rows(180, 240, *NAMES), ddl(*NAMES))
 
@@ -158,7 +160,7 @@ def _struct_case() -> Case:
         predicates=asked,
         queries=queries,
         columns=(("id",), ("s",), ("st",)),
-        iceberg_wrong=dict.fromkeys((*asked, *queries[1:4]), STRUCT_KEY),
+        iceberg_wrong=dict.fromkeys((*asked[1:3], *asked[4:], *queries[1:4]), STRUCT_KEY),
     )
 
 

@@ -69,7 +69,11 @@ def delete_equal(
             spec.partitionToPath(f.partition()): f.partition() for f in files if f.specId() == spec.specId()
         }
         partitions = list(by_path.values())
-    rows = spark.sql(keys)._jdf.queryExecution().executedPlan().executeCollect()
+    # Iceberg's writer takes the values by position, in the order of the table's columns.
+    top_level = {column.partition(".")[0] for column in columns}
+    order = [field.name() for field in table.schema().columns() if field.name() in top_level]
+    frame = spark.sql(keys).select(*(f"`{name}`" for name in order))
+    rows = frame._jdf.queryExecution().executedPlan().executeCollect()
     delta = table.newRowDelta()
     for data in partitions:
         writer = _equality_writer(spark, table, spec, data, columns, getattr(iceberg.FileFormat, file_format))

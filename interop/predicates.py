@@ -148,7 +148,7 @@ MIXED = (
     "id = 1 AND i = 5",
     "true",
     "false",
-    "NULL",
+    "cast(NULL AS boolean)",
     "i = 7 OR NULL",
 )
 SPARK_ONLY = (
@@ -218,5 +218,4 @@ EVERYTHING = tuple(
         [text for column in COLUMNS for text in for_column(column)] + [*ZEROS, *EXTREMES, *STRINGS, *MIXED]
     )
 )
-EVERYWHERE = tuple(text for text in EVERYTHING if text not in CORE_ONLY)
 FEW = tuple(text for column in COLUMNS for text in few_for_column(column))

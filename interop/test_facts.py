@@ -14,7 +14,6 @@ from pyspark.errors import AnalysisException
 import core_read
 import iceberg_java
 import twostage
-from twostage.errors import UnsupportedFeatureError
 from twostage.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -175,10 +174,9 @@ def test_join_keys_reach_the_scan(workshop: Workshop) -> None:
             f"INSERT INTO {name} SELECT id, CAST(id % 10 AS int), md5(CAST(id AS string)) FROM range(400)"
         )
         workshop.sql(f"DELETE FROM {name} WHERE id % 7 = 0")
-    spark.createDataFrame([(3, "x"), (5, "x"), (6, "y")], "part int, tag string").createOrReplaceTempView(
-        "tags"
-    )
-    query = "SELECT f.id, f.v FROM {t} f JOIN tags t ON f.part = t.part WHERE t.tag = 'x' ORDER BY f.id"
+    workshop.create("ice.db.tags", "part int, tag string")
+    workshop.sql("INSERT INTO ice.db.tags VALUES (3, 'x'), (5, 'x'), (6, 'y')")
+    query = "SELECT f.id, f.v FROM {t} f JOIN ice.db.tags t ON f.part = t.part WHERE t.tag = 'x' ORDER BY f.id"
     for name in ("ice.db.fact", "ice.db.fact_plain"):
         expected = [tuple(row) for row in spark.sql(query.replace("{t}", name)).collect()]
         assert [row[0] for row in expected] == [i for i in range(400) if i % 10 in (3, 5) and i % 7]
@@ -186,17 +184,6 @@ def test_join_keys_reach_the_scan(workshop: Workshop) -> None:
         assert [tuple(row) for row in spark.sql(query.replace("{t}", ours)).collect()] == expected
     report = twostage.last_scan(spark)
     assert "part IN (3, 5)" in report.hint, str(report)
-
-
-def test_orc_data_files_are_refused(workshop: Workshop) -> None:
-    """Refused while planning, by name; never an empty answer."""
-    name = "ice.db.orc_data"
-    workshop.create(name, "id bigint", write__format__default="orc")
-    workshop.sql(f"INSERT INTO {name} VALUES (1)")
-    with pytest.raises(UnsupportedFeatureError, match=r"^\[TWOSTAGE\.[A-Z_]+\].*(?i:orc)"):
-        _core_ids(workshop.spark, name)
-    with pytest.raises(Exception, match=r"TWOSTAGE\.[A-Z_]+"):
-        _ids(workshop.spark, _ours(workshop.spark, name))
 
 
 def test_variant_column_is_refused_and_the_others_are_read(workshop: Workshop) -> None:

@@ -30,6 +30,7 @@ class Maker:
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.random = random.Random(seed)
+        self.formats = random.Random(f"formats of {seed}")
         self.pools: dict[int, list[Any]] = {}
         chance = self.random.random()
         version = 1 if chance < 0.08 else 2 if chance < 0.6 else 3
@@ -156,6 +157,8 @@ class Maker:
             metrics=pick.choices(("full", "counts", "bounds", "none"), weights=(7, 1, 1, 1))[0],
             unmeasured=tuple(c.name for c in table.columns if pick.random() < 0.05),
             integer_decimals=pick.random() < 0.5,
+            format=self.formats.choice(("parquet", "parquet", "parquet", "orc", "avro")),
+            mixed=True,
         )
 
     # ---- deletes

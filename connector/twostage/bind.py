@@ -7,6 +7,7 @@ evaluation is Spark's exactly; everything else becomes `Unknown`, which hands it
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,24 @@ import numpy as np
 
 from twostage import predicate as tree
 from twostage.columns import spark_type
-from twostage.predicate import Column, Compare, CompareColumns, In, IsNull, Predicate, StringMatch, Unknown
+from twostage.decimal_as_double import any_as_double, compare_as_double
+from twostage.predicate import (
+    Column,
+    Compare,
+    CompareColumns,
+    CompareLength,
+    In,
+    IsNull,
+    Predicate,
+    StringMatch,
+    Unknown,
+)
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from twostage.schema import Schema
+    from twostage.schema import Schema, Type
 
 _MATCHES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "contains"}
 _COMPARABLE = frozenset(
@@ -33,6 +45,11 @@ _WIDENING = {
     "float": ("double",),
 }
 _SPARK_TO_ICEBERG = {"integer": "int", "long": "long", "float": "float", "double": "double"}
+
+
+def is_comparable(kind: Type) -> bool:
+    """Tell whether we compare values of this type as Spark does."""
+    return isinstance(kind, Primitive) and kind.name in _COMPARABLE
 
 
 class _CannotBindError(Exception):
@@ -48,7 +65,7 @@ def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bo
             ``{"op": "in", "term": …, "values": [literal, …]}``, ``{"op": "is_null"|"is_not_null", "term": …}``,
             ``{"op": "starts_with"|"ends_with"|"contains", "left": term, "right": term}``,
             ``{"op": "true"|"false"}``; a term is ``{"column": [names]}``, ``{"literal": value, "type": …}`` or
-            ``{"cast": term, "type": …}``; anything else is unknown.
+            ``{"cast": term, "type": …}`` or ``{"call": "CHAR_LENGTH", "of": term}``; anything else is unknown.
         schema: The scan's schema.
         case_sensitive: Whether names must match exactly (``spark.sql.caseSensitive``).
 
@@ -107,6 +124,13 @@ class _Binder:
     def _comparison(self, op: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> Predicate:
         if "literal" in left and "literal" not in right:
             return self._comparison(tree.mirrored(op), right, left)
+        if left.get("call") == "CHAR_LENGTH":
+            return self._length(op, left["of"], right)
+        if "literal" in right and (decimal := self._decimal_as_double(left)) is not None:
+            value = self._literal(right, replace(decimal, cast=Primitive("double")))
+            if value is None:
+                return IsNull(decimal) if op == "<=>" else tree.Constant(None)
+            return compare_as_double(op, decimal, value)
         column = self._column(left)
         if "literal" not in right:
             other = self._column(right)
@@ -120,7 +144,30 @@ class _Binder:
             return IsNull(column) if op == "<=>" else tree.Constant(None)
         return Compare(op, column, value)
 
+    def _length(self, op: str, of: Mapping[str, Any], right: Mapping[str, Any]) -> Predicate:
+        column = self._column(of)
+        if column.type != Primitive("string") or column.cast or right.get("type") != "integer":
+            raise _CannotBindError(f"length({column})")
+        if right["literal"] is None:
+            return IsNull(column) if op == "<=>" else tree.Constant(None)
+        return CompareLength(op, column, int(right["literal"]))
+
+    def _decimal_as_double(self, raw: Mapping[str, Any]) -> Column | None:
+        """Return the decimal column inside of a cast to double; None if the term is anything else."""
+        if raw.get("type") != "double" or "column" not in raw.get("cast", ()):
+            return None
+        column = self._column(raw["cast"])
+        return column if _is_decimal(column.type) else None
+
     def _in(self, raw: Mapping[str, Any]) -> Predicate:
+        decimal = self._decimal_as_double(raw["term"])
+        if decimal is not None:
+            doubles = [
+                self._literal(item, replace(decimal, cast=Primitive("double"))) for item in raw["values"]
+            ]
+            given = [value for value in doubles if value is not None]
+            found = any_as_double(decimal, given, has_null=len(given) < len(doubles))
+            return found or Unknown(f"cast({decimal} as double) IN (…)")
         column = self._column(raw["term"])
         values = [self._literal(item, column) for item in raw["values"]]
         present = tuple(dict.fromkeys(value for value in values if value is not None))
@@ -138,8 +185,7 @@ class _Binder:
         field = self.schema.find(path, case_sensitive=self.case_sensitive)
         if field is None:
             raise _CannotBindError(".".join(path))
-        comparable = isinstance(field.type, Primitive) and field.type.name in _COMPARABLE
-        if not comparable and not any_type:
+        if not any_type and not is_comparable(field.type):
             raise _CannotBindError(f"{'.'.join(path)}: {field.type}")
         return Column(field.id, self.schema.path(field.id), field.type)
 
@@ -153,11 +199,11 @@ class _Binder:
         wider = _SPARK_TO_ICEBERG.get(str(target))
         if column.cast is None and wider in _WIDENING.get(kind.name, ()):
             return Column(column.field_id, column.path, kind, Primitive(str(wider)))
-        decimal = _decimal(target)
-        if column.cast is None and kind.name == "decimal" and decimal is not None:
-            # A widening decimal cast changes no value, and decimals compare by value.
-            integral = decimal.precision - decimal.scale
-            if decimal.scale >= kind.scale and integral >= kind.precision - kind.scale:
+        decimal, digits = _decimal(target), _digits(kind)
+        if column.cast is None and digits is not None and decimal is not None:
+            # A widening cast to decimal changes no value, and decimals compare by value.
+            is_wider = decimal.scale >= kind.scale and decimal.precision - decimal.scale >= digits
+            if is_wider:
                 return Column(column.field_id, column.path, kind, decimal)
         raise _CannotBindError(f"cast({column} as {target})")
 
@@ -192,6 +238,12 @@ def _decimal(text: Any) -> Primitive | None:
         return None
     precision, _, scale = text[len("decimal(") : -1].partition(",")
     return Primitive("decimal", precision=int(precision), scale=int(scale))
+
+
+def _digits(kind: Primitive) -> int | None:
+    """Return how many digits before the point an exact number of this type can have."""
+    digits = {"int": 10, "long": 19, "decimal": kind.precision - kind.scale}
+    return digits.get(kind.name)
 
 
 def _is_decimal(kind: Any) -> bool:

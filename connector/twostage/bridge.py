@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.options import ReadOptions
     from twostage.predicate import Predicate
+    from twostage.schema import Schema
     from twostage.source import ScanMetrics
     from twostage.task import ScanPlan
 
@@ -57,6 +58,8 @@ class Pin:
     table: PinnedTable
     options: ReadOptions
     case_sensitive: bool
+    schema: Schema
+    """The table's columns, and the metadata columns behind them."""
 
     @property
     def filter(self) -> Predicate:
@@ -159,14 +162,22 @@ class Bridge:
         self, table: PinnedTable, options: ReadOptions, raw: Mapping[str, str], confs: Mapping[str, str]
     ) -> dict[str, Any]:
         from twostage.columns import spark_schema  # noqa: PLC0415
+        from twostage.metadata_columns import hidden_fields, scan_schema  # noqa: PLC0415
 
         held = Pin(
-            table=table, options=options, case_sensitive=confs.get("spark.sql.caseSensitive") == "true"
+            table=table,
+            options=options,
+            case_sensitive=confs.get("spark.sql.caseSensitive") == "true",
+            schema=scan_schema(table),
         )
         schema = json.dumps(spark_schema(chosen_fields(table, options)))
         option_filter(table, options)  # an error in it shows when the table is loaded
         snapshot = table.snapshot.snapshot_id if table.snapshot else None
-        facts = [table.metadata.table_uuid, table.metadata.location, snapshot, schema, sorted(raw.items())]
+        hidden = json.dumps(spark_schema(hidden_fields(table)))
+        metadata = table.metadata
+        facts = [metadata.table_uuid, metadata.location, snapshot, schema, hidden, sorted(raw.items())]
+        if table.metadata_table is not None:  # a new tag changes refs, and no snapshot
+            facts += [metadata.metadata_location, metadata.last_updated_ms]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()
         with self._lock:
             self._tables[key] = held
@@ -178,6 +189,7 @@ class Bridge:
             "key": key,
             "pinned": _text(zlib.compress(pickle.dumps(held), 1)),
             "schema": schema,
+            "hidden": hidden,
             "name": table.name,
             "snapshot": str(snapshot) if snapshot is not None else "none",
             "properties": {
@@ -204,7 +216,8 @@ class Bridge:
     def _push(self, message: dict[str, Any]) -> dict[str, Any]:
         held = self._held(message["pin"], message.get("pinned"))
         bound = [_bind(raw, held) for raw in message["predicates"]]
-        return {"exact": [is_exact(one) for one in bound], "texts": [str(one) for one in bound]}
+        filters = held.table.metadata_table is None  # metadata tables are small: Spark filters them
+        return {"exact": [filters and is_exact(one) for one in bound], "texts": [str(one) for one in bound]}
 
     def _plan(self, message: dict[str, Any]) -> dict[str, Any]:
         plan = self._planned(message)
@@ -224,7 +237,7 @@ class Bridge:
         plan = plan_scan(
             held.table,
             held.options,
-            projection=project_spark(held.table.schema, json.loads(message["schema"])),
+            projection=project_spark(held.schema, json.loads(message["schema"])),
             predicate=both(held.filter, *(_bind(raw, held) for raw in message["taken"])),
             hint=both(TRUE, *(weaken(one) for one in hints)),
             limit=message["limit"],
@@ -308,7 +321,7 @@ class Bridge:
 def _bind(raw: Mapping[str, Any], held: Pin) -> Predicate:
     from twostage.bind import bind_predicate  # noqa: PLC0415
 
-    return bind_predicate(raw, held.table.schema, case_sensitive=held.case_sensitive)
+    return bind_predicate(raw, held.schema, case_sensitive=held.case_sensitive)
 
 
 def _text(raw: bytes) -> str:

@@ -25,9 +25,10 @@ from twostage.catalog_client import (
 from twostage.errors import NotFoundError, OptionError, TwoStageError, mask, nearest
 from twostage.location import join, parse_location
 from twostage.metadata import MAX_METADATA_BYTES, parse_metadata, parse_metadata_bytes
+from twostage.metadata_tables import METADATA_TABLES, choose_metadata_table, open_metadata_table
 from twostage.path_table import check_names, find_metadata, is_table, list_warehouse, table_folder
 from twostage.properties import file_properties, hadoop_properties
-from twostage.snapshots import apply_selector, select_snapshot
+from twostage.snapshots import apply_selector, chooses_snapshot, select_snapshot
 from twostage.storage import read_all
 from twostage.table_name import is_path, split_name
 from twostage.task import Storage
@@ -46,7 +47,8 @@ _SESSION_CATALOG = "spark_catalog"
 class PinnedTable:
     """One table at one snapshot. Pickles, and its repr shows no secret.
 
-    `snapshot` is None for a table without data; `schema` is what the user sees.
+    `snapshot` is None for a table without data; `schema` is what the user sees. `metadata_table` names the
+    metadata table (``snapshots``, ``files`` …) that is read instead of the table's rows.
     """
 
     name: str
@@ -54,6 +56,7 @@ class PinnedTable:
     snapshot: Snapshot | None
     schema: Schema
     storage: Storage
+    metadata_table: str | None = None
 
     def __repr__(self) -> str:
         snapshot = None if self.snapshot is None else self.snapshot.snapshot_id
@@ -81,6 +84,9 @@ def load_table(options: ReadOptions, confs: Mapping[str, str] | None = None) -> 
             stage="options",
             hint="load('/warehouse/db/events') or load('catalog.db.events').",
         )
+    base, _, suffix = path.rpartition("#")
+    if is_path(base) and suffix.lower() in METADATA_TABLES:
+        path, options = base, choose_metadata_table(options, suffix)
     if is_path(path):
         properties = {**hadoop_properties(confs), **file_properties(options.catalog, trusted=options.catalog)}
         return _load_path(path, path, options, confs, properties)
@@ -89,8 +95,16 @@ def load_table(options: ReadOptions, confs: Mapping[str, str] | None = None) -> 
     try:
         return _load_identifier(catalog, identifier, options, confs)
     except NotFoundError as error:
-        selected = apply_selector(options, identifier[-1]) if len(identifier) > 1 else None
-        if error.code != "TABLE_NOT_FOUND" or selected is None:
+        if error.code != "TABLE_NOT_FOUND" or len(identifier) < 2:
+            raise
+        if identifier[-1].lower() in METADATA_TABLES:
+            chosen = choose_metadata_table(options, identifier[-1])
+            try:
+                return _load_identifier(catalog, identifier[:-1], chosen, confs)
+            except NotFoundError as other:
+                raise (error if other.code == "TABLE_NOT_FOUND" else other) from None
+        selected = apply_selector(options, identifier[-1])
+        if selected is None:
             raise
         return _load_identifier(catalog, identifier[:-1], selected, confs)
 
@@ -122,7 +136,10 @@ def _pin(
     )
     time_zone = confs.get("spark.sql.session.timeZone", "UTC")
     snapshot, schema = select_snapshot(metadata, options, time_zone=time_zone)
-    return PinnedTable(name=mask(name), metadata=metadata, snapshot=snapshot, schema=schema, storage=storage)
+    table = PinnedTable(name=mask(name), metadata=metadata, snapshot=snapshot, schema=schema, storage=storage)
+    if options.metadata_table is None:
+        return table
+    return open_metadata_table(table, options.metadata_table, chose_snapshot=chooses_snapshot(options))
 
 
 def _resolve(

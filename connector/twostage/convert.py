@@ -20,10 +20,12 @@ from twostage.errors import CorruptFileError
 from twostage.schema import Field, List, Map, Primitive, Struct, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from twostage.file_schema import FileField
 
+MAX_TEXT_BYTES = 2**31 - 1
+"""What the 32-bit offsets of an array of text reach."""
 _EXACT = Context(prec=76)  # the default context holds 28 digits, a decimal 38
 _DASHES = np.frombuffer(b"00000000-0000-0000-0000-000000000000", np.uint8)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -135,12 +137,17 @@ def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
         return array
     if kind.name == "unknown" or pa.types.is_null(found):
         return pa.nulls(len(array), target)
-    if kind.name in ("timestamp", "timestamptz", "time"):
+    if kind.name in ("variant", "geometry", "geography"):  # nobody asks for more than where they are NULL
+        return pc.if_else(array.is_valid(), pa.scalar(b""), pa.scalar(None, target))
+    if kind.name == "time" or kind.name.startswith("timestamp"):
         return _promote_moment(array, kind, target, path, name)
     if kind.name == "uuid" and pa.types.is_fixed_size_binary(found) and found.byte_width == 16:
         return uuid_text(array)
     if not _allowed(found, kind):
         raise mismatch(found, kind, path, name)
+    is_large = pa.types.is_large_string(found) or pa.types.is_large_binary(found)
+    if is_large and array.nbytes > MAX_TEXT_BYTES:
+        return array  # a whole row group, which stage one looks at and nobody returns
     try:
         return array.cast(target)
     except pa.ArrowInvalid as error:  # a decimal wider than the table's type, text that is no UTF-8
@@ -180,7 +187,7 @@ _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 def _promote_moment(array: pa.Array, kind: Primitive, target: pa.DataType, path: str, name: str) -> pa.Array:
     """Rescale by the unit alone: an Arrow cast between zones would move the instant."""
     found = array.type
-    if kind.name == "timestamp" and pa.types.is_date32(found):
+    if kind.name in ("timestamp", "timestamp_ns") and pa.types.is_date32(found):
         return array.cast(target)
     same_kind = pa.types.is_time(found) if kind.name == "time" else pa.types.is_timestamp(found)
     if not same_kind:
@@ -235,9 +242,15 @@ def constant(kind: Type, value: Any, num_rows: int) -> pa.Array:
     return pa.repeat(_scalar(kind, value, target), num_rows)
 
 
+def values(kind: Type, items: Sequence[Any]) -> pa.Array:
+    """Return values in internal form (a struct by field id, a map as pairs) as an array."""
+    target = arrow_type(kind)
+    return pa.array([_nested(kind, item) for item in items], _plain(target)).cast(target)
+
+
 def _scalar(kind: Type, value: Any, target: pa.DataType) -> pa.Scalar:
     if isinstance(kind, Primitive):
-        if kind.name in ("date", "timestamp", "timestamptz"):
+        if kind.name == "date" or kind.name.startswith("timestamp"):
             width = pa.int32() if kind.name == "date" else pa.int64()
             return pa.array([value], width).view(target)[0]
         if kind.name == "time":

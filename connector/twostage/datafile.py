@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twostage import convert, file_schema, storage
+from twostage import computed_columns, convert, file_schema, storage
 from twostage.errors import CorruptFileError
 from twostage.schema import Field, Primitive, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set as AbstractSet
+    from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
 
     from twostage.bounds import Bounds
     from twostage.metrics import Metrics
@@ -48,7 +48,9 @@ class DataFile(ABC):
         self.task = task
         self._metrics = metrics
         self._fields: tuple[file_schema.FileField, ...] = ()
-        with metrics.timed("open"), storage.translate_errors(task.path, "open"):
+        self.deleted_rows: Callable[[RowGroup], pa.Array] | None = None
+        """Gives the column ``_deleted`` of a row group, to scans that name it."""
+        with metrics.timed("open"), storage.translate_errors(task.path, "open", storage=context.storage):
             self._file = storage.open_file(context.storage, task.path)
             try:
                 self._open()
@@ -96,6 +98,15 @@ class DataFile(ABC):
         """Ask what the file holds besides bounds; return which proved that no row matches, or None."""
         return None
 
+    def is_in_range(self, offset: int) -> bool:
+        """Tell whether the row group that begins at this byte belongs to the task.
+
+        The range that ends where the manifest says that the file ends goes on to where it does end: writers
+        have stated sizes too small, and the rows behind would be lost without a word.
+        """
+        start, end = self.task.start, self.task.start + self.task.length
+        return start <= offset and (offset < end or end >= self.task.file_size)
+
     # --- columns --------------------------------------------------------------------------------------
 
     def read_leaf(self, row_group: RowGroup, field_id: int) -> pa.Array:
@@ -136,7 +147,7 @@ class DataFile(ABC):
         """Decode columns of a whole row group, one array per target."""
         wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
         arrays = self._decoded(row_group, wanted, stage)
-        return self._build(arrays, wanted, targets, row_group.num_rows)
+        return self._build(arrays, wanted, targets, row_group, 0, row_group.num_rows)
 
     def stream(
         self, row_group: RowGroup, targets: Sequence[Field], batch_size: int
@@ -146,19 +157,21 @@ class DataFile(ABC):
         if not wanted:
             for start in range(0, row_group.num_rows, batch_size):
                 count = min(batch_size, row_group.num_rows - start)
-                yield self._build([], wanted, targets, count)
+                yield self._build([], wanted, targets, row_group, start, count)
             return
         rows = 0
-        with storage.translate_errors(self.task.path, "fetch"):
+        with storage.translate_errors(self.task.path, "fetch", storage=self.context.storage):
             for arrays in self._iterate(row_group, wanted, batch_size):
-                rows += len(arrays[0])
-                yield self._build(arrays, wanted, targets, len(arrays[0]))
+                count = len(arrays[0])
+                rows += count
+                if rows <= row_group.num_rows:  # else the check below ends it
+                    yield self._build(arrays, wanted, targets, row_group, rows - count, count)
         self._check_rows(rows, row_group)
 
     def _decoded(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         if not wanted:
             return []
-        with storage.translate_errors(self.task.path, stage):
+        with storage.translate_errors(self.task.path, stage, storage=self.context.storage):
             arrays = self._decode(row_group, wanted, stage)
         self._check_rows(len(arrays[0]), row_group)
         return arrays
@@ -168,12 +181,32 @@ class DataFile(ABC):
         arrays: Sequence[pa.Array],
         wanted: AbstractSet[int],
         targets: Sequence[Field],
+        row_group: RowGroup,
+        start: int,
         num_rows: int,
     ) -> list[pa.Array]:
+        """Build the targets for `num_rows` rows from `start` on within the row group."""
         fields = file_schema.cut(self._fields, wanted)
         by_place = dict(enumerate(arrays))
         path, constants = self.task.path, self.task.constants
-        return [convert.column(by_place, fields, target, constants, num_rows, path) for target in targets]
+        built = []
+        for target in targets:
+            is_computed = target.id in computed_columns.COMPUTED and target.id not in constants
+            column: pa.Array | None = None
+            if not is_computed or target.id in computed_columns.STORABLE:
+                column = convert.column(by_place, fields, target, constants, num_rows, path)
+            if is_computed and target.id == computed_columns.DELETED:
+                assert self.deleted_rows is not None
+                column = self.deleted_rows(row_group).slice(start, num_rows)
+            elif is_computed:
+                first_row = row_group.first_row + start
+                column = computed_columns.compute_column(target.id, column, self.task, first_row, num_rows)
+            built.append(column)
+        return built
+
+    def holds(self, field_id: int) -> bool:
+        """Tell whether the file has a column of this id."""
+        return file_schema.find(self._fields, field_id) is not None
 
     def _check_rows(self, found: int, row_group: RowGroup) -> None:
         # pyarrow stops silently where a page says fewer values than the footer.
@@ -201,13 +234,13 @@ class DataFile(ABC):
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return the column as one array; text beyond 2 GiB gets 64-bit offsets."""
+    """Return the column as one array; text and bytes beyond 2 GiB get 64-bit offsets."""
     if column.num_chunks == 1:
         return column.chunk(0)
-    combined = column.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):  # more than 2 GiB of text in one row group
-        combined = pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in combined.chunks])
-    return combined
+    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(column.type)
+    if large is not None and column.nbytes > convert.MAX_TEXT_BYTES:
+        return pa.concat_arrays([chunk.cast(large) for chunk in column.chunks])
+    return column.combine_chunks()
 
 
 def descend(array: pa.Array, depth: int) -> pa.Array:

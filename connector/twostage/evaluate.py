@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from twostage.errors import InternalError
-from twostage.lanes import Numbers, Text, Wide, gather, read_lane, read_nulls
+from twostage.lanes import Numbers, Text, Wide, count_characters, gather, read_lane, read_nulls
 from twostage.literals import as_float, as_integers, as_text, as_texts, as_whole, as_words, remember
 from twostage.predicate import (
     FALSE,
@@ -24,6 +24,7 @@ from twostage.predicate import (
     Column,
     Compare,
     CompareColumns,
+    CompareLength,
     Constant,
     In,
     IsNull,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from twostage_native._jit import Kernel
 
     Bools = NDArray[np.bool_]
+    _OfOneColumn = Compare | CompareLength | In | StringMatch
 
 _FLOATS = {"float": np.float32, "double": np.float64}
 _ORDERS: dict[str, tuple[Callable[..., Bools], bool]] = {
@@ -136,7 +138,7 @@ class _Evaluation:
                 return Truth(np.zeros(self.num_rows, np.bool_) if nulls is None else nulls, None)
             case CompareColumns():
                 return self._compare_columns(predicate)
-            case Compare() | In() | StringMatch():
+            case Compare() | CompareLength() | In() | StringMatch():
                 return self._leaf(predicate)
         raise _bad(f"Predicate cannot be evaluated: {predicate}")
 
@@ -155,7 +157,7 @@ class _Evaluation:
             answer = combine(answer, self.evaluate(child))
         return answer
 
-    def _leaf(self, leaf: Compare | In | StringMatch) -> Truth:
+    def _leaf(self, leaf: _OfOneColumn) -> Truth:
         hits = self._hits(leaf, self._array(leaf.column), "rows")
         nulls = self._nulls(leaf.column)
         true = hits if nulls is None else hits > nulls
@@ -164,11 +166,11 @@ class _Evaluation:
                 return Truth(true, ~true)
             if not leaf.values:  # Spark since 4.0: nothing, not even NULL, is in the empty list
                 return Truth(true, None)
-        if isinstance(leaf, Compare) and leaf.op == "<=>":
+        if isinstance(leaf, Compare | CompareLength) and leaf.op == "<=>":
             return Truth(true, None)
         return Truth(true, nulls)
 
-    def _hits(self, leaf: Compare | In | StringMatch, array: pa.Array, form: str) -> Bools:
+    def _hits(self, leaf: _OfOneColumn, array: pa.Array, form: str) -> Bools:
         """Return where the leaf is true; a NULL row's answer means nothing."""
         if pa.types.is_null(array.type):
             return np.zeros(len(array), np.bool_)
@@ -180,6 +182,10 @@ class _Evaluation:
         match leaf:
             case Compare(op, column, value):
                 return self._compare(op, column, lane, value)
+            case CompareLength(op, column, value):
+                if not isinstance(lane, Text) or not lane.is_string:
+                    raise _misfit(column, value)
+                return self._compare(op, column, count_characters(array), value)
             case In(column, values):
                 return self._in(column, lane, values)
             case StringMatch(kind, column, value):
@@ -350,7 +356,7 @@ def _decoded(array: pa.Array, column: Column) -> pa.Array:
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     cast = column.cast
-    if cast is None or cast.name != "decimal" or not pa.types.is_primitive(array.type):
+    if cast is None or cast.name != "decimal" or pa.types.is_null(array.type):
         return array
     try:
         if pa.types.is_integer(array.type):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from twostage.columns import arrow_schema
+from twostage.columns import arrow_schema, arrow_type
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from twostage.datafile import DataFile, RowGroup
     from twostage.selection import Selection
+
+
+MAX_JOINED_BYTES = 32 * 2**20
+"""Of batches that are joined: without it, rows of 1 MB would wait in memory until there are 65,536."""
 
 
 def fetch_columns(
@@ -38,26 +42,33 @@ def fetch_columns(
     if not projection:
         yield from without_columns(selection.count, batch_size)
         return
-    # Only leaves: stage one cuts a struct down to what its test needs.
-    reused = {f.id for f in projection if f.id in decoded and isinstance(f.type, Primitive)}
+    # Only leaves: stage one cuts a struct down to what its test needs. Text beyond 2 GiB has other offsets.
+    reused = {
+        f.id
+        for f in projection
+        if isinstance(f.type, Primitive) and f.id in decoded and decoded[f.id].type == arrow_type(f.type)
+    }
     missing = [field for field in projection if field.id not in reused]
-    batches = data_file.stream(row_group, missing, batch_size) if missing else None
+    steps: Iterator[list[pa.Array]] = (
+        data_file.stream(row_group, missing, batch_size)
+        if missing
+        else ([] for _ in range(0, row_group.num_rows, batch_size))
+    )
 
     def survivors() -> Iterator[pa.RecordBatch]:
-        for start in range(0, row_group.num_rows, batch_size):
-            # A row group streams all of its columns in the same steps of `batch_size` rows.
-            fetched = iter(next(batches) if batches else ())
-            length = min(batch_size, row_group.num_rows - start)
+        start = 0
+        for arrays in steps:
+            # The reader's steps are shorter than `batch_size` where text would pass 2 GiB.
+            length = len(arrays[0]) if arrays else min(batch_size, row_group.num_rows - start)
             alive = selection.slice(start, length)
-            arrays = [
+            fetched = iter(arrays)
+            columns = [
                 decoded[field.id].slice(start, length) if field.id in reused else next(fetched)
                 for field in projection
             ]
+            start += length
             if alive.count:
-                yield only(pa.RecordBatch.from_arrays(arrays, schema=schema), alive)
-        if batches is not None:
-            for _ in batches:  # lets the reader check that it decoded every row
-                pass
+                yield only(pa.RecordBatch.from_arrays(columns, schema=schema), alive)
 
     yield from joined(survivors(), batch_size)
 
@@ -70,13 +81,14 @@ def only(batch: pa.RecordBatch, alive: Selection) -> pa.RecordBatch:
 def joined(batches: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
     """Join small batches: Spark pays per batch, and a needle leaves a few rows in each."""
     pending: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
-        if pending and rows + batch.num_rows > batch_size:
+        if pending and (rows + batch.num_rows > batch_size or size + batch.nbytes > MAX_JOINED_BYTES):
             yield pa.concat_batches(pending)
-            pending, rows = [], 0
+            pending, rows, size = [], 0, 0
         pending.append(batch)
         rows += batch.num_rows
+        size += batch.nbytes
     if pending:
         yield pending[0] if len(pending) == 1 else pa.concat_batches(pending)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from twostage.errors import UnsupportedFeatureError
+from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.schema import Field, List, Map, Schema, Struct, children
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
 """Arrow field metadata that holds the id: Parquet's and ORC's (the ORC type attribute ``iceberg.id``)."""
@@ -47,6 +47,7 @@ def identify(
     Without `table` such a file has no ids.
 
     Raises:
+        CorruptFileError: One id on two fields.
         UnsupportedFeatureError: No ids, no name mapping, and names that contradict the count.
     """
     fields: list[FileField] = []
@@ -55,7 +56,15 @@ def identify(
         found = _from_arrow(field, leaf)
         fields.append(found)
         leaf = found.end_leaf
-    if any(_has_id(field) for field in fields):
+    ids = list(_ids(fields))
+    if len(set(ids)) < len(ids):
+        raise CorruptFileError(
+            "DUPLICATE_FIELD_ID",
+            f"File gives two columns one field id: {next(i for i in ids if ids.count(i) > 1)}",
+            path=path,
+            stage="open",
+        )
+    if ids:
         return tuple(fields)
     if name_mapping is not None:
         return _by_name(fields, name_mapping)
@@ -109,8 +118,12 @@ def _id_of(field: pa.Field) -> int | None:
     return None
 
 
-def _has_id(field: FileField) -> bool:
-    return field.id is not None or any(_has_id(child) for child in field.children)
+def _ids(fields: Iterable[FileField]) -> Iterator[int]:
+    """Yield the ids at every depth."""
+    for field in fields:
+        if field.id is not None:
+            yield field.id
+        yield from _ids(field.children)
 
 
 def _by_name(fields: Iterable[FileField], mapping: Sequence[Mapping[str, Any]]) -> tuple[FileField, ...]:

@@ -16,7 +16,18 @@ import pyarrow as pa
 from twostage import predicate as tree
 from twostage.evaluate import evaluate
 from twostage.normalize import normalize
-from twostage.predicate import And, Compare, CompareColumns, Constant, In, IsNull, Not, Or, StringMatch
+from twostage.predicate import (
+    And,
+    Compare,
+    CompareColumns,
+    CompareLength,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    StringMatch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,9 +95,7 @@ def _guess(predicate: Predicate) -> float:
             return (1.0 if op in ("=", "<=>") else 3.0) * (2.0 if str(column.type) == "string" else 1.0)
         case In(column, values):
             return 1.5 * (2.0 if str(column.type) == "string" else 1.0) + len(values) * 1e-6
-        case StringMatch():
-            return 6.0
-        case CompareColumns():
+        case StringMatch() | CompareColumns() | CompareLength():
             return 6.0
         case IsNull():
             return 8.0

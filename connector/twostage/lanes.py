@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from twostage.errors import InternalError
 from twostage_native.masks import unpack_bits
@@ -121,6 +122,31 @@ def read_lane(array: pa.Array) -> Lane:
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
         return read_lane(array.cast(pa.large_binary()))
     raise InternalError("BAD_PREDICATE", f"No comparison for values of type: {kind}", stage="filter")
+
+
+def count_characters(array: pa.Array) -> Numbers:
+    """Return how many characters each string has, as Spark counts them: code points, if it is UTF-8."""
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        binary = pa.large_binary() if pa.types.is_large_string(array.type) else pa.binary()
+        texts = array.view(binary).to_pylist()
+        return Numbers(np.array([_count_steps(text or b"") for text in texts], np.int64))
+    return Numbers(_fixed(pc.utf8_length(array), np.dtype(f"i{4 if pa.types.is_string(array.type) else 8}")))
+
+
+def _count_steps(text: bytes) -> int:
+    """Count what Spark takes for characters in bytes that are not UTF-8: it goes by the first byte of each."""
+    place = count = 0
+    while place < len(text):
+        first = text[place]
+        place += (
+            2 if 0xC2 <= first <= 0xDF else 3 if 0xE0 <= first <= 0xEF else 4 if 0xF0 <= first <= 0xF4 else 1
+        )
+        count += 1
+    return count
 
 
 def _has_our_unit(kind: pa.DataType) -> bool:

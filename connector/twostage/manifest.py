@@ -12,6 +12,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -30,6 +31,8 @@ _CODE = "CORRUPT_MANIFEST"
 _READERS = 8
 """Manifests read at once: they are small, so waiting for the storage is most of the time."""
 _PARTITION = 102
+ABSENT: Mapping[int, Any] = MappingProxyType({})
+"""The metrics of an entry that has none, which is not the same as an empty map to who looks at the metadata."""
 _LIST_IDS = {
     "manifest_path": 500,
     "manifest_length": 501,
@@ -41,10 +44,12 @@ _LIST_IDS = {
     "first_row_id": 520,
     "contains_null": 509,
     "contains_nan": 518,
+    "key_metadata": 519,
     "lower_bound": 510,
     "upper_bound": 511,
     "added_files_count": 504,
     "existing_files_count": 505,
+    "deleted_files_count": 506,
     "added_rows_count": 512,
     "existing_rows_count": 513,
 }
@@ -100,13 +105,24 @@ class ManifestFile:
     sequence_number: int = 0
     snapshot_id: int | None = None
     partitions: tuple[PartitionSummary, ...] = ()
-    num_live_files: int | None = None
+    length: int | None = None
+    added_files: int | None = None
+    existing_files: int | None = None
+    deleted_files: int | None = None
     first_row_id: int | None = None
+    key_metadata: bytes | None = None
+
+    @property
+    def num_live_files(self) -> int | None:
+        """How many files it holds that are not deleted."""
+        if self.added_files is None or self.existing_files is None:
+            return None
+        return self.added_files + self.existing_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentFile:
-    """A live manifest entry: a data or delete file and what its writer measured.
+    """A manifest entry: a data or delete file and what its writer measured. Live, unless deleted ones are asked for.
 
     `content` is DATA, POSITION_DELETES (vectors too) or EQUALITY_DELETES. `partition` holds the partition
     values by partition field id, in the internal form of `schema.py`; a field that the manifest lacks is
@@ -133,11 +149,16 @@ class ContentFile:
     split_offsets: tuple[int, ...] = ()
     equality_ids: tuple[int, ...] = ()
     sort_order_id: int | None = None
-    is_encrypted: bool = False
+    key_metadata: bytes | None = None
     referenced_data_file: str | None = None
     content_offset: int | None = None
     content_size: int | None = None
     first_row_id: int | None = None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether a key is needed to read it."""
+        return bool(self.key_metadata)
 
 
 def read_manifest_list(storage: Storage, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
@@ -156,31 +177,37 @@ def read_manifest_list(storage: Storage, snapshot: Snapshot) -> tuple[ManifestFi
 
 
 def read_manifests(
-    storage: Storage, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]
+    storage: Storage,
+    manifests: Sequence[ManifestFile],
+    specs: Mapping[int, PartitionSpec],
+    *,
+    deleted: bool = False,
 ) -> list[tuple[ContentFile, ...]]:
-    """Return the live entries of each manifest, in order.
+    """Return the live entries of each manifest, in order; those that record a deletion too if `deleted`.
 
     Raises:
         CorruptFileError: A manifest's bytes are wrong, or an entry lacks what the spec demands.
         MissingFileError: A manifest is not there.
     """
     if len(manifests) < 2:
-        return [read_manifest(storage, manifest, specs) for manifest in manifests]
+        return [read_manifest(storage, manifest, specs, deleted=deleted) for manifest in manifests]
     with ThreadPoolExecutor(min(_READERS, len(manifests)), "twostage-manifest") as pool:
-        return list(pool.map(lambda manifest: read_manifest(storage, manifest, specs), manifests))
+        return list(
+            pool.map(lambda manifest: read_manifest(storage, manifest, specs, deleted=deleted), manifests)
+        )
 
 
 def read_manifest(
-    storage: Storage, manifest: ManifestFile, specs: Mapping[int, PartitionSpec]
+    storage: Storage, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
 ) -> tuple[ContentFile, ...]:
-    """Return the live entries of one manifest."""
-    return parse_manifest(read_all(storage, locate(storage, manifest.path)), manifest, specs)
+    """Return the entries of one manifest."""
+    return parse_manifest(read_all(storage, locate(storage, manifest.path)), manifest, specs, deleted=deleted)
 
 
 def parse_manifest(
-    data: bytes, manifest: ManifestFile, specs: Mapping[int, PartitionSpec]
+    data: bytes, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
 ) -> tuple[ContentFile, ...]:
-    """Return the live entries of a manifest's bytes; what they inherit comes from `manifest`."""
+    """Return the entries of a manifest's bytes; what they inherit comes from `manifest`."""
     file = open_avro(data, path=manifest.path, code=_CODE)
     spec_id = manifest.spec_id
     if spec_id is None:
@@ -190,7 +217,9 @@ def parse_manifest(
         raise file.corrupt(f"Manifest has a partition spec that the table lacks: {spec_id}")
     spec = specs[spec_id]
     schema = _convert(file, file.schema, lambda schema: _named_by_id(schema, _ENTRY_IDS, spec))
-    reader = _convert(file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id))
+    reader = _convert(
+        file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id, deleted=deleted)
+    )
     entries = [_convert(file, record, reader.read) for record in read_records(file, schema)]
     return tuple(entry for entry in entries if entry is not None)
 
@@ -198,19 +227,22 @@ def parse_manifest(
 class _EntryReader:
     """Turns the records of one manifest into content files, in their order (row ids count up)."""
 
-    def __init__(self, file: AvroFile, schema: dict[str, Any], manifest: ManifestFile, spec_id: int) -> None:
+    def __init__(
+        self, file: AvroFile, schema: dict[str, Any], manifest: ManifestFile, spec_id: int, *, deleted: bool
+    ) -> None:
         self._manifest = manifest
+        self._keeps_deleted = deleted
         self._spec_id = spec_id
         self._next_row_id = manifest.first_row_id
         self._is_version_1 = file.metadata.get("format-version", "1") == "1"
         self._partition = _partition_readers(schema)
 
     def read(self, record: dict[str, Any]) -> ContentFile | None:
-        """Return the entry's file; None for an entry that records a deletion."""
+        """Return the entry's file; None for an entry that records a deletion, unless they are kept."""
         status, raw = record["_0"], record["_2"]
         if status not in (0, ADDED, DELETED):
             raise ValueError(f"entry has an unknown status {status}")
-        if status == DELETED:
+        if status == DELETED and not self._keeps_deleted:
             return None
         content = raw.get("_134") or DATA
         if (content != DATA) != self._manifest.is_deletes or content not in (0, 1, 2):
@@ -238,11 +270,11 @@ class _EntryReader:
             split_offsets=tuple(raw.get("_132") or ()),
             equality_ids=tuple(raw.get("_135") or ()),
             sort_order_id=raw.get("_140"),
-            is_encrypted=bool(raw.get("_131")),
+            key_metadata=raw.get("_131"),
             referenced_data_file=raw.get("_143"),
             content_offset=raw.get("_144"),
             content_size=raw.get("_145"),
-            first_row_id=self._first_row_id(content, raw.get("_142"), raw["_103"]),
+            first_row_id=self._first_row_id(status, content, raw.get("_142"), raw["_103"]),
         )
         if content == EQUALITY_DELETES and not entry.equality_ids:
             raise ValueError(f"equality delete file has no equality ids: {entry.path}")
@@ -262,8 +294,8 @@ class _EntryReader:
         """Return when the file was added; unknown for files that old writers carried over."""
         return self._manifest.sequence_number if own is None and status == ADDED else own
 
-    def _first_row_id(self, content: int, own: int | None, record_count: int) -> int | None:
-        if own is not None or content != DATA or self._next_row_id is None:
+    def _first_row_id(self, status: int, content: int, own: int | None, record_count: int) -> int | None:
+        if own is not None or content != DATA or self._next_row_id is None or status == DELETED:
             return own
         first = self._next_row_id
         self._next_row_id += record_count
@@ -274,7 +306,6 @@ def _manifest_file(record: dict[str, Any]) -> ManifestFile:
     content = record.get("_517") or 0
     if content not in (0, 1):
         raise ValueError(f"manifest has an unknown content {content}")
-    added, existing = record.get("_504"), record.get("_505")
     return ManifestFile(
         path=_text(record["_500"]),
         spec_id=record["_502"],
@@ -290,8 +321,12 @@ def _manifest_file(record: dict[str, Any]) -> ManifestFile:
             )
             for item in record.get("_507") or ()
         ),
-        num_live_files=None if added is None or existing is None else added + existing,
+        length=record.get("_501"),
+        added_files=record.get("_504"),
+        existing_files=record.get("_505"),
+        deleted_files=record.get("_506"),
         first_row_id=record.get("_520"),
+        key_metadata=record.get("_519"),
     )
 
 
@@ -315,10 +350,10 @@ def _count(value: Any) -> int:
     return value
 
 
-def _pairs(items: Iterable[dict[str, Any]] | None) -> dict[int, Any]:
+def _pairs(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:
     """Return an Avro array of key and value records as a dictionary."""
-    if not items:
-        return {}
+    if items is None:
+        return ABSENT
     pairs: Any = map(dict.values, items)  # half the time of a loop, and there are millions
     return dict(pairs)
 

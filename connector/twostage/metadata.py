@@ -77,10 +77,13 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A named reference; `kind` is ``branch`` or ``tag``."""
+    """A named reference; `kind` is ``branch`` or ``tag``. What is to be kept how long: None for no say."""
 
     snapshot_id: int
     kind: str
+    max_reference_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,9 @@ class TableMetadata:
     """Pairs of milliseconds since the epoch and the snapshot that became current then."""
     properties: Mapping[str, str] = field(repr=False)
     metadata_location: str
+    metadata_log: tuple[tuple[int, str], ...] = ()
+    """Former metadata files, each with its milliseconds since the epoch."""
+    last_updated_ms: int | None = None
 
     @property
     def schema(self) -> Schema:
@@ -215,6 +221,11 @@ def _parse(raw: Mapping[str, Any], version: int, location: str) -> TableMetadata
         ),
         properties={str(key): str(value) for key, value in (raw.get("properties") or {}).items()},
         metadata_location=location,
+        metadata_log=tuple(
+            (_integer(item["timestamp-ms"]), str(item["metadata-file"]))
+            for item in raw.get("metadata-log") or ()
+        ),
+        last_updated_ms=raw.get("last-updated-ms"),
     )
 
 
@@ -267,7 +278,13 @@ def _parse_snapshot(raw: Mapping[str, Any]) -> Snapshot:
 def _parse_refs(raw: Mapping[str, Any], current_snapshot_id: int | None) -> dict[str, Reference]:
     """Parse ``refs``; ``main`` is the current snapshot where a writer left it out."""
     refs = {
-        str(name): Reference(snapshot_id=_integer(item["snapshot-id"]), kind=str(item["type"]).lower())
+        str(name): Reference(
+            snapshot_id=_integer(item["snapshot-id"]),
+            kind=str(item["type"]).lower(),
+            max_reference_age_ms=item.get("max-ref-age-ms"),
+            min_snapshots_to_keep=item.get("min-snapshots-to-keep"),
+            max_snapshot_age_ms=item.get("max-snapshot-age-ms"),
+        )
         for name, item in (raw.get("refs") or {}).items()
     }
     if current_snapshot_id is not None:

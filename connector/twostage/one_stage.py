@@ -53,7 +53,8 @@ def read_one_stage(
         nonlocal counted
         start = 0
         for arrays in data_file.stream(row_group, targets, batch_size):
-            length = min(batch_size, row_group.num_rows - start)
+            # Shorter than `batch_size` where text would pass 2 GiB; without arrays there is no column at all.
+            length = len(arrays[0]) if arrays else min(batch_size, row_group.num_rows - start)
             columns = {i: array.slice(start, length) for i, array in dropped.items()}
             for field_id, (_, depth), array in zip(leaf_ids, leaves, arrays[len(projection) :], strict=True):
                 columns[field_id] = descend(array, depth)

@@ -49,6 +49,8 @@ class ReadOptions:
     """Milliseconds since the epoch."""
     branch: str | None = None
     tag: str | None = None
+    metadata_table: str | None = None
+    """``snapshots``, ``files`` …: the metadata table to read instead of the rows."""
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     allow_moved_paths: bool = False
@@ -116,6 +118,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "as-of-timestamp": ("as_of_timestamp", int),
     "branch": ("branch", _text),
     "tag": ("tag", _text),
+    "metadata-table": ("metadata_table", _text),
     "columns": ("columns", _columns),
     "filter": ("filter", _text),
     "allow-moved-paths": ("allow_moved_paths", _boolean),

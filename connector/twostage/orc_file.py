@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TAIL_CACHE_BYTES = 64 * 2**20
 
-_tails: cachetools.LRUCache[tuple[str, int], Tail] = cachetools.LRUCache(
+_tails: cachetools.LRUCache[tuple[str, int, int], Tail] = cachetools.LRUCache(
     # A parsed tail takes some eight times its bytes in the file.
     TAIL_CACHE_BYTES,
     getsizeof=lambda tail: 8 * tail.num_bytes,
@@ -45,7 +45,7 @@ class OrcDataFile(DataFile):
     def _open(self) -> None:
         with damage(self.task.path, "CORRUPT_ORC", "open"):
             size = self._file.size()
-            key = (self.task.path, size)
+            key = (self.task.path, size, storage.modified(self.task.path))
             tail = _tails.get(key)
             if tail is None:
                 tail = _tails[key] = read_tail(self._file, size)
@@ -61,7 +61,7 @@ class OrcDataFile(DataFile):
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the stripes whose first byte lies in the task's range."""
         for stripe in self._tail.stripes:
-            if self.task.start <= stripe.offset < self.task.start + self.task.length:
+            if self.is_in_range(stripe.offset):
                 yield RowGroup(
                     index=stripe.index,
                     first_row=stripe.first_row,
@@ -77,8 +77,8 @@ class OrcDataFile(DataFile):
         source = self._find_deep(field_id)
         if source is None or source[-1].children or not isinstance(target, Primitive):
             return None
-        column = self._columns[source[-1].first_leaf]
-        if not self._tail.stripe_statistics:
+        column = self._columns.get(source[-1].first_leaf)
+        if column is None or not self._tail.stripe_statistics:
             return None
         with damage(self.task.path, "CORRUPT_ORC", "prune"):
             if row_group.index not in self._statistics:
@@ -158,11 +158,11 @@ def _arrow_field(name: str, kind: OrcType) -> pa.Field:
 
 
 def _by_leaf(kinds: Sequence[OrcType], fields: Sequence[FileField]) -> Iterator[tuple[int, OrcType]]:
-    """Yield the file's type of each leaf."""
+    """Yield the file's type of each leaf outside lists and maps."""
     for kind, field in zip(kinds, fields, strict=True):
-        if field.children:
+        if kind.kind == "struct":
             yield from _by_leaf(kind.children, field.children)
-        else:
+        elif not field.children:
             yield field.first_leaf, kind
 
 
@@ -180,5 +180,7 @@ def _meanings(
             yield kind.column, "uuid"
         elif kind.kind == "long" and kind.attributes.get("iceberg.long-type", name).lower() == "time":
             yield kind.column, "time"
+        elif kind.attributes.get("spark.sql.catalyst.type") == "timestamp_ntz" and name == "timestamp":
+            yield kind.column, "micros"
         elif kind.kind == "timestamp" and name in ("timestamptz", "timestamptz_ns"):
             yield kind.column, "instant"

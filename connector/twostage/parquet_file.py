@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from twostage.bounds import Bounds
     from twostage.predicate import Predicate
 
+BATCH_BYTES = 64 * 2**20
+"""Of one step of a stream, about: 65,536 rows of 40 kB would be 2.6 GB."""
+LEAST_BATCH_ROWS = 64
 FOOTER_CACHE_BYTES = 64 * 2**20
 """Footers of some 500 wide files; a footer is re-read in one or two requests when it was dropped."""
 
-_footers: cachetools.LRUCache[tuple[str, int], tuple[Footer, Any]] = cachetools.LRUCache(
+_footers: cachetools.LRUCache[tuple[str, int, int], tuple[Footer, Any]] = cachetools.LRUCache(
     # A parsed footer takes some eight times its bytes in the file, ours and pyarrow's together.
     FOOTER_CACHE_BYTES,
     getsizeof=lambda entry: 8 * (entry[0].file_size - entry[0].offset),
@@ -42,7 +45,7 @@ class ParquetDataFile(DataFile):
 
     def _open(self) -> None:
         size = self._file.size()
-        key = (self.task.path, size)
+        key = (self.task.path, size, storage.modified(self.task.path))
         found = _footers.get(key)
         if found is None:
             footer = read_footer(self._file, size, self.task.path)
@@ -67,7 +70,7 @@ class ParquetDataFile(DataFile):
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the row groups whose first byte lies in the task's range."""
         for group in self._footer.row_groups:
-            if self.task.start <= group.start < self.task.start + self.task.length:
+            if self.is_in_range(group.start):
                 yield RowGroup(
                     index=group.index,
                     first_row=group.first_row,
@@ -99,7 +102,7 @@ class ParquetDataFile(DataFile):
         """Ask dictionaries and Bloom filters; return which proved that no row matches, or None."""
         group = self._footer.row_groups[row_group.index]
         arguments = (self._file, self._footer, group, predicate, self._leaf, self.task.path)
-        with storage.translate_errors(self.task.path, "prune"):
+        with storage.translate_errors(self.task.path, "prune", storage=self.context.storage):
             if self.context.settings.bloom_filter and filters.prune_by_bloom(*arguments):
                 return "bloom"
             if ask_dictionaries and filters.prune_by_dictionary(*arguments):
@@ -118,8 +121,13 @@ class ParquetDataFile(DataFile):
         self, row_group: RowGroup, wanted: AbstractSet[int], batch_size: int
     ) -> Iterator[Sequence[pa.Array]]:
         self._count_bytes(row_group, wanted, "fetch")
+        chunks = self._footer.row_groups[row_group.index].columns
+        width = sum(chunks[leaf].uncompressed_size for leaf in wanted) // max(1, row_group.num_rows)
         batches = self._reader.reader.iter_batches(
-            batch_size, [row_group.index], sorted(wanted), use_threads=False
+            min(batch_size, max(LEAST_BATCH_ROWS, BATCH_BYTES // max(1, width))),
+            [row_group.index],
+            sorted(wanted),
+            use_threads=False,
         )
         for batch in batches:
             yield batch.columns

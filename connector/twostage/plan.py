@@ -14,9 +14,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from twostage.deletes.applicable import DeleteIndex
-from twostage.errors import CorruptFileError, UnsupportedFeatureError
+from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
 from twostage.manifest import ContentFile, ManifestFile, read_manifest_list, read_manifests
+from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
 from twostage.partition import constants
+from twostage.partition_type import partition_type
 from twostage.predicate import FALSE, TRUE, columns, without_implied
 from twostage.prune_files import FilePruner, Verdict
 from twostage.schema import Field, List, Map, Primitive, Struct, children, leaves
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
     from twostage.catalog import PinnedTable
     from twostage.options import ReadOptions
     from twostage.predicate import Predicate
-    from twostage.schema import Type
+    from twostage.schema import Schema, Type
 
-DATA_FORMATS = ("parquet",)
+DATA_FORMATS = ("parquet", "orc", "avro")
 NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 FETCH_SHARE = 0.25
 """What stage two is expected to read of the columns that no filter needs."""
@@ -86,6 +88,12 @@ def plan_scan(
         UnsupportedFeatureError: A file to read has a format that we do not read, or is encrypted.
     """
     started = time.perf_counter_ns()
+    if table.metadata_table is not None:
+        from twostage.metadata_tables import plan_rows  # noqa: PLC0415 - few scans are of one
+
+        return plan_rows(
+            table, options, projection=projection, predicate=predicate, limit=limit, scan_id=scan_id
+        )
     predicate = without_implied(predicate)
     planning = _Planning(table, options, projection, predicate, hint)
     chosen = planning.choose_files(limit)
@@ -93,7 +101,7 @@ def plan_scan(
         scan_id=scan_id,
         table=table.name,
         snapshot_id=None if table.snapshot is None else table.snapshot.snapshot_id,
-        schema=table.schema,
+        schema=planning.schema,
         projection=projection,
         predicate=predicate,
         hint=hint,
@@ -138,9 +146,14 @@ class _Planning:
         self.counters: Counter[str] = Counter()
         self.choices: list[str] = []
         self.limit_reached = False
+        self._written: dict[str, str] = {}
         self._table = table
         self._settings = options.settings
-        self._pruner = FilePruner(table.metadata, table.schema, predicate, hint)
+        used = used_columns(projection, predicate, hint)
+        self.schema = scan_schema(table) if used else table.schema
+        struct = partition_type(table.metadata) if PARTITION in used else Struct(())
+        self._metadata_columns = FileColumns(used, struct)
+        self._pruner = FilePruner(table.metadata, self.schema, predicate, hint, self._metadata_columns)
         self._is_filtered = predicate != TRUE or hint != TRUE
         self._is_hinted = hint != TRUE
         self._is_empty = predicate == FALSE
@@ -153,8 +166,9 @@ class _Planning:
             field.source_id: kind
             for spec in table.metadata.specs.values()
             for field in spec.fields
-            if field.source_id in table.schema
-            and isinstance(kind := table.schema.field(field.source_id).type, Primitive)
+            # A dropped column too: an equality delete may ask for it, and an imported file may lack it.
+            if (schema := self._newest_schema(field.source_id)) is not None
+            and isinstance(kind := schema.field(field.source_id).type, Primitive)
         }
 
     def choose_files(self, limit: int | None) -> list[Candidate]:
@@ -290,7 +304,7 @@ class _Planning:
             error.path = file.path
             raise
         task = ScanTask(
-            path=locate(table.storage, file.path),
+            path=self._locate(file.path),
             written_path=file.path,
             format=file.format,
             file_size=file.file_size,
@@ -299,11 +313,29 @@ class _Planning:
             length=file.file_size,
             sequence_number=file.sequence_number,
             spec_id=file.spec_id,
-            constants=values,
+            constants={**values, **self._metadata_columns.constants(file, has_deletes=bool(deletes))},
             deletes=deletes,
+            first_row_id=file.first_row_id,
             all_match=verdict.all_match,
         )
         return Candidate(task=task, cost=self._cost(file, task), split_offsets=file.split_offsets)
+
+    def _locate(self, written: str) -> str:
+        """Return where a data file lies; two files of a moved table that seem to lie in one place are refused."""
+        storage = self._table.storage
+        path = locate(storage, written)
+        if storage.moved_from is not None:
+            canonical = canonical_for(storage)
+            other = self._written.setdefault(path, written)
+            if canonical(other) != canonical(written):
+                raise ForbiddenLocationError(
+                    "AMBIGUOUS_LOCATION",
+                    f"Two data files of the moved table lead to one file: {other} and {written}",
+                    path=path,
+                    stage="plan",
+                    hint="Only one of them was copied; name the folder of the other in allowed-locations.",
+                )
+        return path
 
     def _cost(self, file: ContentFile, task: ScanTask) -> int:
         """Return the bytes that reading the file is expected to take, most of them in stage one."""
@@ -325,20 +357,23 @@ class _Planning:
 
     def _key_field(self, field_id: int) -> tuple[Field, bool]:
         """Return the field with this id in the newest schema that has it, and whether it is a column."""
-        metadata = self._table.metadata
-        older = (metadata.schemas[number] for number in sorted(metadata.schemas, reverse=True))
-        for schema in (self._table.schema, metadata.schema, *older):
-            if field_id in schema:
-                path = schema.path(field_id)
-                if schema.find(path) is None:
-                    break  # inside a list or map
-                return schema.field(field_id), len(path) == 1
+        schema = self._newest_schema(field_id)
+        path = () if schema is None else schema.path(field_id)
+        if schema is not None and schema.find(path) is not None:  # else inside a list or map
+            return schema.field(field_id), len(path) == 1
         raise CorruptFileError(
             "CORRUPT_MANIFEST",
             f"Equality delete names a field that no schema has, or one in a list or map: {field_id}",
-            path=metadata.metadata_location,
+            path=self._table.metadata.metadata_location,
             stage="plan",
         )
+
+    def _newest_schema(self, field_id: int) -> Schema | None:
+        """Return the scan's schema if it has the field, else the newest that does."""
+        metadata = self._table.metadata
+        older = (metadata.schemas[number] for number in sorted(metadata.schemas, reverse=True))
+        schemas = (self._table.schema, metadata.schema, *older)
+        return next((schema for schema in schemas if field_id in schema), None)
 
 
 def _refuse_unreadable(file: ContentFile) -> None:
@@ -348,7 +383,7 @@ def _refuse_unreadable(file: ContentFile) -> None:
             f"Data file has a format that is not supported: {file.format}",
             path=file.path,
             stage="plan",
-            hint="Parquet is.",
+            hint="Parquet, ORC and Avro are.",
         )
     if file.is_encrypted:
         raise UnsupportedFeatureError(

@@ -116,6 +116,18 @@ class StringMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareLength:
+    """A string column's number of characters against a number: what ``LIKE 'a%b'`` asks as well."""
+
+    op: str
+    column: Column
+    value: int
+
+    def __str__(self) -> str:
+        return f"length({self.column}) {self.op} {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """All of `children`."""
 
@@ -157,7 +169,7 @@ class Unknown:
         return f"<{self.name}>"
 
 
-Leaf = Constant | Compare | CompareColumns | In | IsNull | StringMatch | Unknown
+Leaf = Constant | Compare | CompareColumns | CompareLength | In | IsNull | StringMatch | Unknown
 Predicate = Leaf | And | Or | Not
 TRUE, FALSE = Constant(True), Constant(False)
 
@@ -225,6 +237,8 @@ def push_not_down(predicate: Predicate, *, negate: bool = False) -> Predicate:
             return Compare(_NEGATED[op], column, value)
         case CompareColumns(op, left, right) if negate and op in _NEGATED:
             return CompareColumns(_NEGATED[op], left, right)
+        case CompareLength(op, column, value) if negate and op in _NEGATED:
+            return CompareLength(_NEGATED[op], column, value)
     return Not(predicate) if negate else predicate
 
 
@@ -275,7 +289,7 @@ def without_implied(predicate: Predicate) -> Predicate:
 def _never_true_for_null(predicate: Predicate) -> tuple[Column, ...]:
     """Return the columns whose NULL keeps this leaf from being true."""
     match predicate:
-        case Compare(_, column, _) | In(column) | StringMatch(_, column, _):
+        case Compare(_, column, _) | CompareLength(_, column, _) | In(column) | StringMatch(_, column, _):
             return (column,)
         case Not(In(column) | StringMatch(_, column, _)):
             return (column,)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from twostage.manifest import ContentFile, ManifestFile, PartitionSummary
     from twostage.metadata import PartitionField, PartitionSpec, TableMetadata
+    from twostage.metadata_columns import FileColumns
     from twostage.schema import Schema
 
 _INT = Primitive("int")
@@ -58,12 +59,19 @@ class FilePruner:
         schema: The scan's schema: the types of the predicate's columns.
         predicate: What rows must meet; taken over from Spark.
         hint: What they must meet too, evaluated by Spark later.
+        metadata_columns: What the scan uses of them.
     """
 
     def __init__(
-        self, metadata: TableMetadata, schema: Schema, predicate: Predicate, hint: Predicate = TRUE
+        self,
+        metadata: TableMetadata,
+        schema: Schema,
+        predicate: Predicate,
+        hint: Predicate = TRUE,
+        metadata_columns: FileColumns | None = None,
     ) -> None:
         self._schema = schema
+        self._metadata_columns = metadata_columns
         self._predicate = predicate
         self._both = both(predicate, hint)
         self._is_exact = is_exact(predicate)
@@ -122,7 +130,9 @@ class FilePruner:
         def bounds_of(field_id: int) -> Bounds | None:
             if field_id not in known:
                 kind = self._schema.field(field_id).type if field_id in self._schema else None
-                if isinstance(kind, Primitive):
+                if self._metadata_columns is not None and self._metadata_columns.owns(field_id):
+                    known[field_id] = self._metadata_columns.bounds(file, field_id)
+                elif isinstance(kind, Primitive):
                     partition = by_partition.get(field_id)
                     known[field_id] = tighter(kind, partition, metrics_bounds(kind, file, field_id))
                 else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from twostage import predicate as tree
 from twostage.bounds import Bounds
+from twostage.computed_columns import COMPUTED, computed_bounds, stored_part
 from twostage.prune import Match, match
 from twostage.schema import Primitive
 
@@ -65,6 +66,8 @@ def judge_row_group(
             if isinstance(context.schema.field(field_id).type, Primitive):
                 return _constant(constants[field_id], row_group.num_rows)
             return None
+        if field_id in COMPUTED:
+            return computed_bounds(data_file, row_group, field_id)
         return data_file.bounds(row_group, field_id)
 
     both = tree.both(context.predicate, context.hint)
@@ -74,7 +77,7 @@ def judge_row_group(
         return Verdict.TAKE
     else:
         ask = settings.dictionary_filter and dictionaries.pays
-        reason = data_file.cannot_match(row_group, both, ask_dictionaries=ask)
+        reason = data_file.cannot_match(row_group, stored_part(both), ask_dictionaries=ask)
         dictionaries.asked += ask and reason != "bloom"
         dictionaries.pruned += reason == "dictionary"
         if ask and not dictionaries.pays:

@@ -11,11 +11,14 @@ import functools
 from typing import TYPE_CHECKING
 
 from twostage import filter as stage_one
-from twostage.deletes.equality import load_equality
-from twostage.deletes.position import load_positions
+from twostage.avro_file import AvroDataFile
+from twostage.computed_columns import DeletedRows, shows_deleted
+from twostage.deletes.equality import EqualityDeletes, load_equality
+from twostage.deletes.position import DeletedPositions, load_positions
 from twostage.fetch import fetch_columns
-from twostage.orc_file import OrcDataFile
+from twostage.metadata_rows import read_rows
 from twostage.one_stage import read_one_stage
+from twostage.orc_file import OrcDataFile
 from twostage.parquet_file import ParquetDataFile
 from twostage.prune_row_groups import DictionaryRecord, Verdict, judge_row_group
 from twostage.selection import Selection
@@ -26,17 +29,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from twostage.datafile import DataFile, RowGroup
-    from twostage.deletes.equality import EqualityDeletes
-    from twostage.deletes.position import DeletedPositions
     from twostage.metrics import Metrics
     from twostage.task import ScanContext, ScanTask, TaskGroup
 
 
-FORMATS: dict[str, type[DataFile]] = {"parquet": ParquetDataFile, "orc": OrcDataFile}
+FORMATS: dict[str, type[DataFile]] = {
+    "parquet": ParquetDataFile,
+    "orc": OrcDataFile,
+    "avro": AvroDataFile,
+}
 
 
 def read_group(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task group, at most ``context.limit`` of them."""
+    if group.rows is not None:
+        yield from read_rows(group.rows, metrics)
+        return
     row_filter = stage_one.RowFilter.of(group.context)
     dictionaries = DictionaryRecord()
     left = group.context.limit
@@ -70,6 +78,11 @@ def read_task(
             with metrics.timed("deletes"):
                 return load_equality(context, task, metrics)
 
+        subtracted: Callable[[], EqualityDeletes] = equality_deletes
+        if shows_deleted(context):
+            data_file.deleted_rows = DeletedRows(data_file, positions, equality_deletes)
+            positions, subtracted = DeletedPositions(), functools.partial(EqualityDeletes, (), 0)
+
         for row_group in data_file.row_groups():
             metrics.add("row_groups.considered")
             metrics.add("rows.considered", row_group.num_rows)
@@ -80,7 +93,7 @@ def read_task(
             selection = _subtract_positions(row_group, positions, metrics)
             applied = row_filter if verdict is Verdict.FILTER else stage_one.RowFilter()
             steps = read_one_stage if not context.settings.two_stage else read_two_stages
-            yield from steps(data_file, row_group, applied, selection, equality_deletes, metrics)
+            yield from steps(data_file, row_group, applied, selection, subtracted, metrics)
 
 
 def read_two_stages(

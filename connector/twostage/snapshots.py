@@ -62,6 +62,19 @@ def select_snapshot(
     return metadata.current_snapshot, metadata.schema
 
 
+def chooses_snapshot(options: ReadOptions) -> bool:
+    """Return whether any option chooses a snapshot."""
+    chosen = (
+        options.version_as_of,
+        options.timestamp_as_of,
+        options.snapshot_id,
+        options.as_of_timestamp,
+        options.branch,
+        options.tag,
+    )
+    return any(value is not None for value in chosen)
+
+
 def apply_selector(options: ReadOptions, name: str) -> ReadOptions | None:
     """Return the options with a name's suffix (``branch_x``, ``tag_x``, ``snapshot_id_7``) as an option.
 
@@ -73,15 +86,7 @@ def apply_selector(options: ReadOptions, name: str) -> ReadOptions | None:
     match = _SELECTOR.fullmatch(name)
     if match is None or (match[1] in ("snapshot_id", "at_timestamp") and not match[2].isdigit()):
         return None
-    chosen = (
-        options.version_as_of,
-        options.timestamp_as_of,
-        options.snapshot_id,
-        options.as_of_timestamp,
-        options.branch,
-        options.tag,
-    )
-    if any(value is not None for value in chosen):
+    if chooses_snapshot(options):
         raise OptionError(
             "CONFLICTING_OPTIONS",
             f"An option and the table's name both choose the snapshot: {name}",

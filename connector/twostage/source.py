@@ -127,6 +127,7 @@ class TwoStageSource(DataSource):
     def reader(self, schema: StructType) -> TwoStageReader:
         """Plan the scan of the pinned snapshot."""
         from twostage.columns import project_spark  # noqa: PLC0415
+        from twostage.metadata_columns import scan_schema  # noqa: PLC0415
         from twostage.plan import plan_scan  # noqa: PLC0415
 
         options = parse(self.options)
@@ -134,7 +135,7 @@ class TwoStageSource(DataSource):
         plan: ScanPlan = plan_scan(
             table,
             options,
-            projection=project_spark(table.schema, schema.jsonValue()),
+            projection=project_spark(scan_schema(table), schema.jsonValue()),
             predicate=option_filter(table, options),
             hint=TRUE,
             limit=None,
@@ -199,10 +200,11 @@ def chosen_fields(table: PinnedTable, options: ReadOptions) -> tuple[Field, ...]
     stays readable.
     """
     from twostage.columns import project_names  # noqa: PLC0415
+    from twostage.metadata_columns import scan_schema  # noqa: PLC0415
 
     if options.columns is None:
         return table.schema.fields
-    return project_names(table.schema, options.columns, case_sensitive=options.case_sensitive)
+    return project_names(scan_schema(table), options.columns, case_sensitive=options.case_sensitive)
 
 
 def option_filter(table: PinnedTable, options: ReadOptions, *, case_sensitive: bool = False) -> Predicate:
@@ -211,11 +213,14 @@ def option_filter(table: PinnedTable, options: ReadOptions, *, case_sensitive: b
     Raises:
         OptionError: Not a predicate that we evaluate exactly.
     """
+    from twostage.metadata_columns import scan_schema  # noqa: PLC0415
     from twostage.sql_filter import parse_filter  # noqa: PLC0415
 
     if options.filter is None:
         return TRUE
-    return parse_filter(options.filter, table.schema, case_sensitive=case_sensitive or options.case_sensitive)
+    return parse_filter(
+        options.filter, scan_schema(table), case_sensitive=case_sensitive or options.case_sensitive
+    )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -8,12 +8,14 @@ The grammar is sqlglot's (dialect ``spark``).
 from __future__ import annotations
 
 import datetime
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twostage import predicate as tree
+from twostage.bind import is_comparable
 from twostage.errors import OptionError, nearest
 from twostage.predicate import Column, Compare, CompareColumns, In, IsNull, Predicate, StringMatch
 from twostage.schema import Primitive, Schema, parse_value
@@ -34,6 +36,7 @@ _OPERATORS = {
     "NullSafeNEQ": "<=>",
 }
 _MATCHES = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
+_DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)")
 _NUMBERS = ("int", "long", "float", "double", "decimal")
 
 
@@ -166,8 +169,9 @@ class _Parser:
         column = self._column(left)
         if right_is_column:
             other = self._column(right)
-            if column.type != other.type:
-                raise _refuse(left.parent or left, "Both columns need the same type.")
+            if column.type != other.type or not is_comparable(column.type):
+                hint = "Both columns need the same type, one that can be compared."
+                raise _refuse(left.parent or left, hint)
             return CompareColumns(op, column, other)
         if type(right).__name__ == "Null":
             return IsNull(column) if op == "<=>" else tree.Constant(None)
@@ -179,7 +183,7 @@ class _Parser:
         values = [self._literal(column, item) for item in items if type(item).__name__ != "Null"]
         has_null = len(values) < len(items)
         if not values:
-            return tree.Constant(None)
+            return tree.Constant(None) if has_null else tree.FALSE
         widest = next((widened for widened, _ in values if widened.cast), column)
         return In(widest, tuple(dict.fromkeys(value for _, value in values)), has_null=has_null)
 
@@ -262,6 +266,8 @@ def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
     text = str(node.this)
     if name in ("string", "uuid"):
         return column, text
+    if not _DATED.match(text):  # Python reads 20240102 and 2024-W01-2 too, which Spark does not
+        return None
     try:
         if name == "date":
             return column, parse_value(column.type, text)

@@ -62,7 +62,8 @@ class DeleteFile:
 class ScanTask:
     """One data file, or the row groups of it that begin in ``[start, start + length)`` bytes.
 
-    `constants` are the values of identity partition fields by source field id, internal form.
+    `constants` are the values of identity partition fields by source field id, and of the metadata columns that
+    the file decides, in internal form.
     """
 
     path: str
@@ -76,6 +77,8 @@ class ScanTask:
     spec_id: int
     constants: Mapping[int, Any] = field(default_factory=dict)
     deletes: tuple[DeleteFile, ...] = ()
+    first_row_id: int | None = None
+    """Row lineage: the id of the file's first row; None where the table has none."""
     all_match: bool = False
     """The file's metrics prove that the predicate is true for every row: no need to filter."""
 
@@ -119,11 +122,15 @@ class ScanContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
-    """What one Spark task reads: scan tasks, in order. `index` is its place in the plan."""
+    """What one Spark task reads: scan tasks, in order. `index` is its place in the plan.
+
+    A metadata table has no files to scan: `rows` are then the task's rows, an Arrow IPC stream.
+    """
 
     index: int
     context: ScanContext
     tasks: tuple[ScanTask, ...]
+    rows: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

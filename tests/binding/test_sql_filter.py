@@ -82,3 +82,14 @@ def test_filters_that_are_refused(text, code):
         parse_filter(text, SCHEMA)
     assert caught.value.code == code
     assert caught.value.hint
+
+
+def test_columns_of_types_that_have_no_order_are_not_compared() -> None:
+    with pytest.raises(OptionError, match="UNSUPPORTED_FILTER"):
+        parse_filter("st = st", SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["20240102", "2024-W01-2", "2024-1-2"])
+def test_dates_that_python_reads_and_spark_does_not_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="UNSUPPORTED_FILTER"):
+        parse_filter(f"d = '{text}'", SCHEMA)

@@ -314,3 +314,15 @@ def test_many_keys_over_row_groups(tmp_path: Path) -> None:
     table.delete_equal(["k"], [{"k": k} for k in range(0, 2000, 3)])
     table.delete_equal(["s"], [{"s": str(i)} for i in range(0, 2000, 5)])
     check(table, [i for i in range(2000) if (i * 7 % 2000) % 3 and i % 5])
+
+
+def test_key_that_was_an_identity_partition_of_imported_files_and_is_dropped(tmp_path: Path) -> None:
+    """Such files lack the column; the partition value stands for it, dropped or not."""
+    table = Table(tmp_path / "t", {"id": "long", "p": "string"}, partition=["p"])
+    first = table.append([{"id": 1, "p": "x"}], absent=("p",))
+    table.append([{"id": 2, "p": "y"}], absent=("p",))
+    table.delete_equal(["p"], [{"p": "x"}], like=first)
+    table.partition_by([])
+    table.drop_column("p")
+    table.append([{"id": 3}])
+    check(table, [2, 3])

@@ -18,6 +18,7 @@ import pyarrow.orc
 import pyarrow.parquet
 from pyroaring import BitMap64
 
+from declared import orc_avro_files
 from declared.types import Column, arrow_array, arrow_field, avro_field, avro_value
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class FileOptions:
     """Columns without metrics."""
     integer_decimals: bool = False
     format: str = "parquet"
+    mixed: bool = False
+    """A data file of another format than Parquet: written by `orc_avro_files`, several stripes or blocks."""
 
 
 def write_rows(
@@ -61,6 +64,9 @@ def write_rows(
 ) -> int:
     """Write rows as Parquet, ORC or Avro; return the file's size."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if options.mixed and options.format != "parquet":
+        write = orc_avro_files.write_orc if options.format == "orc" else orc_avro_files.write_avro
+        return write(path, columns, rows, options)
     if options.format == "avro":
         schema = {"type": "record", "name": "table", "fields": [avro_field(column) for column in columns]}
         records = [{c.name: avro_value(c.type, row.get(c.id)) for c in columns} for row in rows]

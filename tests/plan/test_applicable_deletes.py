@@ -287,7 +287,7 @@ def test_a_key_must_be_a_primitive_column():
 
 
 def test_encrypted_delete_files_are_refused_only_where_they_apply():
-    deletes = index(file(1, 6, is_encrypted=True, referenced_data_file=PATH))
+    deletes = index(file(1, 6, key_metadata=b"key", referenced_data_file=PATH))
     assert deletes.deletes_of(data(5, path=PATH + "x")) == ()
     with pytest.raises(UnsupportedFeatureError, match="UNSUPPORTED_ENCRYPTION"):
         deletes.deletes_of(data(5))

@@ -42,8 +42,6 @@ REFUSED = {
     "dremio/dac/metastore_table": "MISSING_FILE",  # its manifest list was never copied
     "trino/materialized_view_expired_snapshots/source_table": "MISSING_FILE",  # neither were its manifests
     "dremio/internal_metadata_inconsistent_partitions": "NO_FIELD_IDS",  # nor is there a name mapping
-    "trino/invalid_compression_codec/none_avro": "UNSUPPORTED_FILE_FORMAT",  # Avro data files
-    "trino/invalid_compression_codec/orc_gzip": "UNSUPPORTED_FILE_FORMAT",  # ORC data files
 }
 SHARED_FOLDER = "iceberg/iceberg-cxx/tables/partitioned_table"
 OTHER_FOLDERS = {  # tables whose metadata names files in another folder than the table's
@@ -126,7 +124,9 @@ STATED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     ),
     "trino/delta_uniform/databricks133/uniform_iceberg_v1": (("a", "b"), [(1, "test data")]),
     "trino/delta_uniform/databricks143/uniform_iceberg_v2": (("a", "b"), [(1, "test data")]),
+    "trino/invalid_compression_codec/none_avro": (("a",), [("Hello World!",)]),
     "trino/invalid_compression_codec/none_parquet": (("a",), [("Hello World!",)]),
+    "trino/invalid_compression_codec/orc_gzip": (("a",), [("Hello World!",)]),
     "trino/timetravel": (("data",), singles(1, 2, 3)),
 }
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+
 from lakehouse import ARROW, SPARK_CONFS, plain_rows, rows
 
 

@@ -9,6 +9,7 @@ import sys
 import zipfile
 
 import pytest
+
 from lakehouse import ROOT, run_python
 
 SCRIPT = """

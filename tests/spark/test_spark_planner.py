@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from lakehouse import ODD, canonical, executed_plan
 
 import twostage
+from lakehouse import ODD, canonical, executed_plan
 
 EXACT = [
     "id = 7",

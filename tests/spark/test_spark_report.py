@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from lakehouse import run_python
-
 import twostage
+from lakehouse import run_python
 from twostage.metrics import Metrics
 from twostage.source import MAX_SCANS, MetricsParam
 

@@ -6,9 +6,9 @@ import os
 import zipfile
 
 import pytest
-from lakehouse import ROOT, SOURCES, SPARK_CONFS, executed_plan, run_python
 
 import twostage
+from lakehouse import ROOT, SOURCES, SPARK_CONFS, executed_plan, run_python
 
 START = f"""
 import os, sys

@@ -70,7 +70,7 @@ class DeleteIndex:
         self._prune = prune
         self._vectors: defaultdict[str, list[ContentFile]] = defaultdict(list)
         self._by_path: defaultdict[str, list[ContentFile]] = defaultdict(list)
-        self._positions: defaultdict[Any, list[ContentFile]] = defaultdict(list)
+        self._positions: defaultdict[Any, list[tuple[ContentFile, _PathRange]]] = defaultdict(list)
         self._equality: defaultdict[Any, list[ContentFile]] = defaultdict(list)
         self._global: list[ContentFile] = []
         self._made: dict[int, DeleteFile] = {}
@@ -117,7 +117,7 @@ class DeleteIndex:
         elif path is not None:
             self._by_path[self._canonical(path)].append(entry)
         else:
-            self._positions[_partition_key(entry, self._specs)].append(entry)
+            self._positions[_partition_key(entry, self._specs)].append((entry, _PathRange(entry)))
 
     def _vectors_of(self, data: ContentFile, partition: Any) -> list[ContentFile]:
         found = [
@@ -133,7 +133,10 @@ class DeleteIndex:
     def _positions_of(self, data: ContentFile, partition: Any) -> list[ContentFile]:
         by_path = self._by_path.get(self._canonical(data.path), ())
         found = [entry for entry in by_path if _partition_key(entry, self._specs) == partition]
-        found += [entry for entry in self._positions.get(partition, ()) if _may_name(entry, data.path)]
+        start = _start_of(data.path)
+        found += [
+            entry for entry, paths in self._positions.get(partition, ()) if paths.may_hold(data.path, start)
+        ]
         return [entry for entry in found if data.sequence_number <= entry.sequence_number]
 
     def _cannot_meet(self, data: ContentFile, values: dict[int, _KeyRange], entry: ContentFile) -> bool:
@@ -260,21 +263,35 @@ def _only_path(entry: ContentFile) -> str | None:
     return None if path is None else path.lower
 
 
-def _may_name(entry: ContentFile, path: str) -> bool:
-    """Whether the bounds of ``file_path`` leave room for a path.
+class _PathRange:
+    """What the bounds of ``file_path`` say of the data files that a positional delete file names.
 
     One file can be written in several forms (``file:/x``, ``/x``; s3, s3a). Texts compare only if both
-    bounds and the path begin alike: everything between two bounds then begins so too.
+    bounds and the path begin alike: everything between two bounds then begins so too. Made once for each
+    delete file, because each is asked about each data file of its partition.
     """
-    bounds = metrics_bounds(_STRING, entry, FILE_PATH_ID)
-    if bounds is None or bounds.lower is None or bounds.upper is None:
-        return True
-    starts = {
-        text[: len(text) - len(parse_location(text).path)] for text in (path, bounds.lower, bounds.upper)
-    }
-    if len(starts) > 1 or not parse_location(path).path.startswith("/") or path.startswith(bounds.upper):
-        return True
-    return bool(bounds.lower <= path <= bounds.upper)
+
+    __slots__ = ("lower", "start", "upper")
+
+    def __init__(self, entry: ContentFile) -> None:
+        bounds = metrics_bounds(_STRING, entry, FILE_PATH_ID) or Bounds()
+        self.lower, self.upper = bounds.lower, bounds.upper
+        is_known = self.lower is not None and self.upper is not None
+        self.start = _start_of(self.lower) if is_known else None
+        if is_known and self.start != _start_of(self.upper):
+            self.start = None
+
+    def may_hold(self, path: str, start: str | None) -> bool:
+        """Tell whether the bounds leave room for a path that begins with scheme and authority `start`."""
+        if self.start is None or self.start != start:
+            return True
+        return bool(self.lower <= path <= self.upper) or path.startswith(self.upper)
+
+
+def _start_of(path: str) -> str | None:
+    """Return the scheme and authority before an absolute path; None where there is no such path."""
+    inner = parse_location(path).path
+    return path[: len(path) - len(inner)] if inner.startswith("/") else None
 
 
 def _corrupt(message: str, entry: ContentFile) -> CorruptFileError:

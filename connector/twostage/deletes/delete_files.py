@@ -111,7 +111,7 @@ def resolve(
     schema: pa.Schema, context: ScanContext, delete: DeleteFile, wanted: Sequence[WantedField]
 ) -> list[FileField | None]:
     """Return the leaf of the file for each wanted field; None where it lacks one."""
-    fields = file_schema.identify(schema, context.name_mapping or ())
+    fields = file_schema.identify(schema, context.name_mapping or (), path=delete.path)
     every = list(_walk(fields))
     has_ids = any(field.id is not None for field in every)
     found: list[FileField | None] = []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twostage import storage
 from twostage.deletes.cache import CACHE
 from twostage.deletes.delete_files import WantedField, corrupt, read_columns
 from twostage.deletes.key_table import Budget, KeySet
@@ -134,15 +135,15 @@ class _SharedKeys:
 
     def __init__(self, key_set: KeySet) -> None:
         self.key_set = key_set
-        self.files: dict[str, tuple[int, int, int]] = {}
+        self.files: dict[str, tuple[int, ...]] = {}
 
     def contradicts(self, deletes: Iterable[DeleteFile]) -> bool:
         """Tell whether a file is not what it was: the table was made anew in the same place."""
         return any(self.files.get(delete.path, _identity(delete)) != _identity(delete) for delete in deletes)
 
 
-def _identity(delete: DeleteFile) -> tuple[int, int, int]:
-    return delete.file_size, delete.record_count, delete.sequence_number
+def _identity(delete: DeleteFile) -> tuple[int, ...]:
+    return delete.file_size, delete.record_count, delete.sequence_number, storage.modified(delete.path)
 
 
 class _Loader:

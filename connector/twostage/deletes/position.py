@@ -101,7 +101,8 @@ def _counted(kind: str, bitmap: BitMap64, task: ScanTask) -> DeletedPositions:
 
 def _load_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metrics: Metrics) -> BitMap64:
     place = (delete.content_offset, delete.content_size, delete.record_count, delete.referenced_data_file)
-    key = ("vector", delete.path, delete.file_size, *place, task.written_path, task.record_count)
+    version = (delete.file_size, storage.modified(delete.path))
+    key = ("vector", delete.path, *version, *place, task.written_path, task.record_count)
     bitmap = CACHE.get(key)
     if bitmap is not None:
         metrics.add("delete_files.cached")
@@ -117,7 +118,8 @@ def _load_file(context: ScanContext, task: ScanTask, delete: DeleteFile, metrics
     canonical = storage.canonical_for(context.storage)
     target = canonical(task.written_path)
     only = target if delete.record_count > LARGE_ROWS else None
-    key: Hashable = ("position", delete.path, delete.file_size, delete.record_count, canonical.__name__, only)
+    version = (delete.file_size, delete.record_count, storage.modified(delete.path))
+    key: Hashable = ("position", delete.path, *version, canonical.__name__, only)
     with CACHE.lock:
         files = CACHE.get(key)
         if files is not None:

@@ -20,9 +20,7 @@ _MAX_BYTES = 19
 _ONE = np.uint64(1)
 
 
-def read_decimals(
-    data: bytes, scales: NDArray[np.int64], precision: int, scale: int
-) -> pa.Decimal128Array:
+def read_decimals(data: bytes, scales: NDArray[np.int64], precision: int, scale: int) -> pa.Decimal128Array:
     """Decode ``len(scales)`` numbers to ``decimal128(precision, scale)``."""
     low, high = _varints(data, len(scales))
     sign = ~(low & _ONE) + _ONE

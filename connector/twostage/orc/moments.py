@@ -48,10 +48,11 @@ def read_timestamps(
     if len(seconds) == 0:
         return seconds, "us"
     digits = packed >> 3
-    if int(digits.min()) < 0 or int(digits.max()) > 999_999_999:
+    # Arrow's writer stores what is left of moments before 1970 as negative numbers.
+    if int(digits.min()) < -999_999_999 or int(digits.max()) > 999_999_999:
         raise _out_of_range(name)
     nanos = digits * _POWERS[packed & 7]
-    if int(nanos.max()) > 999_999_999 or int(np.abs(seconds).max()) > _MOST_SECONDS - 2 * _BASE:
+    if int(np.abs(nanos).max()) > 999_999_999 or int(np.abs(seconds).max()) > _MOST_SECONDS - 2 * _BASE:
         raise _out_of_range(name)
     if int(seconds.min()) == -(2**63):  # it is its own absolute value
         raise _out_of_range(name)
@@ -79,7 +80,9 @@ def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
         years = seconds[late].astype("datetime64[s]").astype("datetime64[Y]")
         for year in np.unique(years):
             begin = int(year.astype("datetime64[s]").astype(np.int64))
-            moved[late[years == year]] = begin - _alike(begin, int((year + 1).astype("datetime64[s]").astype(np.int64)))
+            moved[late[years == year]] = begin - _alike(
+                begin, int((year + 1).astype("datetime64[s]").astype(np.int64))
+            )
     local = pc.local_timestamp(pa.array(seconds - moved, pa.timestamp("s", zone)))
     result: NDArray[np.int64] = local.cast(pa.int64()).to_numpy() + moved
     return result

@@ -42,9 +42,10 @@ class Message:
         found = self.fields.get(tag)
         if not found:
             return default
-        if not isinstance(found[-1], int):
-            raise ValueError(f"field {tag} is not a number")
-        return found[-1]
+        last = found[-1]
+        if isinstance(last, int):
+            return last
+        raise ValueError(f"field {tag} is not a number")
 
     def numbers(self, tag: int) -> list[int]:
         """Return a repeated integer field, packed or not."""
@@ -63,7 +64,7 @@ class Message:
         """Return a repeated field of bytes."""
         result = []
         for item in self.fields.get(tag, ()):
-            if not isinstance(item, bytes):
+            if isinstance(item, int):
                 raise ValueError(f"field {tag} is a number")  # noqa: TRY004
             result.append(item)
         return result

@@ -63,6 +63,7 @@ def integers(data: bytes, count: int, *, signed: bool, version: int) -> NDArray[
     position = 0
     while position < len(data):
         position = read(runs, position)
+        runs.make()
     return runs.finish()
 
 
@@ -91,17 +92,12 @@ class _Runs:
             raise ValueError(f"a stream holds more than {self._count} values")
         return place
 
-    def flush(self) -> None:
-        """Make values of what was gathered, once that is worth it."""
-        if self.found - self._start >= _CHUNK:
-            self._make()
-
     def packed(self, position: int, width: int, length: int) -> None:
         """Add values of `width` bits each."""
         self._packed.append((self._add(length), length, position * 8, width))
 
     def sequence(self, base: int, delta: int, length: int) -> None:
-        """Add base, base + delta, …"""
+        """Add `base`, then `delta` more each time."""
         self._sequences.append((self._add(length), length, base & _MASK, delta & _MASK))
 
     def values(self, values: NDArray[np.uint64]) -> None:
@@ -113,20 +109,21 @@ class _Runs:
         bits = np.arange(length, dtype=np.int64) * width + position * 8
         return self._at(bits, np.uint64(width))
 
-    def _at(
-        self, bits: NDArray[np.int64], width: NDArray[np.uint64] | np.uint64
-    ) -> NDArray[np.uint64]:
+    def _at(self, bits: NDArray[np.int64], width: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
         window = self._windows[bits >> 3].astype(np.uint64)
         # No width has bits in a ninth byte: 64 bits begin at a byte, and the next width is 56.
         result: NDArray[np.uint64] = (window << (bits & 7).astype(np.uint64)) >> (np.uint64(64) - width)
         return result
 
     def finish(self) -> NDArray[np.int64]:
-        self._make()
+        """Return all values."""
+        if not self._done:
+            self.make()
         _check(self.found, self._count)
         return self._done[0] if len(self._done) == 1 else np.concatenate(self._done)
 
-    def _make(self) -> None:
+    def make(self) -> None:
+        """Make values of what was gathered."""
         values = np.empty(self.found - self._start, np.uint64)
         if self._packed:
             place, length, bit, width = np.array(self._packed, np.int64).T
@@ -167,50 +164,53 @@ def unzigzag(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _read_version_1(runs: _Runs, position: int) -> int:
+    """Gather runs from `position` on, about a chunk of them; return the position behind them."""
     data = runs.data
-    control = data[position]
-    if control < 128:
-        delta = int.from_bytes(data[position + 1 : position + 2], "big", signed=True)
-        base, position = read_varint(data, position + 2)
-        runs.sequence(zigzag(base) if runs.signed else base, delta, control + 3)
-    else:
-        position += 1
-        values = []
-        for _ in range(256 - control):
-            value, position = read_varint(data, position)
-            values.append(value)
-        made = np.array(values, np.uint64)
-        runs.values(unzigzag(made) if runs.signed else made)
-    runs.flush()
+    end = runs.found + _CHUNK
+    while position < len(data) and runs.found < end:
+        control = data[position]
+        if control < 128:
+            delta = int.from_bytes(data[position + 1 : position + 2], "big", signed=True)
+            base, position = read_varint(data, position + 2)
+            runs.sequence(zigzag(base) if runs.signed else base, delta, control + 3)
+        else:
+            position += 1
+            values = []
+            for _ in range(256 - control):
+                value, position = read_varint(data, position)
+                values.append(value)
+            made = np.array(values, np.uint64)
+            runs.values(unzigzag(made) if runs.signed else made)
     return position
 
 
 def _read_version_2(runs: _Runs, position: int) -> int:
-    data, signed = runs.data, runs.signed
-    first = data[position]
-    kind = first >> 6
-    if kind == 0:  # one value, 3 to 10 times
-        width = ((first >> 3) & 7) + 1
-        end = position + 1 + width
-        value = int.from_bytes(data[position + 1 : end], "big")
-        runs.sequence(zigzag(value) if signed else value, 0, (first & 7) + 3)
-    else:
-        code = (first >> 1) & 31
-        length = ((first & 1) << 8 | data[position + 1]) + 1
-        position += 2
-        if kind == 1:
-            width = _WIDTHS[code]
-            end = position + (length * width + 7) // 8
-            if end <= len(data):
-                runs.packed(position, width, length)
-        elif kind == 2:
-            end = _read_patched(runs, position, _WIDTHS[code], length)
+    """Gather runs from `position` on, about a chunk of them; return the position behind them."""
+    data, signed, size = runs.data, runs.signed, len(runs.data)
+    end = runs.found + _CHUNK
+    while position < size and runs.found < end:
+        first = data[position]
+        if first < 64:  # one value, 3 to 10 times
+            start = position + 1
+            position = start + (first >> 3) + 1
+            value = int.from_bytes(data[start:position], "big")
+            runs.sequence((value >> 1) ^ -(value & 1) if signed else value, 0, (first & 7) + 3)
         else:
-            end = _read_deltas(runs, position, _WIDTHS[code] if code else 0, length)
-    if end > len(data):
-        raise ValueError("a run is cut off")
-    runs.flush()
-    return end
+            code = (first >> 1) & 31
+            length = ((first & 1) << 8 | data[position + 1]) + 1
+            start = position + 2
+            if first < 128:
+                width = _WIDTHS[code]
+                position = start + (length * width + 7) // 8
+                if position <= size:
+                    runs.packed(start, width, length)
+            elif first < 192:
+                position = _read_patched(runs, start, _WIDTHS[code], length)
+            else:
+                position = _read_deltas(runs, start, _WIDTHS[code] if code else 0, length)
+        if position > size:
+            raise ValueError("a run is cut off")
+    return position
 
 
 def _read_deltas(runs: _Runs, position: int, width: int, length: int) -> int:

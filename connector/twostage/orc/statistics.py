@@ -159,7 +159,9 @@ def _decimal(part: Message, tag: int, target: Primitive) -> Decimal | None:
         return None
     _, _, exponent = value.as_tuple()
     # Digits beyond the scale would not be the column's; more zeros than that change nothing.
-    return value if isinstance(exponent, int) and -38 <= exponent and -exponent <= max(target.scale, 0) else None
+    return (
+        value if isinstance(exponent, int) and -38 <= exponent and -exponent <= max(target.scale, 0) else None
+    )
 
 
 def _strings(part: Message) -> tuple[str | None, str | None]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.file_schema import FileField
-    from twostage.orc.tail import OrcType, Stripe, StripeFooter, Tail
+    from twostage.orc.tail import OrcType, Stream, Stripe, StripeFooter, Tail
 
     Mask = NDArray[np.bool_] | None
 
@@ -35,7 +35,9 @@ _DICTIONARY_ENCODINGS = (1, 3)
 GAP = 64 * 2**10
 """Bytes between two wanted streams that are read along, which is cheaper than a request."""
 MAX_OFFSET = 2**31 - 1
+DAY_MICROS = 86_400_000_000
 _INTEGERS = {"short": np.int16, "int": np.int32, "long": np.int64, "date": np.int32}
+_LONGS = {"time": pa.time64("us"), "micros": pa.timestamp("us")}
 _TEXTS = ("string", "varchar", "char")
 
 
@@ -47,8 +49,9 @@ class StripeReader:
         tail: Its tail.
         stripe: The stripe.
         footer: The stripe's footer.
-        meanings: What columns stand for where their kind does not tell: ``uuid`` (binary), ``time`` (long), and
-            ``instant`` (a timestamp that is wanted as an instant, not as the writer's local time).
+        meanings: What columns stand for where their kind does not tell: ``uuid`` (binary), ``time`` (long),
+            ``micros`` (a timestamp without zone in a long, as Spark writes it), and ``instant`` (a timestamp
+            that is wanted as an instant, not as the writer's local time).
         limit: Bytes that one stream or array may take.
     """
 
@@ -90,7 +93,9 @@ class StripeReader:
 
     def _load(self, columns: AbstractSet[int]) -> None:
         """Read the streams of columns, neighbours in one request."""
-        needed = [s for s in self._footer.streams if s.kind in _READ and (s.column in columns or s.column == 0)]
+        needed = [
+            s for s in self._footer.streams if s.kind in _READ and (s.column in columns or s.column == 0)
+        ]
         needed = [stream for stream in needed if stream.length]
         start = 0
         while start < len(needed):
@@ -224,10 +229,12 @@ class StripeReader:
             raise ValueError(f"column {kind.column} has {len(data)} bytes of text, its lengths {offsets[-1]}")
         text = kind.kind in _TEXTS
         if len(data) > MAX_OFFSET:
-            target, width = pa.large_string() if text else pa.large_binary(), np.int64
+            target = pa.large_string() if text else pa.large_binary()
+            ends = pa.py_buffer(offsets)
         else:
-            target, width = pa.string() if text else pa.binary(), np.int32
-        buffers = [_bits(mask), pa.py_buffer(offsets.astype(width)), pa.py_buffer(data)]
+            target = pa.string() if text else pa.binary()
+            ends = pa.py_buffer(offsets.astype(np.int32))
+        buffers = [_bits(mask), ends, pa.py_buffer(data)]
         array = pa.Array.from_buffers(target, num_rows, buffers)
         if text:
             array.validate(full=True)  # raises where the bytes are no UTF-8
@@ -239,17 +246,18 @@ class StripeReader:
                 bits = _spread(run_length.booleans(self._stream(kind, DATA), count), mask, num_rows)
                 return pa.array(bits, pa.bool_(), mask=None if mask is None else ~mask)
             case "byte":
-                values = run_length.byte_values(self._stream(kind, DATA), count).view(np.int8)
-                return _array(pa.int8(), values, mask, num_rows)
+                small = run_length.byte_values(self._stream(kind, DATA), count).view(np.int8)
+                return _array(pa.int8(), small, mask, num_rows)
             case "short" | "int" | "long" | "date":
                 wide = self._integers(kind, DATA, count, signed=True)
                 values = wide.astype(_INTEGERS[kind.kind])
                 if kind.kind != "long" and not np.array_equal(values, wide):
                     raise ValueError(f"column {field.name!r} holds a number too large for its type")
-                if self._meanings.get(kind.column) == "time":
-                    target = pa.time64("us")
-                else:
-                    target = pa.date32() if kind.kind == "date" else pa.from_numpy_dtype(values.dtype)
+                target = pa.date32() if kind.kind == "date" else pa.from_numpy_dtype(values.dtype)
+                if kind.kind == "long":
+                    target = _LONGS.get(self._meanings.get(kind.column, ""), target)
+                if pa.types.is_time(target) and count and not 0 <= wide.min() <= wide.max() < DAY_MICROS:
+                    raise ValueError(f"column {field.name!r} holds a time outside of the day")
                 return _array(target, values, mask, num_rows)
             case "float" | "double":
                 target, layout = (pa.float32(), "<f4") if kind.kind == "float" else (pa.float64(), "<f8")
@@ -279,12 +287,14 @@ class StripeReader:
                 zone = None if kind.kind == "timestamp" and local else "UTC"
                 return _array(pa.timestamp(unit, zone), values, mask, num_rows)
         raise UnsupportedFeatureError(
-            "UNSUPPORTED_ORC_TYPE", f"Column {field.name!r} has a type that is not read: {kind.kind}", stage="fetch"
+            "UNSUPPORTED_ORC_TYPE",
+            f"Column {field.name!r} has a type that is not read: {kind.kind}",
+            stage="fetch",
         )
 
 
-def _gap(one: object, other: object) -> int:
-    return other.offset - one.offset - one.length  # type: ignore[attr-defined,no-any-return]
+def _gap(one: Stream, other: Stream) -> int:
+    return other.offset - one.offset - one.length
 
 
 def _holds(field: FileField, wanted: AbstractSet[int]) -> bool:

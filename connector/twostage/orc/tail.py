@@ -27,7 +27,7 @@ KINDS = (
     "varchar char timestamp_instant geometry geography"
 ).split()
 STRUCT, LIST, MAP, UNION = "struct", "list", "map", "union"
-VERSIONS = ([], [0, 11], [0, 12])
+VERSIONS: tuple[list[int], ...] = ([], [0, 11], [0, 12])
 """The file versions that were ever released; pre-releases of version 2 encode decimals differently."""
 _INNER = {LIST: 1, MAP: 2}
 
@@ -112,7 +112,9 @@ def read_tail(file: pa.NativeFile, size: int) -> Tail:
     if script.numbers(4) not in VERSIONS:
         version = ".".join(map(str, script.numbers(4)))
         raise UnsupportedFeatureError(
-            "UNSUPPORTED_ORC_VERSION", f"ORC file has a version that is not supported: {version}", stage="open"
+            "UNSUPPORTED_ORC_VERSION",
+            f"ORC file has a version that is not supported: {version}",
+            stage="open",
         )
     codec = compression.codec_of(script.number(2))
     block_size = script.number(3, compression.DEFAULT_BLOCK_SIZE) or compression.DEFAULT_BLOCK_SIZE

@@ -9,6 +9,7 @@ import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -144,6 +145,13 @@ final class Predicates {
         term.put("type", word(cast.dataType()));
         return term;
       }
+    }
+    if (expression instanceof GeneralScalarExpression && expression.children().length == 1
+        && ((GeneralScalarExpression) expression).name().equals("CHAR_LENGTH")) {
+      term.put("call", "CHAR_LENGTH");
+      term.put("of", term(expression.children()[0]));
+      term.put("unknown", shown(expression)); // what to call it where no length is compared
+      return term;
     }
     term.put("unknown", shown(expression));
     return term;

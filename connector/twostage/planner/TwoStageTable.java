@@ -21,12 +21,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table pinned to one snapshot, or (declared) a schema whose table comes with the options of each read.
  * Two instances are equal if they return the same rows under the same options.
  */
-public final class TwoStageTable implements Table, SupportsRead, SupportsWrite, SupportsDeleteV2 {
+public final class TwoStageTable
+    implements Table, SupportsRead, SupportsWrite, SupportsDeleteV2, SupportsMetadataColumns {
   static final String READ_ONLY = "[TWOSTAGE.READ_ONLY] twostage reads tables and never changes them: ";
 
   private final Map options;
   private final Map confs;
   private final StructType schema;
+  private final StructType hidden;
   private final boolean inCatalog;
   final String name;
   final String pin;
@@ -40,6 +42,7 @@ public final class TwoStageTable implements Table, SupportsRead, SupportsWrite, 
     this.confs = confs;
     this.inCatalog = inCatalog;
     this.schema = (StructType) DataType.fromJson((String) loaded.get("schema"));
+    this.hidden = (StructType) DataType.fromJson((String) loaded.get("hidden"));
     this.name = (String) loaded.get("name");
     this.pin = (String) loaded.get("pin");
     this.pinned = (String) loaded.get("pinned");
@@ -53,6 +56,7 @@ public final class TwoStageTable implements Table, SupportsRead, SupportsWrite, 
     confs = new HashMap();
     inCatalog = false;
     schema = declared;
+    hidden = new StructType();
     name = "twostage";
     pin = null;
     pinned = null;
@@ -91,6 +95,36 @@ public final class TwoStageTable implements Table, SupportsRead, SupportsWrite, 
 
   public StructType schema() {
     return schema;
+  }
+
+  /** Columns such as _file that a query may name and SELECT * does not show. */
+  public MetadataColumn[] metadataColumns() {
+    StructField[] fields = hidden.fields();
+    MetadataColumn[] columns = new MetadataColumn[fields.length];
+    for (int i = 0; i < fields.length; i++) {
+      columns[i] = new Hidden(fields[i]);
+    }
+    return columns;
+  }
+
+  static final class Hidden implements MetadataColumn {
+    private final StructField field;
+
+    Hidden(StructField field) {
+      this.field = field;
+    }
+
+    public String name() {
+      return field.name();
+    }
+
+    public DataType dataType() {
+      return field.dataType();
+    }
+
+    public boolean isNullable() {
+      return field.nullable();
+    }
   }
 
   public Map properties() {

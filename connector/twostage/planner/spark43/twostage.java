@@ -14,7 +14,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class twostage extends twostage_planner.TwoStageCatalog {
   public Set tableStateOptionKeys() {
     return new HashSet(Arrays.asList(new Object[] {
-        "branch", "tag", "snapshot-id", "as-of-timestamp", "allow-moved-paths", "columns"}));
+        "branch", "tag", "snapshot-id", "as-of-timestamp", "allow-moved-paths", "columns", "metadata-table"}));
   }
 
   public Table loadTable(Identifier id, TableContext context, CaseInsensitiveStringMap given)

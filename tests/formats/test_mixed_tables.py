@@ -1,0 +1,115 @@
+"""Tables whose data files are ORC, Avro and Parquet: deletes, evolution and pruning are the same for all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from check import check, ids
+from tables import FileOptions, Table
+from twostage.predicate import Compare, In, IsNull
+
+ALL = ("parquet", "orc", "avro")
+FORMATS = pytest.mark.parametrize("file_format", ["orc", "avro"])
+LAYOUT = FileOptions(row_group_size=10, mixed=True)
+
+
+def layout(file_format: str, **options: object) -> FileOptions:
+    return replace(LAYOUT, format=file_format, **options)  # type: ignore[arg-type]
+
+
+@FORMATS
+@pytest.mark.parametrize("version", [2, 3])
+def test_deletes_reach_every_file(file_format, version, tmp_path):
+    table = Table(tmp_path, {"id": "long", "k": "string", "s": {"a": "int", "b": "timestamp"}}, version=version)
+    rows = ids(60, k=lambda i: f"k{i % 7}", s=lambda i: {"a": i, "b": i * 10**15} if i % 3 else None)
+    first = table.append(rows, layout(file_format))
+    table.append([{**row, "id": row["id"] + 100} for row in rows], layout("parquet"))
+    delete = table.delete_vectors if version == 3 else table.delete_positions
+    delete({first: [0, 9, 10, 11, 35, 59]})
+    alive = set(range(60)) - {0, 9, 10, 11, 35, 59} | set(range(100, 160))
+    check(table, alive)
+    table.delete_equal(["k"], [{"k": "k3"}])
+    alive = {i for i in alive if i % 100 % 7 != 3}
+    check(table, alive)
+    table.delete_equal(["s.a"], [{"s": {"a": 40}}, {"s": {"a": None}}])
+    alive = {i for i in alive if i % 100 % 3 and i % 100 != 40}
+    check(table, alive)
+    check(table, {i for i in alive if i % 100 > 50}, lambda c: Compare(">", c("s.a"), 50), select=["k"])
+    check(table, {i for i in alive if i % 100 > 50}, lambda c: Compare(">", c("s.b"), 50 * 10**15), select=[])
+
+
+def test_one_table_in_three_formats_through_evolution(tmp_path):
+    table = Table(tmp_path, {"id": "long", "n": "int", "f": "float", "d": "decimal(9,2)", "day": "date"}, version=3)
+    start = 0
+    for file_format in ALL:
+        rows = ids(20, n=lambda i: i, f=lambda i: i / 4, d=lambda i: i, day=lambda i: i)
+        table.append([{**row, "id": row["id"] + start} for row in rows], layout(file_format))
+        start += 20
+    table.widen_column("n", "long")
+    table.widen_column("f", "double")
+    table.widen_column("d", "decimal(20,2)")
+    table.rename_column("n", "number")
+    table.add_column("extra", "int", default=7)
+    table.drop_column("day")
+    table.add_column("day", "string")
+    for file_format in ALL:
+        rows = ids(20, number=lambda i: 2**40 + i, f=lambda i: i / 3, d=lambda _: 10**17, extra=lambda i: i)
+        table.append([{**row, "id": row["id"] + start} for row in rows], layout(file_format))
+        start += 20
+    check(table, range(120))
+    check(table, [*range(5), *range(20, 25), *range(40, 45)], lambda c: Compare("<", c("number"), 5))
+    check(table, range(60, 120), lambda c: Compare(">", c("d"), 10**10))
+    check(table, [*range(60), 67, 87, 107], lambda c: In(c("extra"), (7,)))
+    check(table, range(120), lambda c: IsNull(c("day")))
+
+
+@FORMATS
+def test_files_without_ids_take_them_from_the_name_mapping(file_format, tmp_path):
+    table = Table(
+        tmp_path,
+        {"id": "long", "s": {"a": "int", "m": ("map", "string", "long")}, "l": [{"x": "int"}]},
+        name_mapping=True,
+    )
+    rows = ids(30, s=lambda i: {"a": i, "m": {"k": i}}, l=lambda i: [{"x": i}, None])
+    table.append(rows, layout(file_format, field_ids=False))
+    table.rename_column("s.a", "b")
+    check(table, range(30))
+    check(table, range(25, 30), lambda c: Compare(">=", c("s.b"), 25))
+
+
+def test_stripes_are_pruned_by_their_statistics(tmp_path):
+    table = Table(
+        tmp_path, {"id": "long", "t": "string", "ts": "timestamp", "d": "double", "s": {"dec": "decimal(20,3)"}}
+    )
+    rows = ids(
+        100,
+        t=lambda i: f"{i:03}",
+        ts=lambda i: (i - 50) * 10**15,
+        d=lambda i: i / 3,
+        s=lambda i: {"dec": i},
+    )
+    table.append(rows, layout("orc", metrics="none"))
+    for where in (
+        lambda c: Compare("=", c("id"), 42),
+        lambda c: Compare("=", c("t"), "042"),
+        lambda c: Compare("=", c("ts"), -8 * 10**15),
+        lambda c: Compare("=", c("d"), 14.0),
+        lambda c: Compare("=", c("s.dec"), 42),
+    ):
+        result = check(table, [42], where)
+        assert result.count("row_groups.pruned.statistics") == 9
+        plain = check(table, [42], where, **{"prune.row_groups": "false"})
+        assert plain.count("row_groups.pruned.statistics") == 0
+    result = check(table, [], lambda c: IsNull(c("id")))
+    assert result.count("row_groups.pruned.statistics") == 10
+
+
+def test_a_time_just_before_1970_is_found_where_it_is_stored(tmp_path):
+    """The stripe's statistics may say 1969 where its values are read a second later, and the other way round."""
+    table = Table(tmp_path, {"id": "long", "ts": "timestamp"})
+    table.append(ids(3, ts=[-1, -999_001, -1_000_001]), layout("orc", metrics="none"))
+    check(table, [0], lambda c: Compare("=", c("ts"), -1))
+    check(table, [1, 2], lambda c: Compare("<", c("ts"), -1))
+    check(table, [0, 1, 2], lambda c: Compare("<", c("ts"), 0))
