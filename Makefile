@@ -56,7 +56,7 @@ test: install java ## all tests, real Spark included (set TWOSTAGE_TABLES for th
 
 .PHONY: test-core
 test-core: install ## the tests that need no Spark
-	$(PYTHON) -m pytest -q --ignore=tests/spark
+	$(PYTHON) -m pytest -q --ignore=tests/spark --ignore=tests/predicates
 
 .PHONY: test-spark-4.1 test-spark-4.2
 test-spark-4.1: .venv-4.1/.installed java ## the Spark tests on PySpark 4.1.4
@@ -75,6 +75,10 @@ test-spark-4.2: .venv-4.2/.installed java ## the Spark tests on PySpark 4.2.1
 .PHONY: differential
 differential: install ## 5,000 random (table, query) pairs against brute force (TWOSTAGE_SEED, TWOSTAGE_PAIRS)
 	TWOSTAGE_JIT=always TWOSTAGE_PAIRS=$${TWOSTAGE_PAIRS:-5000} $(PYTHON) -m pytest -q -s --timeout 5400 tests/differential
+
+.PHONY: predicates
+predicates: install java ## 2,000 generated predicates, twostage against Spark's own evaluation (TWOSTAGE_SEED, TWOSTAGE_PREDICATES)
+	TWOSTAGE_PREDICATES=$${TWOSTAGE_PREDICATES:-2000} $(PYTHON) -m pytest -q --timeout 5400 tests/predicates
 
 .PHONY: interop
 interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers

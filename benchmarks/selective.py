@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
-import numpy as np  # noqa: E402 - after the environment that Spark's workers inherit
-import pyarrow as pa  # noqa: E402
-from pyiceberg.catalog.sql import SqlCatalog  # noqa: E402
-from pyspark.sql import SparkSession  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
+import numpy as np
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
 
-import twostage  # noqa: E402
+import twostage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +112,9 @@ def main() -> None:
             "Spark Parquet": spark.read.parquet(*files),
         }
         columns = 4 + arguments.metrics
-        console.print(f"{arguments.rows:,} rows x {columns} columns, {size / 2**20:,.0f} MiB, {REPEATS} runs, medians")
+        console.print(
+            f"{arguments.rows:,} rows x {columns} columns, {size / 2**20:,.0f} MiB, {REPEATS} runs, medians"
+        )
         shown = Table("query", *(f"{name}, s" for name in readers), "twostage / Spark Parquet")
         for title, (wanted, predicate) in QUERIES.items():
             runs = {name: query(frame, wanted, predicate) for name, frame in readers.items()}

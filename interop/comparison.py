@@ -130,7 +130,7 @@ class Prepared:
     @property
     def lake(self) -> str:
         """The relation that our SQL catalog reads, for FROM."""
-        return f"lake.{self.case.identifier.partition('.')[2]} {self.version}"
+        return self.iceberg.replace("ice", "lake", 1)
 
     @property
     def ours(self) -> str:

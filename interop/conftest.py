@@ -1,7 +1,7 @@
 """One SparkSession with Apache Iceberg's own runtime and twostage side by side.
 
 Iceberg's JAR comes from Maven Central through Spark's own resolver, so the first run needs the network. Both
-read the same warehouse: ``ice`` is Iceberg's catalog, ``lake`` is ours.
+read the same warehouse: ``ice`` is Iceberg's catalog, ``lake`` is ours (``icefile`` and ``lakefile`` with ``file:`` locations).
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.catalog.lake": "twostage",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(warehouse),
+        "spark.sql.catalog.lakefile": "twostage",
+        "spark.sql.catalog.lakefile.type": "hadoop",
+        "spark.sql.catalog.lakefile.warehouse": f"file://{warehouse}/file",
         "interop.warehouse": str(warehouse),
     }
     for key, value in confs.items():

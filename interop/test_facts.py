@@ -176,7 +176,9 @@ def test_join_keys_reach_the_scan(workshop: Workshop) -> None:
         workshop.sql(f"DELETE FROM {name} WHERE id % 7 = 0")
     workshop.create("ice.db.tags", "part int, tag string")
     workshop.sql("INSERT INTO ice.db.tags VALUES (3, 'x'), (5, 'x'), (6, 'y')")
-    query = "SELECT f.id, f.v FROM {t} f JOIN ice.db.tags t ON f.part = t.part WHERE t.tag = 'x' ORDER BY f.id"
+    query = (
+        "SELECT f.id, f.v FROM {t} f JOIN ice.db.tags t ON f.part = t.part WHERE t.tag = 'x' ORDER BY f.id"
+    )
     for name in ("ice.db.fact", "ice.db.fact_plain"):
         expected = [tuple(row) for row in spark.sql(query.replace("{t}", name)).collect()]
         assert [row[0] for row in expected] == [i for i in range(400) if i % 10 in (3, 5) and i % 7]

@@ -104,8 +104,6 @@ def test_queries_through_spark(case: Case, prepare: Prepare) -> None:
 @each_case
 def test_sql_catalog(case: Case, prepare: Prepare) -> None:
     prepared = prepare(case)
-    if case.catalog != "ice":
-        pytest.skip("our catalog is configured for the other warehouse")
     query = "SELECT * FROM {t}"
     assert not difference(prepared.answer(query, prepared.whole), prepared.answer(query, prepared.lake))
 

@@ -200,6 +200,18 @@ class RealTable:
             case "orc":
                 table = pa.orc.ORCFile(str(path)).read()
                 key = b"iceberg.id"
+            case "avro":  # flat columns only
+                with path.open("rb") as file:
+                    reader = fastavro.reader(file)
+                    records: list[Any] = list(reader)
+                fields = reader.writer_schema["fields"]
+                arrays = [pa.array([record[field["name"]] for record in records]) for field in fields]
+                named = [
+                    pa.field(field["name"], array.type, metadata={"field-id": str(field["field-id"])})
+                    for field, array in zip(fields, arrays, strict=True)
+                ]
+                table = pa.Table.from_arrays(arrays, schema=pa.schema(named))
+                key = b"field-id"
             case _:
                 raise NotImplementedError(file_format)
         has_ids = any(key in (field.metadata or {}) for field in table.schema)

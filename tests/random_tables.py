@@ -242,13 +242,10 @@ class Maker:
                     value = pick.choice(self._pool(column))
                 _put(row, path.split("."), value)
             rows.append(row)
-        timed = any(column.type in ("timestamp", "timestamptz") for column in chosen.values())
         table.delete_equal(
             list(chosen),
             rows,
-            pick.choice(
-                ("parquet", "avro") if timed else FORMATS
-            ),  # pyarrow's ORC reader holds 1677 to 2262 only
+            pick.choice(FORMATS),
             like=like,
             metrics=pick.choice(("full", "full", "none", "bounds")),
             extra=["id"] if pick.random() < 0.1 and "id" not in chosen else (),

@@ -191,7 +191,9 @@ def _load_identifier(
     metadata = parse_metadata(raw, location=written_at or join(raw["location"], "metadata"))
     root = table_folder(written_at) if written_at else metadata.location
     written = parse_location(metadata.location)
-    own = () if written.is_local or options.allow_moved_paths else (f"{written.scheme}://{written.authority}",)
+    own = (
+        () if written.is_local or options.allow_moved_paths else (f"{written.scheme}://{written.authority}",)
+    )
     storage = Storage(properties=properties, root=root, allowed=own)
     return _pin(name, metadata, storage, options, confs)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from twostage import predicate as tree
 from twostage.evaluate import evaluate
-from twostage.normalize import normalize
+from twostage.normalize import normalize, pull_common_factors
 from twostage.predicate import (
     And,
     Compare,
@@ -73,7 +73,8 @@ class RowFilter:
     @staticmethod
     def of(context: ScanContext) -> RowFilter:
         """Prepare the scan's predicate, normalized as the option ``filter.normalize`` says."""
-        predicate = normalize(tree.push_not_down(context.predicate), context.settings.normalize)
+        predicate = pull_common_factors(tree.push_not_down(context.predicate))
+        predicate = normalize(predicate, context.settings.normalize)
         parts = [
             Conjunct(part, str(part), tuple(c.field_id for c in tree.columns(part)), _guess(part))
             for part in tree.conjuncts(predicate)

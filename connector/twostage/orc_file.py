@@ -54,7 +54,7 @@ class OrcDataFile(DataFile):
                 arrow_schema(tail.schema), self.context.name_mapping, self.context.schema, self.task.path
             )
         self._columns = dict(_by_leaf(tail.schema.children, self._fields))
-        self._meanings = dict(_meanings(tail.schema.children, self._fields, self.context.schema))
+        self._meanings = dict(meanings(tail.schema.children, self._fields, self.context.schema))
         self._footers: dict[int, StripeFooter] = {}
         self._statistics: dict[int, list[bytes]] = {}
 
@@ -166,13 +166,13 @@ def _by_leaf(kinds: Sequence[OrcType], fields: Sequence[FileField]) -> Iterator[
             yield field.first_leaf, kind
 
 
-def _meanings(
+def meanings(
     kinds: Sequence[OrcType], fields: Sequence[FileField], schema: Schema
 ) -> Iterator[tuple[int, str]]:
     """Yield what columns stand for, by their attributes or the table's type; see `StripeReader`."""
     for kind, field in zip(kinds, fields, strict=True):
         if field.children:
-            yield from _meanings(kind.children, field.children, schema)
+            yield from meanings(kind.children, field.children, schema)
             continue
         target = schema.field(field.id).type if field.id is not None and field.id in schema else None
         name = target.name if isinstance(target, Primitive) else ""

@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyBounds:
-    """What a delete file's metrics say of one key column; None where they say nothing.
-
-    `lower` and `upper` are in the key type's internal form. `null_count` counts NULL keys.
-    """
-
-    field_id: int
-    lower: Any = None
-    upper: Any = None
-    null_count: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFile:
     """A delete file (or one vector of a Puffin file) that applies to a data file.
 
@@ -48,7 +35,6 @@ class DeleteFile:
     record_count: int
     sequence_number: int
     equality_ids: tuple[int, ...] = ()
-    key_bounds: tuple[KeyBounds, ...] = ()
     content_offset: int = 0
     content_size: int = 0
     referenced_data_file: str | None = None

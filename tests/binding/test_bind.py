@@ -60,7 +60,9 @@ TAKEN = {
     "st.x <> 5": compare("<>", column("st", "x"), literal(5, "long")),
     "`dotted.name` <= 5": compare("<=", column("dotted.name"), literal(5, "long")),
     "cast(n as long) = 5": compare("=", {"cast": column("n"), "type": "long"}, literal(5, "long")),
-    "cast(f as double) < 0.1": compare("<", {"cast": column("f"), "type": "double"}, literal("0.1", "double")),
+    "cast(f as double) < 0.1": compare(
+        "<", {"cast": column("f"), "type": "double"}, literal("0.1", "double")
+    ),
     "p < 1.555": compare("<", column("p"), literal("1.555", "decimal(4,3)")),
     "n = l": None,
     "s LIKE 'a%'": {"op": "starts_with", "left": column("s"), "right": literal("a", "string")},

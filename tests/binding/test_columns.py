@@ -61,7 +61,9 @@ def test_arrow_types_are_what_pyspark_expects():
 
     types = ["boolean", "int", "long", "float", "double", "decimal(38,9)", "date", "timestamp"]
     types += ["timestamptz", "string", "uuid", "fixed[3]", "binary"]
-    fields = [{"id": i, "name": f"c{i}", "type": kind, "required": i % 2 == 0} for i, kind in enumerate(types)]
+    fields = [
+        {"id": i, "name": f"c{i}", "type": kind, "required": i % 2 == 0} for i, kind in enumerate(types)
+    ]
     nested = {
         "type": "map",
         "key-id": 101,

@@ -83,7 +83,9 @@ def test_lists_and_maps_keep_offsets_and_nulls_when_sliced():
     built = project(array.slice(2, 2), tagged("l", inner, 1), target)
     assert built.to_pylist() == [[], [{"x": 3}]]
 
-    kind = pa.map_(tagged("key", pa.string(), 30).with_nullable(nullable=False), tagged("value", pa.int32(), 31))
+    kind = pa.map_(
+        tagged("key", pa.string(), 30).with_nullable(nullable=False), tagged("value", pa.int32(), 31)
+    )
     array = pa.array([[("a", 1), ("b", None)], None, [], [("c", 3)]], kind)
     mapped = {"type": "map", "key-id": 30, "key": "string", "value-id": 31, "value": "long"}
     for start in range(3):
@@ -100,7 +102,12 @@ PROMOTIONS = [
     (pa.dictionary(pa.int32(), pa.string()), ["a", None, "a"], "string", ["a", None, "a"]),
     (pa.binary(), [b"abc", None], "string", ["abc", None]),
     (pa.binary(2), [b"ab", None], "fixed[2]", [b"ab", None]),
-    (pa.timestamp("ms"), [dt.datetime(2020, 1, 1, 0, 0, 0, 1000)], "timestamp", [dt.datetime(2020, 1, 1, 0, 0, 0, 1000)]),
+    (
+        pa.timestamp("ms"),
+        [dt.datetime(2020, 1, 1, 0, 0, 0, 1000)],
+        "timestamp",
+        [dt.datetime(2020, 1, 1, 0, 0, 0, 1000)],
+    ),
     (pa.time64("us"), [dt.time(1, 2, 3, 4)], "time", [dt.time(1, 2, 3, 4)]),
 ]
 

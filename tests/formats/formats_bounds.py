@@ -33,6 +33,8 @@ def assert_bounds_hold(
         if bounds.null_count is not None:
             assert bounds.null_count == len(values) - len(present), column
         numbers = [v for v in present if not (isinstance(v, float) and math.isnan(v))]
+        if bounds.nan_count is not None:
+            assert bounds.nan_count == len(present) - len(numbers), column
         if bounds.lower is not None:
             assert all(bounds.lower <= value for value in numbers), (column, bounds)
             assert not bounds.exact_lower or not numbers or bounds.lower in numbers, (column, bounds)
@@ -45,7 +47,9 @@ def assert_bounds_hold(
 
 def _plain(value: object) -> object:
     if isinstance(value, datetime.datetime):
-        return (value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+        return (value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1)) // datetime.timedelta(
+            microseconds=1
+        )
     if isinstance(value, datetime.date):
         return (value - datetime.date(1970, 1, 1)).days
     if isinstance(value, datetime.time):

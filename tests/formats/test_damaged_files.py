@@ -7,10 +7,10 @@ import time
 from collections import Counter
 
 import pytest
-
-from declared.files import FileOptions, write_rows
 from opened import open_file, schema_of
 from test_files import Values, columns
+
+from declared.files import FileOptions, write_rows
 from twostage.errors import TwoStageError
 from twostage.orc_file import _tails
 
@@ -44,7 +44,12 @@ def test_changed_bytes(file_format, codec, tmp_path):
     values = Values(7, 0.2)
     original = tmp_path / f"original.{file_format}"
     rows = [values.row(fields) for _ in range(200)]
-    write_rows(original, fields, rows, FileOptions(format=file_format, mixed=True, row_group_size=100, compression=codec))
+    write_rows(
+        original,
+        fields,
+        rows,
+        FileOptions(format=file_format, mixed=True, row_group_size=100, compression=codec),
+    )
     data, schema = original.read_bytes(), schema_of(fields)
     assert try_to_read(original, schema) == "rows"
     seen = Counter()
@@ -55,7 +60,11 @@ def test_changed_bytes(file_format, codec, tmp_path):
         changed = bytearray(data)
         for _ in range(pick.randint(1, 3)):  # half of them in the tail, which holds the most to break
             last = len(data) - 1
-            place = pick.randrange(len(data)) if pick.random() < 0.5 else last - pick.randrange(min(len(data), 1500))
+            place = (
+                pick.randrange(len(data))
+                if pick.random() < 0.5
+                else last - pick.randrange(min(len(data), 1500))
+            )
             changed[place] = pick.randrange(256)
         if pick.random() < 0.1:
             changed = changed[: pick.randrange(len(data))]

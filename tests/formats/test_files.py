@@ -11,13 +11,13 @@ import fastavro
 import pyarrow as pa
 import pyarrow.orc
 import pytest
+from formats_bounds import assert_bounds_hold
+from opened import open_file, read_all, schema_of
 
 import oracle
 import random_values
 from declared.files import FileOptions, write_rows
 from declared.types import Column, ListOf, MapOf, Struct, plain, walk
-from formats_bounds import assert_bounds_hold
-from opened import open_file, read_all, schema_of
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 
@@ -29,7 +29,9 @@ def columns() -> list[Column]:
     kinds = [*dict.fromkeys(random_values.PRIMITIVES), "time", "decimal(38,10)"]
     flat = [Column(number, f"c{number}", kind) for number, kind in enumerate(kinds, 1)]
     inner = [Column(100 + number, f"i{number}", kind) for number, kind in enumerate(kinds)]
-    deep = Struct((Column(201, "x", "timestamp"), Column(202, "y", ListOf(Column(203, "element", "decimal(9,2)")))))
+    deep = Struct(
+        (Column(201, "x", "timestamp"), Column(202, "y", ListOf(Column(203, "element", "decimal(9,2)"))))
+    )
     return [
         *flat,
         Column(90, "s", Struct(tuple(inner))),
@@ -80,7 +82,11 @@ class Values:
 
 def rows_of(groups) -> list[tuple]:
     """Return the rows of row groups in the oracle's form."""
-    return [row for arrays in groups for row in oracle.batch_rows(pa.RecordBatch.from_arrays(arrays, [str(i) for i in range(len(arrays))]))]
+    return [
+        row
+        for arrays in groups
+        for row in oracle.batch_rows(pa.RecordBatch.from_arrays(arrays, [str(i) for i in range(len(arrays))]))
+    ]
 
 
 def same(one: pa.Array, other: pa.Array) -> bool:
@@ -96,7 +102,9 @@ def test_every_type_comes_back(file_format, seed, tmp_path):
     rows = [values.row(fields) for _ in range(300)]
     path = tmp_path / f"file.{file_format}"
     codec = ("zstd", "snappy", "gzip", "none")[seed % 4]
-    options = FileOptions(format=file_format, mixed=True, row_group_size=(100, 1000)[seed % 2], compression=codec)
+    options = FileOptions(
+        format=file_format, mixed=True, row_group_size=(100, 1000)[seed % 2], compression=codec
+    )
     write_rows(path, fields, rows, options)
     schema = schema_of(fields)
     groups = read_all(path, schema)
@@ -111,7 +119,11 @@ def test_every_type_comes_back(file_format, seed, tmp_path):
             for place, field in enumerate(schema.fields):
                 assert same(file.read(group, [field], "fetch")[0], arrays[place])
             for column, names in walk(fields):
-                if isinstance(column.type, str) and len(names) > 1 and not {"element", "key", "value"} & set(names):
+                if (
+                    isinstance(column.type, str)
+                    and len(names) > 1
+                    and not {"element", "key", "value"} & set(names)
+                ):
                     top = next(i for i, one in enumerate(fields) if one.name == names[0])
                     array = arrays[top]
                     for name in names[1:]:
@@ -242,7 +254,13 @@ def test_avro_that_other_writers_write(tmp_path):
         {"name": "z", "type": "null", "field-id": 11},
         {"name": "v", "type": ["int", "string"], "field-id": 12},
     ]
-    numbers = [Decimal("-0.001"), Decimal("99999999999999999999999999999999999.999"), None, Decimal(0), Decimal("-1234.5")]
+    numbers = [
+        Decimal("-0.001"),
+        Decimal("99999999999999999999999999999999999.999"),
+        None,
+        Decimal(0),
+        Decimal("-1234.5"),
+    ]
     text = str(uuid.UUID(int=5))
     records = [
         {"a": bytes([i] * 4), "b": bytes(4) if i % 2 else None, "u": text, "d": n, "t": -1 - i, "e": "XY"[i % 2],
@@ -290,7 +308,12 @@ def test_a_codec_that_is_not_known(tmp_path):
 def test_a_budget_that_is_too_small_is_named(file_format, tmp_path):
     path = tmp_path / f"file.{file_format}"
     fields = [Column(1, "t", "string")]
-    write_rows(path, fields, [{1: "x" * 1000}] * 5000, FileOptions(format=file_format, mixed=True, compression="gzip"))
+    write_rows(
+        path,
+        fields,
+        [{1: "x" * 1000}] * 5000,
+        FileOptions(format=file_format, mixed=True, compression="gzip"),
+    )
     with pytest.raises(TwoStageError, match="task-memory"):
         read_all(path, schema_of(fields), task_memory=20_000)
     groups = read_all(path, schema_of(fields))

@@ -141,7 +141,9 @@ def test_a_file_is_what_its_project_expects(path):
         if found and isinstance(found[0], float):
             # The JSON rounds floats to seven digits, doubles to fourteen.
             digits = 1e-6 if pa.types.is_float32(stripes[0][place].type) else 1e-13
-            assert np.allclose(np.array(found[: len(wanted)], float), np.array(wanted, float), digits, 0, equal_nan=True), name
+            assert np.allclose(
+                np.array(found[: len(wanted)], float), np.array(wanted, float), digits, 0, equal_nan=True
+            ), name
         else:
             assert found[: len(wanted)] == wanted, name
     assert sum(len(arrays[0]) for arrays in stripes if arrays) >= len(rows)

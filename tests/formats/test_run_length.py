@@ -66,7 +66,9 @@ def test_direct_runs_of_every_width_and_sign(seed):
         code = pick.randrange(32)
         length = pick.randint(1, 512)
         encoded = [pick.getrandbits(widths[code]) for _ in range(length)]
-        data += bytes([0x40 | code << 1 | (length - 1) >> 8, (length - 1) & 255]) + pack(encoded, widths[code])
+        data += bytes([0x40 | code << 1 | (length - 1) >> 8, (length - 1) & 255]) + pack(
+            encoded, widths[code]
+        )
         expected += [value >> 1 ^ -(value & 1) for value in encoded]
         if pick.random() < 0.5:
             value, count = pick.getrandbits(64) - 2**63, pick.randint(3, 10)

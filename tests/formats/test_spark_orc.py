@@ -9,35 +9,41 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-
-from declared.types import Column, ListOf, MapOf, Struct
 from formats_bounds import assert_bounds_hold
 from opened import open_file, read_all, schema_of
 
+from declared.types import Column, ListOf, MapOf, Struct
+from twostage.orc.tail import read_stripe_footer, read_tail
+
 pytest.importorskip("pyspark")
+CASES = [("UTC", "zstd"), ("America/New_York", "snappy"), ("Asia/Kolkata", "lz4")]
 PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
-folder, zone, codec = sys.argv[1:]
+root, *cases = sys.argv[1:]
 spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    .config("spark.driver.memory", "1g").config("spark.driver.extraJavaOptions", f"-Duser.timezone={zone}")
-    .config("spark.sql.session.timeZone", zone).config("spark.sql.orc.compression.codec", codec)
-    .config("spark.hadoop.orc.stripe.size", "65536").config("spark.hadoop.orc.stripe.row.count", "1500")
-    .getOrCreate())
-spark.sql('''select id, if(id % 7 = 0, null, id * id * if(id % 2 = 0, 1, -1)) as l, cast(hash(id) as int) as i,
-  cast(id / 3 as float) as f, if(id % 50 = 0, double('NaN'), id / 7) as d, cast(id / 100 as decimal(9,2)) as dec9,
-  cast(id * 1234567.891 as decimal(38,10)) as dec38, cast(cast(id as string) as binary) as bin,
-  concat('w', id % 17) as dict, concat('unique-', hash(id)) as str,
-  timestamp_micros(id * 3600123456789 - 2000000000000000) as ts,
-  cast(timestamp_micros(id * 3600123456789 - 2000000000000000) as timestamp_ntz) as ntz,
-  date_add(date'1900-01-01', cast(id * 13 as int)) as da, id % 3 = 0 as bo,
-  if(id % 5 = 0, null, array(id, id + 1, null)) as arr, map(concat('k', id), struct(id as u, 'v' as v)) as m,
-  if(id % 4 = 0, null, struct(id as x, if(id % 3 = 0, null, 'y') as y)) as st,
-  if(id % 1000 = 5, id * 1000000000000, id % 20) as patched, id div 10 as sorted
-  from range(5000)''').coalesce(1).createOrReplaceTempView("t")
-spark.table("t").write.orc(folder + "/orc")
-spark.read.orc(folder + "/orc").selectExpr("* except (ts, ntz)", "unix_micros(ts) as ts",
-  "unix_micros(cast(date_format(ntz, 'yyyy-MM-dd HH:mm:ss.SSSSSS') || 'Z' as timestamp)) as ntz").write.parquet(folder + "/parquet")
+    .config("spark.driver.memory", "1g").config("spark.hadoop.orc.stripe.size", "65536")
+    .config("spark.hadoop.orc.stripe.row.count", "1500").getOrCreate())
+for case in cases:
+    zone, codec = case.split(":")
+    folder = f"{root}/{codec}"
+    spark._jvm.java.util.TimeZone.setDefault(spark._jvm.java.util.TimeZone.getTimeZone(zone))
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    spark.conf.set("spark.sql.orc.compression.codec", codec)
+    spark.sql('''select id, if(id % 7 = 0, null, id * id * if(id % 2 = 0, 1, -1)) as l, cast(hash(id) as int) as i,
+      cast(id / 3 as float) as f, if(id % 50 = 0, double('NaN'), id / 7) as d, cast(id / 100 as decimal(9,2)) as dec9,
+      cast(id * 1234567.891 as decimal(38,10)) as dec38, cast(cast(id as string) as binary) as bin,
+      concat('w', id % 17) as dict, concat('unique-', hash(id)) as str,
+      timestamp_micros(id * 3600123456789 - 2000000000000000) as ts,
+      cast(timestamp_micros(id * 3600123456789 - 2000000000000000) as timestamp_ntz) as ntz,
+      date_add(date'1900-01-01', cast(id * 13 as int)) as da, id % 3 = 0 as bo,
+      if(id % 5 = 0, null, array(id, id + 1, null)) as arr, map(concat('k', id), struct(id as u, 'v' as v)) as m,
+      if(id % 4 = 0, null, struct(id as x, if(id % 3 = 0, null, 'y') as y)) as st,
+      if(id % 1000 = 5, id * 1000000000000, id % 20) as patched, id div 10 as sorted
+      from range(5000)''').coalesce(1).write.orc(folder + "/orc")
+    spark.read.orc(folder + "/orc").selectExpr("* except (ts, ntz)", "unix_micros(ts) as ts",
+      "unix_micros(cast(date_format(ntz, 'yyyy-MM-dd HH:mm:ss.SSSSSS') || 'Z' as timestamp)) as ntz"
+    ).write.parquet(folder + "/parquet")
 spark.stop()
 """
 COLUMNS = [
@@ -85,13 +91,21 @@ def mapping_of(columns):
     return tuple(result)
 
 
-@pytest.mark.parametrize(("zone", "codec"), [("UTC", "zstd"), ("America/New_York", "snappy"), ("Asia/Kolkata", "lz4")])
-def test_a_file_of_spark(zone, codec, tmp_path):
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "TZ": zone}
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path), zone, codec]
-    subprocess.run(command, check=True, capture_output=True, timeout=180, env=environment)
-    (path,) = (tmp_path / "orc").glob("*.orc")
-    truth = pa.parquet.read_table(tmp_path / "parquet")
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Write a folder for each case, by one Spark."""
+    root = tmp_path_factory.mktemp("spark")
+    command = [sys.executable, "-c", PROGRAM, str(root), *(f"{zone}:{codec}" for zone, codec in CASES)]
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    subprocess.run(command, check=True, capture_output=True, timeout=240, env=environment)
+    return root
+
+
+@pytest.mark.parametrize(("zone", "codec"), CASES)
+def test_a_file_of_spark(zone, codec, written):
+    folder = written / codec
+    (path,) = (folder / "orc").glob("*.orc")
+    truth = pa.parquet.read_table(folder / "parquet")
     schema, mapping = schema_of(COLUMNS), mapping_of(COLUMNS)
     groups = read_all(path, schema, mapping=mapping)
     assert len(groups) > 1
@@ -100,6 +114,9 @@ def test_a_file_of_spark(zone, codec, tmp_path):
         if column.name in ("ts", "ntz"):
             found = found.cast(pa.int64())
         assert repr(found.to_pylist()) == repr(truth[column.name].to_pylist()), column.name
+    with pa.OSFile(str(path)) as file:
+        tail = read_tail(file, file.size())
+        assert read_stripe_footer(file, tail, tail.stripes[0]).time_zone == zone
     known = 0
     with open_file(path, schema, mapping=mapping) as file:
         for group, arrays in zip(file.row_groups(), groups, strict=True):

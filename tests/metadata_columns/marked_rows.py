@@ -67,9 +67,7 @@ def marked_rows(content: Content, metadata: dict[str, Any]) -> list[dict[int, An
     for file in content.data:
         positions = oracle._deleted_positions(content, file)
         equality = [
-            d
-            for d in content.deletes
-            if isinstance(d, EqualityDelete) and oracle._in_scope(content, d, file)
+            d for d in content.deletes if isinstance(d, EqualityDelete) and oracle._in_scope(content, d, file)
         ]
         keys = [(d, {oracle._key(oracle._stored_key(content, d, row)) for row in d.rows}) for d in equality]
         own = {-p.id: v for p, v in zip(content.specs[file.spec_id], file.partition, strict=True)}

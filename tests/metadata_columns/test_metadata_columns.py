@@ -61,9 +61,7 @@ def compare(opened, rows, schema, names, text):
     projection = project_names(schema, names)
     predicate = parse_filter(text, schema)
     shown = DELETED in {f.id for f in projection} | {c.field_id for c in columns(predicate)}
-    kept = [
-        row for row in rows if (shown or not row[DELETED]) and oracle.evaluate(predicate, row) is True
-    ]
+    kept = [row for row in rows if (shown or not row[DELETED]) and oracle.evaluate(predicate, row) is True]
     result = scan(opened, projection, predicate)
     assert not oracle.difference(result.rows, [oracle.project(row, projection) for row in kept]), text
     return result
@@ -116,9 +114,7 @@ def test_random_tables(tmp_path, seed):
     for index in range(12):
         query = random_query(seed * 100 + index, schema, pools)
         way = WAYS[index % len(WAYS)]
-        shown = DELETED in {f.id for f in query.projection} | {
-            c.field_id for c in columns(query.predicate)
-        }
+        shown = DELETED in {f.id for f in query.projection} | {c.field_id for c in columns(query.predicate)}
         kept = [
             row
             for row in rows
@@ -233,7 +229,9 @@ def test_a_column_of_the_same_name_wins(tmp_path):
     hidden = {field.name for field in hidden_fields(opened.table)}
     assert hidden == set(NAMES) - {"_pos", "_file"}
     schema = scan_schema(opened.table)
-    found = scan(opened, project_names(schema, ["_file", "_pos", "_spec_id"]), parse_filter("_file = 5", schema))
+    found = scan(
+        opened, project_names(schema, ["_file", "_pos", "_spec_id"]), parse_filter("_file = 5", schema)
+    )
     assert found.rows == [(("int", 5), ("str", "mine"), ("int", 0))]
 
 
@@ -305,7 +303,11 @@ def test_partition_type_of_odd_specs(tmp_path):
         ]
 
     edited(path, change)
-    assert partition_fields(tmp_path) == [("a_1000", "int", False), ("bb_1001", "string", False), ("bb", "int", False)]
+    assert partition_fields(tmp_path) == [
+        ("a_1000", "int", False),
+        ("bb_1001", "string", False),
+        ("bb", "int", False),
+    ]
     opened = open_table(tmp_path)
     found = scan(opened, project_names(scan_schema(opened.table), ["_partition"])).rows
     assert found == [(("struct", (("int", 1), ("str", "x"), None)),)]

@@ -56,7 +56,10 @@ def _plain(value, kind):
     if pa.types.is_map(kind):
         return dict(value)
     if pa.types.is_struct(kind):
-        return {kind.field(i).name: _plain(value[kind.field(i).name], kind.field(i).type) for i in range(kind.num_fields)}
+        return {
+            kind.field(i).name: _plain(value[kind.field(i).name], kind.field(i).type)
+            for i in range(kind.num_fields)
+        }
     return value
 
 
@@ -67,10 +70,6 @@ def micros(moment):
 def avro(written):
     with Path(urllib.parse.urlsplit(written).path).open("rb") as file:
         return list(fastavro.reader(file))
-
-
-def in_order(rows, *keys):
-    return sorted(rows, key=lambda row: [str(row[key]) for key in keys])
 
 
 COLUMNS = {
@@ -121,7 +120,9 @@ def grown_table(folder, version):
 
 
 def head(raw, snapshot_id=None):
-    return next(s for s in raw["snapshots"] if s["snapshot-id"] == (snapshot_id or raw["current-snapshot-id"]))
+    return next(
+        s for s in raw["snapshots"] if s["snapshot-id"] == (snapshot_id or raw["current-snapshot-id"])
+    )
 
 
 def listed(raw, snapshot_id=None):
@@ -149,7 +150,13 @@ def test_snapshots_history_refs(tmp_path, version):
         (micros(r["committed_at"]), r["snapshot_id"], r["parent_id"], r["operation"], r["manifest_list"])
         for r in found
     ] == [
-        (s["timestamp-ms"] * 1000, s["snapshot-id"], s.get("parent-snapshot-id"), "overwrite", s["manifest-list"])
+        (
+            s["timestamp-ms"] * 1000,
+            s["snapshot-id"],
+            s.get("parent-snapshot-id"),
+            "overwrite",
+            s["manifest-list"],
+        )
         for s in raw["snapshots"]
     ]
     main, current = set(), head(raw)
@@ -160,9 +167,7 @@ def test_snapshots_history_refs(tmp_path, version):
     assert [
         (micros(r["made_current_at"]), r["snapshot_id"], r["is_current_ancestor"])
         for r in read(tmp_path, "history")
-    ] == [
-        (e["timestamp-ms"] * 1000, e["snapshot-id"], e["snapshot-id"] in main) for e in raw["snapshot-log"]
-    ]
+    ] == [(e["timestamp-ms"] * 1000, e["snapshot-id"], e["snapshot-id"] in main) for e in raw["snapshot-log"]]
     assert not all(e["snapshot-id"] in main for e in raw["snapshot-log"])
     refs = {r["name"]: (r["type"], r["snapshot_id"]) for r in read(tmp_path, "refs")}
     if version == 1:
@@ -196,7 +201,15 @@ def test_entries_and_files(tmp_path, version):
     table, raw = grown_table(tmp_path, version)
     expected = entries(raw)
     assert {entry["status"] for _, entry in expected} >= {1, 2}
-    found = {(r["data_file"]["file_path"], r["status"], r["data_file"]["content"], r["data_file"]["content_offset"]): r for r in read(tmp_path, "entries")}
+    found = {
+        (
+            r["data_file"]["file_path"],
+            r["status"],
+            r["data_file"]["content"],
+            r["data_file"]["content_offset"],
+        ): r
+        for r in read(tmp_path, "entries")
+    }
     assert len(found) == len(expected)
     specs = {s["spec-id"]: s for s in raw["partition-specs"]}
     live = {}
@@ -211,7 +224,14 @@ def test_entries_and_files(tmp_path, version):
         fields = specs[told["spec_id"]]["fields"]
         own = {f["name"]: file["partition"][f["name"]] for f in fields}
         assert told["partition"] == {name: own.get(name) for name in told["partition"]}
-        for name in ("record_count", "file_size_in_bytes", "equality_ids", "content_offset", "content_size_in_bytes", "referenced_data_file"):
+        for name in (
+            "record_count",
+            "file_size_in_bytes",
+            "equality_ids",
+            "content_offset",
+            "content_size_in_bytes",
+            "referenced_data_file",
+        ):
             assert told[name] == file.get(name), name
         for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
             maps = None if file[name] is None else {pair["key"]: pair["value"] for pair in file[name]}
@@ -232,11 +252,18 @@ def test_readable_metrics(tmp_path):
     import datetime
 
     grown_table(tmp_path, 2)
-    first = next(r for r in read(tmp_path, "files") if r["partition"]["p_identity_1000"] == 1 and r["content"] == 0)
+    first = next(
+        r for r in read(tmp_path, "files") if r["partition"]["p_identity_1000"] == 1 and r["content"] == 0
+    )
     metrics = first["readable_metrics"]
     assert list(metrics) == ["amount", "id", "name", "p", "price", "s.x", "s.y", "tags.element"]
     assert list(metrics["id"]) == [
-        "column_size", "value_count", "null_value_count", "nan_value_count", "lower_bound", "upper_bound"
+        "column_size",
+        "value_count",
+        "null_value_count",
+        "nan_value_count",
+        "lower_bound",
+        "upper_bound",
     ]
     assert list(metrics["id"].values()) == [None, 6, 0, None, 0, 5]
     assert list(metrics["name"].values())[1:] == [6, 2, None, "n1", "n5"]
@@ -265,7 +292,8 @@ def test_manifests(tmp_path, version):
         told = [(s["contains_null"], s["contains_nan"]) for s in row["partition_summaries"]]
         assert told == [(s["contains_null"], s["contains_nan"]) for s in manifest["partitions"]]
     bounds = {
-        tuple((s["lower_bound"], s["upper_bound"]) for s in row["partition_summaries"]) for row in found.values()
+        tuple((s["lower_bound"], s["upper_bound"]) for s in row["partition_summaries"])
+        for row in found.values()
     }
     assert (("1", "1"),) in bounds
     assert any(len(pair) == 2 and pair[1][0] == "2022-02-07" for pair in bounds)
@@ -344,7 +372,11 @@ def test_all_tables_show_every_snapshot(tmp_path):
     assert len(read(tmp_path, "all_files")) == sum(e["status"] != 2 for e in every)
     data = len(read(tmp_path, "all_data_files"))
     assert data + len(read(tmp_path, "all_delete_files")) == len(read(tmp_path, "all_files"))
-    references = [(s["snapshot-id"], m["manifest_path"]) for s in raw["snapshots"] for m in listed(raw, s["snapshot-id"])]
+    references = [
+        (s["snapshot-id"], m["manifest_path"])
+        for s in raw["snapshots"]
+        for m in listed(raw, s["snapshot-id"])
+    ]
     rows = read(tmp_path, "all_manifests")
     assert [(r["reference_snapshot_id"], r["path"]) for r in rows] == references
 
@@ -359,7 +391,14 @@ def test_time_travel(tmp_path):
         assert len(read(tmp_path, "partitions", **option)) == 2
     audit = {r["file_path"] for r in read(tmp_path, "data_files", branch="audit")}
     assert len(audit) == len(read(tmp_path, "data_files")) + 1
-    for name in set(METADATA_TABLES) - {"files", "data_files", "delete_files", "entries", "manifests", "partitions"}:
+    for name in set(METADATA_TABLES) - {
+        "files",
+        "data_files",
+        "delete_files",
+        "entries",
+        "manifests",
+        "partitions",
+    }:
         with pytest.raises(OptionError, match="NO_TIME_TRAVEL"):
             read(tmp_path, name, tag="early")
 
@@ -389,7 +428,14 @@ def test_columns_filter_and_limit(tmp_path):
     assert len(read(tmp_path, "files", limit=2)) == 2
     opened = open_table(f"{tmp_path}#files")
     plan = plan_scan(
-        opened.table, opened.options, projection=(), predicate=TRUE, hint=TRUE, limit=None, parallelism=1, scan_id="x"
+        opened.table,
+        opened.options,
+        projection=(),
+        predicate=TRUE,
+        hint=TRUE,
+        limit=None,
+        parallelism=1,
+        scan_id="x",
     )
     counted = [batch.num_rows for group in plan.groups for batch in read_group(group, Metrics())]
     assert sum(counted) == len(rows)

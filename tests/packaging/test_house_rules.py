@@ -67,12 +67,21 @@ def test_the_kernels_do_not_know_the_connector():
 
 def test_importing_the_source_is_light():
     program = "import pyspark_twostage, sys; print(*sorted(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env={
-        "PYTHONPATH": f"{ROOT / 'connector'}:{ROOT / 'native'}", "PATH": "/usr/bin:/bin",
-    }).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={
+            "PYTHONPATH": f"{ROOT / 'connector'}:{ROOT / 'native'}",
+            "PATH": "/usr/bin:/bin",
+        },
+    ).stdout.split()
     baseline = subprocess.run(
         [sys.executable, "-c", "import pyspark.sql.datasource, sys; print(*sorted(sys.modules))"],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     added = set(loaded) - set(baseline)
     heavy = {name for name in added if name.startswith(HEAVY)}

@@ -262,25 +262,6 @@ def test_one_key_column_that_misses_is_enough():
     assert not applies(delete, data(5, **column(1, *OVERLAP)))
 
 
-def test_key_bounds_of_a_delete_file():
-    metrics = {
-        "lower_bounds": {1: long(3), 3: double(1)},
-        "upper_bounds": {1: long(4), 3: double(2)},
-        "null_counts": {1: 0, 3: 2},
-    }
-    (delete,) = index(file(2, 6, equality_ids=(1, 3), **metrics)).deletes_of(data(5))
-    key, number = delete.key_bounds
-    assert (key.field_id, key.lower, key.upper, key.null_count) == (1, 3, 4, 0)
-    assert (number.field_id, number.lower, number.upper, number.null_count) == (
-        3,
-        None,
-        None,
-        2,
-    )  # NaN may hide
-    (delete,) = index(file(2, 6, equality_ids=(3,), **metrics, nan_counts={3: 0})).deletes_of(data(5))
-    assert (delete.key_bounds[0].lower, delete.key_bounds[0].upper) == (1.0, 2.0)
-
-
 def test_a_key_must_be_a_primitive_column():
     with pytest.raises(CorruptFileError, match="not a primitive column: 5"):
         index(file(2, 6, equality_ids=(5,))).deletes_of(data(5))

@@ -368,7 +368,14 @@ def test_manifest_list_of_old_writers(tmp_path):
     )  # fmt: skip
     storage, snapshot = snapshot_in(tmp_path, [listed("/t/a")], without_fields(LIST_SCHEMA, *absent))
     (found,) = read_manifest_list(storage, snapshot)
-    assert found == ManifestFile(path="/t/a", spec_id=0, snapshot_id=1)
+    told = {
+        "length": found.length,
+        "existing_files": found.existing_files,
+        "deleted_files": found.deleted_files,
+    }
+    assert None not in told.values()
+    assert found == ManifestFile(path="/t/a", spec_id=0, snapshot_id=1, **told)
+    assert found.num_live_files is None
 
 
 def test_inline_manifests_tell_their_spec_themselves(tmp_path):

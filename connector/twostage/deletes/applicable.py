@@ -25,7 +25,7 @@ from twostage.manifest import EQUALITY_DELETES, ContentFile
 from twostage.prune import order_key
 from twostage.prune_files import metrics_bounds
 from twostage.schema import Primitive
-from twostage.task import DeleteFile, KeyBounds
+from twostage.task import DeleteFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -180,9 +180,6 @@ class DeleteIndex:
             record_count=entry.record_count,
             sequence_number=entry.sequence_number,
             equality_ids=entry.equality_ids if is_equality else (),
-            key_bounds=tuple(self._key_bounds(entry, field_id) for field_id in entry.equality_ids)
-            if is_equality
-            else (),
             content_offset=entry.content_offset or 0,
             content_size=entry.content_size or 0,
             referenced_data_file=None if is_equality else entry.referenced_data_file or _only_path(entry),
@@ -194,17 +191,6 @@ class DeleteIndex:
         if self._specs[entry.spec_id].is_unpartitioned:
             return "global"
         return repr(_partition_key(entry, self._specs))
-
-    def _key_bounds(self, entry: ContentFile, field_id: int) -> KeyBounds:
-        """Return what limits the keys; nothing for floats that may hold NaN, which no bound covers."""
-        keys = self._key_range(entry, field_id)
-        hides_nan = keys.may_nan
-        return KeyBounds(
-            field_id=field_id,
-            lower=None if hides_nan else keys.bounds.lower,
-            upper=None if hides_nan else keys.bounds.upper,
-            null_count=keys.bounds.null_count,
-        )
 
 
 class _KeyRange:

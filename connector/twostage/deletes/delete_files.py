@@ -16,6 +16,9 @@ import pyarrow as pa
 from twostage import file_schema, storage
 from twostage.deletes.avro_files import read_avro
 from twostage.errors import CorruptFileError, TwoStageError
+from twostage.orc.stripe import StripeReader
+from twostage.orc.tail import read_stripe_footer, read_tail
+from twostage.orc_file import arrow_schema, meanings
 from twostage.parquet.footer import read_footer, row_group_bounds
 from twostage.schema import Primitive
 
@@ -87,7 +90,7 @@ def read_columns(
             case "parquet":
                 yield from _read_parquet(file, size, context, delete, wanted, may_hold)
             case "orc":
-                yield from _read_orc(file, context, delete, wanted)
+                yield from _read_orc(file, size, context, delete, wanted)
             case "avro":
                 yield from read_avro(file, size, context, delete, wanted, BATCH_ROWS)
             case other:
@@ -192,43 +195,27 @@ def _read_parquet(
 
 
 def _read_orc(
-    file: pa.NativeFile, context: ScanContext, delete: DeleteFile, wanted: Sequence[WantedField]
+    file: pa.NativeFile, size: int, context: ScanContext, delete: DeleteFile, wanted: Sequence[WantedField]
 ) -> Iterator[tuple[int, Columns]]:
-    import pyarrow.orc  # noqa: PLC0415 - as above
-
-    orc = pyarrow.orc.ORCFile(file)
-    schema = orc.schema
+    tail = read_tail(file, size)
+    schema = arrow_schema(tail.schema)
     sources = resolve(schema, context, delete, wanted)
-    tops = [_top(schema, context, source) for source in sources]
-    needed = sorted({top for top, _ in tops if top >= 0})
-    if not needed:
-        yield orc.nrows, [None] * len(wanted)
-        return
-    # ORC selects by name, and a dot in one means a child: such files are read whole.
-    plain = len(set(schema.names)) == len(schema.names) and not any("." in name for name in schema.names)
-    rows = 0
-    for index in range(orc.nstripes):
-        stripe = orc.read_stripe(index, columns=needed if plain else None)
-        rows += stripe.num_rows
+    fields = file_schema.identify(schema, context.name_mapping or (), path=delete.path)
+    leaves = {source.first_leaf for source in sources if source is not None}
+    for stripe in tail.stripes:
+        if not leaves:
+            yield stripe.num_rows, [None] * len(wanted)
+            continue
+        reader = StripeReader(
+            file,
+            tail,
+            stripe,
+            read_stripe_footer(file, tail, stripe),
+            meanings=dict(meanings(tail.schema.children, fields, context.schema)),
+            limit=context.settings.task_memory,
+        )
+        columns = reader.read(fields, leaves)
+        arrays = dict(zip(sorted(leaves), (leaf for c in columns for leaf in _leaf_arrays(c)), strict=True))
         for start in range(0, stripe.num_rows, BATCH_ROWS):
-            batch = stripe.slice(start, BATCH_ROWS)
-            arrays: Columns = []
-            for top, place in tops:
-                if top < 0:
-                    arrays.append(None)
-                    continue
-                column = batch.column(needed.index(top) if plain else top)
-                arrays.append(list(_leaf_arrays(column))[place])
-            yield batch.num_rows, arrays
-    if rows != orc.nrows:
-        raise corrupt(delete, f"ORC file holds {orc.nrows} rows, decoded {rows}")
-
-
-def _top(schema: pa.Schema, context: ScanContext, source: FileField | None) -> tuple[int, int]:
-    """Return a leaf's column and its place among that column's leaves; (-1, 0) for none."""
-    if source is None:
-        return -1, 0
-    for index, field in enumerate(file_schema.identify(schema, context.name_mapping or ())):
-        if field.first_leaf <= source.first_leaf < field.end_leaf:
-            return index, source.first_leaf - field.first_leaf
-    raise ValueError("a leaf lies in no column")
+            parts = [source and arrays[source.first_leaf].slice(start, BATCH_ROWS) for source in sources]
+            yield min(BATCH_ROWS, stripe.num_rows - start), parts

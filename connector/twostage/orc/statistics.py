@@ -71,6 +71,7 @@ def stripe_bounds(
         lower=lower,
         upper=upper,
         null_count=nulls,
+        nan_count=0 if isinstance(lower, float) else None,
         value_count=stripe.num_rows,
         exact_lower=exact,
         exact_upper=exact,
@@ -126,7 +127,7 @@ def _doubles(part: Message) -> tuple[float | None, float | None]:
     """Return the limits, if the sum proves that no NaN hides values from them.
 
     A NaN that comes first stays minimum and maximum of its row group, and merging skips such a group whole;
-    but it always reaches the sum.
+    but it always reaches the sum. So where there are limits, there is no NaN.
     """
     raw = [part.blob(tag) for tag in (1, 2, 3)]
     if any(item is None or len(item) != _DOUBLE.size for item in raw):
