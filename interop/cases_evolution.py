@@ -92,6 +92,9 @@ EVOLVED = Case(
         "SELECT id, dec FROM {t} WHERE dec < 0",
     ),
     columns=(("extra",), ("text", "dec"), ("st",)),
+    iceberg_wrong=dict.fromkeys(
+        ("f > 3E38", "f > float(0.1)"), "findings 2 and 3: NaN, as a deleted key and as a value"
+    ),
 )
 
 

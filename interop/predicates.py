@@ -148,10 +148,10 @@ MIXED = (
     "id = 1 AND i = 5",
     "true",
     "false",
-    "cast(NULL AS boolean)",
     "i = 7 OR NULL",
 )
 SPARK_ONLY = (
+    "cast(NULL AS boolean)",
     "s LIKE 'a_'",
     "s LIKE 'a%b'",
     "s LIKE 'a\\\\_b'",
@@ -191,8 +191,8 @@ SPARK_ONLY = (
 
 
 # Spark's own pushdown, of any V2 source, fails to print a NULL among binary literals (an assertion in
-# ``LiteralValue.toString``), so these two are asked of the core alone.
-CORE_ONLY = ("bin IN (X'616263', NULL)", "bin NOT IN (X'616263', NULL)")
+# ``LiteralValue.toString``), so these are asked of the core alone; so is a NULL without a type.
+CORE_ONLY = ("NULL", "bin IN (X'616263', NULL)", "bin NOT IN (X'616263', NULL)")
 
 
 def for_column(column: str) -> tuple[str, ...]:
@@ -215,7 +215,8 @@ def few_for_column(column: str) -> tuple[str, ...]:
 COLUMNS = ("b", *_LITERALS)
 EVERYTHING = tuple(
     dict.fromkeys(
-        [text for column in COLUMNS for text in for_column(column)] + [*ZEROS, *EXTREMES, *STRINGS, *MIXED]
+        [text for column in COLUMNS for text in for_column(column)]
+        + [*ZEROS, *EXTREMES, *STRINGS, *MIXED, *CORE_ONLY]
     )
 )
 FEW = tuple(text for column in COLUMNS for text in few_for_column(column))
