@@ -1,3 +1,3 @@
 """Where Spark discovers the source: it imports modules named ``pyspark_*`` and takes ``DefaultSource``."""
 
-from twostage.source import TwoStageSource as DefaultSource  # noqa: F401
+from twostage.spark.source import TwoStageSource as DefaultSource  # noqa: F401

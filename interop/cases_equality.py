@@ -128,7 +128,11 @@ PREDICATES = (
 )
 # Deleted rows that Iceberg-Spark returns again: 0.0 and -0.0, and NaN by a bound that leaves it out. Its Avro
 # delete files have no bounds.
-BROUGHT_BACK = {"PARQUET": ("d > 0.1D", "f = 0.0", "f = -0.0"), "ORC": ("d > 0.1D", "f = 0.0", "f = -0.0"), "AVRO": ()}
+BROUGHT_BACK = {
+    "PARQUET": ("d > 0.1D", "f = 0.0", "f = -0.0"),
+    "ORC": ("d > 0.1D", "f = 0.0", "f = -0.0"),
+    "AVRO": (),
+}
 SPARK_PREDICATES = ("d = double('NaN')", "d > double('Infinity')", "upper(s) = 'AB'")
 EQUALITY_QUERIES = tuple(
     query

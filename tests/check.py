@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import oracle
 from core_scan import Result, open_table, scan
-from twostage.predicate import TRUE, Column, Predicate
+from twostage.predicates.predicate import TRUE, Column, Predicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import oracle
-from twostage.catalog import PinnedTable, load_table
 from twostage.metrics import Metrics
 from twostage.options import ReadOptions, parse_options
-from twostage.plan import plan_scan
-from twostage.predicate import TRUE
-from twostage.read import read_group
+from twostage.planning.plan import plan_scan
+from twostage.predicates.predicate import TRUE
+from twostage.reading.read import read_group
+from twostage.table.catalog import PinnedTable, load_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from twostage.predicate import Predicate
+    from twostage.predicates.predicate import Predicate
     from twostage.schema import Field
     from twostage.task import ScanPlan
 

@@ -1,6 +1,6 @@
 """Brute force: which rows a declared table holds, and which of them a predicate keeps.
 
-Takes the declared content (`declared.content.Content`) and predicate trees (`twostage.predicate`, as plain data);
+Takes the declared content (`declared.content.Content`) and predicate trees (`twostage.predicates.predicate`, as plain data);
 gives rows. Everything is done row by row in plain Python, by the text of the Iceberg spec and by Spark's
 three-valued logic. The rule: no code of the product decides anything here.
 """
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from declared.content import Content, DataFile, EqualityDelete, PositionDelete, VectorDelete
 from declared.types import Column, Kind, ListOf, MapOf, Struct, walk
-from twostage import predicate as tree
+from twostage.predicates import predicate as tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

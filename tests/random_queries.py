@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import random_values
 from declared.types import plain
-from twostage import predicate as tree
+from twostage.predicates import predicate as tree
 from twostage.schema import Field, Primitive, Schema, Struct
 
 if TYPE_CHECKING:

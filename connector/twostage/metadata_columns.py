@@ -11,20 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twostage import predicate as tree
-from twostage.bounds import Bounds
-from twostage.computed_columns import DELETED, LAST_UPDATED, POSITION, ROW_ID
-from twostage.partition import Transform, value_bounds
-from twostage.partition_type import partition_type, partition_values
+from twostage.files.computed_columns import DELETED, LAST_UPDATED, POSITION, ROW_ID
+from twostage.planning.partition import Transform, value_bounds
+from twostage.planning.partition_type import partition_type, partition_values
+from twostage.predicates import predicate as tree
+from twostage.predicates.bounds import Bounds
 from twostage.schema import Field, Primitive, Schema, Struct, children
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from twostage.catalog import PinnedTable
-    from twostage.manifest import ContentFile
-    from twostage.metadata import TableMetadata
-    from twostage.predicate import Predicate
+    from twostage.predicates.predicate import Predicate
+    from twostage.table.catalog import PinnedTable
+    from twostage.table.manifest import ContentFile
+    from twostage.table.metadata import TableMetadata
 
 FILE, SPEC_ID, PARTITION = 2_147_483_646, 2_147_483_643, 2_147_483_642
 IDS = frozenset((FILE, POSITION, DELETED, SPEC_ID, PARTITION, ROW_ID, LAST_UPDATED))

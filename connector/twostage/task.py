@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from twostage.predicate import TRUE
+from twostage.predicates.predicate import TRUE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.options import ReadSettings
-    from twostage.predicate import Predicate
+    from twostage.predicates.predicate import Predicate
     from twostage.schema import Field, Schema
 
 

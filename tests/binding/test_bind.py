@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from twostage import predicate as tree
-from twostage.bind import bind_predicate
-from twostage.predicate import Unknown, is_exact, weaken
+from twostage.predicates import predicate as tree
+from twostage.predicates.bind import bind_predicate
+from twostage.predicates.predicate import Unknown, is_exact, weaken
 from twostage.schema import parse_schema
 
 SCHEMA = parse_schema(

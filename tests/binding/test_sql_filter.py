@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twostage.errors import OptionError
+from twostage.predicates.sql_filter import parse_filter
 from twostage.schema import parse_schema
-from twostage.sql_filter import parse_filter
 
 SCHEMA = parse_schema(
     {

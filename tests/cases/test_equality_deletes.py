@@ -10,7 +10,7 @@ import pytest
 
 from check import check, ids
 from tables import Table
-from twostage.predicate import And, Compare, IsNull, Not
+from twostage.predicates.predicate import And, Compare, IsNull, Not
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ import oracle
 from check import Columns, check, ids
 from core_scan import open_table, scan
 from tables import Table
-from twostage.predicate import (
+from twostage.predicates.predicate import (
     COMPARISONS,
     And,
     Column,

@@ -10,7 +10,7 @@ import oracle
 from check import Columns, check, ids
 from core_scan import open_table, scan
 from tables import Table
-from twostage.predicate import TRUE, And, Compare, In, IsNull, Not, Or
+from twostage.predicates.predicate import TRUE, And, Compare, In, IsNull, Not, Or
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,11 @@ import pytest
 from check import check, ids
 from core_scan import open_table, scan
 from tables import Table
-from twostage import fetch, parquet_file
 from twostage.errors import CorruptFileError, ForbiddenLocationError
-from twostage.parquet_file import ParquetDataFile
-from twostage.predicate import Compare, IsNull, Not
+from twostage.files import parquet_file
+from twostage.files.parquet_file import ParquetDataFile
+from twostage.predicates.predicate import Compare, IsNull, Not
+from twostage.reading import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,9 +58,10 @@ def test_steps_shorter_than_the_batch_size_lose_no_rows(
 def test_text_beyond_the_reach_of_its_offsets_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twostage.convert.MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr("twostage.files.convert.MAX_TEXT_BYTES", 100)
     monkeypatch.setattr(
-        "twostage.parquet_file.one_array", lambda column: column.combine_chunks().cast(pa.large_string())
+        "twostage.files.parquet_file.one_array",
+        lambda column: column.combine_chunks().cast(pa.large_string()),
     )
     table = Table(tmp_path / "t", {"id": "long", "name": "string"})
     table.append(ids(100, name=lambda i: f"{i:03}"))

@@ -10,15 +10,6 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
 
-from twostage import catalog as module, catalog_client
-from twostage.catalog import (
-    PinnedTable,
-    list_namespaces,
-    list_tables,
-    load_table,
-    namespace_exists,
-    table_exists,
-)
 from twostage.errors import (
     MissingFileError,
     NotFoundError,
@@ -28,7 +19,16 @@ from twostage.errors import (
 )
 from twostage.options import parse_options
 from twostage.storage import exists, locate
-from twostage.table_name import split_name
+from twostage.table import catalog as module, catalog_client
+from twostage.table.catalog import (
+    PinnedTable,
+    list_namespaces,
+    list_tables,
+    load_table,
+    namespace_exists,
+    table_exists,
+)
+from twostage.table.table_name import split_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

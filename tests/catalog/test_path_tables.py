@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from twostage import errors
-from twostage.catalog import PinnedTable, load_table
 from twostage.errors import (
     CorruptFileError,
     ForbiddenLocationError,
@@ -24,6 +23,7 @@ from twostage.errors import (
 )
 from twostage.options import parse_options
 from twostage.storage import locate
+from twostage.table.catalog import PinnedTable, load_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,7 +137,7 @@ def test_damaged_metadata(
             load(tmp_path / "t")
         assert caught.value.code == "CORRUPT_METADATA"
         assert caught.value.path == str(path)
-    monkeypatch.setattr("twostage.metadata.MAX_METADATA_BYTES", 2**20)
+    monkeypatch.setattr("twostage.table.metadata.MAX_METADATA_BYTES", 2**20)
     path.write_bytes(gzip.compress(b" " * (2**20 + 1)))
     with pytest.raises(ResourceLimitError):
         load(tmp_path / "t")
@@ -201,7 +201,7 @@ def test_pinned_table_pickles_and_hides_secrets(tmp_path: Path, write_table: Cal
 def test_a_path_loads_no_pyiceberg(tmp_path: Path, write_table: Callable[..., Path]) -> None:
     write_table(tmp_path / "t")
     script = (
-        "import sys; from twostage.catalog import load_table; from twostage.options import parse_options\n"
+        "import sys; from twostage.table.catalog import load_table; from twostage.options import parse_options\n"
         f"load_table(parse_options({{'path': {str(tmp_path / 't')!r}}}))\n"
         "print([name for name in ('pyiceberg', 'pyarrow.dataset', 'numba', 'pyspark') if name in sys.modules])"
     )

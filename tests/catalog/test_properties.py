@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twostage.errors import OptionError, UnsupportedFeatureError
-from twostage.properties import (
+from twostage.table.properties import (
     conf_catalogs,
     file_properties,
     hadoop_properties,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from twostage import catalog_client
-from twostage.catalog import list_namespaces, list_tables, load_table, table_exists
 from twostage.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from twostage.options import parse_options
+from twostage.table import catalog_client
+from twostage.table.catalog import list_namespaces, list_tables, load_table, table_exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from twostage.errors import NotFoundError, OptionError
-from twostage.metadata import TableMetadata, parse_metadata
 from twostage.options import parse_options
-from twostage.snapshots import apply_selector, parse_timestamp, select_snapshot
+from twostage.table.metadata import TableMetadata, parse_metadata
+from twostage.table.snapshots import apply_selector, parse_timestamp, select_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twostage import convert, file_schema
 from twostage.columns import arrow_type
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
+from twostage.files import convert, file_schema
 from twostage.schema import parse_schema
 
 

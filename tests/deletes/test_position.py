@@ -9,12 +9,12 @@ from scan_values import context_of, delete_of, task_of
 
 from declared.files import FILE_PATH, POSITION, FileOptions, write_position_deletes, write_rows
 from declared.types import Column
-from twostage.bounds import Bounds
 from twostage.deletes import position
 from twostage.deletes.cache import CACHE
 from twostage.deletes.position import load_positions
 from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitError
 from twostage.metrics import Metrics
+from twostage.predicates.bounds import Bounds
 from twostage.task import Storage
 
 FORMATS = ("parquet", "orc", "avro")

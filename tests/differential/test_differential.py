@@ -18,7 +18,7 @@ import oracle
 from core_scan import Opened, Result, open_table, scan, with_options
 from random_queries import Query, random_query
 from random_tables import random_table
-from twostage.predicate import both
+from twostage.predicates.predicate import both
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from twostage.predicate import (
+from twostage.predicates.predicate import (
     And,
     Column,
     Compare,

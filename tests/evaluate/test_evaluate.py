@@ -13,8 +13,8 @@ import pytest
 
 from evaluate.rows import ARROW, OPS, POOLS, answer, build, exact_array, random_predicate
 from twostage.errors import InternalError
-from twostage.evaluate import evaluate
-from twostage.predicate import (
+from twostage.predicates.evaluate import evaluate
+from twostage.predicates.predicate import (
     And,
     Column,
     Compare,

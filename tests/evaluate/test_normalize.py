@@ -8,8 +8,19 @@ import random
 import pytest
 
 from evaluate.rows import answer
-from twostage.normalize import MAX_LEAVES, normalize, pull_common_factors
-from twostage.predicate import And, Column, Compare, Constant, In, IsNull, Not, Or, conjuncts, leaves
+from twostage.predicates.normalize import MAX_LEAVES, normalize, pull_common_factors
+from twostage.predicates.predicate import (
+    And,
+    Column,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    conjuncts,
+    leaves,
+)
 from twostage.schema import Primitive
 
 FLAGS = [Column(i, (name,), Primitive("boolean")) for i, name in enumerate("abcd")]

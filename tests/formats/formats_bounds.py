@@ -13,7 +13,7 @@ from declared.types import Column, Struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from twostage.datafile import DataFile, RowGroup
+    from twostage.files.datafile import DataFile, RowGroup
 
 
 def assert_bounds_hold(

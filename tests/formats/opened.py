@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from declared.types import Column, column_json
-from twostage.avro_file import AvroDataFile
+from twostage.files.avro_file import AvroDataFile
+from twostage.files.orc_file import OrcDataFile
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
-from twostage.orc_file import OrcDataFile
 from twostage.schema import Schema, parse_schema
 from twostage.task import ScanContext, ScanTask
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from twostage.datafile import DataFile
+    from twostage.files.datafile import DataFile
 
 READERS: dict[str, type[DataFile]] = {"orc": OrcDataFile, "avro": AvroDataFile}
 

@@ -12,7 +12,7 @@ from test_files import Values, columns
 
 from declared.files import FileOptions, write_rows
 from twostage.errors import TwoStageError
-from twostage.orc_file import _tails
+from twostage.files.orc_file import _tails
 
 MUTATIONS = 150
 

@@ -9,7 +9,7 @@ import pytest
 
 from check import check, ids
 from tables import FileOptions, Table
-from twostage.predicate import Compare, In, IsNull
+from twostage.predicates.predicate import Compare, In, IsNull
 
 ALL = ("parquet", "orc", "avro")
 FORMATS = pytest.mark.parametrize("file_format", ["orc", "avro"])

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twostage import file_schema
 from twostage.errors import TwoStageError
+from twostage.files import file_schema
+from twostage.files.orc_file import arrow_schema, damage
 from twostage.orc.stripe import StripeReader
 from twostage.orc.tail import read_stripe_footer, read_tail
-from twostage.orc_file import arrow_schema, damage
 
 ROOT = Path(os.environ.get("TWOSTAGE_TABLES", "."), "files", "apache-orc")
 FILES = sorted(ROOT.rglob("*.orc")) if os.environ.get("TWOSTAGE_TABLES") else []

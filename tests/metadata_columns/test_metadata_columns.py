@@ -20,14 +20,14 @@ from core_scan import open_table, scan, with_options
 from random_queries import random_query
 from random_tables import random_table
 from tables import FileOptions, Table
-from twostage.catalog import load_table
 from twostage.columns import project_names
 from twostage.errors import OptionError
 from twostage.metadata_columns import hidden_fields, scan_schema
 from twostage.options import parse_options
-from twostage.predicate import TRUE, columns
+from twostage.predicates.predicate import TRUE, columns
+from twostage.predicates.sql_filter import parse_filter
 from twostage.schema import Schema, Struct
-from twostage.sql_filter import parse_filter
+from twostage.table.catalog import load_table
 
 NAMES = ["_file", "_pos", "_spec_id", "_partition", "_deleted", "_row_id", "_last_updated_sequence_number"]
 WAYS = [{}, {"two-stage": "false"}, {"batch-size": "3"}, {"two-stage": "false", "batch-size": "3"}]
@@ -338,7 +338,7 @@ def test_deletes_by_a_dropped_column_are_marked(tmp_path, way):
 
 
 def test_columns_and_filter_options_know_them(tmp_path):
-    from twostage.source import chosen_fields, option_filter
+    from twostage.spark.source import chosen_fields, option_filter
 
     table = Table(tmp_path, {"id": "long"})
     table.append([{"id": 1}])

@@ -14,20 +14,20 @@ import pytest
 
 from core_scan import open_table
 from tables import FileOptions, Table
-from twostage.catalog import load_table
 from twostage.columns import project_names, spark_schema
 from twostage.errors import CorruptFileError, NotFoundError, OptionError
-from twostage.manifest import ManifestFile
-from twostage.metadata_tables import METADATA_TABLES
-from twostage.metadata_tables.human import human
 from twostage.metrics import Metrics
 from twostage.options import parse_options
-from twostage.partition import Transform
-from twostage.plan import plan_scan
-from twostage.predicate import TRUE
-from twostage.read import read_group
+from twostage.planning.partition import Transform
+from twostage.planning.plan import plan_scan
+from twostage.predicates.predicate import TRUE
+from twostage.reading.read import read_group
 from twostage.schema import Primitive
-from twostage.source import option_filter
+from twostage.spark.source import option_filter
+from twostage.table.catalog import load_table
+from twostage.table.manifest import ManifestFile
+from twostage.table.metadata_tables import METADATA_TABLES
+from twostage.table.metadata_tables.human import human
 
 
 def read(folder, name, columns=None, limit=None, **options):
@@ -442,7 +442,7 @@ def test_columns_filter_and_limit(tmp_path):
 
 
 def test_a_large_table_takes_several_tasks(tmp_path, monkeypatch):
-    from twostage.metadata_tables import table as module
+    from twostage.table.metadata_tables import table as module
 
     grown_table(tmp_path, 2)
     whole = read(tmp_path, "files")

@@ -86,7 +86,7 @@ def test_importing_the_source_is_light():
     added = set(loaded) - set(baseline)
     heavy = {name for name in added if name.startswith(HEAVY)}
     assert not heavy
-    assert "twostage.source" in added
+    assert "twostage.spark.source" in added
 
 
 def test_the_public_names_are_documented():

@@ -21,7 +21,7 @@ from twostage.parquet import bloom
 from twostage.parquet.dictionary import dictionary_values, is_all_dictionary
 from twostage.parquet.filters import bloom_may_contain, prune_by_bloom, prune_by_dictionary
 from twostage.parquet.footer import Footer, read_footer
-from twostage.predicate import (
+from twostage.predicates.predicate import (
     And,
     Column,
     Compare,

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from twostage.bounds import Bounds
 from twostage.parquet.footer import ColumnChunk, Footer, RowGroup, Statistics, read_footer, row_group_bounds
 from twostage.parquet.schema_tree import (
     BYTE_ARRAY,
@@ -31,6 +30,7 @@ from twostage.parquet.schema_tree import (
     LogicalType,
     SchemaNode,
 )
+from twostage.predicates.bounds import Bounds
 from twostage.schema import Primitive
 
 P = Primitive

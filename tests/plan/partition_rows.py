@@ -39,9 +39,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from twostage.manifest import ContentFile
-from twostage.predicate import And, Column, Compare, In, IsNull, Not, Or, StringMatch
+from twostage.predicates.predicate import And, Column, Compare, In, IsNull, Not, Or, StringMatch
 from twostage.schema import Primitive
+from twostage.table.manifest import ContentFile
 
 DAY = 86_400_000_000
 TYPES = {

@@ -11,9 +11,9 @@ import pytest
 from twostage.deletes.applicable import FILE_PATH_ID, DeleteIndex
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.location import canonical, canonical_moved
-from twostage.manifest import ContentFile
-from twostage.metadata import PartitionField, PartitionSpec
 from twostage.schema import Field, Primitive, Struct
+from twostage.table.manifest import ContentFile
+from twostage.table.metadata import PartitionField, PartitionSpec
 
 PATH = "s3://lake/t/data/a.parquet"
 DIVIDED, PLAIN, VOID, TWICE = 1, 0, 2, 3

@@ -8,8 +8,8 @@ from decimal import Decimal
 import mmh3
 import pytest
 
-from twostage.bucket import bucket_of, hashed_bytes, narrow, unscaled
-from twostage.predicate import And, Column, Compare, Constant, In, Not, Or
+from twostage.planning.bucket import bucket_of, hashed_bytes, narrow, unscaled
+from twostage.predicates.predicate import And, Column, Compare, Constant, In, Not, Or
 from twostage.schema import Primitive
 
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from twostage.errors import CorruptFileError, ResourceLimitError, TwoStageError, UnsupportedFeatureError
-from twostage.metadata import Reference, parse_metadata, parse_metadata_bytes
+from twostage.table.metadata import Reference, parse_metadata, parse_metadata_bytes
 
 TABLES = os.environ.get("TWOSTAGE_TABLES")
 LOCATION = "s3://lake/t/metadata/v1.metadata.json"
@@ -227,7 +227,7 @@ def test_bytes_that_are_no_metadata(data):
 
 
 def test_a_gzip_bomb_is_refused(monkeypatch):
-    monkeypatch.setattr("twostage.metadata.MAX_METADATA_BYTES", 10_000)
+    monkeypatch.setattr("twostage.table.metadata.MAX_METADATA_BYTES", 10_000)
     bomb = gzip.compress(b"[" + b" " * 9_000_000 + b"]")
     assert len(bomb) < 10_000
     with pytest.raises(ResourceLimitError, match="METADATA_TOO_LARGE"):

@@ -20,12 +20,12 @@ from partition_rows import (
 )
 
 from twostage.errors import CorruptFileError
-from twostage.manifest import ContentFile, ManifestFile, PartitionSummary
-from twostage.metadata import parse_metadata
-from twostage.partition import Transform, constants, value_bounds
-from twostage.predicate import TRUE, And, Column, Compare, In, StringMatch
-from twostage.prune_files import FilePruner
+from twostage.planning.partition import Transform, constants, value_bounds
+from twostage.planning.prune_files import FilePruner
+from twostage.predicates.predicate import TRUE, And, Column, Compare, In, StringMatch
 from twostage.schema import Primitive
+from twostage.table.manifest import ContentFile, ManifestFile, PartitionSummary
+from twostage.table.metadata import parse_metadata
 
 ORDERED = ("truncate", "year", "month", "day", "hour", "identity")
 CASES = [

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from avro_manifests import LIST_SCHEMA, entry, entry_schema, field, listed, optional, write
 
-from twostage.catalog import PinnedTable
 from twostage.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
-from twostage.metadata import parse_metadata
 from twostage.options import ReadOptions, ReadSettings
-from twostage.plan import plan_scan
-from twostage.predicate import FALSE, TRUE, Column, Compare, In, IsNull, Not, Or, Unknown
+from twostage.planning.plan import plan_scan
+from twostage.predicates.predicate import FALSE, TRUE, Column, Compare, In, IsNull, Not, Or, Unknown
 from twostage.schema import Primitive
+from twostage.table.catalog import PinnedTable
+from twostage.table.metadata import parse_metadata
 from twostage.task import Storage
 
 MIB = 2**20

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from twostage.splits import LEAST_GROUP_BYTES, Candidate, pack
+from twostage.planning.splits import LEAST_GROUP_BYTES, Candidate, pack
 from twostage.task import ScanTask
 
 MIB = 2**20

@@ -9,11 +9,11 @@ from decimal import Context, Decimal
 import pyarrow as pa
 import pytest
 
-from twostage.bind import bind_predicate
-from twostage.decimal_as_double import compare_as_double
-from twostage.evaluate import evaluate
-from twostage.lanes import count_characters
-from twostage.predicate import (
+from twostage.predicates.bind import bind_predicate
+from twostage.predicates.decimal_as_double import compare_as_double
+from twostage.predicates.evaluate import evaluate
+from twostage.predicates.lanes import count_characters
+from twostage.predicates.predicate import (
     And,
     Column,
     Compare,

@@ -19,7 +19,7 @@ PREDICATES = int(os.environ.get("TWOSTAGE_PREDICATES", "300"))
 SETTINGS = [(zone, ansi) for ansi in (True, False) for zone in ("UTC", "America/New_York", "Asia/Kolkata")]
 BATCH = 20
 """Predicates that Spark evaluates in one query, as columns."""
-TOO_MANY = 60
+TOO_MANY = 400
 
 
 @dataclass

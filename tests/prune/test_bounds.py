@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from twostage.bounds import decode_bound
+from twostage.predicates.bounds import decode_bound
 from twostage.schema import Primitive
 
 DECIMAL = Primitive("decimal", precision=38, scale=2)

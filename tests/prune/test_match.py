@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from twostage.bounds import Bounds
-from twostage.predicate import (
+from twostage.predicates.bounds import Bounds
+from twostage.predicates.predicate import (
     And,
     Column,
     Compare,
@@ -28,7 +28,7 @@ from twostage.predicate import (
     StringMatch,
     Unknown,
 )
-from twostage.prune import Match, match
+from twostage.predicates.prune import Match, match
 from twostage.schema import Primitive
 
 NAN = math.nan

@@ -22,7 +22,7 @@ from check import Columns
 from core_scan import Opened, Result, open_table, scan
 from random_queries import random_query
 from twostage.errors import TwoStageError
-from twostage.predicate import TRUE, Compare, In, Predicate
+from twostage.predicates.predicate import TRUE, Compare, In, Predicate
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:

@@ -79,6 +79,6 @@ def spark(warehouse, tmp_path_factory):
 
 @pytest.fixture
 def bridge():
-    from twostage import session
+    from twostage.spark import session
 
     return session._the_bridge()

@@ -7,7 +7,7 @@ import json
 import twostage
 from lakehouse import run_python
 from twostage.metrics import Metrics
-from twostage.source import MAX_SCANS, MetricsParam
+from twostage.spark.source import MAX_SCANS, MetricsParam
 
 
 def test_report_of_a_query(spark, warehouse):
@@ -67,14 +67,14 @@ def test_old_scans_are_forgotten():
 RETRY = """
 import os, signal, sys
 from pyspark.sql import SparkSession
-import twostage, twostage.read
+import twostage, twostage.reading.read
 builder = SparkSession.builder.master("local[2,4]")
 for key, value in {confs!r}.items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 twostage.enable(spark)
-from twostage import source
+from twostage.spark import source
 
 class Dying(source.TwoStageReader):
     def read(self, partition):
@@ -88,7 +88,7 @@ class Dying(source.TwoStageReader):
     def __reduce__(self):
         return Dying, (self._schema, (), self._metrics)
 
-from twostage import bridge
+from twostage.spark import bridge
 bridge.TwoStageReader = Dying
 frame = spark.read.format("twostage").option("split-size", "1k").load({path!r})
 print("ids", sorted(row.id for row in frame.where("id % 2 = 0 OR id = 3").collect()) == [n for n in range(300) if n % 2 == 0 or n == 3])

@@ -122,7 +122,7 @@ try:
 except Exception as error:
     print("write", "[TWOSTAGE.READ_ONLY]" in str(error))
 from pyspark.sql.datasource import DataSourceReader
-from twostage.source import TwoStageReader
+from twostage.spark.source import TwoStageReader
 print("no pushFilters", TwoStageReader.pushFilters is DataSourceReader.pushFilters)
 """
 

@@ -18,20 +18,20 @@ import struct
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from twostage.bounds import Bounds
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.location import parse_location
-from twostage.manifest import EQUALITY_DELETES, ContentFile
-from twostage.prune import order_key
-from twostage.prune_files import metrics_bounds
+from twostage.planning.prune_files import metrics_bounds
+from twostage.predicates.bounds import Bounds
+from twostage.predicates.prune import order_key
 from twostage.schema import Primitive
+from twostage.table.manifest import EQUALITY_DELETES, ContentFile
 from twostage.task import DeleteFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from twostage.metadata import PartitionSpec
     from twostage.schema import Field
+    from twostage.table.metadata import PartitionSpec
 
 FILE_PATH_ID = 2_147_483_546
 """Field id of ``file_path`` in positional delete files."""

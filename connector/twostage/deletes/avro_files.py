@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from twostage.avro import open_avro, read_records
 from twostage.errors import CorruptFileError, ResourceLimitError
+from twostage.table.avro import open_avro, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

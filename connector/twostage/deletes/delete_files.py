@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from twostage import file_schema, storage
+from twostage import storage
 from twostage.deletes.avro_files import read_avro
 from twostage.errors import CorruptFileError, TwoStageError
+from twostage.files import file_schema
+from twostage.files.orc_file import arrow_schema, meanings
 from twostage.orc.stripe import StripeReader
 from twostage.orc.tail import read_stripe_footer, read_tail
-from twostage.orc_file import arrow_schema, meanings
 from twostage.parquet.footer import read_footer, row_group_bounds
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from twostage.bounds import Bounds
-    from twostage.file_schema import FileField
+    from twostage.files.file_schema import FileField
     from twostage.metrics import Metrics
+    from twostage.predicates.bounds import Bounds
     from twostage.task import DeleteFile, ScanContext
 
 BATCH_ROWS = 65_536

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.bounds import Bounds
     from twostage.metrics import Metrics
+    from twostage.predicates.bounds import Bounds
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 FILE_PATH = WantedField(field_id=2147483546, names=("file_path",), named=True, dictionary=True)

@@ -13,8 +13,8 @@ import struct
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from twostage.bounds import Bounds
 from twostage.orc.protobuf import Message, parse, zigzag
+from twostage.predicates.bounds import Bounds
 
 if TYPE_CHECKING:
     from twostage.orc.tail import OrcType, Stripe, Tail

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.file_schema import FileField
+    from twostage.files.file_schema import FileField
     from twostage.orc.tail import OrcType, Stream, Stripe, StripeFooter, Tail
 
     Mask = NDArray[np.bool_] | None

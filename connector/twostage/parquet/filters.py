@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from twostage import convert
 from twostage.errors import CorruptFileError, InternalError
-from twostage.evaluate import evaluate
+from twostage.files import convert
 from twostage.parquet.bloom import MAX_VALUES, bloom_may_contain
 from twostage.parquet.dictionary import dictionary_lacks, dictionary_values, is_all_dictionary
 from twostage.parquet.schema_tree import BYTE_ARRAY
 from twostage.parquet.statistics import may_read, row_group_bounds
-from twostage.predicate import And, Column, Compare, In, Or, both, columns, is_exact, push_not_down
-from twostage.prune import Match, match, order_key
+from twostage.predicates.evaluate import evaluate
+from twostage.predicates.predicate import And, Column, Compare, In, Or, both, columns, is_exact, push_not_down
+from twostage.predicates.prune import Match, match, order_key
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from twostage.bounds import Bounds
     from twostage.parquet.footer import Footer, RowGroup
     from twostage.parquet.schema_tree import Leaf
-    from twostage.predicate import Predicate
+    from twostage.predicates.bounds import Bounds
+    from twostage.predicates.predicate import Predicate
 
     LeafOf = Callable[[int], tuple[Leaf, Primitive] | None]
 

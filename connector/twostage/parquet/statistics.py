@@ -12,8 +12,8 @@ import struct
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from twostage.bounds import MAX_DECIMAL_BYTES, Bounds, decimal_of, unscaled_decimal
 from twostage.parquet.schema_tree import BOOLEAN, BYTE_ARRAY, DOUBLE, FIXED, FLOAT, INT32, INT64, INT96
+from twostage.predicates.bounds import MAX_DECIMAL_BYTES, Bounds, decimal_of, unscaled_decimal
 
 if TYPE_CHECKING:
     from twostage.parquet.footer import Footer, RowGroup, Statistics

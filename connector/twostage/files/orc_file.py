@@ -1,0 +1,187 @@
+"""ORC data files: a stripe is a row group.
+
+Our own reader decodes them: pyarrow's ends the process on some damaged streams, cannot tell where stripes are
+or what their statistics say, and has no timestamps beyond 1677 and 2262. Tails are kept per worker process,
+TAIL_CACHE_BYTES of them. The rule: statistics may only prune.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import cachetools
+import pyarrow as pa
+
+from twostage import storage
+from twostage.errors import CorruptFileError, TwoStageError, mask
+from twostage.files import file_schema
+from twostage.files.datafile import DataFile, RowGroup
+from twostage.orc import protobuf
+from twostage.orc.statistics import stripe_bounds
+from twostage.orc.stripe import StripeReader
+from twostage.orc.tail import Stripe, StripeFooter, Tail, read_stripe_footer, read_tail
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence, Set as AbstractSet
+
+    from twostage.files.file_schema import FileField
+    from twostage.orc.tail import OrcType
+    from twostage.predicates.bounds import Bounds
+    from twostage.schema import Schema
+
+TAIL_CACHE_BYTES = 64 * 2**20
+
+_tails: cachetools.LRUCache[tuple[str, int, int], Tail] = cachetools.LRUCache(
+    # A parsed tail takes some eight times its bytes in the file.
+    TAIL_CACHE_BYTES,
+    getsizeof=lambda tail: 8 * tail.num_bytes,
+)
+
+
+class OrcDataFile(DataFile):
+    """An open ORC data file of a task."""
+
+    def _open(self) -> None:
+        with damage(self.task.path, "CORRUPT_ORC", "open"):
+            size = self._file.size()
+            key = (self.task.path, size, storage.modified(self.task.path))
+            tail = _tails.get(key)
+            if tail is None:
+                tail = _tails[key] = read_tail(self._file, size)
+            self._tail = tail
+            self._fields = file_schema.identify(
+                arrow_schema(tail.schema), self.context.name_mapping, self.context.schema, self.task.path
+            )
+        self._columns = dict(_by_leaf(tail.schema.children, self._fields))
+        self._meanings = dict(meanings(tail.schema.children, self._fields, self.context.schema))
+        self._footers: dict[int, StripeFooter] = {}
+        self._statistics: dict[int, list[bytes]] = {}
+
+    def row_groups(self) -> Iterator[RowGroup]:
+        """Yield the stripes whose first byte lies in the task's range."""
+        for stripe in self._tail.stripes:
+            if self.is_in_range(stripe.offset):
+                yield RowGroup(
+                    index=stripe.index,
+                    first_row=stripe.first_row,
+                    num_rows=stripe.num_rows,
+                    num_bytes=stripe.index_length + stripe.data_length,
+                )
+
+    def bounds(self, row_group: RowGroup, field_id: int) -> Bounds | None:
+        """Return what is known of a leaf's values in a stripe; None if nothing is."""
+        if field_id in self.task.constants or field_id not in self.context.schema:
+            return None
+        target = self.context.schema.field(field_id).type
+        source = self._find_deep(field_id)
+        if source is None or source[-1].children or not isinstance(target, Primitive):
+            return None
+        column = self._columns.get(source[-1].first_leaf)
+        if column is None or not self._tail.stripe_statistics:
+            return None
+        with damage(self.task.path, "CORRUPT_ORC", "prune"):
+            if row_group.index not in self._statistics:
+                message = protobuf.parse(self._tail.stripe_statistics[row_group.index])
+                self._statistics = {row_group.index: message.blobs(1)}
+            return stripe_bounds(
+                self._tail,
+                self._tail.stripes[row_group.index],
+                self._statistics[row_group.index],
+                column,
+                target,
+                self._meanings.get(column.column),
+            )
+
+    def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
+        stripe = self._tail.stripes[row_group.index]
+        with damage(self.task.path, "CORRUPT_ORC", stage):
+            reader = StripeReader(
+                self._file,
+                self._tail,
+                stripe,
+                self._footer(stripe),
+                meanings=self._meanings,
+                limit=self.context.settings.task_memory,
+            )
+            arrays = reader.read(self._fields, wanted)
+        self._metrics.add(f"bytes.{stage}", reader.num_bytes)
+        self._metrics.add("bytes.read", reader.num_bytes)
+        return arrays
+
+    def _iterate(
+        self, row_group: RowGroup, wanted: AbstractSet[int], batch_size: int
+    ) -> Iterator[Sequence[pa.Array]]:
+        arrays = self._decode(row_group, wanted, "fetch")
+        for start in range(0, row_group.num_rows, batch_size):
+            yield [array.slice(start, batch_size) for array in arrays]
+
+    def _footer(self, stripe: Stripe) -> StripeFooter:
+        if stripe.index not in self._footers:
+            self._footers = {stripe.index: read_stripe_footer(self._file, self._tail, stripe)}
+        return self._footers[stripe.index]
+
+
+@contextlib.contextmanager
+def damage(path: str, code: str, stage: str) -> Iterator[None]:
+    """Give errors of a reader the file, the stage, and where bytes are wrong the format's code."""
+    try:
+        with storage.translate_errors(path, stage):
+            yield
+    except TwoStageError as error:
+        if isinstance(error, CorruptFileError) and error.code == "CORRUPT_FILE":
+            error.code = code
+        error.path = error.path or mask(path)
+        error.stage = stage
+        error.args = (str(error),)
+        raise
+
+
+def arrow_schema(root: OrcType) -> pa.Schema:
+    """Return the shape of a file's columns, with the attributes of types as field metadata.
+
+    Leaves are all of one type: only shape, names and ids are looked at.
+    """
+    return pa.schema([_arrow_field(*pair) for pair in zip(root.names, root.children, strict=True)])
+
+
+def _arrow_field(name: str, kind: OrcType) -> pa.Field:
+    target: pa.DataType = pa.binary()
+    if kind.kind == "struct":
+        target = pa.struct([_arrow_field(*pair) for pair in zip(kind.names, kind.children, strict=True)])
+    elif kind.kind == "list":
+        target = pa.list_(_arrow_field("element", kind.children[0]))
+    elif kind.kind == "map":
+        key = _arrow_field("key", kind.children[0]).with_nullable(False)
+        target = pa.map_(key, _arrow_field("value", kind.children[1]))
+    return pa.field(name, target, metadata=kind.attributes or None)
+
+
+def _by_leaf(kinds: Sequence[OrcType], fields: Sequence[FileField]) -> Iterator[tuple[int, OrcType]]:
+    """Yield the file's type of each leaf outside lists and maps."""
+    for kind, field in zip(kinds, fields, strict=True):
+        if kind.kind == "struct":
+            yield from _by_leaf(kind.children, field.children)
+        elif not field.children:
+            yield field.first_leaf, kind
+
+
+def meanings(
+    kinds: Sequence[OrcType], fields: Sequence[FileField], schema: Schema
+) -> Iterator[tuple[int, str]]:
+    """Yield what columns stand for, by their attributes or the table's type; see `StripeReader`."""
+    for kind, field in zip(kinds, fields, strict=True):
+        if field.children:
+            yield from meanings(kind.children, field.children, schema)
+            continue
+        target = schema.field(field.id).type if field.id is not None and field.id in schema else None
+        name = target.name if isinstance(target, Primitive) else ""
+        if kind.kind == "binary" and kind.attributes.get("iceberg.binary-type", name).lower() == "uuid":
+            yield kind.column, "uuid"
+        elif kind.kind == "long" and kind.attributes.get("iceberg.long-type", name).lower() == "time":
+            yield kind.column, "time"
+        elif kind.attributes.get("spark.sql.catalyst.type") == "timestamp_ntz" and name == "timestamp":
+            yield kind.column, "micros"
+        elif kind.kind == "timestamp" and name in ("timestamptz", "timestamptz_ns"):
+            yield kind.column, "instant"

@@ -1,0 +1,121 @@
+"""The bucket transform, and what a bucket number says of an equality.
+
+Takes values in the internal form; gives the spec's hash and bucket. `narrow` replaces the leaves of a
+predicate that a file's bucket decides. The rule: a leaf is replaced only by what it is for every row whose
+value is in that bucket; a value that cannot be hashed for certain decides nothing.
+Source: Iceberg table spec, "Bucket Transform Details" and appendix B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import mmh3
+
+from twostage.predicates.predicate import And, Column, Compare, Constant, In, Not, Or, both, either
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from twostage.predicates.predicate import Predicate
+
+_AS_LONG = frozenset(("int", "long", "date", "time", "timestamp", "timestamptz"))
+_WIDENED = frozenset((("int", "long"), ("date", "date"), ("long", "long"), ("int", "int")))
+_MOST_BUCKETS = 2**31 - 1
+
+
+def bucket_of(kind: Primitive, value: Any, num_buckets: int) -> int | None:
+    """Return the bucket of a value that is not NULL; None for a type or value that has none.
+
+    >>> from twostage.schema import Primitive
+    >>> bucket_of(Primitive("int"), 34, 100)
+    79
+    """
+    data = hashed_bytes(kind, value)
+    if data is None or not 0 < num_buckets <= _MOST_BUCKETS:
+        return None
+    return int(mmh3.hash(data, signed=False) & 0x7FFFFFFF) % num_buckets
+
+
+def hashed_bytes(kind: Primitive, value: Any) -> bytes | None:
+    """Return the bytes that the spec hashes for a value; None where the type is not hashed."""
+    try:
+        if kind.name in _AS_LONG:
+            return int(value).to_bytes(8, "little", signed=True)
+        match kind.name:
+            case "timestamp_ns" | "timestamptz_ns":  # hashed as microseconds
+                return (int(value) // 1000).to_bytes(8, "little", signed=True)
+            case "string":
+                return str(value).encode()
+            case "uuid":
+                return UUID(value).bytes
+            case "fixed" | "binary":
+                return bytes(value)
+            case "decimal":
+                return _decimal_bytes(value, kind.scale)
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        return None
+    return None
+
+
+def unscaled(value: Decimal, scale: int) -> int | None:
+    """Return ``value · 10^scale`` exactly; None where that is no integer."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return None
+    number = int("".join(map(str, digits)) or "0")
+    power: int = 10 ** abs(exponent + scale)
+    if exponent + scale >= 0:
+        number *= power
+    elif number % power:
+        return None
+    else:
+        number //= power
+    return -number if sign else number
+
+
+def _decimal_bytes(value: Decimal | int, scale: int) -> bytes | None:
+    number = unscaled(Decimal(value), scale)
+    if number is None:
+        return None
+    # Minimal two's complement, as Java's BigInteger.toByteArray: one bit of sign.
+    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return number.to_bytes(length, "big", signed=True)
+
+
+def narrow(predicate: Predicate, field_id: int, decide: Callable[[Primitive, Any], bool | None]) -> Predicate:
+    """Return the predicate as it is for rows whose `field_id` is not NULL and in one bucket (or several).
+
+    Args:
+        predicate: Any tree.
+        field_id: The bucketed column.
+        decide: Whether a value of a type can be among the rows; False is a proof, None is not known.
+    """
+
+    def absent(column: Column, value: Any) -> bool:
+        kind = column.type
+        if column.field_id != field_id or not isinstance(kind, Primitive):
+            return False
+        if column.cast is not None and (kind.name, column.cast.name) not in _WIDENED:
+            return False
+        return decide(kind, value) is False
+
+    match predicate:
+        case And(children):
+            return both(*(narrow(child, field_id, decide) for child in children))
+        case Or(children):
+            return either(*(narrow(child, field_id, decide) for child in children))
+        case Not(child):
+            return Not(narrow(child, field_id, decide))
+        case Compare("=" | "<=>" | "<>", column, value) if absent(column, value):
+            return Constant(predicate.op == "<>")
+        case In(column, values, has_null) if column.field_id == field_id:
+            kept = tuple(value for value in values if not absent(column, value))
+            if not kept:
+                return Constant(None if has_null else False)
+            return predicate if len(kept) == len(values) else replace(predicate, values=kept)
+    return predicate

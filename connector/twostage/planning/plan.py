@@ -1,0 +1,429 @@
+"""Planning: from a pinned table and a predicate to groups of scan tasks.
+
+Takes a `PinnedTable`, what Spark pushed down and the options; gives a `ScanPlan` of plain values. The rule:
+a file is left out only if it cannot hold a matching row, every row group left is in exactly one task, and
+each task carries exactly the deletes that apply to it. What we cannot read is refused here, by name, and
+only if it would be read.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from twostage.deletes.applicable import DeleteIndex
+from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
+from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.planning.partition import constants
+from twostage.planning.partition_type import partition_type
+from twostage.planning.prune_files import FilePruner, Verdict
+from twostage.planning.splits import Candidate, pack
+from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
+from twostage.schema import Field, List, Map, Primitive, Struct, children, leaves
+from twostage.storage import canonical_for, locate
+from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, read_manifests
+from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from twostage.options import ReadOptions
+    from twostage.predicates.predicate import Predicate
+    from twostage.schema import Schema, Type
+    from twostage.table.catalog import PinnedTable
+
+DATA_FORMATS = ("parquet", "orc", "avro")
+NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
+FETCH_SHARE = 0.25
+"""What stage two is expected to read of the columns that no filter needs."""
+OPEN_COST = 256 * 2**10
+"""Expected bytes of a file beyond its columns: opening it and its footer."""
+SMALL_LIMIT = 65_536
+"""A limit of at most this many rows is read by one task: a second one would start for nothing."""
+WHOLE = 2**62
+"""A split size that no scan reaches."""
+_MANIFESTS_AT_ONCE = 8
+"""Manifests whose entries are in memory together."""
+_WIDTHS = {
+    "boolean": 1,
+    "int": 4,
+    "float": 4,
+    "date": 4,
+    "string": 20,
+    "binary": 100,
+    "uuid": 20,
+    "decimal": 16,
+}
+"""Bytes that Spark's optimizer assumes for a value; 8 for all others."""
+
+
+def plan_scan(
+    table: PinnedTable,
+    options: ReadOptions,
+    *,
+    projection: tuple[Field, ...],
+    predicate: Predicate,
+    hint: Predicate,
+    limit: int | None,
+    parallelism: int,
+    scan_id: str,
+) -> ScanPlan:
+    """Plan a scan.
+
+    Args:
+        table: The table at its pinned snapshot.
+        options: The reader's options.
+        projection: Columns to return, structs cut to the wanted sub-fields.
+        predicate: Taken over from Spark: exactly the rows where it is true are returned.
+        hint: Implied by what Spark evaluates later; prunes only.
+        limit: How many rows suffice, if Spark said so.
+        parallelism: How many tasks run at once.
+        scan_id: Names the scan in reports.
+
+    Raises:
+        CorruptFileError: Metadata, a manifest list or a manifest is damaged.
+        MissingFileError: One of them is not there.
+        UnsupportedFeatureError: A file to read has a format that we do not read, or is encrypted.
+    """
+    started = time.perf_counter_ns()
+    if table.metadata_table is not None:
+        from twostage.table.metadata_tables import plan_rows  # noqa: PLC0415 - few scans are of one
+
+        return plan_rows(
+            table, options, projection=projection, predicate=predicate, limit=limit, scan_id=scan_id
+        )
+    predicate = without_implied(predicate)
+    planning = _Planning(table, options, projection, predicate, hint)
+    chosen = planning.choose_files(limit)
+    context = ScanContext(
+        scan_id=scan_id,
+        table=table.name,
+        snapshot_id=None if table.snapshot is None else table.snapshot.snapshot_id,
+        schema=planning.schema,
+        projection=projection,
+        predicate=predicate,
+        hint=hint,
+        key_fields=planning.key_fields(chosen),
+        name_mapping=_name_mapping(table),
+        limit=limit,
+        storage=table.storage,
+        settings=options.settings,
+    )
+    one_group = planning.limit_reached and limit is not None and limit <= SMALL_LIMIT
+    packed = pack(
+        chosen,
+        parallelism=options.parallelism or parallelism,
+        split_size=WHOLE if one_group else options.split_size,
+    )
+    groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
+    rows = sum(_live_rows(candidate.task) for candidate in chosen)
+    rows = rows if limit is None else min(rows, limit)
+    planning.describe(chosen, groups)
+    planning.counters["time.planning"] = time.perf_counter_ns() - started
+    return ScanPlan(
+        context=context,
+        groups=groups,
+        estimated_rows=rows,
+        estimated_bytes=rows * (8 + sum(_width(field.type) for field in projection)),
+        counters=dict(planning.counters),
+        choices=tuple(planning.choices),
+    )
+
+
+class _Planning:
+    """One planning run: what it counts, and the choices it makes."""
+
+    def __init__(
+        self,
+        table: PinnedTable,
+        options: ReadOptions,
+        projection: tuple[Field, ...],
+        predicate: Predicate,
+        hint: Predicate,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self.choices: list[str] = []
+        self.limit_reached = False
+        self._written: dict[str, str] = {}
+        self._table = table
+        self._settings = options.settings
+        used = used_columns(projection, predicate, hint)
+        self.schema = scan_schema(table) if used else table.schema
+        struct = partition_type(table.metadata) if PARTITION in used else Struct(())
+        self._metadata_columns = FileColumns(used, struct)
+        self._pruner = FilePruner(table.metadata, self.schema, predicate, hint, self._metadata_columns)
+        self._is_filtered = predicate != TRUE or hint != TRUE
+        self._is_hinted = hint != TRUE
+        self._is_empty = predicate == FALSE
+        self._filter_ids = {
+            leaf.id for column in columns(predicate) for leaf in self._leaves_of(column.field_id)
+        }
+        self._select_ids = {leaf.id for field in projection for leaf in leaves(field)} - self._filter_ids
+        self._num_leaves = max(1, sum(1 for field in table.schema.fields for _ in leaves(field)))
+        self._source_types = {
+            field.source_id: kind
+            for spec in table.metadata.specs.values()
+            for field in spec.fields
+            # A dropped column too: an equality delete may ask for it, and an imported file may lack it.
+            if (schema := self._newest_schema(field.source_id)) is not None
+            and isinstance(kind := schema.field(field.source_id).type, Primitive)
+        }
+
+    def choose_files(self, limit: int | None) -> list[Candidate]:
+        """Return the files to read, in the order of the manifests."""
+        table = self._table
+        if table.snapshot is None or self._is_empty or limit == 0:
+            return []
+        manifests = read_manifest_list(table.storage, table.snapshot)
+        data = self._prune_manifests([manifest for manifest in manifests if not manifest.is_deletes])
+        deletes = self._read_deletes([manifest for manifest in manifests if manifest.is_deletes], data)
+        chosen: list[Candidate] = []
+        clean: list[Candidate] = []
+        clean_rows = 0
+        for file, verdict in self._files(data):
+            applied = deletes.deletes_of(file)
+            candidate = self._candidate(file, verdict, applied)
+            chosen.append(candidate)
+            if limit is not None and verdict.all_match and not applied and not self._is_hinted:
+                clean.append(candidate)
+                clean_rows += file.record_count
+                if clean_rows >= limit:
+                    self.limit_reached = True
+                    self.choices.append(
+                        f"Limit {limit}: {len(clean)} files without deletes hold enough rows."
+                    )
+                    chosen = clean
+                    break
+        self.counters["delete_files.considered"] = deletes.considered
+        self.counters["delete_files.skipped"] = deletes.skipped
+        return chosen
+
+    def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:
+        """Return the key fields of the applied equality deletes that the scan's schema lacks."""
+        ids = {
+            field_id
+            for candidate in chosen
+            for delete in candidate.task.deletes
+            for field_id in delete.equality_ids
+        }
+        return {
+            field_id: self._key_field(field_id)[0]
+            for field_id in sorted(ids)
+            if field_id not in self._table.schema
+        }
+
+    def describe(self, chosen: list[Candidate], groups: tuple[TaskGroup, ...]) -> None:
+        """Add the sentences that say how the files were divided."""
+        if not self._settings.prune_files:
+            self.choices.append("File pruning is switched off.")
+        proven = sum(candidate.task.all_match for candidate in chosen)
+        if self._is_filtered and proven:
+            self.choices.append(
+                f"{proven} of {len(chosen)} files need no filtering: all of their rows match."
+            )
+        if not groups:
+            self.choices.append("Nothing to read.")
+            return
+        cost = sum(candidate.cost for candidate in chosen)
+        ranges = sum(len(group.tasks) for group in groups)
+        self.choices.append(
+            f"{len(chosen)} files in {ranges} ranges, {len(groups)} tasks: "
+            f"about {cost / 2**20:.1f} MiB to read, {cost / len(groups) / 2**20:.1f} MiB a task."
+        )
+
+    def _prune_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        kept = []
+        for manifest in manifests:
+            if self._settings.prune_files and not self._pruner.manifest_may_match(manifest):
+                self.counters["manifests.pruned"] += 1
+                self.counters["files.considered"] += manifest.num_live_files or 0
+                self.counters["files.pruned.partition"] += manifest.num_live_files or 0
+            else:
+                kept.append(manifest)
+        self.counters["manifests.considered"] += len(manifests)
+        return kept
+
+    def _read_deletes(self, manifests: list[ManifestFile], data: list[ManifestFile]) -> DeleteIndex:
+        """Read the delete manifests that can matter.
+
+        Deletes are bound to a spec and partition, so where a manifest's partitions cannot hold a matching
+        row, the data files that its deletes apply to hold none either. Global equality deletes are in a
+        spec that divides nothing, about which a summary says nothing, so those are always kept.
+        """
+        self.counters["manifests.considered"] += len(manifests)
+        kept = [
+            manifest
+            for manifest in manifests
+            if data and (not self._settings.prune_files or self._pruner.manifest_may_match(manifest))
+        ]
+        self.counters["manifests.pruned"] += len(manifests) - len(kept)
+        specs, storage = self._table.metadata.specs, self._table.storage
+        return DeleteIndex(
+            (entry for entries in read_manifests(storage, kept, specs) for entry in entries),
+            specs,
+            key_field=self._key_field,
+            canonical=canonical_for(storage),
+            locate=lambda path: locate(storage, path),
+            prune=self._settings.prune_deletes,
+        )
+
+    def _files(self, manifests: list[ManifestFile]) -> Iterator[tuple[ContentFile, Verdict]]:
+        """Yield the data files that may hold a matching row.
+
+        A few manifests at a time: metrics of 40 columns take 16 kB a file, and a limit may end it early.
+        """
+        for start in range(0, len(manifests), _MANIFESTS_AT_ONCE):
+            some = manifests[start : start + _MANIFESTS_AT_ONCE]
+            for entries in read_manifests(self._table.storage, some, self._table.metadata.specs):
+                for file in entries:
+                    verdict = self._judge(file)
+                    if verdict.pruned_by is None:
+                        yield file, verdict
+
+    def _judge(self, file: ContentFile) -> Verdict:
+        self.counters["files.considered"] += 1
+        self.counters["bytes.considered"] += file.file_size
+        if not self._settings.prune_files:
+            return Verdict(None, all_match=not self._is_filtered)
+        verdict = self._pruner.judge(file)
+        if verdict.pruned_by is not None:
+            self.counters[f"files.pruned.{verdict.pruned_by}"] += 1
+            # Rows of the other files are counted where they are read, row group by row group.
+            self.counters["rows.considered"] += file.record_count
+            self.counters["rows.pruned"] += file.record_count
+        return verdict
+
+    def _candidate(self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...]) -> Candidate:
+        _refuse_unreadable(file)
+        table = self._table
+        try:
+            values = constants(table.metadata.specs[file.spec_id], file.partition, self._source_types)
+        except CorruptFileError as error:
+            error.path = file.path
+            raise
+        task = ScanTask(
+            path=self._locate(file.path),
+            written_path=file.path,
+            format=file.format,
+            file_size=file.file_size,
+            record_count=file.record_count,
+            start=0,
+            length=file.file_size,
+            sequence_number=file.sequence_number,
+            spec_id=file.spec_id,
+            constants={**values, **self._metadata_columns.constants(file, has_deletes=bool(deletes))},
+            deletes=deletes,
+            first_row_id=file.first_row_id,
+            all_match=verdict.all_match,
+        )
+        return Candidate(task=task, cost=self._cost(file, task), split_offsets=file.split_offsets)
+
+    def _locate(self, written: str) -> str:
+        """Return where a data file lies; two files of a moved table that seem to lie in one place are refused."""
+        storage = self._table.storage
+        path = locate(storage, written)
+        if storage.moved_from is not None:
+            canonical = canonical_for(storage)
+            other = self._written.setdefault(path, written)
+            if canonical(other) != canonical(written):
+                raise ForbiddenLocationError(
+                    "AMBIGUOUS_LOCATION",
+                    f"Two data files of the moved table lead to one file: {other} and {written}",
+                    path=path,
+                    stage="plan",
+                    hint="Only one of them was copied; name the folder of the other in allowed-locations.",
+                )
+        return path
+
+    def _cost(self, file: ContentFile, task: ScanTask) -> int:
+        """Return the bytes that reading the file is expected to take, most of them in stage one."""
+        keys = {field_id for delete in task.deletes for field_id in delete.equality_ids}
+        filtering = keys if task.all_match else keys | self._filter_ids
+        share = FETCH_SHARE if filtering and self._settings.two_stage else 1.0
+        if file.column_sizes:
+            sizes = file.column_sizes
+            first = sum(sizes.get(field_id, 0) for field_id in filtering)
+            then = sum(sizes.get(field_id, 0) for field_id in self._select_ids - filtering)
+        else:
+            each = file.file_size / self._num_leaves
+            first, then = int(each * len(filtering)), int(each * len(self._select_ids - filtering))
+        return OPEN_COST + first + int(share * then)
+
+    def _leaves_of(self, field_id: int) -> Iterator[Field]:
+        if field_id in self._table.schema:
+            yield from leaves(self._table.schema.field(field_id))
+
+    def _key_field(self, field_id: int) -> tuple[Field, bool]:
+        """Return the field with this id in the newest schema that has it, and whether it is a column."""
+        schema = self._newest_schema(field_id)
+        path = () if schema is None else schema.path(field_id)
+        if schema is not None and schema.find(path) is not None:  # else inside a list or map
+            return schema.field(field_id), len(path) == 1
+        raise CorruptFileError(
+            "CORRUPT_MANIFEST",
+            f"Equality delete names a field that no schema has, or one in a list or map: {field_id}",
+            path=self._table.metadata.metadata_location,
+            stage="plan",
+        )
+
+    def _newest_schema(self, field_id: int) -> Schema | None:
+        """Return the scan's schema if it has the field, else the newest that does."""
+        metadata = self._table.metadata
+        older = (metadata.schemas[number] for number in sorted(metadata.schemas, reverse=True))
+        schemas = (self._table.schema, metadata.schema, *older)
+        return next((schema for schema in schemas if field_id in schema), None)
+
+
+def _refuse_unreadable(file: ContentFile) -> None:
+    if file.format not in DATA_FORMATS:
+        raise UnsupportedFeatureError(
+            "UNSUPPORTED_FILE_FORMAT",
+            f"Data file has a format that is not supported: {file.format}",
+            path=file.path,
+            stage="plan",
+            hint="Parquet, ORC and Avro are.",
+        )
+    if file.is_encrypted:
+        raise UnsupportedFeatureError(
+            "UNSUPPORTED_ENCRYPTION", "Data file is encrypted", path=file.path, stage="plan"
+        )
+
+
+def _name_mapping(table: PinnedTable) -> tuple[Any, ...] | None:
+    """Return the parsed ``schema.name-mapping.default``; None where the table has none."""
+    text = table.metadata.properties.get(NAME_MAPPING_PROPERTY)
+    if text is None:
+        return None
+    try:
+        mapping = json.loads(text)
+    except (ValueError, RecursionError):
+        mapping = None
+    if not isinstance(mapping, list) or not all(isinstance(item, dict) for item in mapping):
+        raise CorruptFileError(
+            "CORRUPT_METADATA",
+            f"Property {NAME_MAPPING_PROPERTY} is not a name mapping",
+            path=table.metadata.metadata_location,
+            stage="plan",
+        )
+    return tuple(mapping)
+
+
+def _live_rows(task: ScanTask) -> int:
+    """Return about how many rows a file has after deletes; equality deletes are not guessed at."""
+    gone = sum(
+        delete.record_count
+        for delete in task.deletes
+        if delete.content != "equality" and delete.referenced_data_file is not None
+    )
+    return max(0, task.record_count - gone)
+
+
+def _width(kind: Type) -> int:
+    """Return the bytes that Spark's optimizer assumes for a value of this type."""
+    if isinstance(kind, Primitive):
+        return _WIDTHS.get(kind.name, 8)
+    inner = sum(_width(field.type) for field in children(kind))
+    assert isinstance(kind, Struct | List | Map)
+    return inner

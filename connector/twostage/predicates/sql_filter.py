@@ -1,0 +1,280 @@
+"""Parses the option `filter`: a predicate as Spark SQL text, for reads without the planner.
+
+Takes the text and the scan's schema; gives a `Predicate` that we evaluate whole, because nobody evaluates
+it after us. The rule: whatever we would not evaluate exactly as Spark does is refused with its text.
+The grammar is sqlglot's (dialect ``spark``).
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twostage.errors import OptionError, nearest
+from twostage.predicates import predicate as tree
+from twostage.predicates.bind import is_comparable
+from twostage.predicates.predicate import Column, Compare, CompareColumns, In, IsNull, Predicate, StringMatch
+from twostage.schema import Primitive, Schema, parse_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlglot import exp
+
+_OPERATORS = {
+    "EQ": "=",
+    "NEQ": "<>",
+    "LT": "<",
+    "LTE": "<=",
+    "GT": ">",
+    "GTE": ">=",
+    "NullSafeEQ": "<=>",
+    "NullSafeNEQ": "<=>",
+}
+_MATCHES = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
+_DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)")
+_NUMBERS = ("int", "long", "float", "double", "decimal")
+
+
+def parse_filter(text: str, schema: Schema, *, case_sensitive: bool = False) -> Predicate:
+    """Parse the option `filter`.
+
+    Raises:
+        OptionError: Not SQL, an unknown column, or something that we do not evaluate as Spark would.
+
+    >>> from twostage.schema import Field
+    >>> schema = Schema(schema_id=0, fields=(Field(id=1, name="a", type=Primitive("long")),))
+    >>> str(parse_filter("a IN (5, 7) OR a IS NULL", schema))
+    'a IN (5, 7) OR a IS NULL'
+    """
+    import sqlglot  # noqa: PLC0415 - 0.2 s, and only this option needs it
+
+    try:
+        expression = sqlglot.parse_one(text, dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        raise OptionError(
+            "BAD_FILTER",
+            f"Option 'filter' is not a SQL predicate: {text!r}",
+            stage="options",
+            hint=str(error),
+        ) from None
+    return _Parser(schema, case_sensitive=case_sensitive).predicate(expression)
+
+
+def _refuse(expression: exp.Expression, hint: str | None = None) -> OptionError:
+    return OptionError(
+        "UNSUPPORTED_FILTER",
+        f"Option 'filter' holds something that twostage does not evaluate: {expression.sql('spark')}",
+        stage="options",
+        hint=hint or "Use DataFrame.where after twostage.enable(spark): Spark evaluates what we cannot.",
+    )
+
+
+class _Parser:
+    def __init__(self, schema: Schema, *, case_sensitive: bool) -> None:
+        self.schema = schema
+        self.case_sensitive = case_sensitive
+
+    def predicate(self, node: exp.Expression) -> Predicate:
+        """Translate a node in predicate position."""
+        kind = type(node).__name__
+        negated = bool(node.args.get("negate"))
+        found = self._connective(node) or self._leaf(node, kind)
+        if found is None:
+            raise _refuse(node)
+        return tree.Not(found) if negated or kind == "NullSafeNEQ" else found
+
+    def _connective(self, node: exp.Expression) -> Predicate | None:
+        match type(node).__name__:
+            case "Paren":
+                return self.predicate(node.this)
+            case "And":
+                return tree.both(self.predicate(node.this), self.predicate(node.expression))
+            case "Or":
+                return tree.either(self.predicate(node.this), self.predicate(node.expression))
+            case "Not":
+                return tree.Not(self.predicate(node.this))
+            case "Boolean":
+                return tree.Constant(bool(node.this))
+            case "Null":
+                return tree.Constant(None)
+        return None
+
+    def _leaf(self, node: exp.Expression, kind: str) -> Predicate | None:
+        if kind in ("Column", "Dot"):
+            column = self._column(node)
+            return Compare("=", column, value=True) if column.type == Primitive("boolean") else None
+        if kind in _OPERATORS:
+            return self._comparison(_OPERATORS[kind], node.this, node.expression)
+        if kind == "Between" and not node.args.get("symmetric"):
+            low = self._comparison(">=", node.this, node.args["low"])
+            return tree.both(low, self._comparison("<=", node.this, node.args["high"]))
+        if kind == "Is" and type(node.expression).__name__ == "Null":
+            return IsNull(self._column(node.this))
+        if kind == "In" and not node.args.get("query") and not node.args.get("unnest"):
+            return self._in(node)
+        if kind == "Like":
+            return self._like(node)
+        if kind in _MATCHES and self._is_string(node.this) and self._is_text(node.expression):
+            return StringMatch(_MATCHES[kind], self._column(node.this), str(node.expression.this))
+        return None
+
+    def _is_string(self, node: exp.Expression) -> bool:
+        return self._column(node).type == Primitive("string")
+
+    @staticmethod
+    def _is_text(node: exp.Expression) -> bool:
+        return type(node).__name__ == "Literal" and bool(node.args.get("is_string"))
+
+    def _like(self, node: exp.Expression) -> Predicate | None:
+        if not self._is_string(node.this) or not self._is_text(node.expression):
+            return None
+        column, pattern = self._column(node.this), str(node.expression.this)
+        if "_" in pattern or "\\" in pattern:
+            return None
+        inner = pattern.strip("%")
+        if "%" in inner:
+            return None
+        if not pattern.startswith("%") and not pattern.endswith("%"):
+            return Compare("=", column, pattern)
+        kinds = {(False, True): "prefix", (True, False): "suffix", (True, True): "contains"}
+        return StringMatch(kinds[pattern.startswith("%"), pattern.endswith("%")], column, inner)
+
+    def _column(self, node: exp.Expression) -> Column:
+        while type(node).__name__ == "Paren":
+            node = node.this
+        if type(node).__name__ == "Dot" or type(node).__name__ == "Column":
+            path = tuple(part.name for part in node.parts)
+        else:
+            raise _refuse(node)
+        field = self.schema.find(path, case_sensitive=self.case_sensitive)
+        if field is None:
+            known = [".".join(self.schema.path(field_id)) for field_id in self.schema.field_ids()]
+            raise OptionError(
+                "UNKNOWN_COLUMN",
+                f"Option 'filter' names no such column: {'.'.join(path)!r}",
+                stage="options",
+                hint=nearest(".".join(path), known),
+            )
+        return Column(field.id, self.schema.path(field.id), field.type)
+
+    def _comparison(self, op: str, left: exp.Expression, right: exp.Expression) -> Predicate:
+        left_is_column, right_is_column = _names_column(left), _names_column(right)
+        if right_is_column and not left_is_column:
+            return self._comparison(tree.mirrored(op), right, left)
+        column = self._column(left)
+        if right_is_column:
+            other = self._column(right)
+            if column.type != other.type or not is_comparable(column.type):
+                hint = "Both columns need the same type, one that can be compared."
+                raise _refuse(left.parent or left, hint)
+            return CompareColumns(op, column, other)
+        if type(right).__name__ == "Null":
+            return IsNull(column) if op == "<=>" else tree.Constant(None)
+        return Compare(op, *self._literal(column, right))
+
+    def _in(self, node: exp.Expression) -> Predicate:
+        column = self._column(node.this)
+        items = node.expressions
+        values = [self._literal(column, item) for item in items if type(item).__name__ != "Null"]
+        has_null = len(values) < len(items)
+        if not values:
+            return tree.Constant(None) if has_null else tree.FALSE
+        widest = next((widened for widened, _ in values if widened.cast), column)
+        return In(widest, tuple(dict.fromkeys(value for _, value in values)), has_null=has_null)
+
+    def _literal(self, column: Column, node: exp.Expression) -> tuple[Column, Any]:
+        """Return the literal as the column's type demands, and the column (widened where Spark would)."""
+        if not isinstance(column.type, Primitive):
+            raise _refuse(node)
+        read: Callable[[], tuple[Column, Any] | None]
+        number = _number(node)
+        if number is not None and column.type.name in _NUMBERS:
+            read = lambda: _as_number(column, number)  # noqa: E731
+        else:
+            read = lambda: _as_text(column, node)  # noqa: E731
+        found = read()
+        if found is None:
+            raise _refuse(node, f"Write a literal of the column's type: {column} is {column.type}.")
+        return found
+
+
+def _names_column(node: exp.Expression) -> bool:
+    while type(node).__name__ == "Paren":
+        node = node.this
+    return type(node).__name__ in ("Column", "Dot")
+
+
+def _number(node: exp.Expression) -> Decimal | float | None:
+    """Return a numeric literal: Decimal for 1 and 1.5, float for 1e3 (as Spark types them)."""
+    sign = 1
+    while type(node).__name__ in ("Neg", "Paren"):
+        sign = -sign if type(node).__name__ == "Neg" else sign
+        node = node.this
+    if type(node).__name__ in ("TryCast", "Cast") and node.to.this.name in ("BIGINT", "DOUBLE"):
+        number = _number(node.this)  # 5L, 1.5D
+        if number is None:
+            return None
+        return float(number) * sign if node.to.this.name == "DOUBLE" else number * sign
+    if type(node).__name__ != "Literal" or node.args.get("is_string"):
+        return None
+    text = str(node.this)
+    if "e" in text.lower():
+        return sign * float(text)
+    number = Decimal(text)  # arithmetic would round it to the context's 28 digits
+    return number if sign > 0 else number.copy_negate()
+
+
+def _as_number(column: Column, number: Decimal | float) -> tuple[Column, Any] | None:
+    assert isinstance(column.type, Primitive)
+    name = column.type.name
+    if name in ("int", "long", "decimal"):
+        if isinstance(number, float):
+            return None
+        if name == "decimal":
+            return column, number
+        return (column, int(number)) if number == int(number) else None
+    if name == "float" and float(np.float32(number)) != float(number):
+        return Column(column.field_id, column.path, column.type, Primitive("double")), float(number)
+    if isinstance(number, Decimal) and number == int(number) and int(float(number)) != int(number):
+        return None  # a whole number that the double cannot hold
+    return column, float(number)
+
+
+def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
+    assert isinstance(column.type, Primitive)
+    name, kind = column.type.name, type(node).__name__
+    if kind == "Boolean":
+        return (column, bool(node.this)) if name == "boolean" else None
+    if kind == "HexString":
+        return (column, bytes.fromhex(str(node.this))) if name in ("binary", "fixed") else None
+    if kind == "Cast" and type(node.this).__name__ == "Literal":  # DATE '…', TIMESTAMP '…'
+        expected = {
+            "DATE": ("date",),
+            "TIMESTAMPTZ": ("timestamp", "timestamptz"),
+            "TIMESTAMPNTZ": ("timestamp",),
+        }
+        if name not in expected.get(node.to.this.name, ()):
+            return None
+        node, kind = node.this, "Literal"
+    if kind != "Literal" or not node.args.get("is_string"):
+        return None
+    text = str(node.this)
+    if name in ("string", "uuid"):
+        return column, text
+    if not _DATED.match(text):  # Python reads 20240102 and 2024-W01-2 too, which Spark does not
+        return None
+    try:
+        if name == "date":
+            return column, parse_value(column.type, text)
+        if name in ("timestamp", "timestamptz"):
+            zoned = datetime.datetime.fromisoformat(text).tzinfo is not None
+            # Without an offset a timestamp would need the session's zone, which a worker does not know.
+            return (column, parse_value(column.type, text)) if zoned == (name == "timestamptz") else None
+    except ValueError:
+        return None
+    return None

@@ -1,0 +1,1 @@
+"""The pipeline of a task: prune, filter, fetch."""

@@ -1,0 +1,102 @@
+"""Stage two: the select columns, for the rows that live.
+
+Takes an open data file, a row group and its surviving rows; gives record batches of the scan's Arrow
+schema, each at most `batch_size` rows. What stage one decoded is not read again. The rule: rows come out
+in file order, each survivor exactly once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from twostage.columns import arrow_schema, arrow_type
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.reading.selection import Selection
+
+
+MAX_JOINED_BYTES = 32 * 2**20
+"""Of batches that are joined: without it, rows of 1 MB would wait in memory until there are 65,536."""
+
+
+def fetch_columns(
+    data_file: DataFile,
+    row_group: RowGroup,
+    selection: Selection,
+    decoded: Mapping[int, pa.Array],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the projection of the live rows.
+
+    Args:
+        decoded: Whole-row-group arrays by field id that stage one left; columns among them are reused.
+    """
+    context = data_file.context
+    projection, batch_size = context.projection, context.settings.batch_size
+    schema = arrow_schema(projection)
+    if not projection:
+        yield from without_columns(selection.count, batch_size)
+        return
+    # Only leaves: stage one cuts a struct down to what its test needs. Text beyond 2 GiB has other offsets.
+    reused = {
+        f.id
+        for f in projection
+        if isinstance(f.type, Primitive) and f.id in decoded and decoded[f.id].type == arrow_type(f.type)
+    }
+    missing = [field for field in projection if field.id not in reused]
+    steps: Iterator[list[pa.Array]] = (
+        data_file.stream(row_group, missing, batch_size)
+        if missing
+        else ([] for _ in range(0, row_group.num_rows, batch_size))
+    )
+
+    def survivors() -> Iterator[pa.RecordBatch]:
+        start = 0
+        for arrays in steps:
+            # The reader's steps are shorter than `batch_size` where text would pass 2 GiB.
+            length = len(arrays[0]) if arrays else min(batch_size, row_group.num_rows - start)
+            alive = selection.slice(start, length)
+            fetched = iter(arrays)
+            columns = [
+                decoded[field.id].slice(start, length) if field.id in reused else next(fetched)
+                for field in projection
+            ]
+            start += length
+            if alive.count:
+                yield only(pa.RecordBatch.from_arrays(columns, schema=schema), alive)
+
+    yield from joined(survivors(), batch_size)
+
+
+def only(batch: pa.RecordBatch, alive: Selection) -> pa.RecordBatch:
+    """Return the live rows of a batch."""
+    return batch if alive.mask is None else batch.filter(pa.array(alive.mask))
+
+
+def joined(batches: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
+    """Join small batches: Spark pays per batch, and a needle leaves a few rows in each."""
+    pending: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if pending and (rows + batch.num_rows > batch_size or size + batch.nbytes > MAX_JOINED_BYTES):
+            yield pa.concat_batches(pending)
+            pending, rows, size = [], 0, 0
+        pending.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if pending:
+        yield pending[0] if len(pending) == 1 else pa.concat_batches(pending)
+
+
+def without_columns(num_rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches that have rows and no column: all that ``count(*)`` needs."""
+    while num_rows > 0:
+        count = min(num_rows, batch_size)
+        empty = pa.Array.from_buffers(pa.struct([]), count, [None])
+        yield pa.RecordBatch.from_struct_array(empty)
+        num_rows -= count

@@ -1,0 +1,74 @@
+"""The read without stages: every column of a row group is decoded once, batch by batch.
+
+Takes an open data file, a row group and what positions left alive; gives the same batches as filter and
+fetch together. It is what ``two-stage=false`` asks for, and it streams: only one batch is held.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from twostage.columns import arrow_schema
+from twostage.files.datafile import descend
+from twostage.reading.fetch import joined, only, without_columns
+from twostage.reading.filter import filter_rows, subtract_equality
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from twostage.deletes.equality import EqualityDeletes
+    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.metrics import Metrics
+    from twostage.reading.filter import RowFilter
+    from twostage.reading.selection import Selection
+
+
+def read_one_stage(
+    data_file: DataFile,
+    row_group: RowGroup,
+    row_filter: RowFilter,
+    selection: Selection,
+    equality_deletes: Callable[[], EqualityDeletes],
+    metrics: Metrics,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the projection of the live, matching rows, in file order."""
+    context = data_file.context
+    projection, batch_size = context.projection, context.settings.batch_size
+    schema = arrow_schema(projection)
+    if selection.count == 0:
+        return
+    equality = equality_deletes()
+    wanted = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
+    wanted.update(equality.field_ids)
+    # A key that the table has dropped is in no schema that the stream could follow.
+    dropped = {i: data_file.read_leaf(row_group, i) for i in sorted(wanted) if i not in context.schema}
+    leaf_ids = sorted(wanted - dropped.keys())
+    leaves = [data_file.leaf_target(field_id) for field_id in leaf_ids]
+    targets = [*projection, *(target for target, _ in leaves)]
+    counted = 0
+
+    def survivors() -> Iterator[pa.RecordBatch]:
+        nonlocal counted
+        start = 0
+        for arrays in data_file.stream(row_group, targets, batch_size):
+            # Shorter than `batch_size` where text would pass 2 GiB; without arrays there is no column at all.
+            length = len(arrays[0]) if arrays else min(batch_size, row_group.num_rows - start)
+            columns = {i: array.slice(start, length) for i, array in dropped.items()}
+            for field_id, (_, depth), array in zip(leaf_ids, leaves, arrays[len(projection) :], strict=True):
+                columns[field_id] = descend(array, depth)
+            alive = selection.slice(start, length)
+            start += length
+            before = alive.count
+            alive = filter_rows(row_filter, alive, columns.__getitem__, metrics)
+            metrics.add("rows.filtered", before - alive.count)
+            alive = subtract_equality(equality, alive, columns.__getitem__, metrics)
+            counted += alive.count
+            if alive.count and projection:
+                yield only(pa.RecordBatch.from_arrays(arrays[: len(projection)], schema=schema), alive)
+
+    metrics.add("row_groups.read")
+    yield from metrics.timed_steps("fetch", joined(survivors(), batch_size))
+    if not projection:
+        yield from without_columns(counted, batch_size)

@@ -1,0 +1,99 @@
+"""Which row groups need no reading, and which need no filtering.
+
+Takes an open data file and a row group; gives a verdict from statistics, Bloom filters and dictionaries.
+May keep too much; must never skip a row group that holds a matching row.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twostage.files.computed_columns import COMPUTED, computed_bounds, stored_part
+from twostage.predicates import predicate as tree
+from twostage.predicates.bounds import Bounds
+from twostage.predicates.prune import Match, match
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.metrics import Metrics
+
+
+class Verdict(enum.Enum):
+    """What to do with a row group."""
+
+    SKIP = "no row matches"
+    FILTER = "some rows may match"
+    TAKE = "every row matches"
+
+
+PATIENCE = 3
+"""Row groups whose dictionaries may be read in vain before a task stops asking them (some 30 ms each)."""
+
+
+@dataclass(slots=True)
+class DictionaryRecord:
+    """How often a task asked dictionaries, and how often that pruned. They cost a read and a decode."""
+
+    asked: int = 0
+    pruned: int = 0
+
+    @property
+    def pays(self) -> bool:
+        """Whether asking them again is worth it."""
+        return self.pruned * PATIENCE >= self.asked - PATIENCE + 1
+
+
+def judge_row_group(
+    data_file: DataFile, row_group: RowGroup, dictionaries: DictionaryRecord, metrics: Metrics
+) -> Verdict:
+    """Return the verdict on a row group, counting what pruned it."""
+    context = data_file.context
+    settings = context.settings
+    if context.predicate == tree.FALSE:
+        return Verdict.SKIP
+    if data_file.task.all_match and settings.prune_files and context.hint == tree.TRUE:
+        return Verdict.TAKE
+    if not settings.prune_row_groups:
+        return Verdict.TAKE if context.predicate == tree.TRUE else Verdict.FILTER
+    reason: str | None = None
+
+    def bounds_of(field_id: int) -> Bounds | None:
+        constants = data_file.task.constants
+        if field_id in constants and field_id in context.schema:
+            if isinstance(context.schema.field(field_id).type, Primitive):
+                return _constant(constants[field_id], row_group.num_rows)
+            return None
+        if field_id in COMPUTED:
+            return computed_bounds(data_file, row_group, field_id)
+        return data_file.bounds(row_group, field_id)
+
+    both = tree.both(context.predicate, context.hint)
+    if match(both, bounds_of, row_group.num_rows) is Match.NONE:
+        reason = "statistics"
+    elif match(context.predicate, bounds_of, row_group.num_rows) is Match.ALL:
+        return Verdict.TAKE
+    else:
+        ask = settings.dictionary_filter and dictionaries.pays
+        reason = data_file.cannot_match(row_group, stored_part(both), ask_dictionaries=ask)
+        dictionaries.asked += ask and reason != "bloom"
+        dictionaries.pruned += reason == "dictionary"
+        if ask and not dictionaries.pays:
+            metrics.choices[
+                f"dictionaries not asked any more: {dictionaries.asked} reads pruned too little"
+            ] += 1
+    if reason is not None:
+        metrics.add(f"row_groups.pruned.{reason}")
+        metrics.add("rows.pruned", row_group.num_rows)
+        return Verdict.SKIP
+    return Verdict.FILTER
+
+
+def _constant(value: object, num_rows: int) -> Bounds | None:
+    if isinstance(value, float):
+        return None  # NaN and -0.0 need care, and a constant column costs nothing to filter
+    if value is None:
+        return Bounds(null_count=num_rows, value_count=num_rows)
+    return Bounds(lower=value, upper=value, null_count=0, nan_count=0, value_count=num_rows)

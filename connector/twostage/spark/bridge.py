@@ -1,0 +1,336 @@
+"""What the planner's Java asks the driver's Python: load, push, plan, read, list.
+
+Takes JSON text, gives JSON text; Java calls it through py4j from whichever thread Spark plans in. Errors travel
+as ``{"error": {"kind", "code", "message"}}``. The rule: nothing is kept that a request cannot bring back. The
+tables held here are a cache; Java keeps each pinned table's own bytes as long as a query may need them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import pickle
+import threading
+import time
+import uuid
+import zlib
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError
+from twostage.predicates.predicate import TRUE, both, is_exact, weaken
+from twostage.spark.source import (
+    MAX_SCANS,
+    MetricsParam,
+    TwoStageReader,
+    TwoStageSource,
+    chosen_fields,
+    option_filter,
+    parse,
+    pin,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark import Accumulator, SparkContext
+
+    from twostage.metrics import Metrics
+    from twostage.options import ReadOptions
+    from twostage.predicates.predicate import Predicate
+    from twostage.schema import Schema
+    from twostage.spark.source import ScanMetrics
+    from twostage.table.catalog import PinnedTable
+    from twostage.task import ScanPlan
+
+MAX_TABLES = 64
+"""Pinned tables held; an evicted one comes back with the request that needs it."""
+_NOT_FOUND = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A table at its snapshot, with the options it is read by."""
+
+    table: PinnedTable
+    options: ReadOptions
+    case_sensitive: bool
+    schema: Schema
+    """The table's columns, and the metadata columns behind them."""
+
+    @property
+    def filter(self) -> Predicate:
+        """The option ``filter``."""
+        return option_filter(self.table, self.options, case_sensitive=self.case_sensitive)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedScan:
+    """A plan, and whether Spark asked for its partitions."""
+
+    plan: ScanPlan
+    started: bool = False
+
+
+class UnknownPinError(InternalError):
+    """The table was evicted: the request must bring it along."""
+
+
+class Bridge:
+    """Answers the planner. One for the whole process; `connect` gives it each Spark context's accumulator."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[str, Pin] = OrderedDict()
+        self._scans: OrderedDict[str, PlannedScan] = OrderedDict()
+        self._metrics: Accumulator[ScanMetrics] | None = None
+        self._context: SparkContext | None = None
+        self.calls: dict[str, int] = {}
+        """How often each call came: tests count plans by it."""
+        self._answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "load": self._load,
+            "create": self._create,
+            "adopt": self._adopt,
+            "push": self._push,
+            "plan": self._plan,
+            "read": self._read,
+            "tables": self._list_tables,
+            "namespaces": self._list_namespaces,
+            "namespace": self._check_namespace,
+        }
+
+    def connect(self, context: SparkContext) -> None:
+        """Use this context's accumulator from now on; one accumulator for each context."""
+        with self._lock:
+            if self._context is not context:
+                self._context = context
+                self._metrics = context.accumulator({}, MetricsParam())
+
+    # java.util.function.Function
+
+    def apply(self, request: str) -> str:
+        """Answer one request; never raises."""
+        try:
+            message = json.loads(request)
+            call = message["call"]
+            with self._lock:
+                self.calls[call] = self.calls.get(call, 0) + 1
+            return json.dumps(self._answers[call](message))
+        except TwoStageError as error:
+            return json.dumps({"error": {"kind": _kind(error), "code": error.code, "message": str(error)}})
+        except Exception as error:  # noqa: BLE001 - a bug of ours must reach the user as an error, not as a hang
+            wrapped = InternalError(
+                "INTERNAL",
+                f"Planning failed: {type(error).__name__}: {error}",
+                stage="plan",
+                hint="Please report this.",
+            )
+            return json.dumps({"error": {"kind": "internal", "code": wrapped.code, "message": str(wrapped)}})
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        """Return a name for Java's logs."""
+        return "twostage.Bridge"
+
+    class Java:
+        """Tells py4j what the object is in Java."""
+
+        implements = ("java.util.function.Function",)
+
+    # tables
+
+    def _load(self, message: dict[str, Any]) -> dict[str, Any]:
+        options = parse(message["options"])
+        return self._keep(pin(options, message["confs"]), options, message["options"], message["confs"])
+
+    def _create(self, message: dict[str, Any]) -> dict[str, Any]:
+        answer = self._load(message)
+        source = TwoStageSource(message["options"])
+        source.pinned = self._held(answer["pin"]).table
+        return {**answer, "source": _text(pickle.dumps(source))}
+
+    def _adopt(self, message: dict[str, Any]) -> dict[str, Any]:
+        source = pickle.loads(base64.b64decode(message["source"]))  # noqa: S301 - Spark's own pickle of our class
+        raw = dict(source.options)
+        options = parse(raw)
+        table = source.pinned or pin(options, message["confs"])
+        return {**self._keep(table, options, raw, message["confs"]), "options": raw}
+
+    def _keep(
+        self, table: PinnedTable, options: ReadOptions, raw: Mapping[str, str], confs: Mapping[str, str]
+    ) -> dict[str, Any]:
+        from twostage.columns import spark_schema  # noqa: PLC0415
+        from twostage.metadata_columns import hidden_fields, scan_schema  # noqa: PLC0415
+
+        held = Pin(
+            table=table,
+            options=options,
+            case_sensitive=confs.get("spark.sql.caseSensitive") == "true",
+            schema=scan_schema(table),
+        )
+        schema = json.dumps(spark_schema(chosen_fields(table, options)))
+        option_filter(table, options)  # an error in it shows when the table is loaded
+        snapshot = table.snapshot.snapshot_id if table.snapshot else None
+        hidden = json.dumps(spark_schema(hidden_fields(table)))
+        metadata = table.metadata
+        facts = [metadata.table_uuid, metadata.location, snapshot, schema, hidden, sorted(raw.items())]
+        if table.metadata_table is not None:  # a new tag changes refs, and no snapshot
+            facts += [metadata.metadata_location, metadata.last_updated_ms]
+        key = hashlib.sha256(repr(facts).encode()).hexdigest()
+        with self._lock:
+            self._tables[key] = held
+            self._tables.move_to_end(key)
+            while len(self._tables) > MAX_TABLES:
+                self._tables.popitem(last=False)
+        return {
+            "pin": key,
+            "key": key,
+            "pinned": _text(zlib.compress(pickle.dumps(held), 1)),
+            "schema": schema,
+            "hidden": hidden,
+            "name": table.name,
+            "snapshot": str(snapshot) if snapshot is not None else "none",
+            "properties": {
+                "provider": "twostage",
+                "location": table.metadata.location,
+                "format-version": str(table.metadata.format_version),
+                "snapshot-id": str(snapshot) if snapshot is not None else "none",
+            },
+        }
+
+    def _held(self, key: str, pinned: str | None = None) -> Pin:
+        with self._lock:
+            held = self._tables.get(key)
+            if held is None and pinned is not None:
+                held = cast("Pin", pickle.loads(zlib.decompress(base64.b64decode(pinned))))  # noqa: S301 - our own bytes
+                self._tables[key] = held
+            if held is None:
+                raise UnknownPinError("UNKNOWN_PIN", "The pinned table was evicted", stage="plan")
+            self._tables.move_to_end(key)
+            return held
+
+    # scans
+
+    def _push(self, message: dict[str, Any]) -> dict[str, Any]:
+        held = self._held(message["pin"], message.get("pinned"))
+        bound = [_bind(raw, held) for raw in message["predicates"]]
+        filters = held.table.metadata_table is None  # metadata tables are small: Spark filters them
+        return {"exact": [filters and is_exact(one) for one in bound], "texts": [str(one) for one in bound]}
+
+    def _plan(self, message: dict[str, Any]) -> dict[str, Any]:
+        plan = self._planned(message)
+        return {
+            "scan": plan.context.scan_id,
+            "rows": plan.estimated_rows,
+            "bytes": plan.estimated_bytes,
+        }
+
+    def _planned(self, message: dict[str, Any]) -> ScanPlan:
+        from twostage.columns import project_spark  # noqa: PLC0415
+        from twostage.planning.plan import plan_scan  # noqa: PLC0415
+
+        started = time.perf_counter_ns()
+        held = self._held(message["pin"], message.get("pinned"))
+        hints = [_bind(raw, held) for raw in (*message["hints"], *message["runtime"])]
+        plan = plan_scan(
+            held.table,
+            held.options,
+            projection=project_spark(held.schema, json.loads(message["schema"])),
+            predicate=both(held.filter, *(_bind(raw, held) for raw in message["taken"])),
+            hint=both(TRUE, *(weaken(one) for one in hints)),
+            limit=message["limit"],
+            parallelism=message["parallelism"],
+            scan_id=uuid.uuid4().hex,
+        )
+        counters = {"time.planning": time.perf_counter_ns() - started, **plan.counters}
+        self._remember(PlannedScan(plan=replace(plan, counters=counters)))
+        return plan
+
+    def _remember(self, scan: PlannedScan) -> None:
+        with self._lock:
+            self._scans[scan.plan.context.scan_id] = scan
+            self._scans.move_to_end(scan.plan.context.scan_id)
+            while len(self._scans) > MAX_SCANS:
+                self._scans.popitem(last=False)
+
+    def _read(self, message: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            scan = self._scans.get(message["scan"])
+        plan = scan.plan if scan is not None and not scan.started else self._planned(message)
+        function, partitions = self._pickle(plan, message["schema"])
+        # What the report needs stays; the tasks are Spark's now.
+        empty = tuple(replace(group, tasks=()) for group in plan.groups)
+        self._remember(PlannedScan(plan=replace(plan, groups=empty), started=True))
+        return {"function": function, "partitions": partitions}
+
+    def _pickle(self, plan: ScanPlan, schema: str) -> tuple[str, list[str]]:
+        """Make what Spark's planning worker would send: the read function and the partitions, pickled."""
+        from pyspark.serializers import read_int  # noqa: PLC0415
+        from pyspark.sql.types import StructType  # noqa: PLC0415
+        from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions  # noqa: PLC0415
+
+        wanted = StructType.fromJson(json.loads(schema))
+        sent = io.BytesIO()
+        write_read_func_and_partitions(
+            sent,
+            reader=TwoStageReader(wanted, plan.groups, self._metrics),
+            data_source=TwoStageSource({}),
+            schema=wanted,
+            max_arrow_batch_size=10_000,  # for sources that yield rows; ours yield batches
+            binary_as_bytes=True,
+        )
+        sent.seek(0)
+        function = sent.read(read_int(sent))
+        partitions = [sent.read(read_int(sent)) for _ in range(read_int(sent))]
+        # Spark writes one partition of nothing where there is none; a task costs tens of milliseconds.
+        return _text(function), [_text(one) for one in partitions] if plan.groups else []
+
+    def started_scans(self) -> list[tuple[ScanPlan, list[Metrics]]]:
+        """Return the scans that Spark read, oldest first, each with the metrics of the tasks that finished."""
+        with self._lock:
+            plans = [scan.plan for scan in self._scans.values() if scan.started]
+            tasks = dict(self._metrics.value) if self._metrics is not None else {}
+        return [
+            (plan, [one for _, one in sorted(tasks.get(plan.context.scan_id, {}).items())]) for plan in plans
+        ]
+
+    # catalogs
+
+    def _list_tables(self, message: dict[str, Any]) -> dict[str, Any]:
+        from twostage.table.catalog import list_tables  # noqa: PLC0415
+
+        return {"names": list_tables(message["catalog"], message["namespace"], message["confs"])}
+
+    def _list_namespaces(self, message: dict[str, Any]) -> dict[str, Any]:
+        from twostage.table.catalog import list_namespaces  # noqa: PLC0415
+
+        return {"names": list_namespaces(message["catalog"], message["namespace"], message["confs"])}
+
+    def _check_namespace(self, message: dict[str, Any]) -> dict[str, Any]:
+        from twostage.errors import NotFoundError  # noqa: PLC0415
+        from twostage.table.catalog import namespace_exists  # noqa: PLC0415
+
+        if not namespace_exists(message["catalog"], message["namespace"], message["confs"]):
+            name = ".".join(message["namespace"])
+            raise NotFoundError("NAMESPACE_NOT_FOUND", f"No such namespace: {name}", stage="catalog")
+        return {}
+
+
+def _bind(raw: Mapping[str, Any], held: Pin) -> Predicate:
+    from twostage.predicates.bind import bind_predicate  # noqa: PLC0415
+
+    return bind_predicate(raw, held.schema, case_sensitive=held.case_sensitive)
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
+
+def _kind(error: TwoStageError) -> str:
+    if isinstance(error, UnknownPinError):
+        return "unknown_pin"
+    if error.code in _NOT_FOUND:
+        return "table_not_found"
+    return "unsupported" if isinstance(error, UnsupportedFeatureError) else "other"

@@ -1,0 +1,107 @@
+"""Switches twostage on in a Spark session, and reports what its scans did.
+
+Takes a session; leaves it with the planner, the source and, if asked for, SQL catalogs. Calling `enable` again
+changes nothing; sessions made from an enabled one have it too.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from twostage.errors import NotFoundError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from twostage.report import ScanReport
+    from twostage.spark.bridge import Bridge
+
+_lock = threading.Lock()
+_bridge: Bridge | None = None
+
+
+def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    """Install the planner and the source in a live session.
+
+    Args:
+        spark: The session; sessions made from it later have twostage too.
+        catalogs: SQL catalogs by name, each with its properties (``type``, ``uri``, ``warehouse`` …), as in the
+            confs ``spark.sql.catalog.<name>.<property>``.
+
+    Raises:
+        OptionError: The session is a Spark Connect client, which has no JVM to install a planner in.
+
+    Example:
+        >>> twostage.enable(spark, catalogs={"lake": {"type": "rest", "uri": "http://…"}})  # doctest: +SKIP
+        >>> spark.sql("SELECT * FROM lake.db.events VERSION AS OF 'audit'")  # doctest: +SKIP
+    """
+    session: Any = spark
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise OptionError(
+            "CONNECT_SESSION",
+            "twostage.enable needs the driver's JVM, and a Spark Connect session has none",
+            stage="options",
+            hint="Leave enable out and use the options columns and filter: "
+            "spark.read.format('twostage').option('columns', 'a, b').option('filter', 'a > 5').load('…').",
+        )
+    from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415
+    from pyspark.sql.udf import _wrap_function  # noqa: PLC0415
+
+    from twostage import planner  # noqa: PLC0415
+    from twostage.spark.source import TwoStageSource  # noqa: PLC0415
+
+    context = session.sparkContext
+    gateway = context._gateway  # noqa: SLF001 - PySpark has no public way to its JVM
+    jvm = gateway.jvm
+    with _lock:
+        bridge = _the_bridge()
+        bridge.connect(context)
+        ensure_callback_server_started(gateway)
+        installer = planner.load_installer(jvm, gateway)
+        java_source = getattr(
+            jvm, "org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource"
+        )(_wrap_function(context, TwoStageSource))
+        confs = {
+            f"spark.sql.catalog.{name}{suffix}": value
+            for name, properties in (catalogs or {}).items()
+            for suffix, value in (
+                ("", "twostage"),
+                *((f".{key}", str(text)) for key, text in properties.items()),
+            )
+        }
+        planner.install(installer, gateway, session._jsparkSession, bridge, java_source, confs)  # noqa: SLF001
+
+
+def scans(spark: SparkSession) -> list[ScanReport]:  # noqa: ARG001 - the session says whose scans, once there are more
+    """Return the reports of the last scans that Spark read, oldest first, at most 100."""
+    from twostage.report import ScanReport  # noqa: PLC0415
+
+    return [ScanReport.build(plan, tasks) for plan, tasks in _the_bridge().started_scans()]
+
+
+def last_scan(spark: SparkSession) -> ScanReport:
+    """Return the report of the last scan that Spark read.
+
+    Raises:
+        NotFoundError: No scan was read since ``enable``.
+    """
+    reports = scans(spark)
+    if not reports:
+        raise NotFoundError(
+            "NO_SCAN",
+            "No scan was read yet",
+            hint="Call twostage.enable(spark) before the query; without it scans are not reported.",
+        )
+    return reports[-1]
+
+
+def _the_bridge() -> Bridge:
+    global _bridge  # noqa: PLW0603 - one for the process: PySpark has one JVM, whatever its sessions
+    if _bridge is None:
+        from twostage.spark.bridge import Bridge  # noqa: PLC0415
+
+        _bridge = Bridge()
+    return _bridge

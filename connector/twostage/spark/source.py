@@ -1,0 +1,247 @@
+"""The face that Spark's Python data source API sees: schema, partitions, batches.
+
+Takes the reader's options as Spark hands them over; gives Spark batches of exactly the schema it asked for.
+Runs in the driver (called by `bridge.py`), in Spark's planning worker (without ``enable``) and in executors, so it
+imports nothing heavy. The rule: there is no ``pushFilters``. Spark keeps what one scan pushed on an object that
+all scans of one ``load()`` share, and a later ``count()`` would silently lose rows.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from twostage.errors import OptionError, UnsupportedFeatureError
+from twostage.metrics import Metrics
+from twostage.predicates.predicate import TRUE, Predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark import Accumulator
+    from pyspark.sql.types import StructType
+
+    from twostage.options import ReadOptions
+    from twostage.schema import Field
+    from twostage.table.catalog import PinnedTable
+    from twostage.task import ScanPlan, TaskGroup
+
+MAX_SCANS = 100
+"""Scans whose metrics the driver keeps."""
+_TABLE_PROPERTIES = frozenset({"owner", "provider", "location", "external", "is_managed_location", "comment"})
+ScanMetrics = dict[str, dict[int, Metrics]]
+"""Metrics by scan id and task group."""
+
+
+class MetricsParam(AccumulatorParam["ScanMetrics"]):
+    """Collects the metrics of tasks. A task that runs twice replaces its first report instead of adding to it."""
+
+    def zero(self, value: ScanMetrics) -> ScanMetrics:  # noqa: ARG002
+        """Return an empty collection."""
+        return {}
+
+    def addInPlace(self, value1: ScanMetrics, value2: ScanMetrics) -> ScanMetrics:  # noqa: N802
+        """Merge `value2` into `value1` and forget the oldest scans."""
+        for scan_id, groups in value2.items():
+            value1.setdefault(scan_id, {}).update(groups)
+        while len(value1) > MAX_SCANS:
+            del value1[next(iter(value1))]
+        return value1
+
+
+class GroupPartition(InputPartition):
+    """What one Spark task reads."""
+
+    def __init__(self, group: TaskGroup) -> None:
+        super().__init__(group.index)
+        self.group = group
+
+
+class TwoStageReader(DataSourceReader):
+    """Reads task groups, and gives Spark batches of its own schema."""
+
+    def __init__(
+        self,
+        schema: StructType,
+        groups: Sequence[TaskGroup],
+        metrics: Accumulator[ScanMetrics] | None = None,
+    ) -> None:
+        self._schema = schema
+        self._groups = tuple(groups)
+        self._metrics = metrics
+
+    def partitions(self) -> list[InputPartition]:
+        """Return one partition for each task group."""
+        return [GroupPartition(group) for group in self._groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of one partition and report what reading them took."""
+        if not isinstance(partition, GroupPartition):  # Spark's stand-in for "no partition"
+            return
+        from twostage.reading.read import read_group  # noqa: PLC0415
+
+        group, metrics, schema = partition.group, Metrics(), arrow_schema(self._schema)
+        try:
+            for batch in read_group(group, metrics):
+                yield conform(batch, schema)
+        finally:
+            if self._metrics is not None:
+                self._metrics.add({group.context.scan_id: {group.index: metrics}})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The groups travel one by one, as partitions.
+        return TwoStageReader, (self._schema, (), self._metrics)
+
+
+class TwoStageSource(DataSource):
+    """Apache Iceberg tables, filter columns first: ``spark.read.format("twostage").load("/warehouse/db/events")``.
+
+    Options: see `options.py`. Without ``twostage.enable(spark)`` the options ``columns`` and ``filter`` say by
+    hand what the planner otherwise takes from the query.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        self.pinned: PinnedTable | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``format``."""
+        return "twostage"
+
+    def schema(self) -> StructType:
+        """Load the table, pin its snapshot, and return the columns that the options choose."""
+        from pyspark.sql.types import StructType  # noqa: PLC0415
+
+        from twostage.columns import spark_schema  # noqa: PLC0415
+
+        options = parse(self.options)
+        self.pinned = self.pinned or pin(options)
+        return StructType.fromJson(spark_schema(chosen_fields(self.pinned, options)))
+
+    def reader(self, schema: StructType) -> TwoStageReader:
+        """Plan the scan of the pinned snapshot."""
+        from twostage.columns import project_spark  # noqa: PLC0415
+        from twostage.metadata_columns import scan_schema  # noqa: PLC0415
+        from twostage.planning.plan import plan_scan  # noqa: PLC0415
+
+        options = parse(self.options)
+        table = self.pinned or pin(options)
+        plan: ScanPlan = plan_scan(
+            table,
+            options,
+            projection=project_spark(scan_schema(table), schema.jsonValue()),
+            predicate=option_filter(table, options),
+            hint=TRUE,
+            limit=None,
+            parallelism=os.cpu_count() or 1,
+            scan_id=uuid.uuid4().hex,
+        )
+        return TwoStageReader(schema, plan.groups)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, FBT001
+        """Refuse to write."""
+        raise UnsupportedFeatureError(
+            "READ_ONLY", "twostage reads tables and never changes them", stage="options"
+        )
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001, N802
+        """Refuse to write."""
+        self.writer(schema, overwrite)
+
+    def __repr__(self) -> str:
+        return f"TwoStageSource(table={self.pinned.name if self.pinned else None!r})"
+
+
+def parse(raw: Mapping[str, str]) -> ReadOptions:
+    """Validate the options and require a table.
+
+    CREATE TABLE … USING twostage hands over the new table's properties as well; they say nothing of the read.
+
+    Raises:
+        OptionError: A wrong option, or none that names a table.
+    """
+    from twostage.options import parse_options  # noqa: PLC0415
+
+    if {"owner", "provider"} <= {name.lower() for name in raw}:
+        raw = {
+            name: value
+            for name, value in raw.items()
+            if name.lower() not in _TABLE_PROPERTIES and not name.lower().startswith("option.")
+        }
+    options = parse_options(raw)
+    if not (options.path or "").strip():
+        raise OptionError(
+            "MISSING_OPTION",
+            "Option 'path' is missing: no table was named, and Spark drops the options of CREATE TABLE … USING twostage",
+            stage="options",
+            hint="Use load('…'), CREATE TEMPORARY VIEW … USING twostage OPTIONS (path '…'), or "
+            "SELECT … FROM t WITH (path = '…').",
+        )
+    return options
+
+
+def pin(options: ReadOptions, confs: Mapping[str, str] | None = None) -> PinnedTable:
+    """Load the table at one snapshot."""
+    from twostage.table.catalog import load_table  # noqa: PLC0415
+
+    return load_table(options, confs or {})
+
+
+def chosen_fields(table: PinnedTable, options: ReadOptions) -> tuple[Field, ...]:
+    """Return the columns that the option ``columns`` chooses; all of them without it.
+
+    A type that cannot be carried is refused here only if the option names it: a table with such a column
+    stays readable.
+    """
+    from twostage.columns import project_names  # noqa: PLC0415
+    from twostage.metadata_columns import scan_schema  # noqa: PLC0415
+
+    if options.columns is None:
+        return table.schema.fields
+    return project_names(scan_schema(table), options.columns, case_sensitive=options.case_sensitive)
+
+
+def option_filter(table: PinnedTable, options: ReadOptions, *, case_sensitive: bool = False) -> Predicate:
+    """Return the option ``filter`` as a predicate.
+
+    Raises:
+        OptionError: Not a predicate that we evaluate exactly.
+    """
+    from twostage.metadata_columns import scan_schema  # noqa: PLC0415
+    from twostage.predicates.sql_filter import parse_filter  # noqa: PLC0415
+
+    if options.filter is None:
+        return TRUE
+    return parse_filter(
+        options.filter, scan_schema(table), case_sensitive=case_sensitive or options.case_sensitive
+    )
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema that this PySpark demands of a source's batches."""
+    import inspect  # noqa: PLC0415
+
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    # 4.2 added the parameter and made it matter; before, timestamps were in UTC without it.
+    known = inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if "timezone" in known else to_arrow_schema(schema)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch under exactly this schema: Spark compares nullability and metadata too."""
+    if batch.schema.equals(schema, check_metadata=True) or not schema.names:
+        return batch
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,1 @@
+"""What a table is: catalogs, names, snapshots, metadata and manifests."""

@@ -1,0 +1,427 @@
+"""Manifest lists and manifests.
+
+Takes the paths that a snapshot names; gives their entries as plain values, sequence numbers inherited, raw
+bounds by field id. Avro fields are matched by their ``field-id``, because writers sanitize and vary names;
+by name only where a file carries no ids. The rule: an entry is read as the spec defines it or the scan ends
+in a `CorruptFileError`; a file is never dropped, and never given a sequence number it does not have.
+Source: Iceberg table spec, "Manifests", "Manifest Lists" and "Sequence Number Inheritance".
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from twostage.storage import locate, read_all
+from twostage.table.avro import AvroFile, open_avro, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from twostage.table.metadata import PartitionSpec, Snapshot
+    from twostage.task import Storage
+
+ADDED, DELETED = 1, 2
+DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
+_CODE = "CORRUPT_MANIFEST"
+_READERS = 8
+"""Manifests read at once: they are small, so waiting for the storage is most of the time."""
+_PARTITION = 102
+ABSENT: Mapping[int, Any] = MappingProxyType({})
+"""The metrics of an entry that has none, which is not the same as an empty map to who looks at the metadata."""
+_LIST_IDS = {
+    "manifest_path": 500,
+    "manifest_length": 501,
+    "partition_spec_id": 502,
+    "content": 517,
+    "sequence_number": 515,
+    "added_snapshot_id": 503,
+    "partitions": 507,
+    "first_row_id": 520,
+    "contains_null": 509,
+    "contains_nan": 518,
+    "key_metadata": 519,
+    "lower_bound": 510,
+    "upper_bound": 511,
+    "added_files_count": 504,
+    "existing_files_count": 505,
+    "deleted_files_count": 506,
+    "added_rows_count": 512,
+    "existing_rows_count": 513,
+}
+_ENTRY_IDS = {
+    "status": 0,
+    "snapshot_id": 1,
+    "sequence_number": 3,
+    "file_sequence_number": 4,
+    "data_file": 2,
+    "content": 134,
+    "file_path": 100,
+    "file_format": 101,
+    "partition": _PARTITION,
+    "record_count": 103,
+    "file_size_in_bytes": 104,
+    "column_sizes": 108,
+    "value_counts": 109,
+    "null_value_counts": 110,
+    "nan_value_counts": 137,
+    "lower_bounds": 125,
+    "upper_bounds": 128,
+    "key_metadata": 131,
+    "split_offsets": 132,
+    "equality_ids": 135,
+    "sort_order_id": 140,
+    "first_row_id": 142,
+    "referenced_data_file": 143,
+    "content_offset": 144,
+    "content_size_in_bytes": 145,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSummary:
+    """What a manifest list says of one partition field over a manifest; bounds raw, None unknown."""
+
+    contains_null: bool = True
+    contains_nan: bool | None = None
+    lower: bytes | None = None
+    upper: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """One entry of a manifest list. A count of None is unknown; `sequence_number` is 0 for version 1.
+
+    `spec_id` is None where only the manifest itself tells (version 1 without a manifest list).
+    """
+
+    path: str
+    spec_id: int | None
+    is_deletes: bool = False
+    sequence_number: int = 0
+    snapshot_id: int | None = None
+    partitions: tuple[PartitionSummary, ...] = ()
+    length: int | None = None
+    added_files: int | None = None
+    existing_files: int | None = None
+    deleted_files: int | None = None
+    first_row_id: int | None = None
+    key_metadata: bytes | None = None
+
+    @property
+    def num_live_files(self) -> int | None:
+        """How many files it holds that are not deleted."""
+        if self.added_files is None or self.existing_files is None:
+            return None
+        return self.added_files + self.existing_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentFile:
+    """A manifest entry: a data or delete file and what its writer measured. Live, unless deleted ones are asked for.
+
+    `content` is DATA, POSITION_DELETES (vectors too) or EQUALITY_DELETES. `partition` holds the partition
+    values by partition field id, in the internal form of `schema.py`; a field that the manifest lacks is
+    absent. The metrics are by column field id; a missing entry means unknown.
+    """
+
+    status: int
+    snapshot_id: int | None
+    sequence_number: int
+    file_sequence_number: int | None
+    spec_id: int
+    content: int
+    path: str
+    format: str
+    partition: Mapping[int, Any]
+    record_count: int
+    file_size: int
+    column_sizes: Mapping[int, int] = field(default_factory=dict, repr=False)
+    value_counts: Mapping[int, int] = field(default_factory=dict, repr=False)
+    null_counts: Mapping[int, int] = field(default_factory=dict, repr=False)
+    nan_counts: Mapping[int, int] = field(default_factory=dict, repr=False)
+    lower_bounds: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    upper_bounds: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    split_offsets: tuple[int, ...] = ()
+    equality_ids: tuple[int, ...] = ()
+    sort_order_id: int | None = None
+    key_metadata: bytes | None = None
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size: int | None = None
+    first_row_id: int | None = None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether a key is needed to read it."""
+        return bool(self.key_metadata)
+
+
+def read_manifest_list(storage: Storage, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+    """Return the manifests of a snapshot, data and deletes, in the order of the list.
+
+    Raises:
+        CorruptFileError: The list's bytes are wrong.
+        MissingFileError: It is not there.
+    """
+    if snapshot.manifest_list is None:
+        return tuple(ManifestFile(path=path, spec_id=None) for path in snapshot.manifests)
+    path = snapshot.manifest_list
+    file = open_avro(read_all(storage, locate(storage, path)), path=path, code=_CODE)
+    records = read_records(file, _convert(file, file.schema, lambda schema: _named_by_id(schema, _LIST_IDS)))
+    return tuple(_convert(file, record, _manifest_file) for record in records)
+
+
+def read_manifests(
+    storage: Storage,
+    manifests: Sequence[ManifestFile],
+    specs: Mapping[int, PartitionSpec],
+    *,
+    deleted: bool = False,
+) -> list[tuple[ContentFile, ...]]:
+    """Return the live entries of each manifest, in order; those that record a deletion too if `deleted`.
+
+    Raises:
+        CorruptFileError: A manifest's bytes are wrong, or an entry lacks what the spec demands.
+        MissingFileError: A manifest is not there.
+    """
+    if len(manifests) < 2:
+        return [read_manifest(storage, manifest, specs, deleted=deleted) for manifest in manifests]
+    with ThreadPoolExecutor(min(_READERS, len(manifests)), "twostage-manifest") as pool:
+        return list(
+            pool.map(lambda manifest: read_manifest(storage, manifest, specs, deleted=deleted), manifests)
+        )
+
+
+def read_manifest(
+    storage: Storage, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
+) -> tuple[ContentFile, ...]:
+    """Return the entries of one manifest."""
+    return parse_manifest(read_all(storage, locate(storage, manifest.path)), manifest, specs, deleted=deleted)
+
+
+def parse_manifest(
+    data: bytes, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
+) -> tuple[ContentFile, ...]:
+    """Return the entries of a manifest's bytes; what they inherit comes from `manifest`."""
+    file = open_avro(data, path=manifest.path, code=_CODE)
+    spec_id = manifest.spec_id
+    if spec_id is None:
+        text = file.metadata.get("partition-spec-id", "0")
+        spec_id = int(text) if text.isdecimal() else -1
+    if spec_id not in specs:
+        raise file.corrupt(f"Manifest has a partition spec that the table lacks: {spec_id}")
+    spec = specs[spec_id]
+    schema = _convert(file, file.schema, lambda schema: _named_by_id(schema, _ENTRY_IDS, spec))
+    reader = _convert(
+        file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id, deleted=deleted)
+    )
+    entries = [_convert(file, record, reader.read) for record in read_records(file, schema)]
+    return tuple(entry for entry in entries if entry is not None)
+
+
+class _EntryReader:
+    """Turns the records of one manifest into content files, in their order (row ids count up)."""
+
+    def __init__(
+        self, file: AvroFile, schema: dict[str, Any], manifest: ManifestFile, spec_id: int, *, deleted: bool
+    ) -> None:
+        self._manifest = manifest
+        self._keeps_deleted = deleted
+        self._spec_id = spec_id
+        self._next_row_id = manifest.first_row_id
+        self._is_version_1 = file.metadata.get("format-version", "1") == "1"
+        self._partition = _partition_readers(schema)
+
+    def read(self, record: dict[str, Any]) -> ContentFile | None:
+        """Return the entry's file; None for an entry that records a deletion, unless they are kept."""
+        status, raw = record["_0"], record["_2"]
+        if status not in (0, ADDED, DELETED):
+            raise ValueError(f"entry has an unknown status {status}")
+        if status == DELETED and not self._keeps_deleted:
+            return None
+        content = raw.get("_134") or DATA
+        if (content != DATA) != self._manifest.is_deletes or content not in (0, 1, 2):
+            raise ValueError(f"entry has content {content}, which its manifest does not hold")
+        values = raw["_102"]
+        snapshot_id = record.get("_1")
+        entry = ContentFile(
+            status=status,
+            snapshot_id=self._manifest.snapshot_id if snapshot_id is None else snapshot_id,
+            sequence_number=self._sequence_number(status, record.get("_3")),
+            file_sequence_number=self._file_sequence_number(status, record.get("_4")),
+            spec_id=self._spec_id,
+            content=content,
+            path=_text(raw["_100"]),
+            format=_text(raw["_101"]).lower(),
+            partition={id_: read(values[name]) for id_, name, read in self._partition},
+            record_count=_count(raw["_103"]),
+            file_size=_count(raw["_104"]),
+            column_sizes=_pairs(raw.get("_108")),
+            value_counts=_pairs(raw.get("_109")),
+            null_counts=_pairs(raw.get("_110")),
+            nan_counts=_pairs(raw.get("_137")),
+            lower_bounds=_pairs(raw.get("_125")),
+            upper_bounds=_pairs(raw.get("_128")),
+            split_offsets=tuple(raw.get("_132") or ()),
+            equality_ids=tuple(raw.get("_135") or ()),
+            sort_order_id=raw.get("_140"),
+            key_metadata=raw.get("_131"),
+            referenced_data_file=raw.get("_143"),
+            content_offset=raw.get("_144"),
+            content_size=raw.get("_145"),
+            first_row_id=self._first_row_id(status, content, raw.get("_142"), raw["_103"]),
+        )
+        if content == EQUALITY_DELETES and not entry.equality_ids:
+            raise ValueError(f"equality delete file has no equality ids: {entry.path}")
+        return entry
+
+    def _sequence_number(self, status: int, own: int | None) -> int:
+        """Return the data sequence number: a new file's is its manifest's, version 1 has 0."""
+        if own is not None:
+            return _count(own)
+        if status == ADDED or self._manifest.sequence_number == 0:
+            return self._manifest.sequence_number
+        if self._is_version_1:
+            return 0
+        raise ValueError("entry of an existing file has no sequence number")
+
+    def _file_sequence_number(self, status: int, own: int | None) -> int | None:
+        """Return when the file was added; unknown for files that old writers carried over."""
+        return self._manifest.sequence_number if own is None and status == ADDED else own
+
+    def _first_row_id(self, status: int, content: int, own: int | None, record_count: int) -> int | None:
+        if own is not None or content != DATA or self._next_row_id is None or status == DELETED:
+            return own
+        first = self._next_row_id
+        self._next_row_id += record_count
+        return first
+
+
+def _manifest_file(record: dict[str, Any]) -> ManifestFile:
+    content = record.get("_517") or 0
+    if content not in (0, 1):
+        raise ValueError(f"manifest has an unknown content {content}")
+    return ManifestFile(
+        path=_text(record["_500"]),
+        spec_id=record["_502"],
+        is_deletes=content == 1,
+        sequence_number=_count(record.get("_515") or 0),
+        snapshot_id=record.get("_503"),
+        partitions=tuple(
+            PartitionSummary(
+                contains_null=item.get("_509") is not False,
+                contains_nan=item.get("_518"),
+                lower=item.get("_510"),
+                upper=item.get("_511"),
+            )
+            for item in record.get("_507") or ()
+        ),
+        length=record.get("_501"),
+        added_files=record.get("_504"),
+        existing_files=record.get("_505"),
+        deleted_files=record.get("_506"),
+        first_row_id=record.get("_520"),
+        key_metadata=record.get("_519"),
+    )
+
+
+def _convert(file: AvroFile, record: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Any:
+    """Apply `read`, with whatever a record of the wrong shape raises as the file's error."""
+    try:
+        return read(record)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise file.corrupt(f"Manifest entry is malformed: {error!r}") from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"not a text: {value!r}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise TypeError(f"not a count: {value!r}")
+    return value
+
+
+def _pairs(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:
+    """Return an Avro array of key and value records as a dictionary."""
+    if items is None:
+        return ABSENT
+    pairs: Any = map(dict.values, items)  # half the time of a loop, and there are millions
+    return dict(pairs)
+
+
+def _named_by_id(schema: Any, names: Mapping[str, int], spec: PartitionSpec | None = None) -> Any:
+    """Return the Avro schema with each record field named ``_<field id>``."""
+    if isinstance(schema, list):
+        return [_named_by_id(item, names, spec) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") != "record":
+        return {
+            key: _named_by_id(part, names, spec) if key in ("type", "items", "values") else part
+            for key, part in schema.items()
+        }
+    renamed = []
+    for part in schema["fields"]:
+        field_id = part.get("field-id", names.get(part["name"]))
+        if field_id == _PARTITION and spec is not None:
+            kind = _named_by_id(part["type"], _partition_names(part["type"], spec))
+        else:
+            kind = _named_by_id(part["type"], names, spec)
+        name = part["name"] if field_id is None else f"_{field_id}"
+        renamed.append({**part, "name": name, "type": kind})
+    return {**schema, "fields": renamed}
+
+
+def _partition_names(kind: Any, spec: PartitionSpec) -> dict[str, int]:
+    """Match partition values without field ids to the spec: by name, else by place if all are there."""
+    names = {part.name: part.field_id for part in spec.fields}
+    written = [part["name"] for part in kind["fields"]] if isinstance(kind, dict) and "fields" in kind else []
+    if not set(written) <= set(names) and len(written) == len(spec.fields):
+        names = {name: part.field_id for name, part in zip(written, spec.fields, strict=True)}
+    return names
+
+
+def _partition_readers(schema: dict[str, Any]) -> list[tuple[int, str, Callable[[Any], Any]]]:
+    """Return field id, name and conversion of each partition value, from the manifest's Avro schema."""
+    entry = {part["name"]: part["type"] for part in schema["fields"]}
+    partition = {part["name"]: part["type"] for part in entry["_2"]["fields"]}["_102"]
+    return [
+        (int(part["name"][1:]), part["name"], _value_reader(part["type"]))
+        for part in partition["fields"]
+        if part["name"].startswith("_") and part["name"][1:].isdecimal()
+    ]
+
+
+def _value_reader(kind: Any) -> Callable[[Any], Any]:
+    """Return the conversion from an Avro value, without its logical type, to the internal form."""
+    if isinstance(kind, list):
+        kind = next((item for item in kind if item != "null"), "null")
+    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    match logical:
+        case "decimal":
+            return _decimal_reader(int(kind.get("scale", 0)))
+        case "uuid":
+            return lambda value: (
+                None if value is None else str(UUID(bytes=value) if len(value) == 16 else UUID(value))
+            )
+        case "timestamp-millis" | "local-timestamp-millis" | "time-millis":
+            return lambda value: None if value is None else value * 1000
+    return lambda value: value
+
+
+def _decimal_reader(scale: int) -> Callable[[bytes | None], Decimal | None]:
+    def read(value: bytes | None) -> Decimal | None:
+        if value is None:
+            return None
+        return Decimal(f"{int.from_bytes(value, 'big', signed=True)}E-{scale}")
+
+    return read
