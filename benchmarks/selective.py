@@ -1,6 +1,6 @@
 """Times selective and unselective queries: twostage, twostage in one stage, and Spark's Parquet reader.
 
-All run in one Spark session over the same files, interleaved, REPEATS times each; the figures are medians
+All run in one Spark session over the same files, interleaved, several times each; the figures are medians
 in seconds and ratios to Spark's Parquet reader. Run it with ``make bench``; ``--rows`` sets the size.
 """
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-REPEATS = 5
 ROWS_PER_FILE = 500_000
 QUERIES: dict[str, tuple[str, str]] = {
     "SELECT *, user_id IN (3 values)": ("*", "user_id IN (11, 222, 3333)"),
@@ -92,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--metrics", type=int, default=56, help="columns besides the four that filter")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each query, after one that warms")
     arguments = parser.parse_args()
     console = Console(width=120)
     with tempfile.TemporaryDirectory() as folder:
@@ -113,13 +113,13 @@ def main() -> None:
         }
         columns = 4 + arguments.metrics
         console.print(
-            f"{arguments.rows:,} rows x {columns} columns, {size / 2**20:,.0f} MiB, {REPEATS} runs, medians"
+            f"{arguments.rows:,} rows x {columns} columns, {size / 2**20:,.0f} MiB, {arguments.repeats} runs, medians"
         )
         shown = Table("query", *(f"{name}, s" for name in readers), "twostage / Spark Parquet")
         for title, (wanted, predicate) in QUERIES.items():
             runs = {name: query(frame, wanted, predicate) for name, frame in readers.items()}
             seconds: dict[str, list[float]] = {name: [] for name in runs}
-            for repeat in range(REPEATS + 1):
+            for repeat in range(arguments.repeats + 1):
                 for name, run in runs.items():
                     started = time.perf_counter()
                     run()

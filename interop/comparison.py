@@ -91,6 +91,7 @@ class Prepared:
     matches: dict[str, frozenset[int]]
     """By predicate: the ids where Spark's filter over the rows of the whole table is true."""
     _views: set[str] = field(default_factory=set)
+    _right: dict[str, Counter[Row]] = field(default_factory=dict)
 
     @staticmethod
     def build(workshop: Workshop, case: Case) -> Prepared:
@@ -142,11 +143,6 @@ class Prepared:
             self._views.add(name)
         return name
 
-    @property
-    def whole(self) -> str:
-        """A temporary view of the whole table's rows, cut from their source."""
-        return f"whole_{self.case.name}"
-
     def ids(self, relation: str, predicates: Sequence[str]) -> dict[str, Counter[int]]:
         """Return by predicate the ids that a scan of the relation with this predicate returns."""
         found: dict[str, Counter[int]] = {text: Counter() for text in predicates}
@@ -158,6 +154,12 @@ class Prepared:
             for row in self.spark.sql(query).collect():
                 found[part[row.q]][row.id] += 1
         return found
+
+    def right(self, query: str) -> Counter[Row]:
+        """Return the rows of a query on the whole table's rows, each with how often it comes."""
+        if query not in self._right:
+            self._right[query] = self.answer(query, f"whole_{self.case.name}")
+        return self._right[query]
 
     def answer(self, query: str, relation: str) -> Counter[Row]:
         """Return the rows of a query on the relation, each with how often it came."""
