@@ -87,7 +87,7 @@ interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runt
 ##@ Measure
 .PHONY: bench
 bench: install java ## the figures of the README
-	$(PYTHON) benchmarks/selective.py
+	$(PYTHON) benchmarks/selective.py $(BENCH)
 
 ##@ Ship
 .PHONY: build

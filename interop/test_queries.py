@@ -104,7 +104,9 @@ def test_queries_through_spark(case: Case, prepare: Prepare) -> None:
 @each_case
 def test_sql_catalog(case: Case, prepare: Prepare) -> None:
     prepared = prepare(case)
-    assert not difference(Counter(prepared.rows.values()), prepared.answer("SELECT * FROM {t}", prepared.lake))
+    assert not difference(
+        Counter(prepared.rows.values()), prepared.answer("SELECT * FROM {t}", prepared.lake)
+    )
 
 
 @each_case
