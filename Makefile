@@ -80,6 +80,15 @@ differential: install ## 5,000 random (table, query) pairs against brute force (
 predicates: install java ## 2,000 generated predicates, twostage against Spark's own evaluation (TWOSTAGE_SEED, TWOSTAGE_PREDICATES)
 	TWOSTAGE_PREDICATES=$${TWOSTAGE_PREDICATES:-2000} $(PYTHON) -m pytest -q --timeout 5400 tests/predicates
 
+.PHONY: fuzz
+fuzz: install ## damaged files of every kind (SEED, N mutations and half as many bit flips); prints each failure
+	$(PYTHON) tests/fuzz/fuzzer.py --seed $${SEED:-1} --cases $${N:-2000}
+
+.PHONY: findings
+findings: .venv-4.1/.installed java ## where Iceberg-Spark 1.12.0 differs, shown on Iceberg itself (TEST=07 picks a finding)
+	.venv-4.1/bin/python -m pytest -q tests/findings -k "$(if $(TEST),finding_$(TEST),test)"
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q --timeout 1200 interop/test_findings.py -k "$(if $(TEST),finding_$(TEST),test)"
+
 .PHONY: interop
 interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q -s --timeout 1200 interop

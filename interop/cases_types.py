@@ -106,10 +106,30 @@ def _types(version: int, asked: tuple[str, ...], queries: tuple[str, ...]) -> Ca
     )
 
 
-def _build_v1(workshop: Workshop, name: str) -> None:
-    workshop.create(name, ddl("i", "s", "d", "st"), version=1, write__delete__mode="copy-on-write")
-    workshop.append(name, rows(0, 60, "i", "s", "d", "st"), ddl("i", "s", "d", "st"))
-    workshop.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
+def _format_v1(file_format: str) -> Case:
+    """Version 1 has no delete files: Iceberg rewrites data files."""
+
+    def build(workshop: Workshop, name: str) -> None:
+        names = ("i", "s", "d", "st")
+        workshop.create(
+            name,
+            ddl(*names),
+            version=1,
+            write__delete__mode="copy-on-write",
+            write__format__default=file_format,
+        )
+        workshop.append(name, rows(0, 60, *names), ddl(*names))
+        workshop.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
+
+    all_asked = (*FEW, *predicates.few_for_column("st.a"))
+    return Case(
+        name="format_v1" if file_format == "parquet" else f"format_v1_{file_format}",
+        build=build,
+        live=frozenset(i for i in range(60) if i % 5),
+        predicates=all_asked if file_format == "parquet" else (),
+        core_predicates=() if file_format == "parquet" else all_asked,
+        queries=QUERIES[:3] if file_format == "parquet" else QUERIES[:2],
+    )
 
 
 def _build_codecs(workshop: Workshop, name: str) -> None:
@@ -136,11 +156,11 @@ def _build_scheme(workshop: Workshop, name: str) -> None:
     workshop.delete_equal(name, ["i"], "SELECT 7 AS i")
 
 
-def _other_format(file_format: str) -> Case:
-    """Data files in ORC or Avro, deleted from by files of the same format."""
+def _other_format(file_format: str, version: int = 2) -> Case:
+    """Data files in ORC or Avro, deleted from by files of the same format, in version 3 by vectors."""
 
     def build(workshop: Workshop, name: str) -> None:
-        workshop.create(name, ddl(), write__format__default=file_format)
+        workshop.create(name, ddl(), version=version, write__format__default=file_format)
         workshop.append(name, rows(0, 60), ddl())
         workshop.append(name, rows(60, 120), ddl())
         workshop.sql(f"DELETE FROM {name} WHERE id % 7 = 3")
@@ -155,10 +175,20 @@ def _other_format(file_format: str) -> Case:
     through_spark += ("s >= '\uffff'", "dt = DATE '0001-01-01'", "flag", "extra IS NULL")
     core = dict.fromkeys((*predicates.FEW, *predicates.ZEROS, *predicates.STRINGS, *predicates.EXTREMES))
     core_only = tuple(text for text in core if text not in (*through_spark, *predicates.BOOLEAN))
+    live = frozenset(i for i in range(120) if i % 7 != 3 and value(i, "i") != 42)
+    if version == 3:
+        return Case(
+            name=f"data_{file_format}_v3",
+            build=build,
+            live=live,
+            core_predicates=(*through_spark, *core_only),
+            queries=QUERIES[:2],
+            columns=(("id",), ("st", "la"), ("flag", "extra")),
+        )
     return Case(
         name=f"data_{file_format}",
         build=build,
-        live=frozenset(i for i in range(120) if i % 7 != 3 and value(i, "i") != 42),
+        live=live,
         predicates=through_spark,
         core_predicates=core_only,
         queries=tuple(query for query in QUERIES[:10] if " b" not in query),
@@ -173,13 +203,9 @@ CASES = (
     _types(3, predicates.MIXED, QUERIES[:8]),
     _other_format("orc"),
     _other_format("avro"),
-    Case(
-        name="format_v1",
-        build=_build_v1,
-        live=frozenset(i for i in range(60) if i % 5),
-        predicates=(*FEW, *predicates.few_for_column("st.a")),
-        queries=QUERIES[:3],
-    ),
+    _other_format("orc", 3),
+    _other_format("avro", 3),
+    *map(_format_v1, ("parquet", "orc", "avro")),
     Case(
         name="codecs",
         build=_build_codecs,

@@ -1,6 +1,7 @@
 """Random queries: a projection with pruned structs, a predicate tree over any columns, a limit.
 
-Takes a seed, the scan's schema and the values that the table was drawn from; gives a `Query`.
+Takes a seed, the scan's schema, the values that the table was drawn from and, if known, its live rows; gives
+a `Query`. Most literals come from one live row, so that conjunctions too keep something.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from twostage.predicates import predicate as tree
 from twostage.schema import Field, Primitive, Schema, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _COMPARABLE = {kind.partition("(")[0].partition("[")[0] for kind in random_values.PRIMITIVES}
 _CASTS = {"int": ("long", "double"), "float": ("double",), "long": ("double",)}
@@ -31,9 +32,11 @@ class Query:
     limit: int | None
 
 
-def random_query(seed: int, schema: Schema, pools: Mapping[int, list[Any]]) -> Query:
+def random_query(
+    seed: int, schema: Schema, pools: Mapping[int, list[Any]], rows: Sequence[Mapping[int, Any]] = ()
+) -> Query:
     """Return the query of this seed."""
-    maker = _Maker(random.Random(seed), schema, pools)
+    maker = _Maker(random.Random(seed), schema, pools, rows)
     pick = maker.random
     return Query(
         projection=maker.projection(),
@@ -44,8 +47,16 @@ def random_query(seed: int, schema: Schema, pools: Mapping[int, list[Any]]) -> Q
 
 
 class _Maker:
-    def __init__(self, random_: random.Random, schema: Schema, pools: Mapping[int, list[Any]]) -> None:
+    def __init__(
+        self,
+        random_: random.Random,
+        schema: Schema,
+        pools: Mapping[int, list[Any]],
+        rows: Sequence[Mapping[int, Any]],
+    ) -> None:
         self.random = random_
+        self.row: Mapping[int, Any] = random_.choice(rows) if rows else {}
+        self.nearness = random_.choice((0.5, 1.0, 1.0)) if rows else 0.0
         self.schema = schema
         self.pools = pools
         self.columns = [c for c in _struct_leaves(schema.fields, ()) if c.type.name in _COMPARABLE]
@@ -72,7 +83,7 @@ class _Maker:
         if depth == 0:
             leaf = self._leaf()
             return tree.Not(leaf) if pick.random() < 0.2 else leaf
-        match pick.choice(("and", "and", "or", "or", "not")):
+        match pick.choice(("and", "or", "or", "not")):
             case "not":
                 return tree.Not(self.predicate(depth - 1))
             case "and":
@@ -83,10 +94,11 @@ class _Maker:
         pick = self.random
         if pick.random() < 0.02:
             return tree.Constant(pick.choice((True, False, None)))
-        if pick.random() < 0.1:
-            field = pick.choice([self.schema.field(i) for i in self._any_ids()])
+        if pick.random() < 0.13:
+            ids = self._any_ids() if pick.random() < 0.5 else [self._column().field_id]
+            field = self.schema.field(pick.choice(ids))
             return tree.IsNull(tree.Column(field.id, self.schema.path(field.id), field.type))
-        column = pick.choice(self.columns)
+        column = self._column()
         assert isinstance(column.type, Primitive)
         if pick.random() < 0.12:
             others = [c for c in self.columns if c.type == column.type]
@@ -103,13 +115,21 @@ class _Maker:
             return tree.In(column, values, has_null=pick.random() < 0.1)
         return tree.Compare(pick.choice(tree.COMPARISONS), column, self._literal(column))
 
+    def _column(self) -> tree.Column:
+        """Return a column of any type: rare types come as often as the others."""
+        kind = self.random.choice(sorted({column.type.name for column in self.columns}))
+        return self.random.choice([column for column in self.columns if column.type.name == kind])
+
     def _any_ids(self) -> list[int]:
         return [field.id for field in self.schema.fields] + [column.field_id for column in self.columns]
 
     def _literal(self, column: tree.Column) -> Any:
         kind = str(column.value_type)
         pool = self.pools.get(column.field_id)
-        if pool and column.cast is None and self.random.random() < 0.8:
+        held = self.row.get(column.field_id)
+        if held is not None and column.cast is None and self.random.random() < self.nearness:
+            value = held
+        elif pool and column.cast is None and self.random.random() < 0.8:
             value = self.random.choice(pool)
         elif column.path == ("id",):
             value = self.random.randint(-1, 100)

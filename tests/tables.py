@@ -18,7 +18,7 @@ import itertools
 import json
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from declared.column_metrics import column_metrics
 from declared.content import (
@@ -56,18 +56,22 @@ class Table(Evolving):
     Args:
         folder: Where the table lives.
         columns: The first schema.
-        version: Format version, 1 to 3.
+        version: Format version, 1 to 3; `default_version` if left out, as the files' formats are those below.
         partition: The first spec, such as ``["bucket[4](id)", "day(ts)", "region"]``.
         name_mapping: Write ``schema.name-mapping.default`` with all names that columns ever had.
         scheme: Written before every path, such as ``file://``.
     """
+
+    default_version: ClassVar[int] = 2
+    data_format: ClassVar[str] = "parquet"
+    delete_format: ClassVar[str] = "parquet"
 
     def __init__(
         self,
         folder: Path,
         columns: Mapping[str, Any],
         *,
-        version: int = 2,
+        version: int | None = None,
         partition: Sequence[str] = (),
         name_mapping: bool = False,
         scheme: str = "",
@@ -75,7 +79,7 @@ class Table(Evolving):
     ) -> None:
         self.folder = folder
         self.location = f"{scheme}{folder}"
-        self.version = version
+        self.version = self.default_version if version is None else version
         self.properties = dict(properties or {})
         self.refs: dict[str, tuple[str, int]] = {}
         self.snapshots: list[Snapshot] = []
@@ -200,6 +204,8 @@ class Table(Evolving):
     ) -> list[DataFile]:
         """Append one data file per partition of the rows."""
         sequence = more.pop("sequence_number", self.next_sequence)
+        if options.format == "parquet" and "format" not in more and self.data_format != "parquet":
+            more |= {"format": self.data_format, "mixed": True}
         options = replace(options, **more)
         spec_id = len(self._evolution.specs) - 1
         groups: dict[tuple[str, ...], tuple[tuple[Any, ...], list[dict[int, Any]]]] = {}
@@ -261,7 +267,7 @@ class Table(Evolving):
     def delete_positions(
         self,
         positions: Mapping[DataFile, Sequence[int]],
-        file_format: str = "parquet",
+        file_format: str | None = None,
         *,
         bounds: bool = True,
         referenced: bool = False,
@@ -269,6 +275,7 @@ class Table(Evolving):
         others: Sequence[tuple[str, int]] = (),
         scope: DataFile | None = None,
         sequence_number: int | None = None,
+        page_checksums: bool = False,
     ) -> list[PositionDelete]:
         """Delete rows by position: one delete file per partition of the data files.
 
@@ -281,6 +288,7 @@ class Table(Evolving):
             others: More (path, position) rows, about whatever files.
             scope: Take the partition from this file instead of the deleted ones.
             sequence_number: Another one than the snapshot's.
+            page_checksums: Write them, in Parquet.
         """
         groups: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
         for file, wanted in positions.items():
@@ -290,6 +298,7 @@ class Table(Evolving):
             )
             group.extend((file.path, position) for position in wanted)
         made = []
+        file_format = file_format or self.delete_format
         for (spec_id, _, partition), group_rows in groups.items():
             rows = [*group_rows, *others]
             if in_order:
@@ -297,7 +306,7 @@ class Table(Evolving):
             name = f"data/deletes-{next(self._numbers)}.{file_format}"
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            size = write_position_deletes(path, rows, file_format)
+            size = write_position_deletes(path, rows, file_format, page_checksums=page_checksums)
             entry = self._entry(1, name, file_format, spec_id, partition, len(rows), size)
             if bounds and rows:
                 paths = sorted(row[0].encode() for row in rows)
@@ -368,7 +377,7 @@ class Table(Evolving):
         self,
         columns: Sequence[str],
         rows: Sequence[Mapping[str, Any]],
-        file_format: str = "parquet",
+        file_format: str | None = None,
         *,
         like: ContentFile | None = None,
         sequence_number: int | None = None,
@@ -388,6 +397,7 @@ class Table(Evolving):
             extra: More columns that the delete file holds and that are no keys.
             options: The delete file's layout.
         """
+        file_format = file_format or self.delete_format
         ids = tuple(self.column(path).id for path in columns)
         wanted = {*ids, *(self.column(path).id for path in extra)}
         written = only(self.columns, wanted)

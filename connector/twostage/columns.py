@@ -56,17 +56,26 @@ _ARROW = {
     "fixed": pa.binary(),
     "binary": pa.binary(),
     "unknown": pa.null(),
-    # Never returned, see _NOT_CARRIED; but keys of equality deletes, and asked whether they are NULL.
+    "variant": pa.struct(
+        [
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+        ]
+    ),
+    # Never returned like this, see _NOT_CARRIED; but keys of equality deletes, and asked whether they are NULL.
     "timestamp_ns": pa.timestamp("ns"),
     "timestamptz_ns": pa.timestamp("ns", tz="UTC"),
-    "variant": pa.binary(),
     "geometry": pa.binary(),
     "geography": pa.binary(),
 }
+NULL_TEST = Primitive("variant", length=1)
+"""A variant that is only asked whether it is NULL, which needs none of its bytes."""
+MICROSECONDS = 6
+"""The precision that marks a nanosecond type which the scan shows in microseconds (``timestamp-ns = truncate``)."""
+_TRUNCATE = "Spark keeps microseconds: set the option timestamp-ns = truncate to cut the values down to them."
 _NOT_CARRIED = {
-    "timestamp_ns": "Spark keeps microseconds.",
-    "timestamptz_ns": "Spark keeps microseconds.",
-    "variant": "Select the other columns.",
+    "timestamp_ns": _TRUNCATE,
+    "timestamptz_ns": _TRUNCATE,
     "geometry": "Select the other columns.",
     "geography": "Select the other columns.",
 }
@@ -123,7 +132,9 @@ def arrow_type(kind: Type) -> pa.DataType:
         )
     if kind.name == "decimal":
         return pa.decimal128(kind.precision, kind.scale)
-    return _ARROW[kind.name]
+    if kind == NULL_TEST:
+        return pa.bool_()
+    return _ARROW[kind.name.removesuffix("_ns") if is_truncated(kind) else kind.name]
 
 
 def arrow_field(field: Field) -> pa.Field:
@@ -134,6 +145,29 @@ def arrow_field(field: Field) -> pa.Field:
 def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
     """Return the Arrow schema of the batches that hold these columns."""
     return pa.schema([arrow_field(field) for field in fields])
+
+
+def is_truncated(kind: Type) -> bool:
+    """Tell whether a nanosecond type is shown in microseconds, each value the greatest that is not above it."""
+    return isinstance(kind, Primitive) and kind.name.endswith("_ns") and kind.precision == MICROSECONDS
+
+
+def truncate_nanoseconds(schema: Schema) -> Schema:
+    """Return the schema with each nanosecond type marked to be shown in microseconds, at every depth."""
+    return Schema(schema_id=schema.schema_id, fields=tuple(_truncated(field) for field in schema.fields))
+
+
+def _truncated(field: Field) -> Field:
+    kind = field.type
+    if isinstance(kind, Struct):
+        kind = Struct(tuple(_truncated(child) for child in kind.fields))
+    elif isinstance(kind, List):
+        kind = List(_truncated(kind.element))
+    elif isinstance(kind, Map):
+        kind = Map(_truncated(kind.key), _truncated(kind.value))
+    elif kind.name.endswith("_ns"):
+        kind = replace(kind, precision=MICROSECONDS)
+    return replace(field, type=kind)
 
 
 def check_carried(fields: Iterable[Field], prefix: str = "") -> None:
@@ -151,7 +185,7 @@ def check_carried(fields: Iterable[Field], prefix: str = "") -> None:
             check_carried((kind.element,), f"{name}.")
         elif isinstance(kind, Map):
             check_carried((kind.key, kind.value), f"{name}.")
-        elif kind.name in _NOT_CARRIED:
+        elif kind.name in _NOT_CARRIED and not is_truncated(kind):
             raise UnsupportedFeatureError(
                 "UNSUPPORTED_TYPE",
                 f"Column {name!r} has a type that twostage does not read: {kind}",

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+_USER_INFO = re.compile(r"(?<=://)[^/\s]+@")  # to the last @: passwords hold them too
+_LOGIN = re.compile(r"(?<![\w*])[\w.+%-]+:[^\s/@:'\"]+@")
 _SIGNATURE = re.compile(r"(?i)((?:sig|signature|token|password|secret|credential|x-amz-[a-z-]+)=)[^&;\s]+")
 
 
@@ -37,7 +38,7 @@ def mask(text: str) -> str:
     >>> mask("s3://key:secret@bucket/x?sig=abc\\n")
     's3://***@bucket/x?sig=***\\\\n'
     """
-    text = _SIGNATURE.sub(r"\1***", _USER_INFO.sub("***@", text))
+    text = _SIGNATURE.sub(r"\1***", _LOGIN.sub("***@", _USER_INFO.sub("***@", text)))
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

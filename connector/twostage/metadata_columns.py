@@ -111,9 +111,10 @@ class FileColumns:
 
         What the manifest says of a stored `_row_id` is no bound: where it is NULL the row has another.
         """
-        rows = file.record_count
+        rows = file.num_rows
         if field_id == POSITION:
-            return Bounds(lower=0, upper=rows - 1, null_count=0, value_count=rows)
+            upper = None if rows is None else rows - 1
+            return Bounds(lower=0, upper=upper, null_count=0, value_count=rows)
         if field_id == FILE:
             return value_bounds(_IDENTITY, Primitive("string"), file.path, rows)
         if field_id == SPEC_ID:

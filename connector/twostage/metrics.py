@@ -6,7 +6,8 @@ addition, and `report.py` shows them. Rule: a counter never changes what is read
 Names: ``manifests.considered``, ``manifests.pruned``; ``files.considered``, ``files.pruned.partition``,
 ``files.pruned.bounds``, ``files.read``; ``row_groups.considered``,
 ``row_groups.pruned.{statistics,dictionary,bloom,deletes,filter}``, ``row_groups.read``;
-``rows.considered``, ``rows.pruned``, ``rows.deleted.{position,vector,equality}``, ``rows.filtered``,
+``pages.considered``, ``pages.read`` (of the chunks read by pages), ``page_indexes.ignored``, ``requests`` (of
+reads by pages); ``rows.considered``, ``rows.pruned``, ``rows.deleted.{position,vector,equality}``, ``rows.filtered``,
 ``rows.fetched``; ``bytes.considered`` (the files' sizes), ``bytes.read``, ``bytes.filter``,
 ``bytes.fetch``; ``delete_files.{considered,skipped,opened,cached}``, ``delete_keys.loaded``;
 ``time.{planning,open,prune,deletes,filter,fetch}`` (nanoseconds).

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twostage.errors import OptionError, nearest
+from twostage.masking import masked_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 class ReadSettings:
     """What the executors need to know of the options. Each switch off leaves the rows the same."""
 
+    __repr__ = masked_repr
+
     prune_files: bool = True
     prune_row_groups: bool = True
+    prune_pages: bool = True
     dictionary_filter: bool = True
     bloom_filter: bool = True
     two_stage: bool = True
+    read_pages: str = "auto"
+    """``auto`` (where fewer bytes pay), ``always`` (wherever the file allows it) or ``never``."""
     kernels: bool = True
     reorder_filters: bool = True
     prune_deletes: bool = True
@@ -39,6 +45,8 @@ class ReadSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """The options of one read. `catalog` holds ``catalog.*`` properties, secrets included: no repr."""
+
+    __repr__ = masked_repr
 
     path: str | None = None
     version_as_of: str | None = None
@@ -60,6 +68,8 @@ class ReadOptions:
     """Bytes that one task reads; None: from the cores and what stage one expects to read."""
     parallelism: int | None = None
     case_sensitive: bool = False
+    truncate_nanoseconds: bool = False
+    """Show ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()
     catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -91,6 +101,18 @@ def _bytes(raw: str) -> int:
 def _normalize(raw: str) -> str:
     if raw.lower() not in ("none", "cnf", "dnf"):
         raise ValueError("none, cnf or dnf")
+    return raw.lower()
+
+
+def _nanoseconds(raw: str) -> bool:
+    if raw.lower() not in ("refuse", "truncate"):
+        raise ValueError("refuse or truncate")
+    return raw.lower() == "truncate"
+
+
+def _when(raw: str) -> str:
+    if raw.lower() not in ("auto", "always", "never"):
+        raise ValueError("auto, always or never")
     return raw.lower()
 
 
@@ -126,14 +148,17 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "split-size": ("split_size", _bytes),
     "parallelism": ("parallelism", _positive),
     "case-sensitive": ("case_sensitive", _boolean),
+    "timestamp-ns": ("truncate_nanoseconds", _nanoseconds),
 }
 _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "prune.files": ("prune_files", _boolean),
     "prune.row-groups": ("prune_row_groups", _boolean),
+    "prune.pages": ("prune_pages", _boolean),
     "prune.dictionary": ("dictionary_filter", _boolean),
     "prune.bloom": ("bloom_filter", _boolean),
     "prune.deletes": ("prune_deletes", _boolean),
     "two-stage": ("two_stage", _boolean),
+    "read.pages": ("read_pages", _when),
     "filter.kernels": ("kernels", _boolean),
     "filter.reorder": ("reorder_filters", _boolean),
     "filter.normalize": ("normalize", _normalize),

@@ -190,6 +190,11 @@ class ScanReport:
         groups = self.count("row_groups.considered")
         reasons = said(self.reasons("row_groups.pruned"))
         rows.append(("row groups", f"{groups:,}", reasons, f"{self.count('row_groups.read'):,}"))
+        pages = self.count("pages.considered")
+        if pages:
+            ignored = self.count("page_indexes.ignored")
+            note = f"{ignored:,} page indexes ignored: they contradict the pages" if ignored else ""
+            rows.append(("pages of those", f"{pages:,}", note, f"{self.count('pages.read'):,}"))
         removed = {f"{kind} deletes": n for kind, n in self.reasons("rows.deleted").items()}
         if self.count("rows.pruned"):
             removed["pruning"] = self.count("rows.pruned")

@@ -211,8 +211,11 @@ def parse_type(raw: Any, depth: int = 0) -> Type:
             return Primitive("decimal", precision=precision, scale=scale)
         if match := _FIXED.fullmatch(raw):
             return Primitive("fixed", length=int(match[1]))
-        name = raw.partition("(")[0].strip()  # geometry(srid:…), geography(…)
-        if name not in PRIMITIVES:
+        name = raw.partition("(")[0].strip()
+        with_parameters = name in ("decimal", "fixed") or (
+            name != raw and name not in ("geometry", "geography")
+        )
+        if name not in PRIMITIVES or with_parameters:  # which were read above, if they are right
             raise CorruptFileError("CORRUPT_METADATA", f"Unknown type: {raw!r}", stage="catalog")
         return Primitive(name)
     kind = raw["type"]

@@ -36,7 +36,7 @@ from twostage.location import (
     parse_location,
     refuse,
 )
-from twostage.storage_errors import hide_secrets, translate_errors
+from twostage.storage_errors import hide_secrets, name_snapshot, translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,19 +48,23 @@ __all__ = [
     "canonical",
     "canonical_for",
     "canonical_moved",
+    "check_unchanged",
     "exists",
     "hide_secrets",
     "list_folder",
     "locate",
     "modified",
+    "name_snapshot",
     "open_file",
     "read_all",
     "read_range",
     "translate_errors",
+    "version_of",
 ]
 
 CONNECT_SECONDS = "10"
 REQUEST_SECONDS = "60"
+_BUCKETS = ("s3", "gs", "oss")
 MAX_FILE_SYSTEMS = 64
 """Kept open per process: short-lived credentials make a new one each time they are renewed."""
 
@@ -148,6 +152,42 @@ def open_file(storage: Storage, path: str) -> pa.NativeFile:
             _local_size(location.path, path)
             return pa.OSFile(location.path, "rb")  # a memory map of a file cut short meanwhile kills us
         return _file_system(storage, location).open_input_file(_remote_name(location))
+
+
+def version_of(file: pa.NativeFile) -> bytes:
+    """Return what the storage calls this version of an open object, its ETag; nothing for a local file.
+
+    It came with the size when the object was opened: asking costs no request.
+    """
+    found = file.metadata() or {}
+    return next((bytes(value) for key, value in found.items() if str(key).lower() == "etag"), b"")
+
+
+def check_unchanged(storage: Storage, path: str, version: bytes) -> None:
+    """Refuse an object that is another one now than when it was opened; one request, none for a local file.
+
+    Ranged reads of two objects would be rows that no file ever held, and no checksum of a page tells.
+
+    One that was removed by now was read whole before: that is no error.
+
+    Raises:
+        CorruptFileError: The object was replaced.
+    """
+    if not version:
+        return
+    try:
+        with open_file(storage, path) as file:
+            now = version_of(file)
+    except MissingFileError:
+        return
+    if now != version:
+        raise CorruptFileError(
+            "FILE_CHANGED",
+            "File was replaced by another one while it was read",
+            path=path,
+            stage="storage",
+            hint="Iceberg's writers never write a name twice; something else writes into the table's folder.",
+        )
 
 
 def read_range(storage: Storage, path: str, offset: int, length: int) -> bytes:
@@ -269,6 +309,13 @@ def _connect(properties: Mapping[str, str], location: Location) -> Any:
         given.setdefault("s3.request-timeout", REQUEST_SECONDS)
         if "s3.endpoint" in given and "client.region" not in given:
             given.setdefault("s3.region", "us-east-1")  # else PyIceberg asks AWS for the bucket's region
+    if "@" in location.authority and location.family in _BUCKETS:
+        raise UnsupportedFeatureError(
+            "CREDENTIALS_IN_PATH",
+            "Path holds a login before the bucket's name",
+            stage="storage",
+            hint="Give it as options: catalog.s3.access-key-id and catalog.s3.secret-access-key.",
+        )
     account, _, _ = location.authority.partition("@")[2].partition(".")
     if location.family in ("abfs", "wasb") and account:
         given.setdefault("adls.account-name", account)

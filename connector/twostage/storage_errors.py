@@ -33,7 +33,11 @@ MAX_TEXT = 300
 """Characters of a library's message that we repeat."""
 SHORTEST_SECRET = 3
 
-_SECRET_KEY = re.compile(r"(?i)secret|token|password|credential|access-key|account-key|sas|connection-string")
+_SECRET_KEY = re.compile(
+    r"(?i)secret|token|passw(?:or)?d|passphrase|credential|access-key|account-key|api-?key|authorization|sas"
+    r"|connection-string"
+)
+_LOGIN = re.compile(r"://[^/\s:@]*:([^/\s]+)@")
 _MISSING = re.compile(
     r"(?i)NO_SUCH_(?:KEY|BUCKET)|RESOURCE_NOT_FOUND|HTTP (?:status |error |response code:? )?404"
     r"|NoSuchKey|BlobNotFound|ContainerNotFound|Path does not exist|FileNotFoundException"
@@ -45,7 +49,32 @@ _DENIED = re.compile(
 _TRANSPORT = re.compile(
     r"(?i)AWS Error|curl|google::cloud|Azure|HDFS|HTTP |timed? ?out|connection|network|resolve host|SLOW_DOWN"
 )
-_DAMAGE = (ValueError, pa.ArrowException, struct.error, zlib.error, EOFError, OverflowError, LookupError)
+_DAMAGE = (
+    ValueError,
+    pa.ArrowException,
+    struct.error,
+    zlib.error,
+    EOFError,
+    OverflowError,
+    LookupError,
+    RecursionError,  # a schema nested a thousand deep
+)
+
+
+@contextlib.contextmanager
+def name_snapshot(snapshot_id: int | None) -> Iterator[None]:
+    """Let the errors of the block say which snapshot was read, and what a missing file of it means."""
+    try:
+        yield
+    except TwoStageError as error:
+        if error.snapshot_id is None:
+            error.snapshot_id = snapshot_id
+        if isinstance(error, MissingFileError) and error.hint is None and snapshot_id is not None:
+            error.hint = (
+                f"A file of snapshot {snapshot_id} is gone: the snapshot was expired, or the file removed, after "
+                "the table was loaded. Load the table again to read its current snapshot."
+            )
+        raise
 
 
 @contextlib.contextmanager
@@ -62,20 +91,20 @@ def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -
         raise
     except MemoryError as error:
         raise ResourceLimitError(
-            "OUT_OF_MEMORY", f"Out of memory: {_text(error, storage)}", path=path, stage=stage
+            "OUT_OF_MEMORY", f"Out of memory: {_text(error, storage, path)}", path=path, stage=stage
         ) from None
     except OSError as error:
         raise _from_os_error(error, path, stage, storage) from None
     except _DAMAGE as error:
         raise CorruptFileError(
-            "CORRUPT_FILE", f"File is damaged: {_text(error, storage)}", path=path, stage=stage
+            "CORRUPT_FILE", f"File is damaged: {_text(error, storage, path)}", path=path, stage=stage
         ) from None
 
 
 def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | None) -> TwoStageError:
     """Classify an OSError. pyarrow raises it for damage and for the network alike; its text tells which."""
     text = str(error)
-    shown = _text(error, storage)
+    shown = _text(error, storage, path)
     remote = not parse_location(path).is_local
     if isinstance(error, (FileNotFoundError, NotADirectoryError)) or (remote and _MISSING.search(text)):
         return MissingFileError("MISSING_FILE", "File is not in storage", path=path, stage=stage)
@@ -91,8 +120,9 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
     return CorruptFileError("CORRUPT_FILE", f"File is damaged: {shown}", path=path, stage=stage)
 
 
-def _text(error: BaseException, storage: Storage | None) -> str:
-    return hide_secrets(error, storage.properties if storage else {})
+def _text(error: BaseException, storage: Storage | None, path: str = "") -> str:
+    properties = dict(storage.properties) if storage else {}
+    return hide_secrets(error, {**properties, "path": path, "root": storage.root if storage else ""})
 
 
 def hide_secrets(error: BaseException, properties: Mapping[str, str]) -> str:
@@ -102,8 +132,20 @@ def hide_secrets(error: BaseException, properties: Mapping[str, str]) -> str:
     'OSError token *** refused'
     """
     text = f"{type(error).__name__} {error}"
-    for key, value in properties.items():
-        if len(str(value)) > SHORTEST_SECRET and _SECRET_KEY.search(key):
-            text = text.replace(str(value), "***")
+    for secret in secrets_of(properties):
+        text = text.replace(secret, "***")
     lines = text.strip().splitlines()
     return lines[0][:MAX_TEXT] if lines else ""
+
+
+def secrets_of(properties: Mapping[str, str]) -> list[str]:
+    """Return the values that must not be shown, the longest first: one may hold another.
+
+    >>> secrets_of({"s3.session-token": "abc4711", "uri": "http://me:hidden@host/", "s3.region": "eu-west-1"})
+    ['abc4711', 'hidden']
+    """
+    found = {str(value) for key, value in properties.items() if _SECRET_KEY.search(key)}
+    found.update(login for value in properties.values() for login in _LOGIN.findall(str(value)))
+    return sorted(
+        (value for value in found if len(value) > SHORTEST_SECRET), key=lambda one: (-len(one), one)
+    )

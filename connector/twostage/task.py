@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from twostage.masking import masked_repr
 from twostage.predicates.predicate import TRUE
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class DeleteFile:
     `content` is ``position``, ``vector`` or ``equality``; `format` is ``parquet``, ``orc``, ``avro`` or
     ``puffin``. `path` is where to open it, `written_path` how the metadata names it.
     """
+
+    __repr__ = masked_repr
 
     content: str
     format: str
@@ -52,6 +55,8 @@ class ScanTask:
     the file decides, in internal form.
     """
 
+    __repr__ = masked_repr
+
     path: str
     written_path: str
     format: str
@@ -73,6 +78,8 @@ class ScanTask:
 class Storage:
     """How to open files: FileIO properties (secrets included, hence no repr) and the location policy."""
 
+    __repr__ = masked_repr
+
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     root: str = ""
     """The table's location as opened: its scheme and authority bound what a scan may open."""
@@ -85,6 +92,8 @@ class Storage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanContext:
     """What all tasks of one scan share."""
+
+    __repr__ = masked_repr
 
     scan_id: str
     table: str
@@ -113,6 +122,8 @@ class TaskGroup:
     A metadata table has no files to scan: `rows` are then the task's rows, an Arrow IPC stream.
     """
 
+    __repr__ = masked_repr
+
     index: int
     context: ScanContext
     tasks: tuple[ScanTask, ...]
@@ -126,6 +137,8 @@ class ScanPlan:
     `counters` are the driver's share of the scan report (see `metrics.py` for the names); `choices` are
     sentences that say what planning decided and why.
     """
+
+    __repr__ = masked_repr
 
     context: ScanContext
     groups: tuple[TaskGroup, ...]

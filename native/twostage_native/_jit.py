@@ -191,9 +191,17 @@ def _enable_cache(numba: _Numba, dispatcher: Any, directory: Path) -> bool:
 
 
 def _cache_directory() -> Path | None:
-    """Return a directory that only we can write, made if need be; None where there is none."""
+    """Return a directory that only we can write, made if need be; None where there is none.
+
+    The one that NUMBA_CACHE_DIR chooses is not replaced by another: unfit, it means no cache and one warning.
+    """
     if "directory" not in _state:
         _state["directory"] = next((d for d in _candidates() if _is_private(d)), None)
+        if _state["directory"] is None and (chosen := os.environ.get("NUMBA_CACHE_DIR")):
+            _log.warning(
+                "Kernels are not cached: NUMBA_CACHE_DIR is no directory that only this user can write: %r",
+                chosen,
+            )
     found: Path | None = _state["directory"]
     return found
 
@@ -201,6 +209,7 @@ def _cache_directory() -> Path | None:
 def _candidates() -> Iterator[Path]:
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(chosen, "twostage", "kernels")
+        return
     with contextlib.suppress(Exception):  # no platformdirs, no home
         import platformdirs  # noqa: PLC0415 - only a process that compiles needs it
 

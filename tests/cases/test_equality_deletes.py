@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from settings import DELETES, each_of
 
 from check import check, ids
 from tables import Table
@@ -15,7 +16,8 @@ from twostage.predicates.predicate import And, Compare, IsNull, Not
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMATS = ("parquet", "orc", "avro")
+pytestmark = each_of(*DELETES)
+
 OF_TYPE: dict[str, list[Any]] = {
     "boolean": [True, False],
     "int": [0, -5, 2**31 - 1, -(2**31)],
@@ -44,26 +46,24 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("kind", OF_TYPE)
-def test_one_key_column_of_every_type(tmp_path: Path, kind: str, file_format: str) -> None:
+def test_one_key_column_of_every_type(tmp_path: Path, kind: str) -> None:
     values = [*OF_TYPE[kind], None]
     for index, gone in enumerate(values):
         table = Table(tmp_path / str(index), {"id": "long", "k": kind})
         table.append(ids(len(values), k=values))
-        table.delete_equal(["k"], [{"k": gone}], file_format)
+        table.delete_equal(["k"], [{"k": gone}])
         left = [i for i, value in enumerate(values) if not same(value, gone)]
         assert len(left) == len(values) - 1
         check(table, left)
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("kind", OF_TYPE)
-def test_two_key_columns_of_every_type(tmp_path: Path, kind: str, file_format: str) -> None:
+def test_two_key_columns_of_every_type(tmp_path: Path, kind: str) -> None:
     values = [*OF_TYPE[kind], None]
     table = Table(tmp_path, {"id": "long", "k": kind, "n": "int"})
     table.append(ids(2 * len(values), k=[*values, *values], n=lambda i: i // len(values)))
-    table.delete_equal(["k", "n"], [{"k": value, "n": 1} for value in values], file_format)
+    table.delete_equal(["k", "n"], [{"k": value, "n": 1} for value in values])
     check(table, range(len(values)))
 
 
@@ -83,8 +83,7 @@ def test_null_equals_null_in_one_of_many_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("select", [["s"], []])
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_a_struct_leaf_is_a_key(tmp_path: Path, select: list[str], file_format: str) -> None:
+def test_a_struct_leaf_is_a_key(tmp_path: Path, select: list[str]) -> None:
     table = Table(tmp_path, {"id": "long", "s": {"a": "int", "m": {"z": "string"}}})
     rows = [
         {"a": 1, "m": {"z": "x"}},
@@ -94,24 +93,23 @@ def test_a_struct_leaf_is_a_key(tmp_path: Path, select: list[str], file_format: 
         {"a": 2, "m": {"z": "y"}},
     ]
     table.append(ids(5, s=rows))
-    table.delete_equal(["s.m.z"], [{"s": {"m": {"z": "x"}}}], file_format)
+    table.delete_equal(["s.m.z"], [{"s": {"m": {"z": "x"}}}])
     check(table, [1, 2, 3, 4], select=select)
-    table.delete_equal(["s.m.z", "s.a"], [{"s": {"a": 2, "m": {"z": "y"}}}], file_format)
+    table.delete_equal(["s.m.z", "s.a"], [{"s": {"a": 2, "m": {"z": "y"}}}])
     check(table, [1, 2, 3], select=select)
-    table.delete_equal(["s.m.z"], [{"s": {"m": {"z": None}}}], file_format)  # NULL structs have NULL leaves
+    table.delete_equal(["s.m.z"], [{"s": {"m": {"z": None}}}])  # NULL structs have NULL leaves
     check(table, [], select=select)
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_a_key_renamed_since(tmp_path: Path, file_format: str) -> None:
+def test_a_key_renamed_since(tmp_path: Path) -> None:
     table = Table(tmp_path, {"id": "long", "k": "int"})
     table.append(ids(3, k=[1, 2, 3]))
-    table.delete_equal(["k"], [{"k": 2}], file_format)
+    table.delete_equal(["k"], [{"k": 2}])
     table.rename_column("k", "key")
     table.add_column("k", "int")
     table.append([{"id": 10, "key": 2, "k": 2}])
     check(table, [0, 2, 10])
-    table.delete_equal(["key"], [{"key": 3}], file_format)
+    table.delete_equal(["key"], [{"key": 3}])
     check(table, [0, 10])
 
 
@@ -123,13 +121,10 @@ def test_a_key_renamed_since(tmp_path: Path, file_format: str) -> None:
         ("decimal(9,2)", "decimal(20,2)", [Decimal("1.25"), Decimal("-1.25"), Decimal("0.00"), None]),
     ],
 )
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_a_key_promoted_before_and_after(
-    tmp_path: Path, narrow: str, wide: str, values: list[Any], file_format: str
-) -> None:
+def test_a_key_promoted_before_and_after(tmp_path: Path, narrow: str, wide: str, values: list[Any]) -> None:
     table = Table(tmp_path, {"id": "long", "k": narrow})
     table.append(ids(4, k=values))
-    table.delete_equal(["k"], [{"k": values[0]}], file_format)  # written narrow
+    table.delete_equal(["k"], [{"k": values[0]}])  # written narrow
     table.widen_column("k", wide)
     check(table, [1, 2, 3])
     import struct
@@ -137,7 +132,7 @@ def test_a_key_promoted_before_and_after(
     wanted = values[1:3]
     if narrow == "float":  # the key that equals the float as stored
         wanted = [struct.unpack("<f", struct.pack("<f", value))[0] for value in wanted]
-    table.delete_equal(["k"], [{"k": value} for value in wanted], file_format)  # written wide
+    table.delete_equal(["k"], [{"k": value} for value in wanted])  # written wide
     check(table, [3])
 
 
@@ -289,11 +284,10 @@ def test_a_predicate_never_brings_deleted_rows_back(tmp_path: Path) -> None:
     check(table, [2], lambda c: Compare(">", c("k"), 0.0))
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_more_columns_than_keys_in_the_delete_file(tmp_path: Path, file_format: str) -> None:
+def test_more_columns_than_keys_in_the_delete_file(tmp_path: Path) -> None:
     table = Table(tmp_path, {"id": "long", "k": "int", "n": "int"})
     table.append(ids(3, k=[1, 2, 3], n=[1, 2, 3]))
-    table.delete_equal(["k"], [{"k": 1, "n": 99}], file_format, extra=["n"])
+    table.delete_equal(["k"], [{"k": 1, "n": 99}], extra=["n"])
     check(table, [1, 2])
 
 
@@ -324,3 +318,24 @@ def test_key_that_was_an_identity_partition_of_imported_files_and_is_dropped(tmp
     table.drop_column("p")
     table.append([{"id": 3}])
     check(table, [2, 3])
+
+
+@pytest.mark.parametrize("delete_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("stages", ["true", "false"])
+def test_dropped_keys_in_every_format(
+    tmp_path: Path, file_format: str, delete_format: str, stages: str
+) -> None:
+    """Keys of the top level and of a struct, dropped alone and with the struct, and a name used again."""
+    table = Table(tmp_path, {"id": "long", "k": "string", "s": {"x": "int", "y": "int"}})
+    rows = ids(6, k=lambda i: "abcdef"[i], s=lambda i: {"x": i, "y": i} if i != 5 else None)
+    table.append(rows, format=file_format, mixed=True)
+    table.delete_equal(["k"], [{"k": "b"}], delete_format)
+    table.delete_equal(["s.x"], [{"s": {"x": 3}}], delete_format)
+    table.drop_column("k")
+    table.drop_column("s.x")
+    check(table, [0, 2, 4, 5], two_stage=stages)
+    table.drop_column("s")
+    table.add_column("k", "string")
+    table.append([{"id": 9, "k": "b"}], format=file_format, mixed=True)
+    check(table, [0, 2, 4, 5, 9], two_stage=stages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from settings import DELETES, each_of
 
 import oracle
 from check import Columns, check, ids
@@ -14,6 +15,8 @@ from twostage.predicates.predicate import TRUE, And, Compare, In, IsNull, Not, O
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = each_of(*DELETES)
 
 
 @pytest.fixture
@@ -124,3 +127,31 @@ def test_a_hint_prunes_and_never_drops_what_matches(table: Table) -> None:
     rows = scan(opened, predicate=TRUE, hint=Compare("=", columns("k"), 7)).rows
     assert {row[0][1] for row in rows} >= set(range(70, 80))
     assert {row[0][1] for row in rows} <= set(LEFT)
+
+
+def test_a_filter_and_a_limit(table: Table) -> None:
+    table.write()
+    opened = open_table(table.folder)
+    columns = Columns(opened.table.schema)
+    for limit in (1, 5, 20, 30):
+        predicate = And((Compare(">", columns("k"), 2), Compare("<", columns("k"), 7)))
+        found = {row[0][1] for row in scan(opened, predicate=predicate, limit=limit, parallelism=1).rows}
+        assert found <= {*range(30, 40), *range(60, 70)}
+        assert len(found) >= min(limit, 20)
+
+
+def test_a_filter_that_bounds_answer_exactly_and_at_most(tmp_path: Path) -> None:
+    """Bounds prove every row of the first file, a Bloom filter none of the second; deletes take from both."""
+    table = Table(tmp_path, {"id": "long", "k": "int"})
+    exact = table.append(ids(10, k=lambda _: 1))
+    at_most = table.append(
+        ids(10, id=lambda i: 10 + i, k=lambda i: i % 3 + 1), bloom=("k",), dictionary=False
+    )
+    table.delete_positions({exact: [0], at_most: [3]})
+    table.delete_equal(["id"], [{"id": 1}, {"id": 16}])
+    result = check(table, [*range(2, 10), 10, 19], lambda c: Compare("=", c("k"), 1))
+    assert result.plan is not None
+    proven = {task.all_match for group in result.plan.groups for task in group.tasks}
+    assert proven == {True, False}
+    check(table, [11, 14, 17], lambda c: Compare("=", c("k"), 2))
+    check(table, [11, 12, 14, 15, 17, 18], lambda c: Not(Compare("=", c("k"), 1)))

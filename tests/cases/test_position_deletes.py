@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from settings import DELETES, each_of
 
-from check import check, ids
+from check import Columns, check, ids
+from core_scan import open_table, scan
 from tables import Table
+from twostage.errors import CorruptFileError
+from twostage.predicates.predicate import Compare
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMATS = ("parquet", "orc", "avro")
+pytestmark = each_of(*DELETES)
 
 
 @pytest.fixture
@@ -20,43 +24,37 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path, {"id": "long", "k": "int"})
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize(
     "positions",
     [[0], [29], [0, 29], list(range(30)), list(range(10, 20)), list(range(8, 23)), [9, 10], [19, 20, 21]],
     ids=["first", "last", "both ends", "whole file", "whole row group", "across row groups", "edge", "edges"],
 )
-def test_positions_in_a_file_of_three_row_groups(
-    table: Table, positions: list[int], file_format: str
-) -> None:
+def test_positions_in_a_file_of_three_row_groups(table: Table, positions: list[int]) -> None:
     file = table.append(ids(30), row_group_size=10)
-    table.delete_positions({file: positions}, file_format)
+    table.delete_positions({file: positions})
     result = check(table, set(range(30)) - set(positions))
     assert result.metrics.counters["rows.deleted.position"] == len(positions)
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_duplicates_and_disorder(table: Table, file_format: str) -> None:
+def test_duplicates_and_disorder(table: Table) -> None:
     file = table.append(ids(10))
-    table.delete_positions({file: [7, 3, 3, 9, 0, 7]}, file_format, in_order=False)
+    table.delete_positions({file: [7, 3, 3, 9, 0, 7]}, in_order=False)
     check(table, [1, 2, 4, 5, 6, 8])
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_several_delete_files_overlap(table: Table, file_format: str) -> None:
+def test_several_delete_files_overlap(table: Table) -> None:
     file = table.append(ids(10))
-    table.delete_positions({file: [1, 2]}, file_format)
-    table.delete_positions({file: [2, 3]}, file_format)
+    table.delete_positions({file: [1, 2]})
+    table.delete_positions({file: [2, 3]})
     table.delete_positions({file: [3, 9]}, "parquet")
     check(table, [0, 4, 5, 6, 7, 8])
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("bounds", [True, False])
-def test_one_delete_file_for_many_data_files(table: Table, file_format: str, bounds: bool) -> None:
+def test_one_delete_file_for_many_data_files(table: Table, bounds: bool) -> None:
     rows = ids(30)
     files = [table.append(rows[start : start + 10]) for start in (0, 10, 20)]
-    table.delete_positions({files[0]: [0, 5], files[2]: [1]}, file_format, bounds=bounds)
+    table.delete_positions({files[0]: [0, 5], files[2]: [1]}, bounds=bounds)
     check(table, set(range(30)) - {0, 5, 21})
 
 
@@ -127,6 +125,20 @@ def test_a_delete_of_another_partition_does_not_apply(tmp_path: Path) -> None:
     check(table, set(range(10)) - {0})
 
 
+@pytest.mark.parametrize("how", ["referenced", "bounds"])
+def test_a_delete_that_names_a_file_of_another_partition_is_refused(tmp_path: Path, how: str) -> None:
+    """The spec leaves it out, Iceberg before 1.12 applied it, 1.12 refuses the table; a guess would be wrong rows."""
+    table = Table(tmp_path, {"id": "long", "p": "int"})
+    table.partition_by(["p"])
+    zero, one = table.append_all(ids(10, p=lambda i: i // 5))
+    table.delete_positions({one: [1]}, scope=zero, bounds=how == "bounds", referenced=how == "referenced")
+    opened = open_table(table.write())
+    with pytest.raises(CorruptFileError, match="CORRUPT_MANIFEST.*another partition"):
+        scan(opened)
+    where = Columns(opened.table.schema)
+    assert len(scan(opened, predicate=Compare("=", where("p"), 0)).rows) == 5
+
+
 def test_deletes_of_each_partition_apply(tmp_path: Path) -> None:
     table = Table(tmp_path, {"id": "long", "p": "string"}, partition=["truncate[1](p)"])
     files = table.append_all(ids(10, p=lambda i: ["a1", "b", None, "a2", "äx"][i % 5]))
@@ -141,8 +153,6 @@ def test_paths_are_compared_as_their_writers_mean_them(tmp_path: Path, scheme: s
     table.delete_positions({}, bounds=False)
     table.delete_positions({file: [0]}, others=[(scheme + file.path, 2)], bounds=False)
     table.write()
-    from core_scan import open_table, scan
-
     assert [row[0][1] for row in scan(open_table(tmp_path)).rows] == [1, 3]
 
 
@@ -164,4 +174,5 @@ def test_a_wholly_deleted_row_group_is_not_read(table: Table) -> None:
     file = table.append(ids(30), row_group_size=10)
     table.delete_positions({file: range(10, 20)})
     result = check(table, [*range(10), *range(20, 30)])
-    assert result.metrics.counters["row_groups.read"] == 2
+    if table.data_format == "parquet":  # stripes and blocks are of the writer's making
+        assert result.metrics.counters["row_groups.read"] == 2

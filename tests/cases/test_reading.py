@@ -147,3 +147,23 @@ def test_two_files_of_a_moved_table_that_lead_to_one_are_refused(tmp_path: Path)
     opened = open_table(table.write(), allow_moved_paths="true")
     with pytest.raises(ForbiddenLocationError, match="AMBIGUOUS_LOCATION"):
         scan(opened)
+
+
+@pytest.mark.parametrize("name", ["element", "item", "array", "bag", "my_tuple"])
+def test_elements_of_a_list_are_mapped_whatever_the_file_calls_them(tmp_path: Path, name: str) -> None:
+    """A name mapping says ``element``, ``key`` and ``value``; sub-fields behind other names were NULL."""
+    columns = {"id": "long", "l": [{"a": "int"}], "m": ("map", "string", {"a": "int"})}
+    table = Table(tmp_path / "t", columns, name_mapping=True)
+    with table.transaction():
+        file = table.append([{"id": 0, "l": [{"a": 1}], "m": {"k": {"a": 2}}}], field_ids=False)
+        inner = pa.struct([("a", pa.int32())])
+        pairs = pa.map_(pa.field(f"{name}_key", pa.string(), nullable=False), pa.field(f"{name}_value", inner))
+        fields = [("id", pa.int64()), ("l", pa.list_(pa.field(name, inner))), ("m", pairs)]
+        rows = [{"id": 0, "l": [{"a": 1}], "m": [("k", {"a": 2})]}]
+        pq.write_table(
+            pa.Table.from_pylist(rows, pa.schema(fields)), file.path, use_compliant_nested_type=False
+        )
+        file.entry["file_size_in_bytes"] = Path(file.path).stat().st_size
+    ((_, elements, values),) = scan(open_table(table.write())).rows
+    assert elements == ("list", (("struct", (("int", 1),)),))
+    assert values == ("map", ((("str", "k"), ("struct", (("int", 2),))),))

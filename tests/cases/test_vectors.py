@@ -7,14 +7,18 @@ import zlib
 from typing import TYPE_CHECKING
 
 import pytest
+from settings import VECTORS, each_of
 
 from check import check, ids
+from core_scan import open_table, scan
 from declared.files import vector_blob
 from tables import DataFile, Table
 from twostage.errors import CorruptFileError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = each_of(*VECTORS)
 
 
 @pytest.fixture
@@ -151,3 +155,30 @@ def test_a_cardinality_that_disagrees_is_an_error(table: Table) -> None:
     table.delete_vectors({file: [1, 2]}, blobs={file: vector_blob([1, 2, 3])})
     with pytest.raises(CorruptFileError, match="TWOSTAGE.CORRUPT"):
         check(table, [0, *range(3, 10)])
+
+
+def test_a_position_beyond_32_bits_is_an_error(table: Table) -> None:
+    """It is decoded, and found to lie past the file's rows."""
+    file = table.append(ids(10))
+    table.delete_vectors({file: [1, 2**40 + 5]})
+    with pytest.raises(CorruptFileError, match="TWOSTAGE.CORRUPT_VECTOR.*past the data file's 10 rows"):
+        check(table, [0, *range(2, 10)])
+
+
+def test_the_manifest_says_whose_a_vector_is(table: Table) -> None:
+    """The Puffin footer names the second file; as in Iceberg's reader nobody reads it."""
+    first, second = table.append(ids(3)), table.append(ids(3, id=lambda i: 10 + i))
+    with table.transaction():
+        (vector,) = table.delete_vectors({second: [0]})
+        vector.entry["referenced_data_file"] = first.path
+    table.write()
+    assert sorted(row[0][1] for row in scan(open_table(table.folder)).rows) == [1, 2, 10, 11, 12]
+
+
+def test_a_vector_of_a_file_that_the_table_lacks_deletes_nothing(table: Table) -> None:
+    gone, file = table.append(ids(3)), table.append(ids(3, id=lambda i: 10 + i))
+    table.delete_vectors({gone: [0]})
+    table.remove(gone)
+    check(table, [10, 11, 12])
+    table.delete_vectors({file: [1]})
+    check(table, [10, 12])

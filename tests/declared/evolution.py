@@ -125,7 +125,7 @@ class Evolving:
         self._evolution.specs.append(tuple(spec))
 
     def add_column(self, path: str, kind: Any, *, default: Any = None) -> None:
-        """Add a column or a field inside structs; `default` is its initial default (v3)."""
+        """Add a column or a field inside structs (``list.element.name`` too); `default` is its initial default (v3)."""
         *parents, name = path.split(".")
         added = self._column(name, kind)
         added = replace(added, default=plain(added.type, default))
@@ -147,6 +147,13 @@ class Evolving:
         """Put the top-level columns into this order."""
         self._evolution.add_schema([self.column(name) for name in names])
 
+    def order_fields(self, path: str, names: Sequence[str]) -> None:
+        """Put the fields of the struct at a dotted path into this order."""
+        struct = self.column(path)
+        by_name = {field.name: field for field in inner(struct.type)}
+        kind = Struct(tuple(by_name[name] for name in names))
+        self._change(struct.id, lambda column: replace(column, type=kind))
+
     def _change(self, field_id: int, change: Any) -> None:
         self._evolution.add_schema(_changed(self.columns, field_id, change))
 
@@ -155,9 +162,23 @@ def _insert(columns: Sequence[Column], parents: tuple[str, ...], added: Column) 
     if not parents:
         return (*columns, added)
     return tuple(
-        replace(c, type=Struct(_insert(inner(c.type), parents[1:], added))) if c.name == parents[0] else c
+        replace(c, type=_with_inner(c.type, _insert(inner(c.type), parents[1:], added)))
+        if c.name == parents[0]
+        else c
         for c in columns
     )
+
+
+def _with_inner(kind: Kind, fields: Sequence[Column]) -> Kind:
+    """Return a nested type with other fields directly inside."""
+    match kind:
+        case Struct():
+            return Struct(tuple(fields))
+        case ListOf():
+            return ListOf(*fields)
+        case MapOf():
+            return MapOf(*fields)
+    return kind
 
 
 def _changed(columns: Sequence[Column], field_id: int, change: Any) -> tuple[Column, ...]:
@@ -165,10 +186,9 @@ def _changed(columns: Sequence[Column], field_id: int, change: Any) -> tuple[Col
     for column in columns:
         if column.id == field_id:
             result += [kept] if (kept := change(column)) else []
-        elif isinstance(column.type, Struct):
-            result.append(replace(column, type=Struct(_changed(column.type.fields, field_id, change))))
         else:
-            result.append(column)
+            changed = _changed(inner(column.type), field_id, change)
+            result.append(replace(column, type=_with_inner(column.type, changed)))
     return tuple(result)
 
 

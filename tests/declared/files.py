@@ -100,12 +100,13 @@ def write_rows(
     return path.stat().st_size
 
 
-def write_position_deletes(path: Path, rows: Sequence[tuple[str, int]], file_format: str) -> int:
+def write_position_deletes(
+    path: Path, rows: Sequence[tuple[str, int]], file_format: str, *, page_checksums: bool = False
+) -> int:
     """Write a positional delete file of (data file, position) rows, in the order given."""
     records = [{FILE_PATH.id: name, POSITION.id: position} for name, position in rows]
-    return write_rows(
-        path, (FILE_PATH, POSITION), records, FileOptions(format=file_format, row_group_size=100)
-    )
+    options = FileOptions(format=file_format, row_group_size=100, page_checksums=page_checksums)
+    return write_rows(path, (FILE_PATH, POSITION), records, options)
 
 
 def vector_blob(positions: Sequence[int]) -> bytes:

@@ -70,7 +70,8 @@ def test_positions_past_the_end_delete_nothing(tmp_path):
     none = load_positions(
         context_of(tmp_path), task_of(delete, written_path="/lake/a", record_count=2), Metrics()
     )
-    assert (none.count, bool(none), none.within(0, 2).tolist()) == (0, False, [])
+    assert (none.count, none.within(0, 2).tolist()) == (0, [])
+    assert none.within(0, 3).tolist() == [2]  # the count may be wrong: the file's own rows decide
 
 
 @pytest.mark.parametrize(

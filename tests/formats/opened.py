@@ -1,4 +1,4 @@
-"""Opens single ORC and Avro files with the product's readers, without a table around them."""
+"""Opens single data files with the product's readers, without a table around them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from declared.types import Column, column_json
 from twostage.files.avro_file import AvroDataFile
 from twostage.files.orc_file import OrcDataFile
+from twostage.files.parquet_file import ParquetDataFile
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.schema import Schema, parse_schema
-from twostage.task import ScanContext, ScanTask
+from twostage.task import ScanContext, ScanTask, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from twostage.files.datafile import DataFile
 
-READERS: dict[str, type[DataFile]] = {"orc": OrcDataFile, "avro": AvroDataFile}
+READERS: dict[str, type[DataFile]] = {"orc": OrcDataFile, "avro": AvroDataFile, "parquet": ParquetDataFile}
 
 
 def schema_of(columns: Sequence[Column]) -> Schema:
@@ -36,6 +37,7 @@ def open_file(
     start: int = 0,
     length: int | None = None,
     metrics: Metrics | None = None,
+    storage: Storage = Storage(),
     **settings: Any,
 ) -> DataFile:
     """Open a file, or the part of it that begins in a range of bytes."""
@@ -47,6 +49,7 @@ def open_file(
         schema=schema,
         projection=schema.fields,
         name_mapping=mapping,
+        storage=storage,
         settings=ReadSettings(**settings),
     )
     task = ScanTask(

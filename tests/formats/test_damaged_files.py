@@ -13,6 +13,7 @@ from test_files import Values, columns
 from declared.files import FileOptions, write_rows
 from twostage.errors import TwoStageError
 from twostage.files.orc_file import _tails
+from twostage.task import Storage
 
 MUTATIONS = 150
 
@@ -92,3 +93,24 @@ def test_a_file_that_is_none(file_format, data, tmp_path):
     path = tmp_path / f"file.{file_format}"
     path.write_bytes(data)
     assert try_to_read(path, schema_of(columns())) == f"CORRUPT_{file_format.upper()}"
+
+
+@pytest.mark.parametrize(
+    ("file_format", "reader"),
+    [
+        ("orc", "twostage.files.orc_file.read_tail"),
+        ("avro", "twostage.files.avro_file.AvroDataFile._read_header"),
+    ],
+)
+def test_what_a_library_says_is_shown_without_secrets(file_format, reader, tmp_path, monkeypatch):
+    """Regression: ORC and Avro files did not take the storage's secrets out of a library's message."""
+
+    def refuse(*_):
+        raise OSError("GET https://lake/t?key=abc4711 refused: abc4711")
+
+    path = tmp_path / f"file.{file_format}"
+    write_rows(path, columns(), [Values(7, 0.2).row(columns())], FileOptions(format=file_format, mixed=True))
+    monkeypatch.setattr(reader, refuse)
+    with pytest.raises(TwoStageError, match=r"\*\*\*") as caught:
+        open_file(path, schema_of(columns()), storage=Storage(properties={"s3.session-token": "abc4711"}))
+    assert "abc4711" not in str(caught.value)

@@ -22,6 +22,7 @@ from twostage.files import file_schema
 from twostage.files.orc_file import arrow_schema, damage
 from twostage.orc.stripe import StripeReader
 from twostage.orc.tail import read_stripe_footer, read_tail
+from twostage.task import Storage
 
 ROOT = Path(os.environ.get("TWOSTAGE_TABLES", "."), "files", "apache-orc")
 FILES = sorted(ROOT.rglob("*.orc")) if os.environ.get("TWOSTAGE_TABLES") else []
@@ -53,7 +54,7 @@ MOST_ROWS = 40_000
 
 def read(path: Path) -> tuple[pa.Schema, list[list[pa.Array]]]:
     """Return the stripes' columns."""
-    with damage(str(path), "CORRUPT_ORC", "fetch"), pa.OSFile(str(path)) as file:
+    with damage(str(path), "CORRUPT_ORC", "fetch", Storage()), pa.OSFile(str(path)) as file:
         tail = read_tail(file, file.size())
         schema = arrow_schema(tail.schema)
         fields = file_schema.identify(schema, None)

@@ -198,6 +198,13 @@ def test_a_bloom_filter_outside_the_file_is_none(offset: int, length: int, kept:
     assert (footer_of(data).row_groups[0].columns[0].bloom_filter_offset is not None) is kept
 
 
+def test_a_list_in_the_bloom_filters_field_is_no_bloom_filter() -> None:
+    """As Drill once wrote it: the file was refused."""
+    written = chunk()
+    written[3][1][14] = ("list:i32", [1, 2])
+    assert footer_of(made(chunks=[written])).row_groups[0].columns[0].bloom_filter_offset is None
+
+
 def nested(depth: int) -> list[Any]:
     groups = [element(b"g", children=1, repetition=1) for _ in range(depth)]
     return [*groups, element(b"a", physical=1, repetition=0)]

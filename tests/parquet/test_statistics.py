@@ -157,7 +157,7 @@ def made(
     schema = SchemaNode(name="root", field_id=None, repetition="required", logical=None)
     footer = Footer(
         path="p", file_size=100, num_rows=10, created_by=created_by, schema=schema, leaves=(leaf,),
-        row_groups=(group,), ordered=(ordered,), key_values={}, offset=90,
+        row_groups=(group,), ordered=(ordered,), key_values={}, offset=90, raw=b"",
     )  # fmt: skip
     return footer, group, leaf
 

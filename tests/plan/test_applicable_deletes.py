@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,9 +120,21 @@ def test_partitions(spec, partition, data_spec, data_partition, position, equali
     to = data(5, spec_id=data_spec, partition=data_partition)
     place = {"spec_id": spec, "partition": partition}
     assert applies(file(1, 6, **place), to) is position
-    assert applies(file(1, 6, referenced_data_file=PATH, **place), to) is position
-    assert applies(vector(**place), to) is position
+    for naming in (file(1, 6, referenced_data_file=PATH, **place), file(1, 6, **paths(PATH, PATH), **place)):
+        naming_deletes_apply_or_are_refused(naming, to, position)
+    naming_deletes_apply_or_are_refused(vector(**place), to, position)
     assert applies(file(2, 6, **place), to) is equality
+
+
+def naming_deletes_apply_or_are_refused(delete: ContentFile, to: ContentFile, same: bool) -> None:
+    """A delete that names a data file of another partition is corrupt, as Iceberg 1.12 finds it, unless it is older."""
+    if same:
+        assert applies(delete, to)
+        return
+    with pytest.raises(CorruptFileError, match=r"CORRUPT_MANIFEST.*another partition.*a\.parquet"):
+        applies(delete, to)
+    assert not applies(replace(delete, sequence_number=4), to)
+    assert not applies(delete, replace(to, path=PATH + "x"))
 
 
 def paths(lower: str, upper: str) -> dict[str, Any]:

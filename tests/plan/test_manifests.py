@@ -206,7 +206,7 @@ def test_a_partition_field_that_the_manifest_lacks_is_absent():
     "wrong",
     [
         entry(status=3),
-        entry(record_count=-1),
+        entry(record_count=-2),
         entry(file_size_in_bytes=-1),
         entry(""),
         entry(content=1),
@@ -217,6 +217,14 @@ def test_a_partition_field_that_the_manifest_lacks_is_absent():
 def test_impossible_entries(wrong):
     with pytest.raises(CorruptFileError, match=r"\[TWOSTAGE.CORRUPT_MANIFEST\].*/t/m.avro"):
         parse_manifest(manifest([entry(), wrong]), LISTED, PLAIN)
+
+
+def test_rows_that_nobody_counted():
+    """Iceberg wrote -1 when it imported Avro files; of delete files nothing like it is known."""
+    (file,) = parse_manifest(manifest([entry(record_count=-1)]), LISTED, PLAIN)
+    assert (file.record_count, file.num_rows) == (-1, None)
+    with pytest.raises(CorruptFileError, match="CORRUPT_MANIFEST"):
+        parse_manifest(manifest([entry(content=1, record_count=-1)]), deletes(), PLAIN)
 
 
 def test_equality_deletes_need_equality_ids():

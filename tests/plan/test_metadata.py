@@ -226,6 +226,23 @@ def test_bytes_that_are_no_metadata(data):
         parse_metadata_bytes(data, location=LOCATION)
 
 
+@pytest.mark.parametrize("left_out", [None, "view-uuid"])
+def test_a_view_is_refused_by_name(left_out):
+    """Its metadata has a format version, a location and schemas too: it passed for a table without rows."""
+    raw = {
+        "view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385",
+        "format-version": 1,
+        "location": "/lake/view",
+        "current-version-id": 1,
+        "schemas": [{"schema-id": 0, "type": "struct", "fields": []}],
+        "versions": [{"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "representations": []}],
+        "version-log": [{"version-id": 1, "timestamp-ms": 1}],
+    }
+    raw.pop(left_out, None)
+    with pytest.raises(UnsupportedFeatureError, match=r"UNSUPPORTED_VIEW.*/lake/v\.json"):
+        parse_metadata(raw, location="/lake/v.json")
+
+
 def test_a_gzip_bomb_is_refused(monkeypatch):
     monkeypatch.setattr("twostage.table.metadata.MAX_METADATA_BYTES", 10_000)
     bomb = gzip.compress(b"[" + b" " * 9_000_000 + b"]")

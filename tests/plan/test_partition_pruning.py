@@ -214,8 +214,11 @@ def test_partition_value_of_the_wrong_type_is_an_error_that_names_the_file():
         judge.judge(bare_file({1000: "five"}))
 
 
-def test_without_predicate_all_rows_match_and_empty_files_go():
+def test_without_predicate_all_rows_match_and_with_one_empty_files_go():
     judge = pruner("int", "identity", TRUE)
+    assert judge.judge(bare_file({1000: 4})).all_match
+    assert judge.judge(bare_file({1000: 4}, record_count=0)).pruned_by is None
+    judge = pruner("int", "identity", Compare("=", Column(1, ("a",), Primitive("int")), 4))
     assert judge.judge(bare_file({1000: 4})).all_match
     assert judge.judge(bare_file({1000: 4}, record_count=0)).pruned_by == "bounds"
 

@@ -1,12 +1,15 @@
 """Which delete files apply to a data file.
 
-Takes a snapshot's delete entries; gives, per data file, the `DeleteFile`s to apply. The rule: exactly the
-spec's scan planning rules, and a delete file is left out only if it cannot remove a row of that data file.
-The query's predicate has no say here.
-Source: Iceberg table spec, "Scan Planning" and "Delete Formats".
+Takes a snapshot's delete entries; gives, per data file, the `DeleteFile`s to apply. The rule: the spec's scan
+planning rules as Iceberg's own library carries them out, and a delete file is left out only if it cannot
+remove a row of that data file. The query's predicate has no say here.
+Source: Iceberg table spec, "Scan Planning" and "Delete Formats"; org.apache.iceberg.DeleteFileIndex.
 
-- A vector applies to the file it references: same spec and partition, data sequence number <= its own.
-- A positional delete file applies likewise, to all paths unless it says which, and only where no vector does.
+- A vector applies to the file it references: data sequence number <= its own.
+- A positional delete file applies likewise to the one file that it names, or, if it names no single one, to
+  all of its spec and partition; and only where no vector does.
+- A delete that names a file of another spec or partition is an error, as in Iceberg 1.12. (Older ones applied it,
+  the spec's words leave it out.)
 - An equality delete file applies where the data sequence number is strictly less, in the same spec and
   partition; in every partition if its own spec divides nothing.
 """
@@ -74,7 +77,7 @@ class DeleteIndex:
         self._equality: defaultdict[Any, list[ContentFile]] = defaultdict(list)
         self._global: list[ContentFile] = []
         self._made: dict[int, DeleteFile] = {}
-        self._keys: dict[tuple[int, int], _KeyRange] = {}  # of delete entries, which this index keeps alive
+        self._keys: dict[int, dict[int, _KeyRange]] = {}  # of delete entries, which this index keeps alive
         self.considered = 0
         for entry in entries:
             self._add(entry)
@@ -89,7 +92,8 @@ class DeleteIndex:
         """Return what applies to a data file: vector or positional deletes, then equality deletes.
 
         Raises:
-            CorruptFileError: Two vectors for the file, or a malformed delete entry that applies.
+            CorruptFileError: Two vectors for the file, a malformed delete entry that applies, or one that names the
+                file from another partition.
             UnsupportedFeatureError: An encrypted delete file.
         """
         if not self.considered:
@@ -120,19 +124,27 @@ class DeleteIndex:
             self._positions[_partition_key(entry, self._specs)].append((entry, _PathRange(entry)))
 
     def _vectors_of(self, data: ContentFile, partition: Any) -> list[ContentFile]:
-        found = [
-            entry
-            for entry in self._vectors.get(self._canonical(data.path), ())
-            if data.sequence_number <= entry.sequence_number
-            and _partition_key(entry, self._specs) == partition
-        ]
+        found = self._naming(self._vectors, data, partition)
         if len(found) > 1:
             raise _corrupt(f"Data file has two deletion vectors: {data.path}", found[1])
         return found
 
+    def _naming(
+        self, by_path: Mapping[str, list[ContentFile]], data: ContentFile, partition: Any
+    ) -> list[ContentFile]:
+        """Return the deletes that name a data file and are not older than it."""
+        found = [
+            entry
+            for entry in by_path.get(self._canonical(data.path), ())
+            if data.sequence_number <= entry.sequence_number
+        ]
+        for entry in found:
+            if _partition_key(entry, self._specs) != partition:
+                raise _corrupt(f"Delete file is of another partition than the data file: {data.path}", entry)
+        return found
+
     def _positions_of(self, data: ContentFile, partition: Any) -> list[ContentFile]:
-        by_path = self._by_path.get(self._canonical(data.path), ())
-        found = [entry for entry in by_path if _partition_key(entry, self._specs) == partition]
+        found = self._naming(self._by_path, data, partition)
         start = _start_of(data.path)
         found += [
             entry for entry, paths in self._positions.get(partition, ()) if paths.may_hold(data.path, start)
@@ -144,20 +156,29 @@ class DeleteIndex:
 
         `values` collects what the data file holds in the key columns.
         """
+        ranges = self._key_ranges(entry)  # without pruning too: it refuses what is no key
         if not self._prune:
             return False
-        for field_id in entry.equality_ids:
+        for field_id, keys in ranges.items():
             if field_id not in values:
                 values[field_id] = _KeyRange(data, *self._key_field(field_id))
-            if self._key_range(entry, field_id).misses(values[field_id]):
+            if keys.misses(values[field_id]):
                 return True
         return False
 
-    def _key_range(self, entry: ContentFile, field_id: int) -> _KeyRange:
-        key = (id(entry), field_id)
-        if key not in self._keys:
-            self._keys[key] = _KeyRange(entry, *self._key_field(field_id))
-        return self._keys[key]
+    def _key_ranges(self, entry: ContentFile) -> dict[int, _KeyRange]:
+        """Return what an equality delete holds in its key columns, by field id.
+
+        Raises:
+            CorruptFileError: A key is unknown, not primitive or inside a list or map; names the delete file.
+        """
+        if id(entry) not in self._keys:
+            try:
+                fields = {field_id: self._key_field(field_id) for field_id in entry.equality_ids}
+            except CorruptFileError as error:
+                raise _corrupt(error.message, entry) from None
+            self._keys[id(entry)] = {field_id: _KeyRange(entry, *field) for field_id, field in fields.items()}
+        return self._keys[id(entry)]
 
     def _delete_file(self, entry: ContentFile) -> DeleteFile:
         if id(entry) not in self._made:
@@ -204,6 +225,8 @@ class _KeyRange:
             raise _corrupt(f"Equality field is not a primitive column: {field.id}", file)
         self.bounds = metrics_bounds(kind, file, field.id) or Bounds()
         nulls, values = self.bounds.null_count, self.bounds.value_count
+        if file.num_rows is None:
+            nulls = values = None
         if not is_column:
             # Inside a struct a NULL struct counts as NULL here and does not count there, as the format goes.
             nulls = values = None

@@ -79,7 +79,8 @@ def read_avro(
     fields = list(_walk(avro.schema, (), {}))
     sources = [_find(fields, target, context, delete) for target in wanted]
     for block in avro.blocks:
-        records = read_records(replace(avro, blocks=(block,)), avro.schema)
+        limit = context.settings.task_memory
+        records = read_records(replace(avro, blocks=(block,)), avro.schema, limit=limit)
         for start in range(0, len(records), batch_rows):
             part = records[start : start + batch_rows]
             yield len(part), [None if source is None else _array(part, source) for source in sources]

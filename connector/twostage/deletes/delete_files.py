@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from twostage import storage
 from twostage.deletes.avro_files import read_avro
-from twostage.errors import CorruptFileError, TwoStageError
+from twostage.errors import CorruptFileError, TwoStageError, mask
 from twostage.files import file_schema
 from twostage.files.orc_file import arrow_schema, meanings
 from twostage.orc.stripe import StripeReader
@@ -105,8 +105,10 @@ def _errors_of(context: ScanContext, delete: DeleteFile) -> Iterator[None]:
         with storage.translate_errors(delete.path, _STAGE, storage=context.storage):
             yield
     except TwoStageError as error:
-        if error.stage not in ("storage", _STAGE):  # the Parquet and Avro readers are shared with planning
-            error.stage = _STAGE
+        if error.path is None or error.stage not in ("storage", _STAGE):
+            # The readers are shared with planning and with data files, and ORC's does not know its file.
+            error.path = error.path or mask(delete.path)
+            error.stage = error.stage if error.stage == "storage" else _STAGE
             error.args = (str(error),)
         raise
 

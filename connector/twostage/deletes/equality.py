@@ -192,7 +192,9 @@ class _Loader:
         context = self._context
         table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
         shape = tuple((key.field.id, str(key.kind), repr(key.field.initial_default)) for key in fields)
-        key = ("equality", *table, repr(context.name_mapping), shape, scope, context.settings.kernels)
+        # Keys that were read unverified must not serve a scan that verifies.
+        settings = (context.settings.kernels, context.settings.verify_checksums)
+        key = ("equality", *table, repr(context.name_mapping), shape, scope, settings)
         shared = CACHE.get(key)
         if not isinstance(shared, _SharedKeys) or shared.contradicts(deletes):
             shared = _SharedKeys(KeySet(Budget(self._limit, self._in_use), kernels=context.settings.kernels))

@@ -61,11 +61,11 @@ class DeletedPositions:
     count: int = 0
 
     def __bool__(self) -> bool:
-        return self.count > 0
+        return bool(self.bitmap)
 
     def within(self, start: int, length: int) -> NDArray[np.int64]:
         """Return the deleted rows among ``start … start + length - 1``, relative to `start`, ascending."""
-        if not self.count or length <= 0:
+        if not self.bitmap or length <= 0:
             return np.zeros(0, np.int64)
         part = BitMap64()
         part.add_range(start, start + length)
@@ -96,7 +96,7 @@ def load_positions(context: ScanContext, task: ScanTask, metrics: Metrics) -> De
 
 
 def _counted(kind: str, bitmap: BitMap64, task: ScanTask) -> DeletedPositions:
-    return DeletedPositions(kind, bitmap, bitmap.range_cardinality(0, task.record_count))
+    return DeletedPositions(kind, bitmap, bitmap.range_cardinality(0, max(0, task.record_count)))
 
 
 def _load_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metrics: Metrics) -> BitMap64:
@@ -119,7 +119,10 @@ def _load_file(context: ScanContext, task: ScanTask, delete: DeleteFile, metrics
     target = canonical(task.written_path)
     only = target if delete.record_count > LARGE_ROWS else None
     version = (delete.file_size, delete.record_count, storage.modified(delete.path))
-    key: Hashable = ("position", delete.path, *version, canonical.__name__, only)
+    verified = (
+        context.settings.verify_checksums
+    )  # what was read unverified must not serve a scan that verifies
+    key: Hashable = ("position", delete.path, *version, canonical.__name__, only, verified)
     with CACHE.lock:
         files = CACHE.get(key)
         if files is not None:
@@ -186,7 +189,10 @@ class _PositionReader:
     def _add(self, paths: pa.Array, positions: NDArray[np.int64]) -> None:
         """Queue a batch's positions by path; a path is compared once a batch, not once a row."""
         encoded = paths if pa.types.is_dictionary(paths.type) else pc.dictionary_encode(paths)
-        names = encoded.dictionary.to_pylist()
+        try:
+            names = encoded.dictionary.to_pylist()
+        except UnicodeDecodeError:
+            raise corrupt(self._delete, "Positional delete file holds a path that is no UTF-8") from None
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         order, groups = None, [(0, 0, len(codes))] if len(codes) else []
         if len(names) > 1:

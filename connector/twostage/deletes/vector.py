@@ -74,7 +74,7 @@ def read_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metric
             delete.path,
             f"Deletion vector's cardinality does not match its metadata: {len(bitmap)}, {delete.record_count}",
         )
-    if len(bitmap) and bitmap.max() >= task.record_count:
+    if len(bitmap) and 0 <= task.record_count <= bitmap.max():
         _corrupt(
             delete.path,
             f"Deletion vector holds a position past the data file's {task.record_count} rows: {bitmap.max()}",

@@ -46,7 +46,7 @@ class AvroDataFile(DataFile):
     """An open Avro data file of a task."""
 
     def _open(self) -> None:
-        with damage(self.task.path, "CORRUPT_AVRO", "open"):
+        with damage(self.task.path, "CORRUPT_AVRO", "open", self.context.storage):
             self._size = self._file.size()
             self._header, self._sync, self._begin = self._read_header()
             if self._header.codec not in _CODECS:
@@ -106,7 +106,7 @@ class AvroDataFile(DataFile):
         """Yield each block up to the end of the range, with the offset of its first byte."""
         position = self._begin
         while position < self._size and (position < self.task.start or self.is_in_range(position)):
-            with damage(self.task.path, "CORRUPT_AVRO", "open"):
+            with damage(self.task.path, "CORRUPT_AVRO", "open", self.context.storage):
                 head = self._at(position, 2 * _LONGEST_VARINT)
                 count, used = read_varint(head, 0)
                 length, used = read_varint(head, used)
@@ -132,11 +132,12 @@ class AvroDataFile(DataFile):
         return data[offset - start : offset - start + length]
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
-        with damage(self.task.path, "CORRUPT_AVRO", stage):
+        with damage(self.task.path, "CORRUPT_AVRO", stage, self.context.storage):
             blocks = self._unpack(row_group, stage)
             file = replace(self._header, codec="null", blocks=blocks)
             projection = read_schema(self._root, self._fields, wanted)
-            records = avro.read_records(file, self._schema, projection)
+            limit = self.context.settings.task_memory  # as `_unpack` has checked
+            records = avro.read_records(file, self._schema, projection, limit=limit)
             return to_arrow(self._root, self._fields, wanted, records)
 
     def _unpack(self, row_group: RowGroup, stage: str) -> tuple[tuple[int, bytes], ...]:

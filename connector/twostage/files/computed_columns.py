@@ -35,27 +35,25 @@ STORABLE = frozenset((ROW_ID, LAST_UPDATED))
 
 
 def compute_column(
-    field_id: int, stored: pa.Array | None, task: ScanTask, first_row: int, num_rows: int
+    field_id: int, stored: pa.Array | None, task: ScanTask, positions: NDArray[np.int64]
 ) -> pa.Array:
-    """Return a computed column but `_deleted` for consecutive rows of a file.
+    """Return a computed column but `_deleted` for some rows of a file.
 
     Args:
         field_id: Which.
         stored: The file's own values of it, if it may have any.
         task: The file.
-        first_row: The first row's position in the file.
-        num_rows: How many rows.
+        positions: The rows' positions in the file: int64.
     """
     if field_id == POSITION:
-        return pa.array(np.arange(first_row, first_row + num_rows, dtype=np.int64))
+        return pa.array(positions)
     first_id = task.first_row_id
     if first_id is None:
-        return pa.nulls(num_rows, pa.int64())
+        return pa.nulls(len(positions), pa.int64())
     if field_id == ROW_ID:
-        start = first_id + first_row
-        inherited = pa.array(np.arange(start, start + num_rows, dtype=np.int64))
+        inherited = pa.array(first_id + positions)
     else:
-        inherited = pa.repeat(pa.scalar(task.sequence_number, pa.int64()), num_rows)
+        inherited = pa.repeat(pa.scalar(task.sequence_number, pa.int64()), len(positions))
     return inherited if stored is None else pc.coalesce(stored, inherited)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twostage.columns import arrow_type
-from twostage.errors import CorruptFileError
+from twostage.columns import NULL_TEST, arrow_type, is_truncated
+from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.files import file_schema
 from twostage.schema import Field, List, Map, Primitive, Struct, Type
 
@@ -56,6 +56,8 @@ def convert(
         path: The file, for errors.
     """
     kind = target.type
+    if kind == Primitive("variant"):
+        return _variant(array, source, target, path)
     if isinstance(kind, Primitive):
         return promote(array, kind, path, target.name)
     if pa.types.is_dictionary(array.type):
@@ -121,6 +123,41 @@ def _convert_struct(
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
 
+def _variant(array: pa.Array, source: FileField, target: Field, path: str) -> pa.Array:
+    """Return a variant as Spark's two byte strings; files keep them as a struct, in any order."""
+    wanted = arrow_type(target.type)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), wanted)
+    if not pa.types.is_struct(array.type):
+        raise mismatch(array.type, target.type, path, target.name)
+    names = [child.name for child in source.children]
+    if "typed_value" in names:
+        raise UnsupportedFeatureError(
+            "SHREDDED_VARIANT",
+            f"Column {target.name!r} is a shredded variant, which twostage does not put together",
+            path=path,
+            stage="fetch",
+            hint="Select the other columns, or rewrite the file with write.parquet.shred-variants = false.",
+        )
+    if sorted(names) != ["metadata", "value"]:
+        raise mismatch(array.type, target.type, path, target.name)
+    parts = []
+    for field in wanted:
+        part = array.field(names.index(field.name))
+        if not (pa.types.is_binary(part.type) or pa.types.is_large_binary(part.type)):
+            raise mismatch(array.type, target.type, path, target.name)
+        if pc.any(pc.and_(array.is_valid(), part.is_null())).as_py():
+            raise CorruptFileError(
+                "CORRUPT_VARIANT",
+                f"Column {target.name!r} holds a variant without {field.name}",
+                path=path,
+                stage="fetch",
+            )
+        parts.append(pc.fill_null(part.cast(field.type), b""))
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
+
+
 def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
     """Cast a leaf to the table's type, by the promotions that Iceberg allows and no other.
 
@@ -133,11 +170,15 @@ def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
         array = array.storage
     target = arrow_type(kind)
     found = array.type
+    if pa.types.is_string(found) or pa.types.is_large_string(found):
+        _check_text(array, path, name)
     if found == target:
         return array
     if kind.name == "unknown" or pa.types.is_null(found):
         return pa.nulls(len(array), target)
-    if kind.name in ("variant", "geometry", "geography"):  # nobody asks for more than where they are NULL
+    if kind == NULL_TEST:
+        return pc.if_else(array.is_valid(), pa.scalar(value=True), pa.scalar(None, target))
+    if kind.name in ("geometry", "geography"):  # nobody asks for more than where they are NULL
         return pc.if_else(array.is_valid(), pa.scalar(b""), pa.scalar(None, target))
     if kind.name == "time" or kind.name.startswith("timestamp"):
         return _promote_moment(array, kind, target, path, name)
@@ -152,6 +193,19 @@ def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
         return array.cast(target)
     except pa.ArrowInvalid as error:  # a decimal wider than the table's type, text that is no UTF-8
         raise mismatch(found, kind, path, name) from error
+
+
+def _check_text(array: pa.Array, path: str, name: str) -> None:
+    """Refuse text that is no UTF-8, which pyarrow's Parquet reader passes on (4 ms a million strings)."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raise CorruptFileError(
+            "CORRUPT_DATA_FILE",
+            f"Column {name!r} holds text that is no UTF-8",
+            path=path,
+            stage="fetch",
+        ) from None
 
 
 def _allowed(found: pa.DataType, kind: Primitive) -> bool:
@@ -252,7 +306,7 @@ def _scalar(kind: Type, value: Any, target: pa.DataType) -> pa.Scalar:
     if isinstance(kind, Primitive):
         if kind.name == "date" or kind.name.startswith("timestamp"):
             width = pa.int32() if kind.name == "date" else pa.int64()
-            return pa.array([value], width).view(target)[0]
+            return pa.array([_nested(kind, value)], width).view(target)[0]
         if kind.name == "time":
             return pa.array([value * 1000], pa.int64()).view(target)[0]
         if kind.name == "decimal":
@@ -278,6 +332,8 @@ def _nested(kind: Type, value: Any) -> Any:
         return [(_nested(kind.key.type, key), _nested(kind.value.type, item)) for key, item in value]
     if kind.name == "decimal":
         return Decimal(value).quantize(Decimal(f"1E-{kind.scale}"), context=_EXACT)
+    if is_truncated(kind):
+        return value // 1000
     return value * 1000 if kind.name == "time" else value
 
 

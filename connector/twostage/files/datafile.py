@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,9 +23,12 @@ from twostage.schema import Field, Primitive, Struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
 
+    from numpy.typing import NDArray
+
     from twostage.metrics import Metrics
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
+    from twostage.reading.selection import Selection
     from twostage.task import ScanContext, ScanTask
 
 
@@ -41,6 +45,14 @@ class RowGroup:
     num_bytes: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PageBounds:
+    """What a file knows of a column's pages: their first rows within the row group (int64), their bounds."""
+
+    first_rows: NDArray[np.int64]
+    bounds: Sequence[Bounds]
+
+
 class DataFile(ABC):
     """An open data file of a task. Use it as a context manager: it closes its file."""
 
@@ -53,8 +65,11 @@ class DataFile(ABC):
         """Gives the column ``_deleted`` of a row group, to scans that name it."""
         with metrics.timed("open"), storage.translate_errors(task.path, "open", storage=context.storage):
             self._file = storage.open_file(context.storage, task.path)
+            self._version = storage.version_of(self._file)
+            self._read_before = metrics.counters["bytes.read"]
             try:
                 self._open()
+                self._check_count()
             except BaseException:
                 self._file.close()
                 raise
@@ -62,8 +77,10 @@ class DataFile(ABC):
     def __enter__(self) -> DataFile:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._file.close()
+        if kind is None and self._metrics.counters["bytes.read"] > self._read_before:
+            storage.check_unchanged(self.context.storage, self.task.path, self._version)
 
     # --- what a format implements ---------------------------------------------------------------------
 
@@ -85,8 +102,20 @@ class DataFile(ABC):
     ) -> Iterator[Sequence[pa.Array]]:
         """Decode these leaves in steps of `batch_size` rows, the last one shorter."""
 
+    def num_rows(self) -> int | None:
+        """Return the rows of the whole file; None where only reading them tells."""
+        return None
+
     def bounds(self, row_group: RowGroup, field_id: int) -> Bounds | None:  # noqa: ARG002
         """Return what is known of a leaf's values in a row group; None if nothing is."""
+        return None
+
+    def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:  # noqa: ARG002
+        """Return the bytes that these fields of a row group take at least, decoded; 0 if that is not known."""
+        return 0
+
+    def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:  # noqa: ARG002
+        """Return what is known of each page of a leaf in a row group; None if nothing is."""
         return None
 
     def cannot_match(
@@ -110,15 +139,15 @@ class DataFile(ABC):
 
     # --- columns --------------------------------------------------------------------------------------
 
-    def read_leaf(self, row_group: RowGroup, field_id: int) -> pa.Array:
-        """Decode one field of a whole row group, parents' NULLs applied, in the scan's type.
+    def read_leaf(self, row_group: RowGroup, field_id: int, rows: Selection | None = None) -> pa.Array:
+        """Decode one field of a row group, or of some rows, parents' NULLs applied, in the scan's type.
 
         The field is one of the scan's schema (of any type), or a dropped equality-delete key.
         """
         if field_id not in self.context.schema:
-            return self._read_dropped(row_group, field_id)
+            return self._read_dropped(row_group, field_id, rows)
         target, depth = self.leaf_target(field_id)
-        return descend(self.read(row_group, [target], "filter")[0], depth)
+        return descend(self.read(row_group, [target], "filter", rows)[0], depth)
 
     def leaf_target(self, field_id: int) -> tuple[Field, int]:
         """Return the column that leads to a field of the scan's schema, cut to it, and the field's depth."""
@@ -132,23 +161,39 @@ class DataFile(ABC):
             target = Field(id=parent.id, name=parent.name, type=Struct((target,)))
         return target, len(chain) - 1
 
-    def _read_dropped(self, row_group: RowGroup, field_id: int) -> pa.Array:
+    def _read_dropped(self, row_group: RowGroup, field_id: int, rows: Selection | None) -> pa.Array:
         field = self.context.key_fields[field_id]
         source = self._find_deep(field_id)
         if field_id in self.task.constants or source is None:
             value = self.task.constants.get(field_id, field.initial_default)
-            return convert.constant(field.type, value, row_group.num_rows)
+            return convert.constant(field.type, value, row_group.num_rows if rows is None else rows.count)
         leaf = source[-1].first_leaf
-        array = self._decoded(row_group, {leaf}, "filter")[0]
+        array = self._decoded(row_group, {leaf}, "filter", rows)[0]
         array = descend(array, len(source) - 1)
         assert isinstance(field.type, Primitive)
         return convert.promote(array, field.type, self.task.path, field.name)
 
-    def read(self, row_group: RowGroup, targets: Sequence[Field], stage: str) -> list[pa.Array]:
-        """Decode columns of a whole row group, one array per target."""
+    def read(
+        self, row_group: RowGroup, targets: Sequence[Field], stage: str, rows: Selection | None = None
+    ) -> list[pa.Array]:
+        """Decode columns of a row group, or of some rows of it: one array per target."""
         wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
-        arrays = self._decoded(row_group, wanted, stage)
-        return self._build(arrays, wanted, targets, row_group, 0, row_group.num_rows)
+        arrays = self._decoded(row_group, wanted, stage, rows)
+        places = np.arange(row_group.num_rows) if rows is None else rows.indices()
+        return self._build(arrays, wanted, targets, row_group, places)
+
+    def select(
+        self, row_group: RowGroup, targets: Sequence[Field], rows: Selection, batch_size: int
+    ) -> Iterator[list[pa.Array]]:
+        """Decode columns of some rows of a row group, in steps of at most `batch_size` rows."""
+        start = 0
+        for arrays in self.stream(row_group, targets, batch_size):
+            # The steps are shorter than `batch_size` where text would pass 2 GiB.
+            alive = rows.slice(start, len(arrays[0]))
+            start += len(arrays[0])
+            if alive.count:
+                mask = None if alive.mask is None else pa.array(alive.mask)
+                yield arrays if mask is None else [array.filter(mask) for array in arrays]
 
     def stream(
         self, row_group: RowGroup, targets: Sequence[Field], batch_size: int
@@ -158,7 +203,7 @@ class DataFile(ABC):
         if not wanted:
             for start in range(0, row_group.num_rows, batch_size):
                 count = min(batch_size, row_group.num_rows - start)
-                yield self._build([], wanted, targets, row_group, start, count)
+                yield self._build([], wanted, targets, row_group, np.arange(start, start + count))
             return
         rows = 0
         with storage.translate_errors(self.task.path, "fetch", storage=self.context.storage):
@@ -166,16 +211,29 @@ class DataFile(ABC):
                 count = len(arrays[0])
                 rows += count
                 if rows <= row_group.num_rows:  # else the check below ends it
-                    yield self._build(arrays, wanted, targets, row_group, rows - count, count)
+                    yield self._build(arrays, wanted, targets, row_group, np.arange(rows - count, rows))
         self._check_rows(rows, row_group)
 
-    def _decoded(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
+    def _decoded(
+        self, row_group: RowGroup, wanted: AbstractSet[int], stage: str, rows: Selection | None
+    ) -> list[pa.Array]:
         if not wanted:
             return []
         with storage.translate_errors(self.task.path, stage, storage=self.context.storage):
+            if rows is not None and not rows.is_all:
+                return self._decode_rows(row_group, wanted, rows, stage)
             arrays = self._decode(row_group, wanted, stage)
         self._check_rows(len(arrays[0]), row_group)
         return arrays
+
+    def _decode_rows(
+        self, row_group: RowGroup, wanted: AbstractSet[int], rows: Selection, stage: str
+    ) -> list[pa.Array]:
+        """Decode these leaves of some rows; a format that can skip the others overrides it."""
+        arrays = self._decode(row_group, wanted, stage)
+        self._check_rows(len(arrays[0]), row_group)
+        indices = pa.array(rows.indices())
+        return [array.take(indices) for array in arrays]
 
     def _build(
         self,
@@ -183,13 +241,13 @@ class DataFile(ABC):
         wanted: AbstractSet[int],
         targets: Sequence[Field],
         row_group: RowGroup,
-        start: int,
-        num_rows: int,
+        places: NDArray[np.int64],
     ) -> list[pa.Array]:
-        """Build the targets for `num_rows` rows from `start` on within the row group."""
+        """Build the targets for the rows at `places` within the row group (ascending)."""
         fields = file_schema.cut(self._fields, wanted)
         by_place = dict(enumerate(arrays))
         path, constants = self.task.path, self.task.constants
+        num_rows = len(places)
         built = []
         for target in targets:
             is_computed = target.id in computed_columns.COMPUTED and target.id not in constants
@@ -198,16 +256,31 @@ class DataFile(ABC):
                 column = convert.column(by_place, fields, target, constants, num_rows, path)
             if is_computed and target.id == computed_columns.DELETED:
                 assert self.deleted_rows is not None
-                column = self.deleted_rows(row_group).slice(start, num_rows)
+                column = self.deleted_rows(row_group).take(pa.array(places))
             elif is_computed:
-                first_row = row_group.first_row + start
-                column = computed_columns.compute_column(target.id, column, self.task, first_row, num_rows)
+                positions = row_group.first_row + places
+                column = computed_columns.compute_column(target.id, column, self.task, positions)
             built.append(column)
         return built
 
     def holds(self, field_id: int) -> bool:
         """Tell whether the file has a column of this id."""
         return file_schema.find(self._fields, field_id) is not None
+
+    def _check_count(self) -> None:
+        """Refuse fewer rows than the manifest says where planning relied on them.
+
+        A count that is wrong changes nothing else: rows are what the file holds, as with Iceberg's own reader.
+        """
+        found = self.num_rows()
+        if self.context.limit is not None and found is not None and found < self.task.record_count:
+            raise CorruptFileError(
+                "CORRUPT_MANIFEST",
+                f"Manifest says {self.task.record_count} rows, the data file holds {found}",
+                path=self.task.path,
+                stage="open",
+                hint="Read without LIMIT.",
+            )
 
     def _check_rows(self, found: int, row_group: RowGroup) -> None:
         # pyarrow stops silently where a page says fewer values than the footer.

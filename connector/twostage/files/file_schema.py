@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from twostage.columns import NULL_TEST
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
-from twostage.schema import Field, List, Map, Schema, Struct, children
+from twostage.schema import Field, List, Map, Primitive, Schema, Struct, children
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -92,12 +93,13 @@ def _mapping_of(field: Field) -> dict[str, Any]:
 
 def _from_arrow(field: pa.Field, first_leaf: int) -> FileField:
     kind = field.type
+    # Elements, keys and values go by these names in mappings, whatever a writer calls them.
     if pa.types.is_struct(kind):
         inner = [kind.field(i) for i in range(kind.num_fields)]
     elif pa.types.is_map(kind):
-        inner = [kind.key_field, kind.item_field]
+        inner = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        inner = [kind.value_field]
+        inner = [kind.value_field.with_name("element")]
     else:
         inner = []
     parts: list[FileField] = []
@@ -132,8 +134,6 @@ def _by_name(fields: Iterable[FileField], mapping: Sequence[Mapping[str, Any]]) 
     result = []
     for field in fields:
         entry = by_name.get(field.name)
-        if entry is None and field.name in ("item", "array", "bag", "array_element"):
-            entry = by_name.get("element")  # names that writers without ids give to a list's element
         if entry is None:
             result.append(field)
             continue
@@ -194,7 +194,13 @@ def cut(fields: Iterable[FileField], leaves: Collection[int]) -> tuple[FileField
 
 
 def thin(field: Field) -> Field:
-    """Return the field with structs cut to one leaf: enough to tell where it is NULL."""
+    """Return the field with structs cut to one leaf, and no variant's bytes: enough to tell where it is NULL."""
+    if field.type == Primitive("variant"):
+        return replace(field, type=NULL_TEST)
     if isinstance(field.type, Struct) and field.type.fields:
         return replace(field, type=Struct((thin(field.type.fields[0]),)))
+    if isinstance(field.type, List):
+        return replace(field, type=List(thin(field.type.element)))
+    if isinstance(field.type, Map):
+        return replace(field, type=Map(field.type.key, thin(field.type.value)))
     return field

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from twostage.orc.tail import OrcType
     from twostage.predicates.bounds import Bounds
     from twostage.schema import Schema
+    from twostage.task import Storage
 
 TAIL_CACHE_BYTES = 64 * 2**20
 
-_tails: cachetools.LRUCache[tuple[str, int, int], Tail] = cachetools.LRUCache(
+_tails: cachetools.LRUCache[tuple[str, int, int | bytes], Tail] = cachetools.LRUCache(
     # A parsed tail takes some eight times its bytes in the file.
     TAIL_CACHE_BYTES,
     getsizeof=lambda tail: 8 * tail.num_bytes,
@@ -44,9 +45,9 @@ class OrcDataFile(DataFile):
     """An open ORC data file of a task."""
 
     def _open(self) -> None:
-        with damage(self.task.path, "CORRUPT_ORC", "open"):
+        with damage(self.task.path, "CORRUPT_ORC", "open", self.context.storage):
             size = self._file.size()
-            key = (self.task.path, size, storage.modified(self.task.path))
+            key = (self.task.path, size, self._version or storage.modified(self.task.path))
             tail = _tails.get(key)
             if tail is None:
                 tail = _tails[key] = read_tail(self._file, size)
@@ -70,6 +71,10 @@ class OrcDataFile(DataFile):
                     num_bytes=stripe.index_length + stripe.data_length,
                 )
 
+    def num_rows(self) -> int:
+        """Return the rows of the whole file."""
+        return sum(stripe.num_rows for stripe in self._tail.stripes)
+
     def bounds(self, row_group: RowGroup, field_id: int) -> Bounds | None:
         """Return what is known of a leaf's values in a stripe; None if nothing is."""
         if field_id in self.task.constants or field_id not in self.context.schema:
@@ -81,7 +86,7 @@ class OrcDataFile(DataFile):
         column = self._columns.get(source[-1].first_leaf)
         if column is None or not self._tail.stripe_statistics:
             return None
-        with damage(self.task.path, "CORRUPT_ORC", "prune"):
+        with damage(self.task.path, "CORRUPT_ORC", "prune", self.context.storage):
             if row_group.index not in self._statistics:
                 message = protobuf.parse(self._tail.stripe_statistics[row_group.index])
                 self._statistics = {row_group.index: message.blobs(1)}
@@ -96,7 +101,7 @@ class OrcDataFile(DataFile):
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         stripe = self._tail.stripes[row_group.index]
-        with damage(self.task.path, "CORRUPT_ORC", stage):
+        with damage(self.task.path, "CORRUPT_ORC", stage, self.context.storage):
             reader = StripeReader(
                 self._file,
                 self._tail,
@@ -124,10 +129,13 @@ class OrcDataFile(DataFile):
 
 
 @contextlib.contextmanager
-def damage(path: str, code: str, stage: str) -> Iterator[None]:
-    """Give errors of a reader the file, the stage, and where bytes are wrong the format's code."""
+def damage(path: str, code: str, stage: str, place: Storage) -> Iterator[None]:
+    """Give errors of a reader the file, the stage, and where bytes are wrong the format's code.
+
+    `place` is the scan's storage: its secrets are taken out of what libraries say.
+    """
     try:
-        with storage.translate_errors(path, stage):
+        with storage.translate_errors(path, stage, storage=place):
             yield
     except TwoStageError as error:
         if isinstance(error, CorruptFileError) and error.code == "CORRUPT_FILE":

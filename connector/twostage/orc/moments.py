@@ -24,7 +24,8 @@ _UTC = frozenset(("UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Un
 _LAST_KNOWN = 2_114_380_800  # 2037-01-01T00:00:00Z
 _WEEK = 7 * 86_400
 _MOST_SECONDS = 2**63 // 1_000_000 - 2
-_MOST_SECONDS_NANOS = 2**63 // 1_000_000_000 - 2
+_MOST_SECONDS_NANOS, _MOST_REST = divmod(2**63 - 1, 1_000_000_000)
+_LEAST_SECONDS_NANOS, _LEAST_REST = divmod(-(2**63), 1_000_000_000)
 _POWERS = 10 ** np.array([0, 2, 3, 4, 5, 6, 7, 8], np.int64)
 """What the lowest three bits say of the zeros that were cut off."""
 
@@ -62,10 +63,16 @@ def read_timestamps(
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
     if local and zone not in _UTC:
         seconds = _local(seconds, zone)
-    small = int(np.abs(seconds).max()) <= _MOST_SECONDS_NANOS
-    if small and bool((nanos % 1000).any()):
-        return seconds * 1_000_000_000 + nanos, "ns"
+    if bool((nanos % 1000).any()) and _fits_nanoseconds(seconds, nanos):
+        return seconds * 1_000_000_000 + nanos, "ns"  # where the product overflows, the sum comes back
     return seconds * 1_000_000 + nanos // 1000, "us"
+
+
+def _fits_nanoseconds(seconds: NDArray[np.int64], nanos: NDArray[np.int64]) -> bool:
+    """Tell whether 64 bits hold each moment in nanoseconds: a type of nanoseconds holds the outermost ones too."""
+    late = (seconds > _MOST_SECONDS_NANOS) | ((seconds == _MOST_SECONDS_NANOS) & (nanos > _MOST_REST))
+    early = (seconds < _LEAST_SECONDS_NANOS) | ((seconds == _LEAST_SECONDS_NANOS) & (nanos < _LEAST_REST))
+    return not bool((late | early).any())
 
 
 def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:

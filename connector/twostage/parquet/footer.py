@@ -120,6 +120,8 @@ class Footer:
     key_values: dict[str, str]
     offset: int
     """Where the footer's metadata begins."""
+    raw: bytes
+    """The footer's metadata itself."""
 
     def leaf_of(self, field_id: int) -> Leaf | None:
         """Return the one leaf with this field id; None if there is none, or more than one."""
@@ -231,6 +233,7 @@ class _Parser:
                 for pair in meta.get(5, ())
             },
             offset=self.offset,
+            raw=raw,
         )
 
     def row_group(
@@ -300,7 +303,8 @@ class _Parser:
 
     def place(self, offset: int | None, length: int | None) -> tuple[int, int] | None:
         """Return an index's place; None if there is none or it lies outside the file: it is optional."""
-        if offset is None or length is None or offset < 4 or length <= 0:
+        # Drill's old writer kept a list in what became the Bloom filter's field.
+        if type(offset) is not int or type(length) is not int or offset < 4 or length <= 0:
             return None
         return (offset, length) if offset + length <= self.offset else None
 

@@ -36,11 +36,17 @@ _OLD_ARROW = re.compile(r"parquet-cpp(?:-arrow)? version (\d+)\.")
 def row_group_bounds(footer: Footer, row_group: RowGroup, leaf: Leaf, kind: Primitive) -> Bounds:
     """Return what the statistics say of a leaf that the scan reads as `kind`; all unknown when in doubt."""
     chunk = row_group.columns[leaf.index]
+    return stored_bounds(footer, leaf, kind, chunk.statistics, chunk.num_values)
+
+
+def stored_bounds(
+    footer: Footer, leaf: Leaf, kind: Primitive, statistics: Statistics | None, num_values: int
+) -> Bounds:
+    """Return what statistics of `num_values` values of a leaf say; see `row_group_bounds`."""
     if leaf.max_repetition:
         return Bounds()
-    statistics = chunk.statistics
     nulls = 0 if leaf.max_definition == 0 else statistics.null_count if statistics is not None else None
-    if type(nulls) is not int or not 0 <= nulls <= chunk.num_values:
+    if type(nulls) is not int or not 0 <= nulls <= num_values:
         nulls = None
     lower = upper = None
     exact_lower = exact_upper = True
@@ -54,7 +60,7 @@ def row_group_bounds(footer: Footer, row_group: RowGroup, leaf: Leaf, kind: Prim
         lower=lower,
         upper=upper,
         null_count=nulls,
-        value_count=chunk.num_values,
+        value_count=num_values,
         exact_lower=exact_lower,
         exact_upper=exact_upper,
     )

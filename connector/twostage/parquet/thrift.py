@@ -39,6 +39,42 @@ def read_struct(data: bytes, position: int = 0) -> tuple[dict[int, Any], int]:
         raise ThriftError("truncated") from None
 
 
+def struct_spans(data: bytes, field_id: int) -> list[tuple[int, int]]:
+    """Return where each struct of the list in one field of the struct at 0 begins and ends.
+
+    Raises:
+        ThriftError: As `read_struct`; also if the field is no list of structs, or not there.
+    """
+    budget = [MAX_PARTS]
+    at = found = 0
+    try:
+        while header := data[at]:
+            at += 1
+            if header > 0x0F:
+                found += header >> 4
+            else:
+                found, at = _zigzag(data, at)
+            kind = header & 0x0F
+            if found != field_id:
+                if kind not in (1, 2):
+                    _, at = _value(data, at, kind, 1, budget)
+                continue
+            if kind != 9 or data[at] & 0x0F != 12:
+                break
+            count, at = data[at] >> 4, at + 1
+            if count == 15:
+                count, at = _varint(data, at)
+            spans = []
+            for _ in range(count):
+                start = at
+                _, at = _struct(data, at, 2, budget)
+                spans.append((start, at))
+            return spans
+    except IndexError:
+        raise ThriftError("truncated") from None
+    raise ThriftError("no such list")
+
+
 def _struct(data: bytes, at: int, depth: int, budget: list[int]) -> tuple[dict[int, Any], int]:
     """Read fields up to the stop byte. Varints are inlined: calls would double the time."""
     if depth > MAX_DEPTH:

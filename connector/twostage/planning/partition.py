@@ -121,7 +121,7 @@ def constants(
 
 
 def value_bounds(
-    transform: Transform, kind: Primitive, value: Any, num_rows: int, *, was_int: bool = False
+    transform: Transform, kind: Primitive, value: Any, num_rows: int | None, *, was_int: bool = False
 ) -> Bounds | None:
     """Return what one file's partition value says of the source column over its `num_rows` rows.
 
@@ -129,7 +129,7 @@ def value_bounds(
         transform: The partition field's.
         kind: The source column's type.
         value: The partition value, NULL allowed.
-        num_rows: The file's record count.
+        num_rows: The file's record count; None where it is not known.
         was_int: The column is a long that was an int in some schema.
     """
     result = transform.result_type(kind)
@@ -198,7 +198,7 @@ def _first(one: int | None, other: int | None) -> int | None:
     return other if one is None else one
 
 
-def _identity(value: Any, num_rows: int) -> Bounds:
+def _identity(value: Any, num_rows: int | None) -> Bounds:
     if isinstance(value, float) and math.isnan(value):
         return Bounds(null_count=0, nan_count=num_rows, value_count=num_rows)
     return Bounds(

@@ -8,21 +8,21 @@ only if it would be read.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twostage.deletes.applicable import DeleteIndex
 from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
 from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.planning.name_mapping import moved_fields, parse_name_mapping, without_metrics
 from twostage.planning.partition import constants
 from twostage.planning.partition_type import partition_type
 from twostage.planning.prune_files import FilePruner, Verdict
 from twostage.planning.splits import Candidate, pack
 from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
 from twostage.schema import Field, List, Map, Primitive, Struct, children, leaves
-from twostage.storage import canonical_for, locate
+from twostage.storage import canonical_for, locate, name_snapshot
 from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, read_manifests
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from twostage.table.catalog import PinnedTable
 
 DATA_FORMATS = ("parquet", "orc", "avro")
-NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 FETCH_SHARE = 0.25
 """What stage two is expected to read of the columns that no filter needs."""
 OPEN_COST = 256 * 2**10
@@ -88,25 +87,28 @@ def plan_scan(
         UnsupportedFeatureError: A file to read has a format that we do not read, or is encrypted.
     """
     started = time.perf_counter_ns()
+    snapshot_id = None if table.snapshot is None else table.snapshot.snapshot_id
     if table.metadata_table is not None:
         from twostage.table.metadata_tables import plan_rows  # noqa: PLC0415 - few scans are of one
 
-        return plan_rows(
-            table, options, projection=projection, predicate=predicate, limit=limit, scan_id=scan_id
-        )
+        with name_snapshot(snapshot_id):
+            return plan_rows(
+                table, options, projection=projection, predicate=predicate, limit=limit, scan_id=scan_id
+            )
     predicate = without_implied(predicate)
     planning = _Planning(table, options, projection, predicate, hint)
-    chosen = planning.choose_files(limit)
+    with name_snapshot(snapshot_id):
+        chosen = planning.choose_files(limit)
     context = ScanContext(
         scan_id=scan_id,
         table=table.name,
-        snapshot_id=None if table.snapshot is None else table.snapshot.snapshot_id,
+        snapshot_id=snapshot_id,
         schema=planning.schema,
         projection=projection,
         predicate=predicate,
         hint=hint,
         key_fields=planning.key_fields(chosen),
-        name_mapping=_name_mapping(table),
+        name_mapping=parse_name_mapping(table.metadata),
         limit=limit,
         storage=table.storage,
         settings=options.settings,
@@ -154,6 +156,7 @@ class _Planning:
         struct = partition_type(table.metadata) if PARTITION in used else Struct(())
         self._metadata_columns = FileColumns(used, struct)
         self._pruner = FilePruner(table.metadata, self.schema, predicate, hint, self._metadata_columns)
+        self._moved = moved_fields(table.metadata)
         self._is_filtered = predicate != TRUE or hint != TRUE
         self._is_hinted = hint != TRUE
         self._is_empty = predicate == FALSE
@@ -186,7 +189,9 @@ class _Planning:
             applied = deletes.deletes_of(file)
             candidate = self._candidate(file, verdict, applied)
             chosen.append(candidate)
-            if limit is not None and verdict.all_match and not applied and not self._is_hinted:
+            # Of Avro nobody knows the rows before they are all read, so that a wrong count would go unnoticed.
+            is_clean = verdict.all_match and not applied and file.record_count > 0 and file.format != "avro"
+            if limit is not None and is_clean and not self._is_hinted:
                 clean.append(candidate)
                 clean_rows += file.record_count
                 if clean_rows >= limit:
@@ -277,7 +282,8 @@ class _Planning:
         for start in range(0, len(manifests), _MANIFESTS_AT_ONCE):
             some = manifests[start : start + _MANIFESTS_AT_ONCE]
             for entries in read_manifests(self._table.storage, some, self._table.metadata.specs):
-                for file in entries:
+                for entry in entries:
+                    file = without_metrics(entry, self._moved)
                     verdict = self._judge(file)
                     if verdict.pruned_by is None:
                         yield file, verdict
@@ -389,25 +395,6 @@ def _refuse_unreadable(file: ContentFile) -> None:
         raise UnsupportedFeatureError(
             "UNSUPPORTED_ENCRYPTION", "Data file is encrypted", path=file.path, stage="plan"
         )
-
-
-def _name_mapping(table: PinnedTable) -> tuple[Any, ...] | None:
-    """Return the parsed ``schema.name-mapping.default``; None where the table has none."""
-    text = table.metadata.properties.get(NAME_MAPPING_PROPERTY)
-    if text is None:
-        return None
-    try:
-        mapping = json.loads(text)
-    except (ValueError, RecursionError):
-        mapping = None
-    if not isinstance(mapping, list) or not all(isinstance(item, dict) for item in mapping):
-        raise CorruptFileError(
-            "CORRUPT_METADATA",
-            f"Property {NAME_MAPPING_PROPERTY} is not a name mapping",
-            path=table.metadata.metadata_location,
-            stage="plan",
-        )
-    return tuple(mapping)
 
 
 def _live_rows(task: ScanTask) -> int:

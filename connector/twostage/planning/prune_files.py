@@ -7,7 +7,7 @@ of `prune.py`; only bucket numbers, which bound no value, are worked into the pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.errors import CorruptFileError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from twostage.table.metadata import PartitionField, PartitionSpec, TableMetadata
 
 _INT = Primitive("int")
+_SECOND = {"timestamp": 10**6, "timestamptz": 10**6, "timestamp_ns": 10**9, "timestamptz_ns": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class FilePruner:
                 continue
             summary = manifest.partitions[column.place]
             bounds = summary_bounds(column.transform, column.kind, summary, was_int=column.was_int)
+            bounds = as_stored(column.kind, bounds)  # what formats its files have is not known yet
             source = column.field.source_id
             known[source] = tighter(column.kind, known.get(source), bounds)
             if column.transform.name == "bucket":
@@ -101,10 +103,10 @@ class FilePruner:
 
     def judge(self, file: ContentFile) -> Verdict:
         """Return what is known of a data file."""
+        if self._both == TRUE:  # a file that is said to be empty is read, as Iceberg does: it may not be
+            return Verdict(None, all_match=True)
         if file.record_count == 0:
             return Verdict("bounds")
-        if self._both == TRUE:
-            return Verdict(None, all_match=True)
         columns = self._columns[file.spec_id]
         combined, predicate = self._narrow(file, columns)
         by_partition: dict[int, Bounds | None] = {}
@@ -114,12 +116,12 @@ class FilePruner:
             source = column.field.source_id
             bounds = _bounds_of_value(column, file)
             by_partition[source] = tighter(column.kind, by_partition.get(source), bounds)
-        if columns and match(combined, by_partition.get, file.record_count) is Match.NONE:
+        if columns and match(combined, by_partition.get, file.num_rows) is Match.NONE:
             return Verdict("partition")
         bounds_of = self._bounds_of(file, by_partition)
-        if match(combined, bounds_of, file.record_count) is Match.NONE:
+        if match(combined, bounds_of, file.num_rows) is Match.NONE:
             return Verdict("bounds")
-        proven = self._is_exact and match(predicate, bounds_of, file.record_count) is Match.ALL
+        proven = self._is_exact and match(predicate, bounds_of, file.num_rows) is Match.ALL
         return Verdict(None, all_match=proven)
 
     def _bounds_of(
@@ -192,7 +194,8 @@ class FilePruner:
 def _bounds_of_value(column: _PartitionColumn, file: ContentFile) -> Bounds | None:
     value = file.partition[column.field.field_id]
     try:
-        return value_bounds(column.transform, column.kind, value, file.record_count, was_int=column.was_int)
+        known = value_bounds(column.transform, column.kind, value, file.num_rows, was_int=column.was_int)
+        return as_stored(column.kind, known) if file.format == "orc" else known
     except CorruptFileError as error:
         error.path = file.path
         raise
@@ -204,13 +207,28 @@ def metrics_bounds(kind: Primitive, file: ContentFile, field_id: int) -> Bounds 
     nulls, values = file.null_counts.get(field_id), file.value_counts.get(field_id)
     if lower is None and upper is None and nulls is None and values is None:
         return None
-    return Bounds(
+    known = Bounds(
         lower=None if lower is None else decode_bound(kind, lower),
         upper=None if upper is None else decode_bound(kind, upper),
         null_count=nulls,
         nan_count=file.nan_counts.get(field_id),
         value_count=values,
     )
+    return as_stored(kind, known) if file.format == "orc" else known
+
+
+def as_stored(kind: Primitive, bounds: Bounds | None) -> Bounds | None:
+    """Return bounds that hold for what readers return of ORC files, which is not always what was written.
+
+    ORC's Java writer loses the sign of moments within the last second before 1970: they are stored, and read, a
+    second late, while metrics and partitions were computed from what was meant.
+    """
+    second = _SECOND.get(kind.name)
+    if second is None or bounds is None or bounds.upper is None:
+        return bounds
+    if not -second <= bounds.upper < second:
+        return bounds
+    return replace(bounds, upper=second, exact_upper=False)
 
 
 def _partition_columns(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twostage.columns import spark_type
+from twostage.columns import is_truncated, spark_type
 from twostage.predicates import predicate as tree
 from twostage.predicates.decimal_as_double import any_as_double, compare_as_double
 from twostage.predicates.predicate import (
@@ -32,7 +32,7 @@ from twostage.schema import Primitive
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from twostage.schema import Schema, Type
+    from twostage.schema import Field, Schema, Type
 
 _MATCHES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "contains"}
 _COMPARABLE = frozenset(
@@ -49,7 +49,19 @@ _SPARK_TO_ICEBERG = {"integer": "int", "long": "long", "float": "float", "double
 
 def is_comparable(kind: Type) -> bool:
     """Tell whether we compare values of this type as Spark does."""
-    return isinstance(kind, Primitive) and kind.name in _COMPARABLE
+    return isinstance(kind, Primitive) and (kind.name in _COMPARABLE or is_truncated(kind))
+
+
+def column_of(field: Field, path: tuple[str, ...]) -> Column:
+    """Return a field as a predicate's column: nanoseconds that are shown in microseconds are cast to them.
+
+    What files and manifests say of such a column is in nanoseconds, so the column's own type stays.
+    """
+    if not is_truncated(field.type):
+        return Column(field.id, path, field.type)
+    assert isinstance(field.type, Primitive)
+    name = field.type.name
+    return Column(field.id, path, Primitive(name), Primitive(name.removesuffix("_ns")))
 
 
 class _CannotBindError(Exception):
@@ -187,7 +199,7 @@ class _Binder:
             raise _CannotBindError(".".join(path))
         if not any_type and not is_comparable(field.type):
             raise _CannotBindError(f"{'.'.join(path)}: {field.type}")
-        return Column(field.id, self.schema.path(field.id), field.type)
+        return column_of(field, self.schema.path(field.id))
 
     def _cast(self, raw: Mapping[str, Any]) -> Column:
         column = self._column(raw["cast"])

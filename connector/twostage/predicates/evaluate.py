@@ -335,16 +335,21 @@ def _widened(lane: Lane, column: Column) -> Lane:
     if isinstance(lane, Numbers) and lane.values.dtype.kind in "if":
         is_float = lane.values.dtype.kind == "f"
         if cast.name in _FLOATS and not (is_float and cast.name == "float"):
-            values = lane.values.astype(_FLOATS[cast.name])
-            values.flags.writeable = False
-            return Numbers(values)
+            return Numbers(_frozen(lane.values.astype(_FLOATS[cast.name])))
         if not is_float and cast.name == "long":
             return lane
         if not is_float and is_wider:
             return lane
+        if _is_nanoseconds(column) and f"{cast.name}_ns" == str(kind):
+            return Numbers(_frozen(lane.values // 1000))  # rounds down, before 1970 too
     if isinstance(lane, Wide) and is_wider and cast.scale >= lane.scale:
         return lane
     raise _bad(f"Not a widening cast: {column}")
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    values.flags.writeable = False
+    return values
 
 
 def _is_nanoseconds(column: Column) -> bool:

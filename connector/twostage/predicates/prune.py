@@ -267,6 +267,8 @@ def _widened(value: Any, source: Primitive, target: Primitive) -> Any:
             return value
         case ("date", "timestamp"):
             return value * _DAY_MICROS
+        case ("timestamp_ns", "timestamp") | ("timestamptz_ns", "timestamptz"):
+            return value // 1000
     return None
 
 

@@ -16,8 +16,17 @@ import numpy as np
 
 from twostage.errors import OptionError, nearest
 from twostage.predicates import predicate as tree
-from twostage.predicates.bind import is_comparable
-from twostage.predicates.predicate import Column, Compare, CompareColumns, In, IsNull, Predicate, StringMatch
+from twostage.predicates.bind import column_of, is_comparable
+from twostage.predicates.predicate import (
+    Column,
+    Compare,
+    CompareColumns,
+    CompareLength,
+    In,
+    IsNull,
+    Predicate,
+    StringMatch,
+)
 from twostage.schema import Primitive, Schema, parse_value
 
 if TYPE_CHECKING:
@@ -37,6 +46,7 @@ _OPERATORS = {
 }
 _MATCHES = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)")
+_ELSEWHERE = "Use DataFrame.where after twostage.enable(spark): Spark evaluates what we cannot."
 _NUMBERS = ("int", "long", "float", "double", "decimal")
 
 
@@ -70,7 +80,7 @@ def _refuse(expression: exp.Expression, hint: str | None = None) -> OptionError:
         "UNSUPPORTED_FILTER",
         f"Option 'filter' holds something that twostage does not evaluate: {expression.sql('spark')}",
         stage="options",
-        hint=hint or "Use DataFrame.where after twostage.enable(spark): Spark evaluates what we cannot.",
+        hint=hint or _ELSEWHERE,
     )
 
 
@@ -135,14 +145,33 @@ class _Parser:
             return None
         column, pattern = self._column(node.this), str(node.expression.this)
         if "_" in pattern or "\\" in pattern:
-            return None
+            raise _refuse(node, "LIKE may hold % but neither _ nor \\ here. " + _ELSEWHERE)
         inner = pattern.strip("%")
-        if "%" in inner:
-            return None
-        if not pattern.startswith("%") and not pattern.endswith("%"):
+        begins, ends = not pattern.startswith("%"), not pattern.endswith("%")
+        parts = re.split("%+", inner)
+        if len(parts) == 2 and begins and ends:  # as Spark's optimizer restates it: the two may not overlap
+            first, last = (
+                StringMatch(kind, column, part)
+                for kind, part in zip(("prefix", "suffix"), parts, strict=True)
+            )
+            return tree.both(CompareLength(">=", column, len(parts[0]) + len(parts[1])), first, last)
+        if len(parts) > 1:
+            raise _refuse(node, "LIKE may have % at its ends, or once within: 'a%b'. " + _ELSEWHERE)
+        if begins and ends:
             return Compare("=", column, pattern)
-        kinds = {(False, True): "prefix", (True, False): "suffix", (True, True): "contains"}
-        return StringMatch(kinds[pattern.startswith("%"), pattern.endswith("%")], column, inner)
+        kinds = {(True, False): "prefix", (False, True): "suffix", (False, False): "contains"}
+        return StringMatch(kinds[begins, ends], column, inner)
+
+    def _length(self, op: str, node: exp.Expression, right: exp.Expression) -> Predicate:
+        """Compare a string's number of characters with a number."""
+        column, number = self._column(node.this), _number(right)
+        if column.type != Primitive("string") or node.args.get("binary"):
+            raise _refuse(node, "length() is of a string column here. " + _ELSEWHERE)
+        if type(right).__name__ == "Null":
+            return IsNull(column) if op == "<=>" else tree.Constant(None)
+        if not isinstance(number, Decimal) or number != int(number) or abs(number) >= 2**31:
+            raise _refuse(node.parent or node, "Compare length() with a whole number.")
+        return CompareLength(op, column, int(number))
 
     def _column(self, node: exp.Expression) -> Column:
         while type(node).__name__ == "Paren":
@@ -160,16 +189,20 @@ class _Parser:
                 stage="options",
                 hint=nearest(".".join(path), known),
             )
-        return Column(field.id, self.schema.path(field.id), field.type)
+        return column_of(field, self.schema.path(field.id))
 
     def _comparison(self, op: str, left: exp.Expression, right: exp.Expression) -> Predicate:
         left_is_column, right_is_column = _names_column(left), _names_column(right)
         if right_is_column and not left_is_column:
             return self._comparison(tree.mirrored(op), right, left)
+        if type(left).__name__ == "Length" and not right_is_column:
+            return self._length(op, left, right)
+        if type(right).__name__ == "Length" and not left_is_column:
+            return self._length(tree.mirrored(op), right, left)
         column = self._column(left)
         if right_is_column:
             other = self._column(right)
-            if column.type != other.type or not is_comparable(column.type):
+            if column.value_type != other.value_type or not is_comparable(column.value_type):
                 hint = "Both columns need the same type, one that can be compared."
                 raise _refuse(left.parent or left, hint)
             return CompareColumns(op, column, other)
@@ -246,8 +279,9 @@ def _as_number(column: Column, number: Decimal | float) -> tuple[Column, Any] | 
 
 
 def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
-    assert isinstance(column.type, Primitive)
-    name, kind = column.type.name, type(node).__name__
+    value_type = column.value_type
+    assert isinstance(value_type, Primitive)
+    name, kind = value_type.name, type(node).__name__
     if kind == "Boolean":
         return (column, bool(node.this)) if name == "boolean" else None
     if kind == "HexString":
@@ -270,11 +304,11 @@ def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
         return None
     try:
         if name == "date":
-            return column, parse_value(column.type, text)
+            return column, parse_value(value_type, text)
         if name in ("timestamp", "timestamptz"):
             zoned = datetime.datetime.fromisoformat(text).tzinfo is not None
             # Without an offset a timestamp would need the session's zone, which a worker does not know.
-            return (column, parse_value(column.type, text)) if zoned == (name == "timestamptz") else None
+            return (column, parse_value(value_type, text)) if zoned == (name == "timestamptz") else None
     except ValueError:
         return None
     return None

@@ -15,9 +15,10 @@ from twostage.columns import arrow_schema, arrow_type
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from twostage.files.datafile import DataFile, RowGroup
+    from twostage.reading.live_columns import LiveColumns
     from twostage.reading.selection import Selection
 
 
@@ -25,50 +26,42 @@ MAX_JOINED_BYTES = 32 * 2**20
 """Of batches that are joined: without it, rows of 1 MB would wait in memory until there are 65,536."""
 
 
-def fetch_columns(
-    data_file: DataFile,
-    row_group: RowGroup,
-    selection: Selection,
-    decoded: Mapping[int, pa.Array],
-) -> Iterator[pa.RecordBatch]:
-    """Yield the projection of the live rows.
-
-    Args:
-        decoded: Whole-row-group arrays by field id that stage one left; columns among them are reused.
-    """
+def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns) -> Iterator[pa.RecordBatch]:
+    """Yield the projection of the live rows; what stage one read of it is not read again."""
     context = data_file.context
     projection, batch_size = context.projection, context.settings.batch_size
     schema = arrow_schema(projection)
     if not projection:
-        yield from without_columns(selection.count, batch_size)
+        yield from without_columns(columns.alive.count, batch_size)
         return
+    read = columns.read_columns()
     # Only leaves: stage one cuts a struct down to what its test needs. Text beyond 2 GiB has other offsets.
     reused = {
         f.id
         for f in projection
-        if isinstance(f.type, Primitive) and f.id in decoded and decoded[f.id].type == arrow_type(f.type)
+        if isinstance(f.type, Primitive) and f.id in read and read[f.id].type == arrow_type(f.type)
     }
+    columns.forget_all_but(reused)
+    columns.condense(to_the_rows=True)
+    kept, selection = columns.read_columns(), columns.selection()
     missing = [field for field in projection if field.id not in reused]
     steps: Iterator[list[pa.Array]] = (
-        data_file.stream(row_group, missing, batch_size)
+        data_file.select(row_group, missing, selection, batch_size)
         if missing
-        else ([] for _ in range(0, row_group.num_rows, batch_size))
+        else ([] for _ in range(0, selection.count, batch_size))
     )
 
     def survivors() -> Iterator[pa.RecordBatch]:
         start = 0
         for arrays in steps:
-            # The reader's steps are shorter than `batch_size` where text would pass 2 GiB.
-            length = len(arrays[0]) if arrays else min(batch_size, row_group.num_rows - start)
-            alive = selection.slice(start, length)
+            length = len(arrays[0]) if arrays else min(batch_size, selection.count - start)
             fetched = iter(arrays)
-            columns = [
-                decoded[field.id].slice(start, length) if field.id in reused else next(fetched)
+            parts = [
+                kept[field.id].slice(start, length) if field.id in reused else next(fetched)
                 for field in projection
             ]
             start += length
-            if alive.count:
-                yield only(pa.RecordBatch.from_arrays(columns, schema=schema), alive)
+            yield pa.RecordBatch.from_arrays(parts, schema=schema)
 
     yield from joined(survivors(), batch_size)
 

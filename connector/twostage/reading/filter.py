@@ -1,7 +1,7 @@
 """Stage one: read the filter columns of a row group and decide which rows live.
 
-Takes what is still alive in a row group, and a way to its columns; gives the rows for which the predicate
-is true, and of those the ones that no equality delete removes. Conjuncts run one by one, cheapest and most selective first, each reading its columns only if
+Takes the live rows of a row group, and a way to its columns; leaves alive those for which the predicate is
+true, and of those the ones that no equality delete removes. Conjuncts run one by one, cheapest and most selective first, each reading its columns only if
 something is still alive. The rule: a row leaves only when the predicate is false or NULL for it.
 """
 
@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from twostage.predicates import predicate as tree
 from twostage.predicates.evaluate import evaluate
@@ -30,16 +28,11 @@ from twostage.predicates.predicate import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from twostage.deletes.equality import EqualityDeletes
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
-    from twostage.reading.selection import Selection
+    from twostage.reading.live_columns import LiveColumns
     from twostage.task import ScanContext
-
-SPARSE = 4
-"""Below one live row in SPARSE, columns are cut to the live rows before a predicate looks at them."""
 
 
 @dataclass(slots=True)
@@ -107,58 +100,30 @@ def _guess(predicate: Predicate) -> float:
     return 100.0
 
 
-def filter_rows(
-    row_filter: RowFilter,
-    selection: Selection,
-    column_of: Callable[[int], pa.Array],
-    metrics: Metrics,
-) -> Selection:
-    """Return the rows of `selection` for which the predicate is true.
-
-    Args:
-        column_of: Gives a field's array, one value for each row that the selection covers; it is asked
-            only while rows are alive.
-    """
+def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -> None:
+    """Let only those rows live for which the predicate is true; columns are read only while rows live."""
     for conjunct in row_filter.ordered():
-        if selection.count == 0:
+        if columns.alive.count == 0:
             break
         started = time.perf_counter_ns()
-        columns = {field_id: column_of(field_id) for field_id in conjunct.field_ids}
-        before = selection.count
-        if before * SPARSE < selection.num_rows:
-            columns = cut(columns, selection)
-            truth = evaluate(conjunct.predicate, columns, before, kernels=row_filter.kernels)
-            selection = selection.keep(truth.true)
-        else:
-            truth = evaluate(conjunct.predicate, columns, selection.num_rows, kernels=row_filter.kernels)
-            selection = selection & type(selection).of(truth.true)
+        columns.condense()
+        before = columns.alive.count
+        arrays = {field_id: columns.column(field_id) for field_id in conjunct.field_ids}
+        truth = evaluate(conjunct.predicate, arrays, columns.base.count, kernels=row_filter.kernels)
+        columns.keep(truth.true)
         spent = time.perf_counter_ns() - started
         conjunct.rows_in += before
-        conjunct.rows_out += selection.count
+        conjunct.rows_out += columns.alive.count
         conjunct.nanoseconds += spent
-        metrics.count_predicate(conjunct.text, before, selection.count, spent)
-    return selection
+        metrics.count_predicate(conjunct.text, before, columns.alive.count, spent)
 
 
-def subtract_equality(
-    equality: EqualityDeletes,
-    selection: Selection,
-    column_of: Callable[[int], pa.Array],
-    metrics: Metrics,
-) -> Selection:
-    """Return the rows of `selection` that no equality delete removes; only they are probed."""
-    if not equality or selection.count == 0:
-        return selection
-    keys = {field_id: column_of(field_id) for field_id in equality.field_ids}
-    deleted = equality.deleted(cut(keys, selection), selection.count)
-    alive = selection.keep(~deleted)
-    metrics.add("rows.deleted.equality", selection.count - alive.count)
-    return alive
-
-
-def cut(columns: dict[int, pa.Array], selection: Selection) -> dict[int, pa.Array]:
-    """Return the columns with only the live rows, in row order."""
-    if selection.is_all:
-        return columns
-    indices = pa.array(selection.indices())
-    return {field_id: array.take(indices) for field_id, array in columns.items()}
+def subtract_equality(equality: EqualityDeletes, columns: LiveColumns, metrics: Metrics) -> None:
+    """Let only those rows live that no equality delete removes; only live rows are probed."""
+    if not equality or columns.alive.count == 0:
+        return
+    columns.condense(to_the_rows=True)
+    keys = {field_id: columns.column(field_id) for field_id in equality.field_ids}
+    deleted = equality.deleted(keys, columns.base.count)
+    columns.keep(~deleted)
+    metrics.add("rows.deleted.equality", columns.base.count - columns.alive.count)

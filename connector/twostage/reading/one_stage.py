@@ -6,6 +6,7 @@ fetch together. It is what ``two-stage=false`` asks for, and it streams: only on
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from twostage.columns import arrow_schema
 from twostage.files.datafile import descend
 from twostage.reading.fetch import joined, only, without_columns
 from twostage.reading.filter import filter_rows, subtract_equality
+from twostage.reading.live_columns import LiveColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,10 +62,11 @@ def read_one_stage(
                 columns[field_id] = descend(array, depth)
             alive = selection.slice(start, length)
             start += length
-            before = alive.count
-            alive = filter_rows(row_filter, alive, columns.__getitem__, metrics)
-            metrics.add("rows.filtered", before - alive.count)
-            alive = subtract_equality(equality, alive, columns.__getitem__, metrics)
+            live = LiveColumns(alive, functools.partial(_cut, columns))
+            filter_rows(row_filter, live, metrics)
+            metrics.add("rows.filtered", alive.count - live.alive.count)
+            subtract_equality(equality, live, metrics)
+            alive = live.selection()
             counted += alive.count
             if alive.count and projection:
                 yield only(pa.RecordBatch.from_arrays(arrays[: len(projection)], schema=schema), alive)
@@ -72,3 +75,8 @@ def read_one_stage(
     yield from metrics.timed_steps("fetch", joined(survivors(), batch_size))
     if not projection:
         yield from without_columns(counted, batch_size)
+
+
+def _cut(columns: dict[int, pa.Array], field_id: int, rows: Selection) -> pa.Array:
+    """Return a column of a batch for some rows of it."""
+    return columns[field_id] if rows.is_all else columns[field_id].take(pa.array(rows.indices()))

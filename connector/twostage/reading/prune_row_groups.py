@@ -7,7 +7,6 @@ May keep too much; must never skip a row group that holds a matching row.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twostage.files.computed_columns import COMPUTED, computed_bounds, stored_part
@@ -19,6 +18,7 @@ from twostage.schema import Primitive
 if TYPE_CHECKING:
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.metrics import Metrics
+    from twostage.reading.payoff import Payoff
 
 
 class Verdict(enum.Enum):
@@ -29,25 +29,8 @@ class Verdict(enum.Enum):
     TAKE = "every row matches"
 
 
-PATIENCE = 3
-"""Row groups whose dictionaries may be read in vain before a task stops asking them (some 30 ms each)."""
-
-
-@dataclass(slots=True)
-class DictionaryRecord:
-    """How often a task asked dictionaries, and how often that pruned. They cost a read and a decode."""
-
-    asked: int = 0
-    pruned: int = 0
-
-    @property
-    def pays(self) -> bool:
-        """Whether asking them again is worth it."""
-        return self.pruned * PATIENCE >= self.asked - PATIENCE + 1
-
-
 def judge_row_group(
-    data_file: DataFile, row_group: RowGroup, dictionaries: DictionaryRecord, metrics: Metrics
+    data_file: DataFile, row_group: RowGroup, dictionaries: Payoff, metrics: Metrics
 ) -> Verdict:
     """Return the verdict on a row group, counting what pruned it."""
     context = data_file.context

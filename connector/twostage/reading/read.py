@@ -8,6 +8,7 @@ the survivors; the select columns are read last, for the rows that are left.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twostage.deletes.equality import EqualityDeletes, load_equality
@@ -18,9 +19,13 @@ from twostage.files.orc_file import OrcDataFile
 from twostage.files.parquet_file import ParquetDataFile
 from twostage.reading import filter as stage_one
 from twostage.reading.fetch import fetch_columns
+from twostage.reading.live_columns import LiveColumns
 from twostage.reading.one_stage import read_one_stage
-from twostage.reading.prune_row_groups import DictionaryRecord, Verdict, judge_row_group
+from twostage.reading.payoff import Payoff
+from twostage.reading.prune_pages import prune_pages
+from twostage.reading.prune_row_groups import Verdict, judge_row_group
 from twostage.reading.selection import Selection
+from twostage.storage import name_snapshot
 from twostage.table.metadata_rows import read_rows
 
 if TYPE_CHECKING:
@@ -40,31 +45,36 @@ FORMATS: dict[str, type[DataFile]] = {
 }
 
 
+@dataclass(slots=True)
+class Learned:
+    """What a Spark task learns from row group to row group."""
+
+    row_filter: stage_one.RowFilter
+    dictionaries: Payoff = field(default_factory=Payoff)
+    pages: Payoff = field(default_factory=Payoff)
+
+
 def read_group(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task group, at most ``context.limit`` of them."""
     if group.rows is not None:
         yield from read_rows(group.rows, metrics)
         return
-    row_filter = stage_one.RowFilter.of(group.context)
-    dictionaries = DictionaryRecord()
+    learned = Learned(stage_one.RowFilter.of(group.context))
     left = group.context.limit
-    for task in group.tasks:
-        for batch in read_task(group, task, row_filter, dictionaries, metrics):
-            if left is not None:
-                batch = batch.slice(0, left)  # noqa: PLW2901
-                left -= batch.num_rows
-            metrics.add("rows.fetched", batch.num_rows)
-            yield batch
-            if left == 0:
-                return
+    with name_snapshot(group.context.snapshot_id):
+        for task in group.tasks:
+            for batch in read_task(group, task, learned, metrics):
+                if left is not None:
+                    batch = batch.slice(0, left)  # noqa: PLW2901
+                    left -= batch.num_rows
+                metrics.add("rows.fetched", batch.num_rows)
+                yield batch
+                if left == 0:
+                    return
 
 
 def read_task(
-    group: TaskGroup,
-    task: ScanTask,
-    row_filter: stage_one.RowFilter,
-    dictionaries: DictionaryRecord,
-    metrics: Metrics,
+    group: TaskGroup, task: ScanTask, learned: Learned, metrics: Metrics
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live, matching rows of one data file (or its part), in file order."""
     context = group.context
@@ -87,12 +97,16 @@ def read_task(
             metrics.add("row_groups.considered")
             metrics.add("rows.considered", row_group.num_rows)
             with metrics.timed("prune"):
-                verdict = judge_row_group(data_file, row_group, dictionaries, metrics)
+                verdict = judge_row_group(data_file, row_group, learned.dictionaries, metrics)
             if verdict is Verdict.SKIP:
                 continue
             selection = _subtract_positions(row_group, positions, metrics)
-            applied = row_filter if verdict is Verdict.FILTER else stage_one.RowFilter()
-            steps = read_one_stage if not context.settings.two_stage else read_two_stages
+            applied = learned.row_filter if verdict is Verdict.FILTER else stage_one.RowFilter()
+            whole = context.settings.two_stage and _fits(data_file, row_group, applied)
+            if whole and verdict is Verdict.FILTER:
+                with metrics.timed("prune"):
+                    selection = prune_pages(data_file, row_group, selection, learned.pages, metrics)
+            steps = read_two_stages if whole else read_one_stage
             yield from steps(data_file, row_group, applied, selection, subtracted, metrics)
 
 
@@ -105,30 +119,30 @@ def read_two_stages(
     metrics: Metrics,
 ) -> Iterator[pa.RecordBatch]:
     """Decide which rows of a row group live, then yield their select columns."""
-    decoded: dict[int, pa.Array] = {}
-
-    def column_of(field_id: int) -> pa.Array:
-        if field_id not in decoded:
-            decoded[field_id] = data_file.read_leaf(row_group, field_id)
-        return decoded[field_id]
-
+    columns = LiveColumns(selection, functools.partial(data_file.read_leaf, row_group))
     with metrics.timed("filter"):
-        before = selection.count
-        selection = stage_one.filter_rows(row_filter, selection, column_of, metrics)
-        metrics.add("rows.filtered", before - selection.count)
-    if selection.count and (equality := equality_deletes()):
+        stage_one.filter_rows(row_filter, columns, metrics)
+        metrics.add("rows.filtered", selection.count - columns.alive.count)
+    if columns.alive.count and (equality := equality_deletes()):
         with metrics.timed("deletes"):
-            selection = stage_one.subtract_equality(equality, selection, column_of, metrics)
-    if selection.count == 0:
+            stage_one.subtract_equality(equality, columns, metrics)
+    if columns.alive.count == 0:
         metrics.add("row_groups.pruned.filter")
         return
     metrics.add("row_groups.read")
-    yield from metrics.timed_steps("fetch", fetch_columns(data_file, row_group, selection, decoded))
+    yield from metrics.timed_steps("fetch", fetch_columns(data_file, row_group, columns))
 
 
 def open_data_file(context: ScanContext, task: ScanTask, metrics: Metrics) -> DataFile:
     """Open the task's data file by its format."""
     return FORMATS[task.format](context, task, metrics)
+
+
+def _fits(data_file: DataFile, row_group: RowGroup, row_filter: stage_one.RowFilter) -> bool:
+    """Tell whether what stage one may hold of a row group, whole columns, is within the task's memory."""
+    wanted = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
+    wanted.update(field_id for delete in data_file.task.deletes for field_id in delete.equality_ids)
+    return data_file.decoded_bytes(row_group, wanted) <= data_file.context.settings.task_memory
 
 
 def _subtract_positions(row_group: RowGroup, positions: DeletedPositions, metrics: Metrics) -> Selection:

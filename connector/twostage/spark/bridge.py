@@ -20,7 +20,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError
+from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError, mask
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
 from twostage.spark.source import (
     MAX_SCANS,
@@ -31,6 +31,7 @@ from twostage.spark.source import (
     option_filter,
     parse,
     pin,
+    visible_schema,
 )
 
 if TYPE_CHECKING:
@@ -162,13 +163,13 @@ class Bridge:
         self, table: PinnedTable, options: ReadOptions, raw: Mapping[str, str], confs: Mapping[str, str]
     ) -> dict[str, Any]:
         from twostage.columns import spark_schema  # noqa: PLC0415
-        from twostage.metadata_columns import hidden_fields, scan_schema  # noqa: PLC0415
+        from twostage.metadata_columns import hidden_fields  # noqa: PLC0415
 
         held = Pin(
             table=table,
             options=options,
             case_sensitive=confs.get("spark.sql.caseSensitive") == "true",
-            schema=scan_schema(table),
+            schema=visible_schema(table, options),
         )
         schema = json.dumps(spark_schema(chosen_fields(table, options)))
         option_filter(table, options)  # an error in it shows when the table is loaded
@@ -194,7 +195,7 @@ class Bridge:
             "snapshot": str(snapshot) if snapshot is not None else "none",
             "properties": {
                 "provider": "twostage",
-                "location": table.metadata.location,
+                "location": mask(table.metadata.location),
                 "format-version": str(table.metadata.format_version),
                 "snapshot-id": str(snapshot) if snapshot is not None else "none",
             },

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from twostage.report import ScanReport
     from twostage.spark.bridge import Bridge
 
+_REDACTED = "spark.sql.redaction.options.regex"
+_CATALOG_OPTIONS = (
+    r"^(?i:catalog\.)"
+    r"|^(?i:spark\.sql\.catalog\..*(?:key|credential|authorization|sas-token|connection-string|passphrase))"
+    r"|://[^/\s]*:[^/\s]*@"
+)
 _lock = threading.Lock()
 _bridge: Bridge | None = None
 
@@ -72,7 +78,19 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
                 *((f".{key}", str(text)) for key, text in properties.items()),
             )
         }
+        _redact_options(session)
         planner.install(installer, gateway, session._jsparkSession, bridge, java_source, confs)  # noqa: SLF001
+
+
+def _redact_options(session: Any) -> None:
+    """Let Spark hide ``catalog.*`` options and catalogs' secrets in plans and in its UI, besides what it hides itself.
+
+    Its own pattern knows ``secret``, ``password`` and ``token``, not ``access-key-id``, ``credential``, a header
+    or a login inside a URI.
+    """
+    pattern = session.conf.get(_REDACTED, None) or "(?i)url"
+    if _CATALOG_OPTIONS not in pattern:
+        session.conf.set(_REDACTED, f"{pattern}|{_CATALOG_OPTIONS}")
 
 
 def scans(spark: SparkSession) -> list[ScanReport]:  # noqa: ARG001 - the session says whose scans, once there are more

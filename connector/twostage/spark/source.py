@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from twostage.options import ReadOptions
-    from twostage.schema import Field
+    from twostage.schema import Field, Schema
     from twostage.table.catalog import PinnedTable
     from twostage.task import ScanPlan, TaskGroup
 
@@ -127,7 +127,6 @@ class TwoStageSource(DataSource):
     def reader(self, schema: StructType) -> TwoStageReader:
         """Plan the scan of the pinned snapshot."""
         from twostage.columns import project_spark  # noqa: PLC0415
-        from twostage.metadata_columns import scan_schema  # noqa: PLC0415
         from twostage.planning.plan import plan_scan  # noqa: PLC0415
 
         options = parse(self.options)
@@ -135,7 +134,7 @@ class TwoStageSource(DataSource):
         plan: ScanPlan = plan_scan(
             table,
             options,
-            projection=project_spark(scan_schema(table), schema.jsonValue()),
+            projection=project_spark(visible_schema(table, options), schema.jsonValue()),
             predicate=option_filter(table, options),
             hint=TRUE,
             limit=None,
@@ -193,6 +192,15 @@ def pin(options: ReadOptions, confs: Mapping[str, str] | None = None) -> PinnedT
     return load_table(options, confs or {})
 
 
+def visible_schema(table: PinnedTable, options: ReadOptions) -> Schema:
+    """Return the columns that a query may name, metadata columns too, in the types that it sees."""
+    from twostage.columns import truncate_nanoseconds  # noqa: PLC0415
+    from twostage.metadata_columns import scan_schema  # noqa: PLC0415
+
+    schema = scan_schema(table)
+    return truncate_nanoseconds(schema) if options.truncate_nanoseconds else schema
+
+
 def chosen_fields(table: PinnedTable, options: ReadOptions) -> tuple[Field, ...]:
     """Return the columns that the option ``columns`` chooses; all of them without it.
 
@@ -200,11 +208,11 @@ def chosen_fields(table: PinnedTable, options: ReadOptions) -> tuple[Field, ...]
     stays readable.
     """
     from twostage.columns import project_names  # noqa: PLC0415
-    from twostage.metadata_columns import scan_schema  # noqa: PLC0415
 
     if options.columns is None:
         return table.schema.fields
-    return project_names(scan_schema(table), options.columns, case_sensitive=options.case_sensitive)
+    schema = visible_schema(table, options)
+    return project_names(schema, options.columns, case_sensitive=options.case_sensitive)
 
 
 def option_filter(table: PinnedTable, options: ReadOptions, *, case_sensitive: bool = False) -> Predicate:
@@ -213,13 +221,14 @@ def option_filter(table: PinnedTable, options: ReadOptions, *, case_sensitive: b
     Raises:
         OptionError: Not a predicate that we evaluate exactly.
     """
-    from twostage.metadata_columns import scan_schema  # noqa: PLC0415
     from twostage.predicates.sql_filter import parse_filter  # noqa: PLC0415
 
     if options.filter is None:
         return TRUE
     return parse_filter(
-        options.filter, scan_schema(table), case_sensitive=case_sensitive or options.case_sensitive
+        options.filter,
+        visible_schema(table, options),
+        case_sensitive=case_sensitive or options.case_sensitive,
     )
 
 

@@ -24,8 +24,8 @@ from twostage.errors import CorruptFileError, ResourceLimitError, UnsupportedFea
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_UNPACKED_BYTES = 2**30
-"""What one file's blocks may unpack to; manifests are some 8 MB, packed."""
+MAX_UNPACKED_BYTES = 256 * 2**20
+"""What a manifest's blocks may unpack to, at most: they are some 8 MB, packed, and their records take more."""
 _MAGIC = b"Obj\x01"
 _ENCRYPTED_MAGIC = b"AGS1"
 SYNC_LENGTH = 16
@@ -116,7 +116,11 @@ def open_header(data: bytes, *, path: str, code: str) -> tuple[AvroFile, bytes, 
 
 
 def read_records(
-    file: AvroFile, schema: dict[str, Any], projection: dict[str, Any] | None = None
+    file: AvroFile,
+    schema: dict[str, Any],
+    projection: dict[str, Any] | None = None,
+    *,
+    limit: int | None = None,
 ) -> list[dict[str, Any]]:
     """Read all records, as dictionaries.
 
@@ -124,13 +128,15 @@ def read_records(
         file: What `open_avro` returned.
         schema: The file's schema, perhaps with other field names; logical types in it are ignored.
         projection: `schema` with some fields left out, which are skipped.
+        limit: Bytes that the blocks may unpack to; MAX_UNPACKED_BYTES if not given.
 
     Raises:
         CorruptFileError: The blocks do not hold exactly the records that they announce.
-        ResourceLimitError: They unpack to more than MAX_UNPACKED_BYTES.
+        ResourceLimitError: They unpack to more than the limit.
     """
     records: list[dict[str, Any]] = []
-    budget = MAX_UNPACKED_BYTES
+    limit = MAX_UNPACKED_BYTES if limit is None else limit
+    budget = limit
     try:
         if _fewest_bytes(schema) == 0:
             raise ValueError("records of no bytes")  # a few bytes could then announce 2**60 of them
@@ -145,7 +151,7 @@ def read_records(
             if len(block) > budget:
                 raise ResourceLimitError(
                     "AVRO_TOO_LARGE",
-                    f"Avro file unpacks to more than the limit, bytes: {MAX_UNPACKED_BYTES}",
+                    f"Avro file unpacks to more than the limit, bytes: {limit}",
                     path=file.path,
                     stage="plan",
                 )

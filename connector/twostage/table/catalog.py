@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from twostage.errors import NotFoundError, OptionError, TwoStageError, mask, nearest
+from twostage.errors import MissingFileError, NotFoundError, OptionError, TwoStageError, mask, nearest
 from twostage.location import join, parse_location
 from twostage.storage import read_all
 from twostage.table.catalog_client import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from twostage.table.metadata import Snapshot, TableMetadata
 
 _SESSION_CATALOG = "spark_catalog"
+_FIND_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +117,25 @@ def _load_path(
     if location.is_local and not location.authority:
         path = os.path.abspath(location.path)  # noqa: PTH100 (executors run in another folder)
     storage = Storage(properties=properties, root=path, allowed=options.allowed_locations)
-    metadata_path = find_metadata(storage, path)
-    data = read_all(storage, metadata_path, limit=MAX_METADATA_BYTES)
+    metadata_path, data = _read_newest(storage, path)
     metadata = parse_metadata_bytes(data, location=metadata_path)
     root = table_folder(metadata_path)
     written = parse_location(metadata.location)
     if location.is_hadoop and not location.authority and written.family == location.family:
         root = f"{written.scheme}://{written.authority}{parse_location(root).path}"
     return _pin(name, metadata, Storage(properties=properties, root=root), options, confs)
+
+
+def _read_newest(storage: Storage, path: str) -> tuple[str, bytes]:
+    """Return the newest metadata file and its bytes; commits may remove it between finding and reading."""
+    for attempt in range(_FIND_ATTEMPTS):
+        metadata_path = find_metadata(storage, path)
+        try:
+            return metadata_path, read_all(storage, metadata_path, limit=MAX_METADATA_BYTES)
+        except MissingFileError:
+            if attempt + 1 == _FIND_ATTEMPTS:
+                raise
+    raise AssertionError
 
 
 def _pin(

@@ -124,7 +124,8 @@ class ManifestFile:
 class ContentFile:
     """A manifest entry: a data or delete file and what its writer measured. Live, unless deleted ones are asked for.
 
-    `content` is DATA, POSITION_DELETES (vectors too) or EQUALITY_DELETES. `partition` holds the partition
+    `content` is DATA, POSITION_DELETES (vectors too) or EQUALITY_DELETES. `record_count` is negative where the
+    writer did not count, as Iceberg's import of Avro files once did. `partition` holds the partition
     values by partition field id, in the internal form of `schema.py`; a field that the manifest lacks is
     absent. The metrics are by column field id; a missing entry means unknown.
     """
@@ -154,6 +155,11 @@ class ContentFile:
     content_offset: int | None = None
     content_size: int | None = None
     first_row_id: int | None = None
+
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows it holds; None where its writer did not count them."""
+        return self.record_count if self.record_count >= 0 else None
 
     @property
     def is_encrypted(self) -> bool:
@@ -259,7 +265,7 @@ class _EntryReader:
             path=_text(raw["_100"]),
             format=_text(raw["_101"]).lower(),
             partition={id_: read(values[name]) for id_, name, read in self._partition},
-            record_count=_count(raw["_103"]),
+            record_count=_row_count(raw["_103"], content),
             file_size=_count(raw["_104"]),
             column_sizes=_pairs(raw.get("_108")),
             value_counts=_pairs(raw.get("_109")),
@@ -298,7 +304,8 @@ class _EntryReader:
         if own is not None or content != DATA or self._next_row_id is None or status == DELETED:
             return own
         first = self._next_row_id
-        self._next_row_id += record_count
+        # Behind rows that nobody counted, the ids are lost, but not the rows.
+        self._next_row_id = first + record_count if record_count >= 0 else None
         return first
 
 
@@ -334,7 +341,7 @@ def _convert(file: AvroFile, record: dict[str, Any], read: Callable[[dict[str, A
     """Apply `read`, with whatever a record of the wrong shape raises as the file's error."""
     try:
         return read(record)
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise file.corrupt(f"Manifest entry is malformed: {error!r}") from error
 
 
@@ -348,6 +355,11 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or value < 0:
         raise TypeError(f"not a count: {value!r}")
     return value
+
+
+def _row_count(value: Any, content: int) -> int:
+    """Return the rows of a file; -1, for a data file only, means that nobody counted them."""
+    return -1 if content == DATA and value == -1 else _count(value)
 
 
 def _pairs(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:

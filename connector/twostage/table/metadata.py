@@ -163,10 +163,18 @@ def parse_metadata(raw: Mapping[str, Any], *, location: str) -> TableMetadata:
 
     Raises:
         CorruptFileError: Malformed or inconsistent.
-        UnsupportedFeatureError: A format version that we do not know.
+        UnsupportedFeatureError: A format version that we do not know, or a view.
     """
     if not hasattr(raw, "get"):
         raise _corrupt("Metadata is not a JSON object", location)
+    if "view-uuid" in raw or ("current-version-id" in raw and "versions" in raw):
+        raise UnsupportedFeatureError(
+            "UNSUPPORTED_VIEW",
+            "This is the metadata of a view, not of a table",
+            path=location,
+            stage="catalog",
+            hint="Load the tables that the view's SQL names.",
+        )
     version = raw.get("format-version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise _corrupt(f"Metadata has no format version, it says: {version!r}", location)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from twostage.errors import NotFoundError, nearest
+from twostage.errors import MissingFileError, NotFoundError, nearest
 from twostage.location import join, parent
 from twostage.storage import exists, list_folder, read_all
 
@@ -97,7 +97,11 @@ def _newest(storage: Storage, folder: str, entries: Sequence[FolderEntry]) -> st
 
 
 def _read_hint(storage: Storage, folder: str) -> str:
-    data = read_all(storage, join(folder, _HINT), limit=_MAX_HINT_BYTES)
+    """Return the hint's text; nothing while a commit replaces it, which some writers do by delete and rename."""
+    try:
+        data = read_all(storage, join(folder, _HINT), limit=_MAX_HINT_BYTES)
+    except MissingFileError:
+        return ""
     return data.decode("utf-8", "replace").strip()
 
 

@@ -1,0 +1,248 @@
+"""Reads given rows of a row group by fetching only the pages that hold them.
+
+Takes an open file, its footer and, for some leaves, the rows wanted; gives one Arrow array for each leaf with
+exactly those rows. pyarrow decodes, from a virtual file. The rule: right rows or None, which sends the caller
+to the whole chunks: where the pages' places are not known or contradict the pages' own headers, where a leaf
+can't be read alone, and where most pages would be read anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cachetools
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from twostage import ranges
+from twostage.parquet import pages, statistics, virtual_file
+from twostage.parquet.column_index import page_bounds
+from twostage.parquet.virtual_file import VirtualColumn, VirtualSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence, Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+    from twostage.metrics import Metrics
+    from twostage.parquet.footer import Footer, Leaf, RowGroup
+    from twostage.parquet.pages import PageTable
+    from twostage.predicates.bounds import Bounds
+    from twostage.schema import Primitive
+
+WHOLE_SHARE = 0.7
+"""Of the pages' bytes: above it whole chunks are faster; they are copied once less and stream."""
+DICTIONARY_ENCODINGS = (2, 8)
+TABLE_CACHE_BYTES = 32 * 2**20
+"""Page tables of some 20,000 column chunks."""
+_tables: cachetools.LRUCache[tuple[object, ...], PageTable | None] = cachetools.LRUCache(
+    TABLE_CACHE_BYTES, getsizeof=lambda table: 400 + (24 * len(table) if table is not None else 0)
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageChoice:
+    """Which pages of which leaves hold the wanted rows, and what share of the bytes they are."""
+
+    tables: Mapping[int, PageTable]
+    kept: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
+    """By leaf: the pages, and how many of the rows each holds."""
+    rows: NDArray[np.int64]
+    shares: Mapping[int, float]
+    """By leaf: the share of its chunk's bytes."""
+
+    def without(self, leaves: AbstractSet[int]) -> PageChoice:
+        """Return the choice less some leaves."""
+        tables = {leaf: table for leaf, table in self.tables.items() if leaf not in leaves}
+        return PageChoice(tables, self.kept, self.rows, {leaf: self.shares[leaf] for leaf in tables})
+
+
+@dataclass(slots=True)
+class PageReader:
+    """Pages of one open file. `identity` tells the file from others under the same name."""
+
+    file: pa.NativeFile
+    footer: Footer
+    schema: VirtualSchema
+    identity: tuple[object, ...]
+    cost: ranges.RequestCost
+    verify_checksums: bool
+    metrics: Metrics
+
+    def choose(self, group: RowGroup, leaves: Sequence[int], rows: NDArray[np.int64]) -> PageChoice:
+        """Return the pages that hold `rows` (ascending, within the row group), of leaves where they are known."""
+        tables = self.tables(group, [leaf for leaf in leaves if self.schema.stand_alone[leaf]])
+        kept = {leaf: table.holding(rows) for leaf, table in tables.items()}
+        shares = {
+            leaf: int(table.sizes[kept[leaf][0]].sum()) / int(table.sizes.sum())
+            for leaf, table in tables.items()
+        }
+        return PageChoice(tables, kept, rows, shares)
+
+    def tables(self, group: RowGroup, leaves: Sequence[int]) -> dict[int, PageTable]:
+        """Return the page tables of those chunks that have a sound one."""
+        missing = [leaf for leaf in leaves if (*self.identity, group.index, leaf) not in _tables]
+        indexed = [leaf for leaf in missing if group.columns[leaf].offset_index is not None]
+        places = [place for leaf in indexed if (place := group.columns[leaf].offset_index) is not None]
+        found, _ = self._read(places)
+        for leaf, raw in zip(indexed, found, strict=True):
+            table = pages.pages_of_index(
+                bytes(raw), self.footer.leaves[leaf], group.columns[leaf], group.num_rows
+            )
+            self.metrics.add("page_indexes.ignored", table is None)
+            _tables[(*self.identity, group.index, leaf)] = table
+        for leaf in missing:
+            if group.columns[leaf].offset_index is None:
+                _tables[(*self.identity, group.index, leaf)] = self._walk(group, leaf)
+        known = {leaf: _tables.get((*self.identity, group.index, leaf)) for leaf in leaves}
+        return {leaf: table for leaf, table in known.items() if table is not None}
+
+    def bounds(
+        self, group: RowGroup, leaf: Leaf, kind: Primitive
+    ) -> tuple[NDArray[np.int64], list[Bounds]] | None:
+        """Return the pages' first rows and bounds, for a leaf read as `kind`; None if nothing is known."""
+        place = group.columns[leaf.index].column_index
+        if (
+            place is None
+            or group.columns[leaf.index].offset_index is None
+            or not statistics.may_read(leaf, kind)
+        ):
+            return None
+        table = self.tables(group, [leaf.index]).get(leaf.index)
+        if table is None or len(table) < 2:
+            return None
+        (raw,), _ = self._read([place])
+        found = page_bounds(bytes(raw), self.footer, leaf, kind, table)
+        return None if found is None else (table.first_rows, found)
+
+    def read(self, group: RowGroup, choice: PageChoice, stage: str) -> dict[int, pa.Array] | None:
+        """Return the chosen rows of each leaf, nested as if the leaf were its column's only one.
+
+        None where a page's header contradicts its place: then the index is wrong, or the page is, and
+        reading the whole chunk tells which.
+        """
+        leaves = list(choice.tables)
+        places, owners = [], []
+        for leaf in leaves:
+            table, (kept, _) = choice.tables[leaf], choice.kept[leaf]
+            if table.dictionary is not None and self._needs_dictionary(group, leaf, table, kept):
+                places.append(table.dictionary)
+                owners.append((leaf, True))
+            for first, last in _runs(kept):
+                start = int(table.offsets[first])
+                places.append((start, int(table.offsets[last] + table.sizes[last]) - start))
+                owners.append((leaf, False))
+        found, num_bytes = self._read(places)
+        self.metrics.add(f"bytes.{stage}", num_bytes)
+        self.metrics.add("bytes.read", num_bytes)
+        parts: dict[int, list[memoryview]] = {leaf: [] for leaf in leaves}
+        dictionaries = dict.fromkeys(leaves, 0)
+        for (leaf, is_dictionary), data in zip(owners, found, strict=True):
+            parts[leaf].append(data)
+            if is_dictionary:
+                dictionaries[leaf] = len(data)
+        columns = []
+        for leaf in leaves:
+            table, (kept, _) = choice.tables[leaf], choice.kept[leaf]
+            self.metrics.add("pages.considered", len(table))
+            self.metrics.add("pages.read", len(kept))
+            has_dictionary = dictionaries[leaf] > 0
+            counts = self._value_counts(
+                table, kept, parts[leaf][has_dictionary:], has_dictionary=has_dictionary
+            )
+            num_rows = int(table.row_counts[kept].sum())
+            is_flat = self.footer.leaves[leaf].max_repetition == 0
+            if counts is None or (is_flat and not np.array_equal(counts, table.row_counts[kept])):
+                self.metrics.add("page_indexes.ignored")
+                return None
+            columns.append(
+                VirtualColumn(
+                    leaf=self.footer.leaves[leaf],
+                    chunk=group.columns[leaf],
+                    num_values=int(counts.sum()),
+                    num_rows=num_rows,
+                    dictionary_size=dictionaries[leaf],
+                    parts=parts[leaf],
+                )
+            )
+        return self._decode(columns, choice)
+
+    def _decode(self, columns: Sequence[VirtualColumn], choice: PageChoice) -> dict[int, pa.Array] | None:
+        reader = pq.ParquetFile(
+            pa.BufferReader(virtual_file.build(self.schema, columns)),
+            coerce_int96_timestamp_unit="us",
+            arrow_extensions_enabled=False,
+            page_checksum_verification=self.verify_checksums,
+        ).reader
+        arrays = {}
+        for number, column in enumerate(columns):
+            leaf = column.leaf.index
+            decoded = reader.read_column(number)
+            array = decoded.chunk(0) if decoded.num_chunks == 1 else decoded.combine_chunks()
+            if isinstance(array, pa.ChunkedArray):
+                return None  # text beyond 2 GiB: streams of whole chunks are cut before that
+            if len(array) != column.num_rows:
+                self.metrics.add("page_indexes.ignored")
+                return None
+            table, (kept, counts) = choice.tables[leaf], choice.kept[leaf]
+            held = table.row_counts[kept]
+            before = np.cumsum(held) - held
+            indices = choice.rows - np.repeat(table.first_rows[kept] - before, counts)
+            if len(indices) < len(array) or array.offset:
+                array = array.take(pa.array(indices))
+            arrays[leaf] = array
+        return arrays
+
+    def _needs_dictionary(
+        self, group: RowGroup, leaf: int, table: PageTable, kept: NDArray[np.int64]
+    ) -> bool:
+        """Tell whether a kept page may be dictionary-encoded: a writer that gave up on it never returns to it."""
+        stats = group.columns[leaf].encoding_stats
+        if not stats:
+            return True
+        data = [item for item in stats if item[0] in (pages.DATA_PAGE, pages.DATA_PAGE_V2)]
+        encoded = sum(count for _, encoding, count in data if encoding in DICTIONARY_ENCODINGS)
+        return not (sum(item[2] for item in data) == len(table) and kept[0] >= encoded)
+
+    @staticmethod
+    def _value_counts(
+        table: PageTable, kept: NDArray[np.int64], parts: Sequence[memoryview], *, has_dictionary: bool
+    ) -> NDArray[np.int64] | None:
+        """Return each kept page's number of values by its own header; None if one can't be decoded alone."""
+        counts = []
+        for (first, last), data in zip(_runs(kept), parts, strict=True):
+            start = int(table.offsets[first])
+            for page in range(first, last + 1):
+                at = int(table.offsets[page]) - start
+                header = pages.data_page_header(data[at : at + int(table.sizes[page])])
+                if header is None or (header[1] in DICTIONARY_ENCODINGS and not has_dictionary):
+                    return None
+                counts.append(header[0])
+        return np.array(counts, np.int64)
+
+    def _walk(self, group: RowGroup, leaf: int) -> PageTable | None:
+        if self.cost.parallel > 1:
+            return None  # a request for each page of an object costs more than the chunk
+
+        def read_at(offset: int, length: int) -> bytes:
+            return bytes(self.file.read_at(length, offset))
+
+        return pages.pages_of_headers(read_at, self.footer.leaves[leaf], group.columns[leaf], group.num_rows)
+
+    def _read(self, places: Sequence[tuple[int, int]]) -> tuple[list[memoryview], int]:
+        self.metrics.add("requests", len(ranges.merge(places, self.cost)))
+        return ranges.read_ranges(self.file, places, self.cost, self.footer.path)
+
+
+def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return runs of neighbouring pages: (first, last).
+
+    >>> _runs(np.array([0, 1, 4]))
+    [(0, 1), (4, 4)]
+    """
+    breaks = np.flatnonzero(np.diff(kept) > 1)
+    firsts = kept[np.concatenate(([0], breaks + 1))] if len(kept) else kept
+    lasts = kept[np.concatenate((breaks, [len(kept) - 1]))] if len(kept) else kept
+    return [(int(first), int(last)) for first, last in zip(firsts, lasts, strict=True)]

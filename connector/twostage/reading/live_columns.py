@@ -1,0 +1,75 @@
+"""The filter columns of a row range, read only as far as rows are alive.
+
+Takes the rows alive at first and a way to read columns for given rows; gives columns that are all aligned to
+one `base` of rows, and keeps which rows of the base are alive. The rule: every column handed out has one value
+for each row of the base, in row order; the base only shrinks, to the rows alive, when that pays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from twostage.reading.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+SPARSE = 4
+"""Below one live row in SPARSE, columns are cut to the live rows before a predicate looks at them."""
+UNREAD_SPARSE = 1.5
+"""The same while nothing was read yet: to cut costs nothing then, and pages may be left out."""
+
+
+class LiveColumns:
+    """Columns by field id for the rows of `base`, of which `alive` are alive.
+
+    Args:
+        rows: Which rows of the range are alive at first.
+        read: Gives a field's array for a selection of the range's rows.
+    """
+
+    def __init__(self, rows: Selection, read: Callable[[int, Selection], pa.Array]) -> None:
+        self._read = read
+        self._columns: dict[int, pa.Array] = {}
+        self.base = Selection.all(rows.num_rows)
+        self.alive = rows
+
+    def column(self, field_id: int) -> pa.Array:
+        """Return a field's values, one for each row of the base."""
+        if field_id not in self._columns:
+            self._columns[field_id] = self._read(field_id, self.base)
+        return self._columns[field_id]
+
+    def keep(self, true: NDArray[np.bool_]) -> None:
+        """Let only those rows live for which `true` (bool, one for each row of the base) holds."""
+        self.alive = self.alive & Selection.of(true)
+
+    def condense(self, *, to_the_rows: bool = False) -> None:
+        """Make the live rows the base where they are few; with `to_the_rows`, however many they are."""
+        if self.alive.is_all:
+            return
+        sparse = SPARSE if self._columns else UNREAD_SPARSE
+        if not to_the_rows and self.alive.count * sparse >= self.alive.num_rows:
+            return
+        indices = pa.array(self.alive.indices())
+        self._columns = {field_id: array.take(indices) for field_id, array in self._columns.items()}
+        assert self.alive.mask is not None
+        self.base = self.base.keep(self.alive.mask)
+        self.alive = Selection.all(self.base.count)
+
+    def forget_all_but(self, field_ids: set[int]) -> None:
+        """Drop columns that nobody asks for any more."""
+        self._columns = {i: array for i, array in self._columns.items() if i in field_ids}
+
+    def selection(self) -> Selection:
+        """Return which rows of the range are alive."""
+        return self.base if self.alive.mask is None else self.base.keep(self.alive.mask)
+
+    def read_columns(self) -> dict[int, pa.Array]:
+        """Return what was read, aligned to the base."""
+        return dict(self._columns)

@@ -1,0 +1,258 @@
+"""Storage that fails over HTTP: exact rows or a typed error, in bounded time, with no secret in its text.
+
+Bounds: pyarrow tries a request three times; a request without a byte for ``s3.request-timeout`` seconds ends.
+The timeout of the tests is the bound: a hang fails them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+
+import pytest
+from s3_server import Fault, serve
+
+import oracle
+from core_scan import Opened, scan
+from figures import FULL, record
+from tables import Table
+from twostage.deletes.cache import CACHE
+from twostage.errors import CorruptFileError, MissingFileError, StorageError, TwoStageError
+from twostage.options import parse_options
+from twostage.table.catalog import load_table
+
+BUDGET = 3
+ALWAYS = 10**6
+
+pytestmark = pytest.mark.timeout(90)
+
+
+def layout(seed):
+    """Rows such that all seeds give files of one length and one layout: plain longs and texts of one width."""
+    draw = random.Random(seed)
+    return [{"id": 1_000_000 * (seed + 1) + n, "s": f"{draw.randrange(10**12):012}"} for n in range(900)]
+
+
+PLAIN = {"row_group_size": 300, "dictionary": False, "compression": "none", "page_checksums": True}
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    """A table of two data files, a positional and an equality delete, behind the server; `rows` is the oracle's."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    CACHE.clear()  # every test's table is s3://lake/t: what is kept of its delete files would hide the fault
+    table = Table(tmp_path / "t", {"id": "long", "s": "string"}, version=2)
+    table.location = "s3://lake/t"
+    first = table.append(layout(0), **PLAIN)
+    table.append(layout(1), **PLAIN)
+    table.delete_positions({first: [0, 5, 899]})
+    table.delete_equal(["id"], [{"id": 2_000_003}])
+    table.write()
+    with serve(tmp_path) as s3:
+        s3.table = table
+        yield s3
+
+
+def open_lake(s3, **more):
+    options = parse_options({"path": "s3://lake/t", **s3.options, **more})
+    return Opened(load_table(options), options)
+
+
+def check(s3, **more):
+    opened = open_lake(s3, **more)
+    fields = opened.table.schema.fields
+    expected = [oracle.project(row, fields) for row in oracle.live_rows(s3.table.content())]
+    assert len(expected) == 1796
+    assert not (problem := oracle.difference(scan(opened).rows, expected)), problem
+
+
+def secret_in(s3, text):
+    secrets = [
+        s3.options[f"catalog.s3.{key}"] for key in ("secret-access-key", "session-token", "access-key-id")
+    ]
+    return [secret for secret in secrets if secret in text]
+
+
+def fails(s3, kind, code, **more):
+    with pytest.raises(kind) as caught:
+        check(s3, **more)
+    text = f"{caught.value!s} {caught.value!r} {caught.value.__cause__!r}"
+    assert caught.value.code == code, text
+    assert not secret_in(s3, text), text
+    assert caught.value.path, text
+    return caught.value
+
+
+FILES = {
+    "data": r"data/file",
+    "deletes": r"data/(deletes|equality)",
+    "manifest": r"manifest-",
+    "metadata": r"json$",
+}
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("kind", ["500", "503", "429", "reset", "short", "drip"])
+def test_faults_below_the_budget_are_survived(lake, kind, method):
+    if method == "HEAD" and not kind.isdigit():
+        pytest.skip("a HEAD has no body")
+    lake.faults = [
+        Fault(kind, path=path, method=method, seconds=0.05)
+        for path in (r"data/file-0", r"manifest-", "json$")
+    ]
+    check(lake)
+    fired = sum(fault.fired for fault in lake.faults)
+    assert fired == 3, "nothing went wrong"
+    record("R7", **{f"http_{kind}_{method.lower()}": fired})
+
+
+def test_two_failures_in_a_row_are_within_the_budget(lake):
+    lake.faults = [Fault("503", path=r"data/file-0", times=BUDGET - 1)]
+    check(lake)
+    assert lake.faults[0].fired == BUDGET - 1
+
+
+@pytest.mark.parametrize("place", FILES)
+@pytest.mark.parametrize("kind", ["500", "503", "429", "reset", "short"] if FULL else ["503", "reset"])
+def test_faults_above_the_budget_are_typed(lake, kind, place):
+    lake.faults = [Fault(kind, path=FILES[place], times=ALWAYS)]
+    error = fails(lake, StorageError, "STORAGE_FAILED")
+    assert error.transient
+    assert lake.faults[0].fired >= BUDGET
+
+
+def test_a_throttling_answer_whose_name_the_aws_library_does_not_know(lake):
+    """Some gateways answer 429 with a name of their own: it is not tried again, and the error says it may be."""
+    lake.faults = [Fault("429", path=FILES["metadata"], times=ALWAYS, code="TooManyRequests")]
+    assert fails(lake, StorageError, "STORAGE_FAILED").transient
+
+
+def test_a_server_that_is_silent_for_a_while(lake):
+    """Past the request timeout the request is made again."""
+    lake.faults = [Fault("hang", path=r"data/file-0", seconds=1.6)]
+    check(lake)
+    lake.faults = [Fault("hang", path=r"data/file-0", seconds=1.6, times=ALWAYS)]
+    assert fails(lake, StorageError, "STORAGE_FAILED").transient
+
+
+@pytest.mark.skipif(not FULL, reason="half a minute of waiting: nightly")
+def test_a_drip_slower_than_the_timeout_ends(lake):
+    """Exact rows or `StorageError`. Limit: curl's timeout is about silence; one byte a second never ends it."""
+    lake.faults = [Fault("drip", path=r"data/file-0", seconds=1.6, times=3)]
+    try:
+        check(lake)
+    except StorageError as error:
+        assert error.transient
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("place", ["data", "deletes", "manifest"])
+def test_an_object_that_is_gone_names_its_snapshot(lake, place, method):
+    opened = open_lake(lake)
+    lake.faults = [Fault("404", path=FILES[place], times=ALWAYS, method=method)]
+    error = fails(lake, MissingFileError, "MISSING_FILE")
+    assert error.snapshot_id == opened.table.snapshot.snapshot_id
+    assert f"snapshot {error.snapshot_id} is gone" in str(error)
+    assert "s3://lake/t/" in error.path
+
+
+def test_a_table_that_is_not_there(lake):
+    lake.faults = [Fault("404", path="json$", times=ALWAYS, method="HEAD")]
+    with pytest.raises(MissingFileError):
+        open_lake(lake)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("place", FILES)
+def test_credentials_that_are_refused(lake, place, method):
+    lake.faults = [Fault("403", path=FILES[place], times=ALWAYS, method=method)]
+    assert not fails(lake, StorageError, "ACCESS_DENIED").transient
+
+
+def test_credentials_that_expire_during_the_scan(lake):
+    lake.faults = [
+        Fault("403", path=r"data/file-2", times=ALWAYS, after=2),
+        Fault("403", path=r"file-1", after=2),
+    ]
+    fails(lake, StorageError, "ACCESS_DENIED")
+
+
+@pytest.mark.parametrize("place", FILES)
+def test_fewer_bytes_than_asked_for_are_noticed(lake, place):
+    """Content-Length itself is wrong: HTTP sees nothing amiss. The bytes are missing all the same."""
+    lake.faults = [Fault("lies", path=FILES[place], times=ALWAYS)]
+    with pytest.raises((CorruptFileError, StorageError)) as caught:
+        check(lake)
+    assert not secret_in(lake, str(caught.value))
+
+
+def other(lake):
+    """Return the bytes of a file like file-0: same length, same layout, other rows."""
+    folder = lake.root / "other"
+    table = Table(folder, {"id": "long", "s": "string"}, version=2)
+    table.append(layout(7), **PLAIN)
+    return next(folder.glob("data/*.parquet")).read_bytes()
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_an_object_replaced_between_two_ranged_reads_is_noticed_by_its_etag(lake, after):
+    """Same length, same layout, valid page checksums: only the storage's own version of the object tells."""
+    data = other(lake)
+    assert len(data) == (lake.root / "t/data/file-0.parquet").stat().st_size
+    assert data != (lake.root / "t/data/file-0.parquet").read_bytes()
+    lake.faults = [Fault("replaced", path=r"data/file-0", after=after, body=lambda _: data)]
+    assert fails(lake, CorruptFileError, "FILE_CHANGED").path.endswith("file-0.parquet")
+    assert lake.faults[0].fired == 1
+
+
+def test_a_replaced_object_of_another_layout_is_noticed_without_an_etag(lake):
+    """Where the storage gives no ETag, the footer's row counts, page headers and checksums are what tells.
+
+    Limit: another object with the same layout is not told apart then. Iceberg never writes a name twice.
+    """
+    lake.etags = False
+    data = other(lake)
+    lake.faults = [Fault("replaced", path=r"data/file-0", after=2, body=lambda old: data[500:] + data[:500])]
+    with pytest.raises(CorruptFileError):
+        check(lake)
+    assert lake.faults[0].fired == 1
+
+
+def test_what_is_cached_of_a_replaced_object_is_not_used(lake):
+    """A table made anew under the same names, between two queries of one worker process."""
+    check(lake)
+    (lake.root / "t/data/file-0.parquet").write_bytes(other(lake))
+    opened = open_lake(lake)
+    found = {row[0] for row in scan(opened, opened.table.schema.fields[:1]).rows}
+    assert ("int", 8_000_001) in found
+    assert ("int", 1_000_001) not in found
+
+
+def test_random_faults(lake):
+    """Any mixture of faults: exact rows, or one of our errors and no secret in it."""
+    seed = time.time_ns() % 10**6
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    outcomes: Counter[str] = Counter()
+    for _ in range(60 if FULL else 8):
+        lake.faults = [
+            Fault(
+                draw.choice(("500", "503", "429", "reset", "short", "404", "403")),
+                path=draw.choice(list(FILES.values())),
+                times=draw.choice((1, 1, 2)),
+                after=draw.randrange(4),
+                method=draw.choice(("GET", "GET", "HEAD")),
+            )
+            for _ in range(draw.randint(1, 2))
+        ]
+        try:
+            check(lake)
+        except TwoStageError as error:
+            assert not secret_in(lake, str(error)), f"seed {seed}"
+            assert isinstance(error, StorageError | MissingFileError), f"seed {seed}: {error}"
+            outcomes[type(error).__name__] += 1
+        else:
+            outcomes["exact"] += 1
+    record("R7", **{f"random_{name}": number for name, number in outcomes.items()})
+    assert outcomes["exact"], f"seed {seed}: {outcomes}"

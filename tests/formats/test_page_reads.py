@@ -1,0 +1,110 @@
+"""Rows read by pages equal the rows read whole: every type, nesting, page layout, encoding and codec."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from opened import open_file, schema_of
+from test_files import Values, columns, rows_of
+
+from declared.files import FileOptions, write_rows
+from declared.types import Column
+from twostage.metrics import Metrics
+from twostage.reading.selection import Selection
+
+CODECS = ("zstd", "snappy", "gzip", "none", "lz4", "brotli")
+
+
+def write_pages(path, fields, rows, seed, **given):
+    """Write rows as Parquet in small pages; the layout is drawn from the seed."""
+    pick = random.Random(seed)
+    write_rows(path, fields, rows, FileOptions(format="parquet", row_group_size=100_000))
+    table = pq.ParquetFile(path).read()
+    options = {
+        "compression": pick.choice(CODECS),
+        "write_page_index": pick.random() < 0.6,
+        "data_page_version": pick.choice(("1.0", "2.0")),
+        "use_dictionary": pick.random() < 0.5,
+        "dictionary_pagesize_limit": pick.choice((200, 2**20)),
+        "data_page_size": pick.choice((64, 500, 5_000)),
+        "write_batch_size": pick.choice(
+            (30, 64, 200)
+        ),  # shorter than a list, pyarrow writes pages without rows
+        "row_group_size": pick.choice((len(rows), len(rows) // 2 + 1)),
+        "write_page_checksum": pick.random() < 0.5,
+    } | given
+    pq.write_table(table, path, **options)
+    return options
+
+
+def selections(num_rows, pick):
+    """Yield rows to select: a few, one, the ends, a run, most, all, every second."""
+    yield sorted(pick.sample(range(num_rows), min(num_rows, 5)))
+    yield [pick.randrange(num_rows)]
+    yield [0, num_rows - 1]
+    start = pick.randrange(num_rows)
+    yield range(start, min(num_rows, start + 30))
+    yield sorted(pick.sample(range(num_rows), num_rows * 9 // 10))
+    yield range(num_rows)
+    yield range(0, num_rows, 2)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_rows_by_pages(seed, tmp_path):
+    pick = random.Random(seed)
+    fields = columns()
+    values = Values(seed, nulls=(0.0, 0.1, 0.6, 1.0)[seed % 4])
+    rows = [values.row(fields) for _ in range(400)]
+    path = tmp_path / "file.parquet"
+    layout = write_pages(path, fields, rows, seed)
+    schema = schema_of(fields)
+    metrics = Metrics()
+    with (
+        open_file(path, schema, read_pages="never") as whole,
+        open_file(path, schema, read_pages="always", metrics=metrics) as paged,
+    ):
+        for group in whole.row_groups():
+            arrays = whole.read(group, schema.fields, "fetch")
+            for chosen in selections(group.num_rows, pick):
+                mask = np.zeros(group.num_rows, np.bool_)
+                mask[list(chosen)] = True
+                selection = Selection.of(mask)
+                expected = [array.filter(pa.array(mask)) for array in arrays]
+                said = f"seed {seed}, {layout}, rows {list(chosen)[:10]}"
+                some = pick.sample(range(len(schema.fields)), 5)
+                for places in (range(len(schema.fields)), some):
+                    targets = [schema.fields[i] for i in places]
+                    wanted = rows_of([[expected[i] for i in places]])
+                    found = paged.read(group, targets, "fetch", selection)
+                    assert rows_of([found]) == wanted, said
+                    steps = list(paged.select(group, targets, selection, 7))
+                    assert rows_of(steps) == wanted, said
+                    assert all(len(arrays_[0]) <= 7 for arrays_ in steps), said
+    assert not metrics.counters["page_indexes.ignored"], layout
+    assert metrics.counters["pages.read"] > 0
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_needle_reads_few_bytes(index, tmp_path):
+    fields = [Column(1, "id", "long"), Column(2, "t", "string"), Column(3, "u", "string")]
+    rows = [{1: i, 2: f"text {i * 7919 % 20_000}" * 5, 3: f"{i}"} for i in range(20_000)]
+    path = tmp_path / "file.parquet"
+    write_pages(
+        path, fields, rows, 0, compression="none", use_dictionary=False, data_page_size=10_000,
+        write_batch_size=100, row_group_size=20_000, write_page_index=index,
+    )  # fmt: skip
+    schema, metrics = schema_of(fields), Metrics()
+    with open_file(path, schema, metrics=metrics) as file:
+        (group,) = file.row_groups()
+        mask = np.zeros(20_000, np.bool_)
+        mask[[5, 12_345]] = True
+        (found,) = file.select(group, schema.fields, Selection.of(mask), 100)
+        assert [array.to_pylist() for array in found] == [
+            [rows[i][field.id] for i in (5, 12_345)] for field in fields
+        ]
+    assert metrics.counters["pages.read"] == 6
+    assert metrics.counters["bytes.fetch"] < path.stat().st_size / 20

@@ -1,0 +1,147 @@
+"""Where each line of the security list is tested, and the lines about the repository itself."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from figures import record
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+
+LINES = {
+    "a local file as data path of a remote table": [
+        "storage/test_locations.py::test_refused",
+        "security/test_paths_and_bombs.py::test_files_outside_a_remote_table_are_refused_while_planning",
+    ],
+    "another bucket, allowed by name only": [
+        "storage/test_locations.py::test_refused",
+        "storage/test_locations.py::test_allowed_locations_are_prefixes",
+    ],
+    "dots and percent-encoded dots": [
+        "storage/test_locations.py::test_allowed",
+        "storage/test_storage.py::test_moved_paths_with_dots_are_refused",
+        "security/test_paths_and_bombs.py::test_percent_encoded_dots_are_names_and_lead_nowhere",
+    ],
+    "a symbolic link out of the warehouse": [
+        "storage/test_storage.py::test_a_symbolic_link_does_not_lead_out_of_a_moved_table",
+        "security/test_paths_and_bombs.py::test_a_symbolic_link_in_a_local_warehouse_is_followed",
+    ],
+    "newline and ANSI escapes in errors": [
+        "storage/test_locations.py::test_control_characters_in_a_path_are_escaped",
+        "storage/test_storage.py::test_what_metadata_says_is_escaped_in_hints_too",
+        "security/test_paths_and_bombs.py::test_control_characters_of_a_path_are_escaped_in_errors",
+    ],
+    "a pickle where a file of the table is expected": [
+        "security/test_no_code_from_data.py::test_a_pickle_in_every_place",
+        "security/test_no_code_from_data.py::test_the_hook_sees_what_it_looks_for",
+    ],
+    "code named by a table's or server's properties": [
+        "catalog/test_properties.py::test_only_file_properties_travel",
+        "security/test_no_code_from_data.py::test_a_pickle_in_every_place",
+    ],
+    "JSON and Avro nested too deep": [
+        "security/test_paths_and_bombs.py::test_metadata_nested_too_deep_is_damaged",
+        "security/test_paths_and_bombs.py::test_a_schema_nested_too_deep_is_refused",
+        "security/test_paths_and_bombs.py::test_an_avro_schema_nested_too_deep_is_damaged",
+    ],
+    "size bombs": [
+        "plan/test_manifests.py::test_a_bomb_is_refused",
+        "plan/test_manifests.py::test_arrays_of_nothing_are_refused",
+        "plan/test_metadata.py::test_a_gzip_bomb_is_refused",
+        "security/test_paths_and_bombs.py::test_a_metadata_file_larger_than_the_limit_is_not_read",
+        "deletes/test_vector.py::test_bad_blobs",
+    ],
+    "secrets in no repr": [
+        "security/test_secrets.py::test_the_repr_of_every_plain_value",
+        "catalog/test_path_tables.py::test_pinned_table_pickles_and_hides_secrets",
+        "options/test_options.py::test_catalog_properties_keep_their_names_and_stay_out_of_repr",
+    ],
+    "secrets in no error": [
+        "security/test_secrets.py::test_errors_of_options_catalogs_and_storage",
+        "security/test_secrets.py::test_errors_of_each_stage",
+        "storage/test_storage.py::test_secrets_stay_out_of_errors_and_reprs",
+        "catalog/test_catalogs.py::test_secrets_stay_out",
+        "faults/test_storage_faults.py::test_credentials_that_are_refused",
+        "spark/test_spark_secrets.py::test_errors_while_loading",
+        "spark/test_spark_secrets.py::test_errors_in_workers",
+    ],
+    "secrets in no log, output or report": ["security/test_secrets.py::test_a_whole_read"],
+    "secrets in no plan and not in Spark's UI": [
+        "spark/test_spark_secrets.py::test_plans_the_ui_and_the_report",
+        "spark/test_spark_secrets.py::test_sql_with_options",
+        "spark/test_spark_secrets.py::test_a_sql_catalog",
+    ],
+    "NUMBA_CACHE_DIR that others can write": [
+        "security/test_kernel_cache.py::test_a_cache_that_others_can_write_is_off_with_one_warning",
+        "security/test_kernel_cache.py::test_a_payload_in_a_cache_that_others_can_write_is_not_loaded",
+        "native/test_compiling.py::test_private_directories",
+    ],
+    "no file and no network at import": [
+        "security/test_no_code_from_data.py::test_importing_touches_no_file_and_no_network",
+        "packaging/test_house_rules.py::test_importing_the_source_is_light",
+    ],
+    "dependencies pinned by hash": ["security/test_checklist.py::test_every_dependency_is_locked_by_hash"],
+    "no binary file of unknown origin": [
+        "security/test_checklist.py::test_binary_files_are_listed_with_their_origin"
+    ],
+}
+
+BINARY_FILES: dict[str, str] = {}
+"""Tracked files that are no text, by path from the root, and where each comes from."""
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_has_its_tests(line):
+    assert LINES[line]
+    for name in LINES[line]:
+        path, _, function = name.partition("::")
+        tree = ast.parse((TESTS / path).read_text())
+        assert function in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, name
+
+
+def test_the_list_is_counted():
+    record("R13", lines=len(LINES), tested=sum(bool(tests) for tests in LINES.values()))
+    assert all(LINES.values())
+
+
+def test_every_dependency_is_locked_by_hash():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lock = tomllib.loads((ROOT / "pylock.toml").read_text())
+    packages = {package["name"]: package for package in lock["packages"]}
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["test"]]
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    for text in wanted:
+        requirement = Requirement(text)
+        package = packages[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(package["version"], prereleases=True), text
+    for package in packages.values():
+        files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
+        assert files, package["name"]
+        assert all(len(file["hashes"]["sha256"]) == 64 for file in files), package["name"]
+
+
+def test_binary_files_are_listed_with_their_origin():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a checkout")
+    binary = set()
+    for name in listed.stdout.decode().split("\0"):
+        path = ROOT / name
+        if name and path.is_file():
+            data = path.read_bytes()
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                binary.add(name)
+            if b"\0" in data:
+                binary.add(name)
+    assert binary == BINARY_FILES.keys()
+    assert all(BINARY_FILES.values())
