@@ -40,7 +40,7 @@ def random_query(
     pick = maker.random
     return Query(
         projection=maker.projection(),
-        predicate=tree.TRUE if pick.random() < 0.08 else maker.predicate(pick.choice((0, 0, 1, 2, 3))),
+        predicate=tree.TRUE if pick.random() < 0.08 else maker.predicate(pick.choice((0, 1, 1, 2, 3))),
         hint=maker.predicate(1) if pick.random() < 0.1 else tree.TRUE,
         limit=pick.randint(0, 12) if pick.random() < 0.15 else None,
     )

@@ -15,6 +15,7 @@ reads by pages); ``rows.considered``, ``rows.pruned``, ``rows.deleted.{position,
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Step = TypeVar("Step")
+_lock = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -53,7 +55,8 @@ class Metrics:
 
     def add(self, name: str, amount: int = 1) -> None:
         """Add `amount` to the counter `name`."""
-        self.counters[name] += amount
+        with _lock:  # a thread that reads ahead counts, too; += is not atomic
+            self.counters[name] += amount
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

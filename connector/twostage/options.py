@@ -32,10 +32,17 @@ class ReadSettings:
     read_pages: str = "auto"
     """``auto`` (where fewer bytes pay), ``always`` (wherever the file allows it) or ``never``."""
     kernels: bool = True
+    filter_dictionary: bool = True
     reorder_filters: bool = True
     prune_deletes: bool = True
     verify_checksums: bool = True
     normalize: str = "none"
+    merge_gap: int | None = None
+    """Bytes between two ranges of a file below which one request reads both; None: by the kind of store."""
+    parallel_requests: int | None = None
+    """Requests of one task at the same time; None: by the kind of store."""
+    prefetch: bool = True
+    """Whether stage one of the next row group runs while a remote file's current one is fetched."""
     batch_size: int = 65_536
     """Rows of one returned Arrow batch, at most."""
     task_memory: int = 512 * 2**20
@@ -160,9 +167,13 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
     "filter.kernels": ("kernels", _boolean),
+    "filter.dictionary": ("filter_dictionary", _boolean),
     "filter.reorder": ("reorder_filters", _boolean),
     "filter.normalize": ("normalize", _normalize),
     "verify-checksums": ("verify_checksums", _boolean),
+    "io.merge-gap": ("merge_gap", _bytes),
+    "io.parallel-requests": ("parallel_requests", _positive),
+    "io.prefetch": ("prefetch", _boolean),
     "batch-size": ("batch_size", _positive),
     "task-memory": ("task_memory", _bytes),
 }

@@ -34,6 +34,14 @@ REMOTE = RequestCost(gap=2**20, parallel=8)
 """An object store answers after 10 to 30 ms and streams 50 to 100 MB/s: about a megabyte."""
 
 
+def cost_of(gap: int | None, parallel: int | None, *, is_remote: bool) -> RequestCost:
+    """Return the cost of a request, as the user said or by the kind of store."""
+    default = REMOTE if is_remote else LOCAL
+    return RequestCost(
+        gap=default.gap if gap is None else gap, parallel=default.parallel if parallel is None else parallel
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """Consecutive bytes, and which of the ranges lie in them."""

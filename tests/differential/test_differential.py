@@ -45,6 +45,7 @@ SWITCHES = (
     "prune.deletes",
     "two-stage",
     "filter.kernels",
+    "filter.dictionary",
     "filter.reorder",
     "verify-checksums",
 )
@@ -54,7 +55,7 @@ CORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {},
     dict.fromkeys((switch for switch in SWITCHES if switch.startswith("prune.")), "false"),
     {"two-stage": "false"},
-    {"filter.kernels": "false"},
+    {"filter.kernels": "false", "filter.dictionary": "false"},
     NOT_COMPILED,
     {"read.pages": "always", "batch-size": "1"},
     {"batch-size": "7", "split-size": "1"},

@@ -122,9 +122,10 @@ class DeletedRows:
 
     def __call__(self, row_group: RowGroup) -> pa.Array:
         """Return a bool for each row of the row group."""
-        if self._last is None or self._last[0] != row_group.index:
-            self._last = (row_group.index, pa.array(self._mask(row_group)))
-        return self._last[1]
+        last = self._last  # two threads may ask for two row groups
+        if last is None or last[0] != row_group.index:
+            self._last = last = (row_group.index, pa.array(self._mask(row_group)))
+        return last[1]
 
     def _mask(self, row_group: RowGroup) -> NDArray[np.bool_]:
         deleted = np.zeros(row_group.num_rows, np.bool_)

@@ -7,6 +7,7 @@ what statistics, Bloom filters and dictionaries say may only prune.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import cachetools
@@ -15,16 +16,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from twostage import ranges, storage
+from twostage.columns import arrow_type
 from twostage.errors import CorruptFileError
 from twostage.files import file_schema
-from twostage.files.datafile import DataFile, PageBounds, RowGroup, one_array
-from twostage.location import parse_location
+from twostage.files.datafile import DataFile, PageBounds, RowGroup, descend, one_array
 from twostage.parquet import assemble, filters
-from twostage.parquet.footer import Footer, Leaf, read_footer, row_group_bounds
-from twostage.parquet.page_reader import WHOLE_SHARE, PageChoice, PageReader
+from twostage.parquet.dictionary import is_all_dictionary
+from twostage.parquet.footer import FIRST_READ, Footer, Leaf, read_end, row_group_bounds
+from twostage.parquet.page_reader import WHOLE_SHARE, PageChoice, PageReader, checked_codes
+from twostage.parquet.schema_tree import BYTE_ARRAY
 from twostage.parquet.virtual_file import VirtualSchema
 from twostage.reading.selection import Selection
-from twostage.schema import Primitive
+from twostage.schema import Primitive, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Set as AbstractSet
@@ -50,41 +53,72 @@ _footers: cachetools.LRUCache[tuple[str, int, int | bytes], tuple[Footer, Any, V
 )
 
 
+FIRST_READ_REMOTE = 512 * 2**10
+"""Bytes at a remote file's end that are read first: they take as long as the request itself."""
+MOST_TAIL = 8 * 2**20
+_tails: cachetools.LRUCache[str, int] = cachetools.LRUCache(1_000)
+"""By folder: how long footer and page indexes of the last file were."""
+
+
 class ParquetDataFile(DataFile):
     """An open Parquet data file of a task."""
 
     def _open(self) -> None:
         size = self._file.size()
         key = (self.task.path, size, self._version or storage.modified(self.task.path))
+        cost = ranges.cost_of(
+            self.context.settings.merge_gap,
+            self.context.settings.parallel_requests,
+            is_remote=self.is_remote,
+        )
         found = _footers.get(key)
+        tail: tuple[int, bytes] | None = None
         if found is None:
-            footer = read_footer(self._file, size, self.task.path)
-            found = (footer, pq.read_metadata(self._file), VirtualSchema.of(footer))
+            footer, tail = read_end(self._file, size, self.task.path, self._expected_tail())
+            found = (footer, pq.read_metadata(pa.BufferReader(footer.alone())), VirtualSchema.of(footer))
             _footers[key] = found
-        self._footer, metadata, virtual_schema = found
+            _tails[self._folder()] = size - footer.indexes_start()
+        self._footer, self._metadata, virtual_schema = found
         self._pages = PageReader(
             self._file,
             self._footer,
             virtual_schema,
             key,
-            ranges.LOCAL if parse_location(self.task.path).is_local else ranges.REMOTE,
+            cost,
             self.context.settings.verify_checksums,
             self._metrics,
+            tail,
         )
-        self._reader = pq.ParquetFile(
-            self._file,
-            metadata=metadata,
-            coerce_int96_timestamp_unit="us",
-            arrow_extensions_enabled=False,
-            page_checksum_verification=self.context.settings.verify_checksums,
-        )
+        # A reader for each stage: stage one of the next row group may run while this one is fetched.
+        self._readers = {stage: self._reader() for stage in ("filter", "fetch")}
+        self._schema_arrow = self._readers["fetch"].schema_arrow
         self._fields = file_schema.identify(
-            self._reader.schema_arrow, self.context.name_mapping, self.context.schema, self.task.path
+            self._schema_arrow, self.context.name_mapping, self.context.schema, self.task.path
         )
         if (self._fields[-1].end_leaf if self._fields else 0) != len(self._footer.leaves):
             raise CorruptFileError(
                 "CORRUPT_PARQUET", "Columns do not match the footer's", path=self.task.path, stage="open"
             )
+
+    def _reader(self, codes_of: Sequence[int] = ()) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._file,
+            metadata=self._metadata,
+            read_dictionary=codes_of,
+            pre_buffer=self.is_remote,  # the chunks' requests merged, and at the same time
+            coerce_int96_timestamp_unit="us",
+            arrow_extensions_enabled=False,
+            page_checksum_verification=self.context.settings.verify_checksums,
+        )
+
+    def _folder(self) -> str:
+        return self.task.path.rpartition("/")[0]
+
+    def _expected_tail(self) -> int:
+        """Return how many bytes at the end hold footer and page indexes, as in the folder's last file."""
+        least = FIRST_READ_REMOTE if self.is_remote else FIRST_READ
+        known = _tails.get(self._folder(), 0) * 9 // 8
+        return max(least, known) if known <= MOST_TAIL else least
 
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the row groups whose first byte lies in the task's range."""
@@ -152,7 +186,7 @@ class ParquetDataFile(DataFile):
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         self._count_bytes(row_group, wanted, stage)
-        table = self._reader.reader.read_row_group(
+        table = self._readers[stage].reader.read_row_group(
             row_group.index, column_indices=sorted(wanted), use_threads=False
         )
         # pyarrow stops silently where a page says fewer values than the footer: the caller counts rows.
@@ -164,6 +198,65 @@ class ParquetDataFile(DataFile):
         choice = self._choose_pages(row_group, wanted, rows.indices())
         arrays = None if choice is None else self._read_pages(row_group, wanted, choice, stage)
         return super()._decode_rows(row_group, wanted, rows, stage) if arrays is None else arrays
+
+    def read_filter_column(
+        self, row_group: RowGroup, field_id: int, rows: Selection | None = None
+    ) -> pa.Array:
+        """Decode as `read_leaf` does; text stays encoded where every page is: 10 times faster."""
+        array = None
+        if self.context.settings.filter_dictionary and (found := self._encoded_text(row_group, field_id)):
+            with storage.translate_errors(self.task.path, "filter", storage=self.context.storage):
+                array = self._read_codes(row_group, *found, rows)
+        if array is not None:
+            self._metrics.add("columns.filtered_encoded")
+            return array
+        return super().read_filter_column(row_group, field_id, rows)
+
+    def _encoded_text(self, row_group: RowGroup, field_id: int) -> tuple[int, int] | None:
+        """Return leaf and depth of a field of text whose pages all hold codes, if these may stand for it."""
+        found, source = self._leaf(field_id), self._find_deep(field_id)
+        if found is None or source is None or found[0].physical != BYTE_ARRAY or found[0].max_repetition:
+            return None
+        leaf, kind = found
+        if not is_all_dictionary(self._footer.row_groups[row_group.index].columns[leaf.index]):
+            return None  # pyarrow looks each plain value up in its dictionary: 3 times slower
+        target, depth = self.leaf_target(field_id)
+        ids, is_required = [target.id], target.required
+        while isinstance(target.type, Struct):
+            target = target.type.fields[0]
+            ids.append(target.id)
+        in_file = self._schema_arrow.field(self._fields.index(source[0])).type
+        for parent, child in pairwise(source):
+            in_file = in_file.field(parent.children.index(child)).type
+        in_file = in_file.value_type if pa.types.is_dictionary(in_file) else in_file
+        # Whatever takes more than looking up (promotion, another place, a check for NULL) `convert` does.
+        is_same = in_file == arrow_type(kind) and ids == [field.id for field in source]
+        return (leaf.index, depth) if is_same and not is_required else None
+
+    def _read_codes(
+        self, row_group: RowGroup, leaf: int, depth: int, rows: Selection | None
+    ) -> pa.Array | None:
+        """Decode a leaf as dictionary arrays; None where its bytes are damaged, which `read_leaf` reports."""
+        array: pa.Array | None = None
+        if rows is not None and not rows.is_all:
+            choice = self._choose_pages(row_group, {leaf}, rows.indices())
+            if choice is not None:
+                group = self._footer.row_groups[row_group.index]
+                array = (self._pages.read(group, choice, "filter", as_codes=True) or {}).get(leaf)
+        if array is None:
+            if "codes" not in self._readers:
+                texts = [one.index for one in self._footer.leaves if one.physical == BYTE_ARRAY]
+                self._readers["codes"] = self._reader(texts)
+            self._count_bytes(row_group, {leaf}, "filter")
+            table = self._readers["codes"].reader.read_row_group(
+                row_group.index, column_indices=[leaf], use_threads=False
+            )
+            array = checked_codes(table.column(0))
+            if array is None or len(array) != row_group.num_rows:
+                return None
+            if rows is not None and not rows.is_all:
+                array = array.take(pa.array(rows.indices()))
+        return descend(array, depth)
 
     def select(
         self, row_group: RowGroup, targets: Sequence[Field], rows: Selection, batch_size: int
@@ -239,7 +332,7 @@ class ParquetDataFile(DataFile):
         self, wanted: AbstractSet[int]
     ) -> Iterator[tuple[file_schema.FileField, pa.DataType, frozenset[int]]]:
         """Yield the columns that hold wanted leaves, with their types and those leaves."""
-        for field, column in zip(self._fields, self._reader.schema_arrow, strict=True):
+        for field, column in zip(self._fields, self._schema_arrow, strict=True):
             leaves = frozenset(leaf for leaf in range(field.first_leaf, field.end_leaf) if leaf in wanted)
             if leaves:
                 yield field, column.type, leaves
@@ -250,7 +343,7 @@ class ParquetDataFile(DataFile):
         self._count_bytes(row_group, wanted, "fetch")
         chunks = self._footer.row_groups[row_group.index].columns
         width = sum(chunks[leaf].uncompressed_size for leaf in wanted) // max(1, row_group.num_rows)
-        batches = self._reader.reader.iter_batches(
+        batches = self._readers["fetch"].reader.iter_batches(
             min(batch_size, max(LEAST_BATCH_ROWS, BATCH_BYTES // max(1, width))),
             [row_group.index],
             sorted(wanted),

@@ -27,6 +27,7 @@ __all__ = [
     "SchemaNode",
     "Statistics",
     "parse_footer",
+    "read_end",
     "read_footer",
     "row_group_bounds",
 ]
@@ -123,6 +124,21 @@ class Footer:
     raw: bytes
     """The footer's metadata itself."""
 
+    def alone(self) -> bytes:
+        """Return a file of this footer and nothing else, from which a library can parse it."""
+        return MAGIC + self.raw + len(self.raw).to_bytes(4, "little") + MAGIC
+
+    def indexes_start(self) -> int:
+        """Return where the page indexes begin that lie together before the footer."""
+        places = [
+            place[0]
+            for group in self.row_groups
+            for chunk in group.columns
+            for place in (chunk.offset_index, chunk.column_index)
+            if place is not None
+        ]
+        return min(places, default=self.offset)
+
     def leaf_of(self, field_id: int) -> Leaf | None:
         """Return the one leaf with this field id; None if there is none, or more than one."""
         found = [leaf for leaf in self.leaves if leaf.field_id == field_id]
@@ -130,12 +146,23 @@ class Footer:
 
 
 def read_footer(file: pa.NativeFile, size: int, path: str) -> Footer:
-    """Read and check the footer: one read at the end of the file, or two where it is longer than 64 KiB.
+    """Read and check the footer; see `read_end`."""
+    return read_end(file, size, path)[0]
+
+
+def read_end(
+    file: pa.NativeFile, size: int, path: str, first_read: int = FIRST_READ
+) -> tuple[Footer, tuple[int, bytes]]:
+    """Read and check the footer: one read at the end of the file, or two where that was too short.
 
     Args:
         file: Open for random access; errors of the transport pass through.
         size: The file's size in bytes.
         path: For error messages.
+        first_read: Bytes of the first read.
+
+    Returns:
+        The footer, and the end of the file as far as it was read: offset and bytes.
 
     Raises:
         CorruptFileError: The bytes are no Parquet footer, or contradict themselves or the file's size.
@@ -143,7 +170,7 @@ def read_footer(file: pa.NativeFile, size: int, path: str) -> Footer:
     """
     if size < 12:
         _corrupt(path, f"File is too short for Parquet: {size} bytes")
-    tail = _read(file, max(0, size - FIRST_READ), min(size, FIRST_READ), path)
+    tail = _read(file, max(0, size - first_read), min(size, first_read), path)
     magic = tail[-4:]
     if magic == ENCRYPTED_MAGIC:
         _unsupported(path, "ENCRYPTED_PARQUET", "File is encrypted")
@@ -153,16 +180,16 @@ def read_footer(file: pa.NativeFile, size: int, path: str) -> Footer:
     if not 0 < length <= min(size - 12, MAX_FOOTER):
         _corrupt(path, f"Footer length is out of range: {length} of {size} bytes")
     if length + 8 > len(tail):
-        tail = _read(file, size - 8 - length, length, path) + tail[-8:]
-    return parse_footer(tail[-8 - length : -8], size, path)
+        tail = _read(file, size - 8 - length, length + 8 - len(tail), path) + tail
+    return parse_footer(tail[-8 - length : -8], size, path), (size - len(tail), tail)
 
 
 def parse_footer(raw: bytes, file_size: int, path: str) -> Footer:
     """Parse a footer's metadata, the bytes between the pages and the footer's length.
 
     Raises:
-        CorruptFileError: See `read_footer`.
-        UnsupportedFeatureError: See `read_footer`.
+        CorruptFileError: See `read_end`.
+        UnsupportedFeatureError: See `read_end`.
     """
     try:
         return _Parser(path, file_size, file_size - 8 - len(raw)).footer(raw)

@@ -8,6 +8,7 @@ can't be read alone, and where most pages would be read anyway.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ WHOLE_SHARE = 0.7
 DICTIONARY_ENCODINGS = (2, 8)
 TABLE_CACHE_BYTES = 32 * 2**20
 """Page tables of some 20,000 column chunks."""
+_lock = threading.Lock()
 _tables: cachetools.LRUCache[tuple[object, ...], PageTable | None] = cachetools.LRUCache(
     TABLE_CACHE_BYTES, getsizeof=lambda table: 400 + (24 * len(table) if table is not None else 0)
 )
@@ -70,6 +72,8 @@ class PageReader:
     cost: ranges.RequestCost
     verify_checksums: bool
     metrics: Metrics
+    tail: tuple[int, bytes] | None = None
+    """The file's end, as far as it was read with the footer: offset, bytes."""
 
     def choose(self, group: RowGroup, leaves: Sequence[int], rows: NDArray[np.int64]) -> PageChoice:
         """Return the pages that hold `rows` (ascending, within the row group), of leaves where they are known."""
@@ -83,7 +87,8 @@ class PageReader:
 
     def tables(self, group: RowGroup, leaves: Sequence[int]) -> dict[int, PageTable]:
         """Return the page tables of those chunks that have a sound one."""
-        missing = [leaf for leaf in leaves if (*self.identity, group.index, leaf) not in _tables]
+        known = self._known(group, leaves)
+        missing = [leaf for leaf in leaves if leaf not in known]
         indexed = [leaf for leaf in missing if group.columns[leaf].offset_index is not None]
         places = [place for leaf in indexed if (place := group.columns[leaf].offset_index) is not None]
         found, _ = self._read(places)
@@ -92,12 +97,19 @@ class PageReader:
                 bytes(raw), self.footer.leaves[leaf], group.columns[leaf], group.num_rows
             )
             self.metrics.add("page_indexes.ignored", table is None)
-            _tables[(*self.identity, group.index, leaf)] = table
+            known[leaf] = table
         for leaf in missing:
             if group.columns[leaf].offset_index is None:
-                _tables[(*self.identity, group.index, leaf)] = self._walk(group, leaf)
-        known = {leaf: _tables.get((*self.identity, group.index, leaf)) for leaf in leaves}
-        return {leaf: table for leaf, table in known.items() if table is not None}
+                known[leaf] = self._walk(group, leaf)
+        with _lock:
+            _tables.update({(*self.identity, group.index, leaf): known[leaf] for leaf in missing})
+        return {leaf: table for leaf in leaves if (table := known[leaf]) is not None}
+
+    def _known(self, group: RowGroup, leaves: Sequence[int]) -> dict[int, PageTable | None]:
+        """Return the page tables that this process has seen."""
+        keys = {leaf: (*self.identity, group.index, leaf) for leaf in leaves}
+        with _lock:
+            return {leaf: _tables[key] for leaf, key in keys.items() if key in _tables}
 
     def bounds(
         self, group: RowGroup, leaf: Leaf, kind: Primitive
@@ -117,8 +129,12 @@ class PageReader:
         found = page_bounds(bytes(raw), self.footer, leaf, kind, table)
         return None if found is None else (table.first_rows, found)
 
-    def read(self, group: RowGroup, choice: PageChoice, stage: str) -> dict[int, pa.Array] | None:
+    def read(
+        self, group: RowGroup, choice: PageChoice, stage: str, *, as_codes: bool = False
+    ) -> dict[int, pa.Array] | None:
         """Return the chosen rows of each leaf, nested as if the leaf were its column's only one.
+
+        With `as_codes` the leaves are text of which every page holds codes, and come as dictionary arrays.
 
         None where a page's header contradicts its place: then the index is wrong, or the page is, and
         reading the whole chunk tells which.
@@ -167,11 +183,14 @@ class PageReader:
                     parts=parts[leaf],
                 )
             )
-        return self._decode(columns, choice)
+        return self._decode(columns, choice, as_codes=as_codes)
 
-    def _decode(self, columns: Sequence[VirtualColumn], choice: PageChoice) -> dict[int, pa.Array] | None:
+    def _decode(
+        self, columns: Sequence[VirtualColumn], choice: PageChoice, *, as_codes: bool
+    ) -> dict[int, pa.Array] | None:
         reader = pq.ParquetFile(
             pa.BufferReader(virtual_file.build(self.schema, columns)),
+            read_dictionary=range(len(columns)) if as_codes else None,
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
             page_checksum_verification=self.verify_checksums,
@@ -180,8 +199,11 @@ class PageReader:
         for number, column in enumerate(columns):
             leaf = column.leaf.index
             decoded = reader.read_column(number)
-            array = decoded.chunk(0) if decoded.num_chunks == 1 else decoded.combine_chunks()
-            if isinstance(array, pa.ChunkedArray):
+            if as_codes:
+                array = checked_codes(decoded)
+            else:
+                array = decoded.chunk(0) if decoded.num_chunks == 1 else decoded.combine_chunks()
+            if array is None or isinstance(array, pa.ChunkedArray):
                 return None  # text beyond 2 GiB: streams of whole chunks are cut before that
             if len(array) != column.num_rows:
                 self.metrics.add("page_indexes.ignored")
@@ -232,6 +254,10 @@ class PageReader:
         return pages.pages_of_headers(read_at, self.footer.leaves[leaf], group.columns[leaf], group.num_rows)
 
     def _read(self, places: Sequence[tuple[int, int]]) -> tuple[list[memoryview], int]:
+        if self.tail is not None and places and all(offset >= self.tail[0] for offset, _ in places):
+            view = memoryview(self.tail[1])
+            starts = [(offset - self.tail[0], length) for offset, length in places]
+            return [view[start : start + length] for start, length in starts], 0
         self.metrics.add("requests", len(ranges.merge(places, self.cost)))
         return ranges.read_ranges(self.file, places, self.cost, self.footer.path)
 
@@ -246,3 +272,15 @@ def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
     firsts = kept[np.concatenate(([0], breaks + 1))] if len(kept) else kept
     lasts = kept[np.concatenate((breaks, [len(kept) - 1]))] if len(kept) else kept
     return [(int(first), int(last)) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def checked_codes(column: pa.ChunkedArray) -> pa.Array | None:
+    """Return dictionary arrays as one; None if a code lies outside its dictionary, or text is no UTF-8.
+
+    pyarrow hands codes over as the file has them, and whoever looks them up would read foreign memory.
+    """
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

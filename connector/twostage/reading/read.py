@@ -7,8 +7,8 @@ the survivors; the select columns are read last, for the rows that are left.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twostage.deletes.equality import EqualityDeletes, load_equality
@@ -17,14 +17,11 @@ from twostage.files.avro_file import AvroDataFile
 from twostage.files.computed_columns import DeletedRows, shows_deleted
 from twostage.files.orc_file import OrcDataFile
 from twostage.files.parquet_file import ParquetDataFile
-from twostage.reading import filter as stage_one
+from twostage.reading.ahead import steps_ahead
+from twostage.reading.decide import Decided, Learned, OpenTask, decide
 from twostage.reading.fetch import fetch_columns
-from twostage.reading.live_columns import LiveColumns
+from twostage.reading.filter import RowFilter
 from twostage.reading.one_stage import read_one_stage
-from twostage.reading.payoff import Payoff
-from twostage.reading.prune_pages import prune_pages
-from twostage.reading.prune_row_groups import Verdict, judge_row_group
-from twostage.reading.selection import Selection
 from twostage.storage import name_snapshot
 from twostage.table.metadata_rows import read_rows
 
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.files.datafile import DataFile
     from twostage.metrics import Metrics
     from twostage.task import ScanContext, ScanTask, TaskGroup
 
@@ -45,21 +42,12 @@ FORMATS: dict[str, type[DataFile]] = {
 }
 
 
-@dataclass(slots=True)
-class Learned:
-    """What a Spark task learns from row group to row group."""
-
-    row_filter: stage_one.RowFilter
-    dictionaries: Payoff = field(default_factory=Payoff)
-    pages: Payoff = field(default_factory=Payoff)
-
-
 def read_group(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task group, at most ``context.limit`` of them."""
     if group.rows is not None:
         yield from read_rows(group.rows, metrics)
         return
-    learned = Learned(stage_one.RowFilter.of(group.context))
+    learned = Learned(RowFilter.of(group.context))
     left = group.context.limit
     with name_snapshot(group.context.snapshot_id):
         for task in group.tasks:
@@ -93,59 +81,31 @@ def read_task(
             data_file.deleted_rows = DeletedRows(data_file, positions, equality_deletes)
             positions, subtracted = DeletedPositions(), functools.partial(EqualityDeletes, (), 0)
 
-        for row_group in data_file.row_groups():
-            metrics.add("row_groups.considered")
-            metrics.add("rows.considered", row_group.num_rows)
-            with metrics.timed("prune"):
-                verdict = judge_row_group(data_file, row_group, learned.dictionaries, metrics)
-            if verdict is Verdict.SKIP:
-                continue
-            selection = _subtract_positions(row_group, positions, metrics)
-            applied = learned.row_filter if verdict is Verdict.FILTER else stage_one.RowFilter()
-            whole = context.settings.two_stage and _fits(data_file, row_group, applied)
-            if whole and verdict is Verdict.FILTER:
-                with metrics.timed("prune"):
-                    selection = prune_pages(data_file, row_group, selection, learned.pages, metrics)
-            steps = read_two_stages if whole else read_one_stage
-            yield from steps(data_file, row_group, applied, selection, subtracted, metrics)
+        file = OpenTask(data_file, positions, subtracted, learned)
+        decisions = steps_ahead(
+            data_file.row_groups(),
+            functools.partial(decide, file),
+            metrics,
+            ahead=context.settings.prefetch and data_file.is_remote,
+        )
+        with contextlib.closing(decisions):
+            for decided in decisions:
+                if decided is not None:
+                    yield from read_decided(file, decided, metrics)
 
 
-def read_two_stages(
-    data_file: DataFile,
-    row_group: RowGroup,
-    row_filter: stage_one.RowFilter,
-    selection: Selection,
-    equality_deletes: Callable[[], EqualityDeletes],
-    metrics: Metrics,
-) -> Iterator[pa.RecordBatch]:
-    """Decide which rows of a row group live, then yield their select columns."""
-    columns = LiveColumns(selection, functools.partial(data_file.read_leaf, row_group))
-    with metrics.timed("filter"):
-        stage_one.filter_rows(row_filter, columns, metrics)
-        metrics.add("rows.filtered", selection.count - columns.alive.count)
-    if columns.alive.count and (equality := equality_deletes()):
-        with metrics.timed("deletes"):
-            stage_one.subtract_equality(equality, columns, metrics)
-    if columns.alive.count == 0:
-        metrics.add("row_groups.pruned.filter")
+def read_decided(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    """Yield the select columns of a row group's live rows."""
+    if decided.columns is None:
+        yield from read_one_stage(
+            file.data_file, decided.row_group, decided.row_filter, decided.selection, file.equality, metrics
+        )
         return
     metrics.add("row_groups.read")
-    yield from metrics.timed_steps("fetch", fetch_columns(data_file, row_group, columns))
+    batches = fetch_columns(file.data_file, decided.row_group, decided.columns)
+    yield from metrics.timed_steps("fetch", batches)
 
 
 def open_data_file(context: ScanContext, task: ScanTask, metrics: Metrics) -> DataFile:
     """Open the task's data file by its format."""
     return FORMATS[task.format](context, task, metrics)
-
-
-def _fits(data_file: DataFile, row_group: RowGroup, row_filter: stage_one.RowFilter) -> bool:
-    """Tell whether what stage one may hold of a row group, whole columns, is within the task's memory."""
-    wanted = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
-    wanted.update(field_id for delete in data_file.task.deletes for field_id in delete.equality_ids)
-    return data_file.decoded_bytes(row_group, wanted) <= data_file.context.settings.task_memory
-
-
-def _subtract_positions(row_group: RowGroup, positions: DeletedPositions, metrics: Metrics) -> Selection:
-    deleted = positions.within(row_group.first_row, row_group.num_rows)
-    metrics.add(f"rows.deleted.{positions.kind}", len(deleted))
-    return Selection.all(row_group.num_rows).without(deleted)
