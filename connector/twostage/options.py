@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from twostage.errors import OptionError, nearest
 from twostage.masking import masked_repr
+from twostage.worker_memory import default_task_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +33,8 @@ class ReadSettings:
     read_pages: str = "auto"
     """``auto`` (where fewer bytes pay), ``always`` (wherever the file allows it) or ``never``."""
     kernels: bool = True
-    filter_dictionary: bool = True
+    encoded_filters: bool = True
+    """Whether filters look at the codes of dictionary-encoded text."""
     reorder_filters: bool = True
     prune_deletes: bool = True
     verify_checksums: bool = True
@@ -45,8 +47,13 @@ class ReadSettings:
     """Whether stage one of the next row group runs while a remote file's current one is fetched."""
     batch_size: int = 65_536
     """Rows of one returned Arrow batch, at most."""
-    task_memory: int = 512 * 2**20
-    """Budget of one task for decoded columns and delete keys, bytes."""
+    task_memory: int | None = None
+    """Budget of one task for decoded columns and delete keys, bytes; None: what its worker can give."""
+
+    @property
+    def memory_budget(self) -> int:
+        """``task_memory``, or the default of the process that asks."""
+        return default_task_memory() if self.task_memory is None else self.task_memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +82,8 @@ class ReadOptions:
     """Bytes that one task reads; None: from the cores and what stage one expects to read."""
     parallelism: int | None = None
     case_sensitive: bool = False
+    native_scans: bool = True
+    """Let Spark's own Parquet reader do the scans that gain nothing from reading late."""
     truncate_nanoseconds: bool = False
     """Show ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()
@@ -123,6 +132,12 @@ def _when(raw: str) -> str:
     return raw.lower()
 
 
+def _native(raw: str) -> bool:
+    if raw.lower() not in ("auto", "never"):
+        raise ValueError("auto or never")
+    return raw.lower() == "auto"
+
+
 def _columns(raw: str) -> tuple[str, ...]:
     """Split a comma-separated list; a name in backticks may hold commas and dots."""
     names = re.findall(r"\s*((?:`(?:[^`]|``)+`|[^,`])+)\s*(?:,|$)", raw)
@@ -156,6 +171,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "parallelism": ("parallelism", _positive),
     "case-sensitive": ("case_sensitive", _boolean),
     "timestamp-ns": ("truncate_nanoseconds", _nanoseconds),
+    "scan.native": ("native_scans", _native),
 }
 _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "prune.files": ("prune_files", _boolean),
@@ -167,7 +183,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
     "filter.kernels": ("kernels", _boolean),
-    "filter.dictionary": ("filter_dictionary", _boolean),
+    "filter.dictionary": ("encoded_filters", _boolean),
     "filter.reorder": ("reorder_filters", _boolean),
     "filter.normalize": ("normalize", _normalize),
     "verify-checksums": ("verify_checksums", _boolean),

@@ -66,6 +66,8 @@ def sign_text(offsets: Integers, data: Bytes, literal: Bytes) -> NDArray[np.int8
     rows = np.arange(len(lengths))  # whose first `index` bytes are the literal's
     for index, byte in enumerate(literal):
         rows = rows[lengths[rows] > index]
+        if not len(rows):
+            break
         found = data[offsets[rows] + index]
         signs[rows[found < byte]] = -1
         signs[rows[found > byte]] = 1
@@ -176,6 +178,13 @@ def _narrow(hits: Bools, starts: Integers, data: Bytes, literal: Bytes) -> Bools
     """Keep the hits whose bytes from `starts` on are the literal; texts differ most often at their ends."""
     rows = np.flatnonzero(hits)
     for index in reversed(range(len(literal))):
+        if len(rows) < index:  # a long literal and few rows: row by row
+            found = [
+                np.array_equal(data[start : start + index + 1], literal[: index + 1])
+                for start in starts[rows]
+            ]
+            rows = rows[np.array(found, np.bool_)]
+            break
         rows = rows[data[starts[rows] + index] == literal[index]]
     narrowed = np.zeros(len(hits), np.bool_)
     narrowed[rows] = True

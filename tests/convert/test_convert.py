@@ -27,7 +27,8 @@ def project(array, file_field, fields, constants=()):
     sources = file_schema.identify(pa.schema([file_field]), None, table, "f.parquet")
     wanted = file_schema.wanted_leaves(sources, [target], dict(constants))
     cut = file_schema.cut(sources, wanted)
-    built = convert.column({0: array}, cut, target, dict(constants), len(array), "f.parquet")
+    found = {field.id: (array, field) for field in cut}
+    built = convert.column(found, target, dict(constants), len(array), "f.parquet")
     built.validate(full=True)
     assert built.type == arrow_type(target.type)
     return built
@@ -69,7 +70,8 @@ def test_a_struct_of_only_new_fields_keeps_its_nulls():
     sources = file_schema.identify(pa.schema([field]), None, table, "f.parquet")
     assert file_schema.wanted_leaves(sources, [target]) == {0}
     cut = pa.StructArray.from_arrays([array.field(0)], fields=[OLD.field(0)], mask=array.is_null())
-    built = convert.column({0: cut}, file_schema.cut(sources, {0}), target, {}, len(cut), "f")
+    (source,) = file_schema.cut(sources, {0})
+    built = convert.column({source.id: (cut, source)}, target, {}, len(cut), "f")
     assert built.to_pylist() == [{"added": None}, None, {"added": None}, {"added": None}]
 
 

@@ -48,7 +48,7 @@ def test_options(key: str, text: str, field: str, value: object) -> None:
         ("prune.deletes", "false", "prune_deletes", False),
         ("two-stage", "false", "two_stage", False),
         ("filter.kernels", "false", "kernels", False),
-        ("filter.dictionary", "false", "filter_dictionary", False),
+        ("filter.dictionary", "false", "encoded_filters", False),
         ("filter.reorder", "false", "reorder_filters", False),
         ("filter.normalize", "CNF", "normalize", "cnf"),
         ("verify-checksums", "false", "verify_checksums", False),

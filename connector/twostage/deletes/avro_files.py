@@ -67,7 +67,7 @@ def read_avro(
         CorruptFileError: Not a whole Avro file, or a field appears twice.
         ResourceLimitError: The file is larger than the task's memory.
     """
-    if size > context.settings.task_memory:
+    if size > context.settings.memory_budget:
         raise ResourceLimitError(
             "DELETE_FILE_TOO_LARGE",
             f"Avro delete file is larger than the task's budget: {size} bytes",
@@ -79,7 +79,7 @@ def read_avro(
     fields = list(_walk(avro.schema, (), {}))
     sources = [_find(fields, target, context, delete) for target in wanted]
     for block in avro.blocks:
-        limit = context.settings.task_memory
+        limit = context.settings.memory_budget
         records = read_records(replace(avro, blocks=(block,)), avro.schema, limit=limit)
         for start in range(0, len(records), batch_rows):
             part = records[start : start + batch_rows]

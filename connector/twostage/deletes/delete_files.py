@@ -215,7 +215,7 @@ def _read_orc(
             stripe,
             read_stripe_footer(file, tail, stripe),
             meanings=dict(meanings(tail.schema.children, fields, context.schema)),
-            limit=context.settings.task_memory,
+            limit=context.settings.memory_budget,
         )
         columns = reader.read(fields, leaves)
         arrays = dict(zip(sorted(leaves), (leaf for c in columns for leaf in _leaf_arrays(c)), strict=True))

@@ -152,7 +152,7 @@ class _Loader:
     def __init__(self, context: ScanContext, metrics: Metrics) -> None:
         self._context = context
         self._metrics = metrics
-        self._limit = context.settings.task_memory
+        self._limit = context.settings.memory_budget
         self._used: dict[tuple[Any, ...], _SharedKeys] = {}
 
     def load(

@@ -108,7 +108,7 @@ def _load_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metri
         metrics.add("delete_files.cached")
     else:
         bitmap = read_vector(context, task, delete, metrics)
-        CACHE.put(key, bitmap, _size(bitmap), limit=context.settings.task_memory)
+        CACHE.put(key, bitmap, _size(bitmap), limit=context.settings.memory_budget)
     assert isinstance(bitmap, BitMap64)
     return bitmap
 
@@ -130,7 +130,7 @@ def _load_file(context: ScanContext, task: ScanTask, delete: DeleteFile, metrics
         else:
             reader = _PositionReader(context, delete, canonical, only)
             files = reader.read(metrics)
-            CACHE.put(key, files, reader.nbytes, limit=context.settings.task_memory)
+            CACHE.put(key, files, reader.nbytes, limit=context.settings.memory_budget)
     bitmap = files.get(target)
     assert bitmap is None or isinstance(bitmap, BitMap64)
     return bitmap
@@ -230,7 +230,7 @@ class _PositionReader:
             bitmap.run_optimize()
             self.nbytes += _size(bitmap) - before
         self._waiting, self._waiting_rows = {}, 0
-        limit = self._context.settings.task_memory
+        limit = self._context.settings.memory_budget
         if self.nbytes > limit:
             raise ResourceLimitError(
                 "DELETED_POSITIONS_TOO_LARGE",

@@ -55,7 +55,7 @@ def read_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metric
             delete.path,
             f"Deletion vector lies outside its file: {size} bytes at {offset} of {delete.file_size}",
         )
-    if size > context.settings.task_memory:
+    if size > context.settings.memory_budget:
         raise ResourceLimitError(
             "VECTOR_TOO_LARGE",
             f"Deletion vector is larger than the task's budget: {size} bytes",

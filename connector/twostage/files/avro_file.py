@@ -136,7 +136,7 @@ class AvroDataFile(DataFile):
             blocks = self._unpack(row_group, stage)
             file = replace(self._header, codec="null", blocks=blocks)
             projection = read_schema(self._root, self._fields, wanted)
-            limit = self.context.settings.task_memory  # as `_unpack` has checked
+            limit = self.context.settings.memory_budget  # as `_unpack` has checked
             records = avro.read_records(file, self._schema, projection, limit=limit)
             return to_arrow(self._root, self._fields, wanted, records)
 
@@ -145,7 +145,7 @@ class AvroDataFile(DataFile):
         found = self._unpacked.get(row_group.index)
         if found is not None:
             return found
-        limit = self.context.settings.task_memory
+        limit = self.context.settings.memory_budget
         unpacked = []
         for block in self._blocks[row_group.index]:
             packed = bytes(self._file.read_at(block.length, block.offset))
@@ -157,7 +157,7 @@ class AvroDataFile(DataFile):
                 raise ResourceLimitError(
                     "BLOCK_TOO_LARGE",
                     "Blocks of the Avro file unpack to more than the task's budget, bytes: "
-                    f"{self.context.settings.task_memory}",
+                    f"{self.context.settings.memory_budget}",
                     stage=stage,
                     hint="Raise the option 'task-memory'.",
                 )

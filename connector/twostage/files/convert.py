@@ -354,14 +354,13 @@ def _plain(target: pa.DataType) -> pa.DataType:
 
 
 def column(
-    arrays: Mapping[int, pa.Array],
-    cut_fields: tuple[FileField, ...],
+    sources: Mapping[int, tuple[pa.Array, FileField]],
     target: Field,
     constants: Mapping[int, Any],
     num_rows: int,
     path: str,
 ) -> pa.Array:
-    """Build one target column from the decoded top-level arrays (by place in `cut_fields`).
+    """Build one target column from the decoded top-level columns, by field id.
 
     Raises:
         CorruptFileError: A type mismatch, or NULL in a required column.
@@ -369,11 +368,11 @@ def column(
     if target.id in constants:
         built = constant(target.type, constants[target.id], num_rows)
     else:
-        source = file_schema.find(cut_fields, target.id)
+        source = sources.get(target.id)
         if source is None:
             built = constant(target.type, target.initial_default, num_rows)
         else:
-            built = convert(arrays[cut_fields.index(source)], source, target, constants, path)
+            built = convert(*source, target, constants, path)
     if target.required and built.null_count:
         raise CorruptFileError(
             "NULL_IN_REQUIRED_COLUMN",

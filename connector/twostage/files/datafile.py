@@ -116,6 +116,10 @@ class DataFile(ABC):
         """Return the bytes that these fields of a row group take at least, decoded; 0 if that is not known."""
         return 0
 
+    def reads_windows(self, row_group: RowGroup, field_ids: AbstractSet[int], num_rows: int) -> bool:  # noqa: ARG002
+        """Tell whether any `num_rows` consecutive rows of these fields are read without decoding many others."""
+        return False
+
     def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:  # noqa: ARG002
         """Return what is known of each page of a leaf in a row group; None if nothing is."""
         return None
@@ -151,7 +155,9 @@ class DataFile(ABC):
         target, depth = self.leaf_target(field_id)
         return descend(self.read(row_group, [target], "filter", rows)[0], depth)
 
-    def read_filter_column(self, row_group: RowGroup, field_id: int, rows: Selection | None = None) -> pa.Array:
+    def read_filter_column(
+        self, row_group: RowGroup, field_id: int, rows: Selection | None = None
+    ) -> pa.Array:
         """Decode as `read_leaf` does, but that text may come as a dictionary array, which filters faster."""
         return self.read_leaf(row_group, field_id, rows)
 
@@ -250,7 +256,11 @@ class DataFile(ABC):
     ) -> list[pa.Array]:
         """Build the targets for the rows at `places` within the row group (ascending)."""
         fields = file_schema.cut(self._fields, wanted)
-        by_place = dict(enumerate(arrays))
+        by_id = {
+            field.id: (array, field)
+            for field, array in reversed([*zip(fields, arrays, strict=True)])  # of one id twice, the first
+            if field.id is not None
+        }
         path, constants = self.task.path, self.task.constants
         num_rows = len(places)
         built = []
@@ -258,7 +268,7 @@ class DataFile(ABC):
             is_computed = target.id in computed_columns.COMPUTED and target.id not in constants
             column: pa.Array | None = None
             if not is_computed or target.id in computed_columns.STORABLE:
-                column = convert.column(by_place, fields, target, constants, num_rows, path)
+                column = convert.column(by_id, target, constants, num_rows, path)
             if is_computed and target.id == computed_columns.DELETED:
                 assert self.deleted_rows is not None
                 column = self.deleted_rows(row_group).take(pa.array(places))

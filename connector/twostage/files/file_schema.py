@@ -157,8 +157,9 @@ def wanted_leaves(
     struct itself is NULL.
     """
     leaves: set[int] = set()
+    by_id = {field.id: field for field in reversed(fields)}
     for target in targets:
-        source = find(fields, target.id)
+        source = by_id.get(target.id)
         if source is None or target.id in constants:
             continue
         inner = children(target.type)

@@ -108,7 +108,7 @@ class OrcDataFile(DataFile):
                 stripe,
                 self._footer(stripe),
                 meanings=self._meanings,
-                limit=self.context.settings.task_memory,
+                limit=self.context.settings.memory_budget,
             )
             arrays = reader.read(self._fields, wanted)
         self._metrics.add(f"bytes.{stage}", reader.num_bytes)

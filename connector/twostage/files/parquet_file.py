@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 64 * 2**20
 """Of one step of a stream, about: 65,536 rows of 40 kB would be 2.6 GB."""
-LEAST_BATCH_ROWS = 64
+BUFFER_BYTES = 64 * 2**20
+"""Of a stream's chunks, compressed, that are held at once."""
 FOOTER_CACHE_BYTES = 64 * 2**20
 """Footers of some 500 wide files; a footer is re-read in one or two requests when it was dropped."""
 
@@ -100,12 +101,13 @@ class ParquetDataFile(DataFile):
                 "CORRUPT_PARQUET", "Columns do not match the footer's", path=self.task.path, stage="open"
             )
 
-    def _reader(self, codes_of: Sequence[int] = ()) -> pq.ParquetFile:
+    def _reader(self, codes_of: Sequence[int] = (), *, buffer_size: int = 0) -> pq.ParquetFile:
         return pq.ParquetFile(
             self._file,
             metadata=self._metadata,
             read_dictionary=codes_of,
-            pre_buffer=self.is_remote,  # the chunks' requests merged, and at the same time
+            buffer_size=buffer_size,
+            pre_buffer=self.is_remote and not buffer_size,  # the chunks' requests merged, and at the same time
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
             page_checksum_verification=self.context.settings.verify_checksums,
@@ -145,11 +147,26 @@ class ParquetDataFile(DataFile):
 
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
         """Return the bytes that these fields of a row group take at least, decoded."""
-        sources = [source[-1] for field_id in field_ids if (source := self._find_deep(field_id)) is not None]
-        leaves = {leaf for source in sources for leaf in range(source.first_leaf, source.end_leaf)}
         chunks = self._footer.row_groups[row_group.index].columns
-        # Encoded by dictionary or by runs, a column is smaller in the file: its values take four bytes or more.
-        return sum(max(chunks[leaf].uncompressed_size, 4 * chunks[leaf].num_values) for leaf in leaves)
+        return sum(chunks[leaf].decoded_size for leaf in self._leaves_of(field_ids))
+
+    def _leaves_of(self, field_ids: AbstractSet[int]) -> set[int]:
+        sources = [source[-1] for field_id in field_ids if (source := self._find_deep(field_id)) is not None]
+        return {leaf for source in sources for leaf in range(source.first_leaf, source.end_leaf)}
+
+    def reads_windows(self, row_group: RowGroup, field_ids: AbstractSet[int], num_rows: int) -> bool:
+        """Tell whether any `num_rows` consecutive rows of these fields are read without decoding many others."""
+        leaves = self._leaves_of(field_ids)
+        if self.context.settings.read_pages == "never" or not all(
+            assemble.can_assemble(field, column, within) for field, column, within in self._columns(leaves)
+        ):
+            return False
+        with storage.translate_errors(self.task.path, "filter", storage=self.context.storage):
+            alone = [leaf for leaf in sorted(leaves) if self._pages.schema.stand_alone[leaf]]
+            tables = self._pages.tables(self._footer.row_groups[row_group.index], alone)
+        return tables.keys() == leaves and all(
+            2 * int(table.row_counts.max()) <= num_rows for table in tables.values()
+        )
 
     def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:
         """Return what is known of each page of a leaf in a row group; None if nothing is."""
@@ -204,10 +221,11 @@ class ParquetDataFile(DataFile):
     ) -> pa.Array:
         """Decode as `read_leaf` does; text stays encoded where every page is: 10 times faster."""
         array = None
-        if self.context.settings.filter_dictionary and (found := self._encoded_text(row_group, field_id)):
+        if self.context.settings.encoded_filters and (found := self._encoded_text(row_group, field_id)):
             with storage.translate_errors(self.task.path, "filter", storage=self.context.storage):
                 array = self._read_codes(row_group, *found, rows)
-        if array is not None:
+        may_hold_null = not self.context.schema.top_level(field_id).required
+        if array is not None and (may_hold_null or array.null_count == 0):
             self._metrics.add("columns.filtered_encoded")
             return array
         return super().read_filter_column(row_group, field_id, rows)
@@ -215,13 +233,13 @@ class ParquetDataFile(DataFile):
     def _encoded_text(self, row_group: RowGroup, field_id: int) -> tuple[int, int] | None:
         """Return leaf and depth of a field of text whose pages all hold codes, if these may stand for it."""
         found, source = self._leaf(field_id), self._find_deep(field_id)
-        if found is None or source is None or found[0].physical != BYTE_ARRAY or found[0].max_repetition:
+        if found is None or source is None or not _is_text(found[0]):
             return None
         leaf, kind = found
         if not is_all_dictionary(self._footer.row_groups[row_group.index].columns[leaf.index]):
             return None  # pyarrow looks each plain value up in its dictionary: 3 times slower
         target, depth = self.leaf_target(field_id)
-        ids, is_required = [target.id], target.required
+        ids = [target.id]
         while isinstance(target.type, Struct):
             target = target.type.fields[0]
             ids.append(target.id)
@@ -229,27 +247,27 @@ class ParquetDataFile(DataFile):
         for parent, child in pairwise(source):
             in_file = in_file.field(parent.children.index(child)).type
         in_file = in_file.value_type if pa.types.is_dictionary(in_file) else in_file
-        # Whatever takes more than looking up (promotion, another place, a check for NULL) `convert` does.
+        # Whatever takes more than looking codes up (promotion, another place) is left to `convert`.
         is_same = in_file == arrow_type(kind) and ids == [field.id for field in source]
-        return (leaf.index, depth) if is_same and not is_required else None
+        return (leaf.index, depth) if is_same else None
 
     def _read_codes(
-        self, row_group: RowGroup, leaf: int, depth: int, rows: Selection | None
+        self, row_group: RowGroup, number: int, depth: int, rows: Selection | None
     ) -> pa.Array | None:
         """Decode a leaf as dictionary arrays; None where its bytes are damaged, which `read_leaf` reports."""
         array: pa.Array | None = None
         if rows is not None and not rows.is_all:
-            choice = self._choose_pages(row_group, {leaf}, rows.indices())
+            choice = self._choose_pages(row_group, {number}, rows.indices())
             if choice is not None:
                 group = self._footer.row_groups[row_group.index]
-                array = (self._pages.read(group, choice, "filter", as_codes=True) or {}).get(leaf)
+                array = (self._pages.read(group, choice, "filter", as_codes=True) or {}).get(number)
         if array is None:
             if "codes" not in self._readers:
-                texts = [one.index for one in self._footer.leaves if one.physical == BYTE_ARRAY]
+                texts = [leaf.index for leaf in self._footer.leaves if _is_text(leaf)]
                 self._readers["codes"] = self._reader(texts)
-            self._count_bytes(row_group, {leaf}, "filter")
+            self._count_bytes(row_group, {number}, "filter")
             table = self._readers["codes"].reader.read_row_group(
-                row_group.index, column_indices=[leaf], use_threads=False
+                row_group.index, column_indices=[number], use_threads=False
             )
             array = checked_codes(table.column(0))
             if array is None or len(array) != row_group.num_rows:
@@ -342,9 +360,13 @@ class ParquetDataFile(DataFile):
     ) -> Iterator[Sequence[pa.Array]]:
         self._count_bytes(row_group, wanted, "fetch")
         chunks = self._footer.row_groups[row_group.index].columns
-        width = sum(chunks[leaf].uncompressed_size for leaf in wanted) // max(1, row_group.num_rows)
-        batches = self._readers["fetch"].reader.iter_batches(
-            min(batch_size, max(LEAST_BATCH_ROWS, BATCH_BYTES // max(1, width))),
+        width = sum(chunks[leaf].decoded_size for leaf in wanted) // max(1, row_group.num_rows)
+        # A chunk is held whole while its values are decoded, unless it is read through a buffer.
+        buffer_size = max(BUFFER_BYTES // len(wanted), self._pages.cost.gap)
+        is_large = sum(chunks[leaf].compressed_size for leaf in wanted) > 2 * buffer_size * len(wanted)
+        reader = self._reader(buffer_size=buffer_size) if is_large else self._readers["fetch"]
+        batches = reader.reader.iter_batches(
+            min(batch_size, max(1, BATCH_BYTES // max(1, width))),
             [row_group.index],
             sorted(wanted),
             use_threads=False,
@@ -357,3 +379,9 @@ class ParquetDataFile(DataFile):
         size = sum(chunks[leaf].compressed_size for leaf in wanted)
         self._metrics.add(f"bytes.{stage}", size)
         self._metrics.add("bytes.read", size)
+
+
+def _is_text(leaf: Leaf) -> bool:
+    """Tell whether pyarrow can give a leaf as dictionary arrays that stand alone: strings and byte strings."""
+    is_number = leaf.logical is not None and leaf.logical.name == "decimal"
+    return leaf.physical == BYTE_ARRAY and leaf.max_repetition == 0 and not is_number

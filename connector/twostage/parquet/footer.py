@@ -78,6 +78,13 @@ class ColumnChunk:
     offset_index: tuple[int, int] | None
     """Offset and length."""
     column_index: tuple[int, int] | None
+    text_size: int = 0
+    """Bytes of all texts, decoded; 0 where the writer does not tell."""
+
+    @property
+    def decoded_size(self) -> int:
+        """The bytes that the values take at least; by dictionary or by runs a chunk may be far smaller."""
+        return max(self.uncompressed_size, 4 * self.num_values + self.text_size)
 
     @property
     def start(self) -> int:
@@ -311,6 +318,8 @@ class _Parser:
         bloom = self.place(meta.get(14), meta.get(15, 1))  # older writers leave the length out
         statistics = meta.get(12)
         stats = meta.get(13)
+        sizes = meta.get(16)
+        text_size = sizes.get(1) if isinstance(sizes, dict) else None
         return ColumnChunk(
             leaf_index=leaf.index,
             codec=codec,
@@ -326,6 +335,7 @@ class _Parser:
             bloom_filter_length=None if bloom is None else meta.get(15),
             offset_index=self.place(chunk.get(4), chunk.get(5)),
             column_index=self.place(chunk.get(6), chunk.get(7)),
+            text_size=text_size if type(text_size) is int and text_size > 0 else 0,
         )
 
     def place(self, offset: int | None, length: int | None) -> tuple[int, int] | None:

@@ -47,6 +47,9 @@ class Text:
 
 Lane = Numbers | Wide | Text
 
+FEW_CODES = 6
+"""To compare the codes with each of these few takes less time than to look each code's flag up (0.6 ns a row)."""
+
 
 def read_nulls(array: pa.Array) -> NDArray[np.bool_] | None:
     """Return which rows are NULL, read-only; None where none is.
@@ -81,11 +84,18 @@ def _dictionary_nulls(array: pa.DictionaryArray) -> NDArray[np.bool_] | None:
 
 def gather(flags: NDArray[np.bool_], array: pa.DictionaryArray) -> NDArray[np.bool_]:
     """Return for each row the flag of its dictionary value; a NULL row's flag means nothing."""
-    if len(flags) == 0:
-        return np.zeros(len(array), np.bool_)
+    chosen = np.flatnonzero(flags)
+    if len(chosen) in (0, len(flags)):
+        return np.full(len(array), len(chosen) > 0)
     indices = read_lane(array.indices)
     assert isinstance(indices, Numbers)
-    return np.take(flags, indices.values, mode="clip")  # a null slot's index may lie anywhere
+    codes = indices.values
+    if len(chosen) > FEW_CODES:
+        return np.take(flags, codes, mode="clip")  # a null slot's index may lie anywhere
+    hits: NDArray[np.bool_] = codes == codes.dtype.type(chosen[0])
+    for code in chosen[1:]:
+        hits |= codes == codes.dtype.type(code)
+    return hits
 
 
 def read_lane(array: pa.Array) -> Lane:

@@ -17,9 +17,10 @@ from twostage.reading.payoff import Payoff
 from twostage.reading.prune_pages import prune_pages
 from twostage.reading.prune_row_groups import Verdict, judge_row_group
 from twostage.reading.selection import Selection
+from twostage.reading.windows import count_windows, cut_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from twostage.deletes.equality import EqualityDeletes
     from twostage.deletes.position import DeletedPositions
@@ -62,12 +63,16 @@ class OpenTask:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Which rows of a row group live; without `columns`, `row_filter` is still to be applied to `selection`."""
+    """Which rows of a row group live; without `columns`, `row_filter` is still to be applied to `selection`.
+
+    It is then applied in one stage, or, with `windows`, in two stages to each of these parts of `selection`.
+    """
 
     row_group: RowGroup
     selection: Selection
     row_filter: RowFilter
     columns: LiveColumns | None
+    windows: Iterable[Selection] = ()
 
 
 def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | None:
@@ -83,7 +88,7 @@ def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | N
     selection = _subtract_positions(row_group, file.positions, metrics)
     filters = verdict is Verdict.FILTER
     row_filter = learned.row_filter if filters else RowFilter()
-    if not settings.two_stage or not _fits(data_file, row_group, row_filter):
+    if not settings.two_stage:
         return Decided(row_group, selection, row_filter, None)
     if filters and learned.keeps_nearly_all:
         metrics.choices["read in one stage: the filter keeps nearly all rows"] += 1
@@ -91,29 +96,38 @@ def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | N
     if filters:
         with metrics.timed("prune"):
             selection = prune_pages(data_file, row_group, selection, learned.pages, metrics)
-    columns = LiveColumns(selection, functools.partial(data_file.read_filter_column, row_group))
-    with metrics.timed("filter"):
-        filter_rows(row_filter, columns, metrics)
-        kept = columns.alive.count
-        metrics.add("rows.filtered", selection.count - kept)
+    parts = count_windows(data_file, row_group, row_filter)
+    if parts == 0:
+        metrics.choices["read in one stage: the filter columns of a row group exceed task-memory"] += 1
+        return Decided(row_group, selection, row_filter, None)
     if filters:
         learned.groups_filtered += 1
         learned.rows_filtered += row_group.num_rows
-        learned.rows_kept += kept
-    if kept and (equality := file.equality()):
-        with metrics.timed("deletes"):
-            subtract_equality(equality, columns, metrics)
+    if parts > 1:
+        metrics.choices["read in windows: the filter columns of a row group exceed task-memory"] += 1
+        return Decided(row_group, selection, row_filter, None, cut_windows(selection, parts))
+    columns = live_columns(file, row_group, row_filter, selection, metrics)
     if columns.alive.count == 0:
         metrics.add("row_groups.pruned.filter")
         return None
     return Decided(row_group, selection, row_filter, columns)
 
 
-def _fits(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> bool:
-    """Tell whether what stage one may hold of a row group, whole columns, is within the task's memory."""
-    wanted = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
-    wanted.update(field_id for delete in data_file.task.deletes for field_id in delete.equality_ids)
-    return data_file.decoded_bytes(row_group, wanted) <= data_file.context.settings.task_memory
+def live_columns(
+    file: OpenTask, row_group: RowGroup, row_filter: RowFilter, selection: Selection, metrics: Metrics
+) -> LiveColumns:
+    """Apply filter and equality deletes to some rows of a row group."""
+    columns = LiveColumns(selection, functools.partial(file.data_file.read_filter_column, row_group))
+    with metrics.timed("filter"):
+        filter_rows(row_filter, columns, metrics)
+        kept = columns.alive.count
+        metrics.add("rows.filtered", selection.count - kept)
+    if row_filter is file.learned.row_filter:
+        file.learned.rows_kept += kept
+    if kept and (equality := file.equality()):
+        with metrics.timed("deletes"):
+            subtract_equality(equality, columns, metrics)
+    return columns
 
 
 def _subtract_positions(row_group: RowGroup, positions: DeletedPositions, metrics: Metrics) -> Selection:

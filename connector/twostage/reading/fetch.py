@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from twostage.columns import arrow_schema, arrow_type
+from twostage.files.convert import MAX_TEXT_BYTES
+from twostage.reading.live_columns import longest_text, plain
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
     reused = {
         f.id
         for f in projection
-        if isinstance(f.type, Primitive) and f.id in read and read[f.id].type == arrow_type(f.type)
+        if isinstance(f.type, Primitive)
+        and f.id in read
+        and _serves(read[f.id], arrow_type(f.type), batch_size)
     }
     columns.forget_all_but(reused)
     columns.condense(to_the_rows=True)
@@ -57,13 +61,21 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
             length = len(arrays[0]) if arrays else min(batch_size, selection.count - start)
             fetched = iter(arrays)
             parts = [
-                kept[field.id].slice(start, length) if field.id in reused else next(fetched)
+                plain(kept[field.id].slice(start, length)) if field.id in reused else next(fetched)
                 for field in projection
             ]
             start += length
             yield pa.RecordBatch.from_arrays(parts, schema=schema)
 
     yield from joined(survivors(), batch_size)
+
+
+def _serves(array: pa.Array, kind: pa.DataType, batch_size: int) -> bool:
+    """Tell whether batches of an array, looked up where they are codes, have this type."""
+    if not isinstance(array, pa.DictionaryArray):
+        return bool(array.type == kind)
+    fits = longest_text(array) * min(batch_size, len(array)) <= MAX_TEXT_BYTES
+    return bool(array.type.value_type == kind and fits)
 
 
 def only(batch: pa.RecordBatch, alive: Selection) -> pa.RecordBatch:

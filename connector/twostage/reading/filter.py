@@ -26,6 +26,7 @@ from twostage.predicates.predicate import (
     Or,
     StringMatch,
 )
+from twostage.reading.live_columns import plain
 
 if TYPE_CHECKING:
     from twostage.deletes.equality import EqualityDeletes
@@ -123,7 +124,7 @@ def subtract_equality(equality: EqualityDeletes, columns: LiveColumns, metrics: 
     if not equality or columns.alive.count == 0:
         return
     columns.condense(to_the_rows=True)
-    keys = {field_id: columns.column(field_id) for field_id in equality.field_ids}
+    keys = {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
     deleted = equality.deleted(keys, columns.base.count)
     columns.keep(~deleted)
     metrics.add("rows.deleted.equality", columns.base.count - columns.alive.count)

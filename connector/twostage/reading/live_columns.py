@@ -2,7 +2,8 @@
 
 Takes the rows alive at first and a way to read columns for given rows; gives columns that are all aligned to
 one `base` of rows, and keeps which rows of the base are alive. The rule: every column handed out has one value
-for each row of the base, in row order; the base only shrinks, to the rows alive, when that pays.
+for each row of the base, in row order; the base only shrinks, to the rows alive, when that pays. Text may
+come as dictionary arrays; who can't use those asks for `plain` ones.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from twostage.files.convert import MAX_TEXT_BYTES
 from twostage.reading.selection import Selection
 
 if TYPE_CHECKING:
@@ -73,3 +76,18 @@ class LiveColumns:
     def read_columns(self) -> dict[int, pa.Array]:
         """Return what was read, aligned to the base."""
         return dict(self._columns)
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Return an array without a dictionary; text beyond 2 GiB gets 64-bit offsets."""
+    if not isinstance(array, pa.DictionaryArray):
+        return array
+    if longest_text(array) * len(array) > MAX_TEXT_BYTES:
+        large = pa.large_string() if pa.types.is_string(array.type.value_type) else pa.large_binary()
+        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(large), safe=False)
+    return array.dictionary_decode()
+
+
+def longest_text(array: pa.DictionaryArray) -> int:
+    """Return the bytes of a dictionary's longest text."""
+    return pc.max(pc.binary_length(array.dictionary)).as_py() or 0

@@ -18,7 +18,7 @@ from twostage.files.computed_columns import DeletedRows, shows_deleted
 from twostage.files.orc_file import OrcDataFile
 from twostage.files.parquet_file import ParquetDataFile
 from twostage.reading.ahead import steps_ahead
-from twostage.reading.decide import Decided, Learned, OpenTask, decide
+from twostage.reading.decide import Decided, Learned, OpenTask, decide, live_columns
 from twostage.reading.fetch import fetch_columns
 from twostage.reading.filter import RowFilter
 from twostage.reading.one_stage import read_one_stage
@@ -96,6 +96,9 @@ def read_task(
 
 def read_decided(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the select columns of a row group's live rows."""
+    if decided.windows:
+        yield from read_windows(file, decided, metrics)
+        return
     if decided.columns is None:
         yield from read_one_stage(
             file.data_file, decided.row_group, decided.row_filter, decided.selection, file.equality, metrics
@@ -104,6 +107,19 @@ def read_decided(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator
     metrics.add("row_groups.read")
     batches = fetch_columns(file.data_file, decided.row_group, decided.columns)
     yield from metrics.timed_steps("fetch", batches)
+
+
+def read_windows(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    """Yield the select columns of a row group's live rows, window after window."""
+    is_read = False
+    for window in decided.windows:
+        columns = live_columns(file, decided.row_group, decided.row_filter, window, metrics)
+        if columns.alive.count:
+            metrics.add("row_groups.read", not is_read)
+            is_read = True
+            batches = fetch_columns(file.data_file, decided.row_group, columns)
+            yield from metrics.timed_steps("fetch", batches)
+    metrics.add("row_groups.pruned.filter", not is_read)
 
 
 def open_data_file(context: ScanContext, task: ScanTask, metrics: Metrics) -> DataFile:

@@ -1,0 +1,240 @@
+"""Which scans Spark's own Parquet reader does, because reading late gains them nothing.
+
+Takes what a query asks of a relation, the plan of its scan and the facts of its files; gives the reason why
+the scan stays with us, or None: then it may be handed over. The rule: Spark's reader finds columns by field
+id and reads types, calendars and pages as we do in every file handed over; when in doubt the scan stays.
+Nothing here reads a file or knows Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twostage.location import parse_location
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from twostage.options import ReadOptions
+    from twostage.planning.file_facts import ColumnFacts, FileFacts
+    from twostage.schema import Field
+    from twostage.table.catalog import PinnedTable
+    from twostage.task import ScanPlan, ScanTask
+
+FEW_FOOTERS = 64
+"""So many are opened without asking what for."""
+MOST_FOOTERS = 1_000
+"""Parsing a footer takes 1 to 5 ms of the driver."""
+WORTH_A_FOOTER = 8 * 2**20
+"""Bytes of a file whose reading takes far longer than that."""
+TYPES = frozenset(
+    "boolean int long float double decimal string binary date timestamp timestamptz".split()
+)
+_LOCAL = ("file",)
+_HADOOP = ("hdfs", "viewfs")
+_CODECS = frozenset(("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW"))
+_PLAIN = frozenset((0, 2, 3, 4, 8))
+"""PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED (levels), RLE_DICTIONARY."""
+_DELTA = {
+    "INT32": frozenset((5,)),
+    "INT64": frozenset((5,)),
+    "BYTE_ARRAY": frozenset((6, 7)),
+}
+_DECIMALS = ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARRAY")
+_DATED = ("date", "timestamp", "timestamptz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the query around a relation asks of it."""
+
+    columns: tuple[str, ...]
+    """All that it names, those of its filters too."""
+    returns_columns: bool = True
+    """Not so where rows are only counted."""
+    under_limit: bool = False
+    may_be_pruned_by_join: bool = False
+    """The other side of a join is filtered, so that its keys may prune this side while the query runs."""
+    names_files: bool = False
+    """``input_file_name()`` and its like, which see a file only under Spark's own readers."""
+    reads_vectors: bool = True
+    """Spark's Parquet reader is the vectorized one."""
+
+
+def stays_by_query(table: PinnedTable, options: ReadOptions, query: Surroundings) -> str | None:
+    """Return why the scan stays with us by what is known before planning; None if nothing speaks for it."""
+    if not options.native_scans:
+        return "scan.native is never"
+    if table.metadata_table is not None:
+        return "it is of a metadata table"
+    if table.snapshot is None:
+        return "the table is empty"
+    if options.filter is not None:
+        return "the option filter is evaluated here"
+    if options.split_size is not None or options.parallelism is not None:
+        return "split-size or parallelism is given"
+    if not query.returns_columns:
+        return "no column is returned"
+    if query.under_limit:
+        return "a limit ends it early"
+    if query.may_be_pruned_by_join:
+        return "keys of a join may prune it"
+    if query.names_files:
+        return "the query asks for the name of the file that it reads"
+    if not query.reads_vectors:
+        return "spark.sql.parquet.enableVectorizedReader is false"
+    return _stays_by_columns(table, query.columns)
+
+
+def _stays_by_columns(table: PinnedTable, names: Iterable[str]) -> str | None:
+    by_name = {field.name: field for field in table.schema.fields}
+    for name in names:
+        field = by_name.get(name)
+        if field is None:
+            return f"column {name} is no column of the table"
+        if not isinstance(field.type, Primitive) or field.type.name not in TYPES:
+            kind = field.type if isinstance(field.type, Primitive) else type(field.type).__name__.lower()
+            return f"column {name} has the type {kind}"
+    return None
+
+
+def files_of(plan: ScanPlan) -> list[ScanTask]:
+    """Return one task for each file of a plan: that of its first range."""
+    return [task for group in plan.groups for task in group.tasks if task.start == 0]
+
+
+def stays_by_plan(plan: ScanPlan) -> str | None:
+    """Return why the scan stays with us by its plan."""
+    files = files_of(plan)
+    if not files:
+        return "nothing is to be read"
+    with_deletes = sum(bool(task.deletes) for task in files)
+    if with_deletes:
+        return f"{with_deletes} of {len(files)} files have deletes"
+    other = next((task.format for task in files if task.format != "parquet"), None)
+    if other is not None:
+        return f"a data file has the format {other}"
+    storage = plan.context.storage
+    for task in files:
+        family = parse_location(task.path).family
+        if family not in _LOCAL and not (family in _HADOOP and not storage.properties):
+            return f"Spark may not reach files of {family} as the catalog does"
+    return may_gain_from_late_reads(plan)
+
+
+def may_gain_from_late_reads(plan: ScanPlan) -> str | None:
+    """Return why reading filter columns first may pay; None where no row can be left out.
+
+    The seam for a gate that estimates: it would let scans pass here whose predicate keeps most rows.
+    """
+    files = files_of(plan)
+    filtered = sum(not task.all_match for task in files)
+    return f"{filtered} of {len(files)} files may hold rows that the filter drops" if filtered else None
+
+
+def stays_by_footers(num_files: int, num_unread: int, num_bytes: int) -> str | None:
+    """Return why the scan stays with us because too many footers would have to be opened to know better."""
+    if num_unread <= FEW_FOOTERS:
+        return None
+    if num_unread > MOST_FOOTERS:
+        return f"{num_unread} footers would have to be checked first"
+    if num_bytes < num_files * WORTH_A_FOOTER:
+        return f"{num_unread} footers of small files would have to be checked first"
+    return None
+
+
+def stays_by_files(
+    files: Sequence[ScanTask], facts: Sequence[FileFacts], fields: Sequence[Field]
+) -> str | None:
+    """Return why the scan of these columns stays with us by what its files hold; None: hand it over."""
+    for task, known in zip(files, facts, strict=True):
+        reason = _stays_by_file(task, known, fields)
+        if reason is not None:
+            return f"{reason}: {task.written_path.rpartition('/')[2]}"
+    return None
+
+
+def _stays_by_file(task: ScanTask, known: FileFacts, fields: Sequence[Field]) -> str | None:
+    if not known.has_all_ids:
+        return "a file has columns without field ids, or one id twice"
+    if known.num_rows != task.record_count:
+        return f"a file has {known.num_rows} rows and its manifest says {task.record_count}"
+    for field in fields:
+        assert isinstance(field.type, Primitive)
+        if field.id not in known.columns:
+            reason = _stays_without(task, field)
+        else:
+            reason = _stays_with(task, known, field, field.type)
+        if reason is not None:
+            return f"column {field.name} {reason}"
+    return None
+
+
+def _stays_without(task: ScanTask, field: Field) -> str | None:
+    """Return why a file that lacks a column can't be handed over: only NULL may stand in for it."""
+    if field.id in task.constants:
+        return "takes its value from the partition in a file"
+    if field.initial_default is not None:
+        return "takes its default in a file"
+    return "is required and a file has none" if field.required else None
+
+
+def _stays_with(task: ScanTask, known: FileFacts, field: Field, kind: Primitive) -> str | None:
+    column = known.columns[field.id]
+    if column is None:
+        return "is nested or repeated in a file"
+    if field.id in task.constants and (
+        field.id not in known.singles or known.singles[field.id] != task.constants[field.id]
+    ):
+        return "is not proven to have its partition's value in a file"
+    if field.required and not column.is_required:
+        return "is required and may be NULL in a file"
+    if known.has_legacy_calendar and kind.name in _DATED:
+        return "may be in the Julian calendar in a file"
+    if not column.codecs <= _CODECS:
+        return f"is compressed by {', '.join(sorted(column.codecs - _CODECS))} in a file"
+    widened = _is_widened(kind, column)
+    if widened is None:
+        logical = f" ({column.logical.name})" if column.logical is not None else ""
+        return f"is {column.physical}{logical} in a file and {kind} in the table"
+    allowed = _PLAIN if widened else _PLAIN | _DELTA.get(column.physical, frozenset())
+    if not column.encodings <= allowed:
+        return f"has encodings in a file that are not known to be read: {sorted(column.encodings - allowed)}"
+    return None
+
+
+def _is_widened(kind: Primitive, column: ColumnFacts) -> bool | None:
+    """Return whether the file's type is a narrower one of the same values; None for any other type."""
+    physical, logical = column.physical, column.logical
+    match kind.name:
+        case "int" | "long":
+            if logical is not None and not (logical.name == "integer" and logical.signed):
+                return None
+            widths = ("INT32",) if kind.name == "int" else ("INT32", "INT64")
+            return physical != widths[-1] if physical in widths else None
+        case "boolean" | "float":
+            return False if logical is None and physical == kind.name.upper() else None
+        case "double":
+            return physical == "FLOAT" if logical is None and physical in ("FLOAT", "DOUBLE") else None
+        case "decimal":
+            if logical is None or logical.name != "decimal" or physical not in _DECIMALS:
+                return None
+            if logical.scale != kind.scale or not 0 < logical.precision <= kind.precision:
+                return None
+            return logical.precision < kind.precision
+        case "date":
+            known = logical is not None and logical.name == "date" and physical == "INT32"
+        case "timestamp" | "timestamptz":
+            known = (
+                logical is not None
+                and (logical.name, logical.unit) == ("timestamp", "micros")
+                and logical.utc == (kind.name == "timestamptz")
+                and physical == "INT64"
+            )
+        case "string":
+            known = logical is not None and logical.name == "string" and physical == "BYTE_ARRAY"
+        case _:
+            known = kind.name == "binary" and logical is None and physical == "BYTE_ARRAY"
+    return False if known else None

@@ -1,0 +1,86 @@
+"""Looks at a few rows of a plan's files to tell what share of them its predicate keeps.
+
+Takes a plan; gives an estimate from statistics where they tell, else from some pages of the filter columns,
+read the way that stage one reads them. It decides who reads a scan, never which rows come back. The rule:
+tens of milliseconds at most: no more than MOST_PROBES places are looked at, and none after BUDGET_NANOSECONDS.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twostage.metrics import Metrics
+from twostage.predicates import predicate as tree
+from twostage.reading.filter import RowFilter, filter_rows
+from twostage.reading.live_columns import LiveColumns
+from twostage.reading.payoff import Payoff
+from twostage.reading.prune_row_groups import Verdict, judge_row_group
+from twostage.reading.read import open_data_file
+from twostage.reading.selection import Selection
+from twostage.reading.windows import count_windows
+
+if TYPE_CHECKING:
+    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.task import ScanPlan
+
+MOST_PROBES = 3
+"""Files looked at: the first, one in the middle, the last."""
+PROBE_ROWS = 4_096
+"""Rows looked at in each; at least a page of each filter column is decoded for them."""
+BUDGET_NANOSECONDS = 30_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeptShare:
+    """What share of the planned files' rows the predicate keeps, and how that is known."""
+
+    share: float
+    how: str
+
+
+def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
+    """Estimate the share of rows of the planned files that the predicate keeps, 0 to 1; None if unknown."""
+    tasks = [task for group in plan.groups for task in group.tasks]
+    if plan.context.predicate == tree.TRUE:
+        return KeptShare(1.0, "no predicate")
+    if not tasks:
+        return None
+    if all(task.all_match for task in tasks):
+        return KeptShare(1.0, "bounds prove that every row matches")
+    started = time.perf_counter_ns()
+    row_filter = RowFilter.of(plan.context)
+    seen = kept = 0
+    for index in sorted({0, len(tasks) // 2, len(tasks) - 1})[:MOST_PROBES]:
+        if seen and time.perf_counter_ns() - started > BUDGET_NANOSECONDS:
+            break
+        with open_data_file(plan.context, tasks[index], Metrics()) as data_file:
+            groups = [group for group in data_file.row_groups() if group.num_rows]
+            if groups:
+                rows, live = _look(data_file, groups[len(groups) // 2], row_filter)
+                seen, kept = seen + rows, kept + live
+    if not seen:
+        return None
+    spent = (time.perf_counter_ns() - started) / 1e6
+    return KeptShare(kept / seen, f"{kept:,} of {seen:,} rows looked at in {spent:.0f} ms match")
+
+
+def _look(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> tuple[int, int]:
+    """Return how many rows of a row group were looked at, and how many matched."""
+    rows = min(PROBE_ROWS, row_group.num_rows)
+    verdict = judge_row_group(data_file, row_group, Payoff(asked=1_000), Metrics())
+    if verdict is not Verdict.FILTER:
+        return rows, rows if verdict is Verdict.TAKE else 0
+    if count_windows(data_file, row_group, row_filter) != 1:
+        return 0, 0  # it is large, and a chunk without a page index would be decoded whole
+    start = (row_group.num_rows - rows) // 2
+    mask = np.zeros(row_group.num_rows, np.bool_)
+    mask[start : start + rows] = True
+    columns = LiveColumns(Selection.of(mask), functools.partial(data_file.read_leaf, row_group))
+    columns.condense(to_the_rows=True)
+    filter_rows(row_filter, columns, Metrics())
+    return rows, columns.alive.count

@@ -1,0 +1,53 @@
+"""Row groups that stage one must not hold at once.
+
+Takes a row group and what the filter needs of it; gives windows, parts of its rows small enough for the task's
+memory. Each is filtered and fetched before the next is read. The rule: every row lies in exactly one window,
+in file order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twostage.reading.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.reading.filter import RowFilter
+
+COPIES = 3
+"""Of a filter column that exist at once, at most: its pages unpacked, its values, and those of the rows taken."""
+LEAST_WINDOWS = 4
+"""Fewer are so large that whole chunks would be read for each."""
+
+
+def count_windows(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> int:
+    """Return in how many windows stage one fits the task's memory; 0 if the file can't be read in windows."""
+    context = data_file.context
+    wanted = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
+    wanted.update(field_id for delete in data_file.task.deletes for field_id in delete.equality_ids)
+    size = COPIES * data_file.decoded_bytes(row_group, wanted)
+    if size <= context.settings.memory_budget:
+        return 1
+    count = max(LEAST_WINDOWS, -(-size // context.settings.memory_budget))
+    wanted.update(field.id for field in context.projection)
+    return count if data_file.reads_windows(row_group, wanted, row_group.num_rows // count) else 0
+
+
+def cut_windows(selection: Selection, count: int) -> Iterator[Selection]:
+    """Yield the rows of a selection in `count` windows of equal length; those without a live row are left out.
+
+    >>> [window.indices().tolist() for window in cut_windows(Selection.all(5), 2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    edges = [selection.num_rows * number // count for number in range(count + 1)]
+    for start, end in zip(edges, edges[1:], strict=False):
+        mask = np.zeros(selection.num_rows, np.bool_)
+        mask[start:end] = True if selection.mask is None else selection.mask[start:end]
+        window = Selection.of(mask)
+        if window.count:
+            yield window
