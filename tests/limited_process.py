@@ -32,11 +32,15 @@ class LimitedProcess:
         function: ``module:function``; the module is found as tests find it.
         memory: Bytes that an answer may take, address space counted.
         seconds: For one answer.
+        pool: Arrow's memory pool; that of the product's processes is the empty name.
     """
 
-    def __init__(self, function: str, *, memory: int = MEMORY, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, function: str, *, memory: int = MEMORY, seconds: float = SECONDS, pool: str = "system"
+    ) -> None:
         self._command = [sys.executable, str(Path(__file__)), function, str(memory)]
         self._seconds = seconds
+        self._pool = pool
         self._child: subprocess.Popen[bytes] | None = None
         self.starts = 0
         """Children started: one, and one more after each that died."""
@@ -71,7 +75,7 @@ class LimitedProcess:
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
             # The pools of other allocators reserve address space far beyond what they use.
-            "ARROW_DEFAULT_MEMORY_POOL": "system",
+            "ARROW_DEFAULT_MEMORY_POOL": self._pool,
             "MALLOC_ARENA_MAX": "1",
             "OMP_NUM_THREADS": "1",
         }

@@ -30,8 +30,9 @@ class RequestCost:
 
 LOCAL = RequestCost(gap=32 * 2**10, parallel=1)
 """A read of a local file costs some 10 µs, in which the page cache copies 32 KiB or more."""
-REMOTE = RequestCost(gap=2**20, parallel=8)
-"""An object store answers after 10 to 30 ms and streams 50 to 100 MB/s: about a megabyte."""
+REMOTE = RequestCost(gap=256 * 2**10, parallel=8)
+"""An object store answers after 10 to 30 ms and streams 50 to 100 MB/s, a megabyte meanwhile; but eight requests
+wait at once."""
 
 
 def cost_of(gap: int | None, parallel: int | None, *, is_remote: bool) -> RequestCost:

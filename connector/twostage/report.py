@@ -38,6 +38,8 @@ class ScanReport:
         limit: Rows wanted at most by each task.
         tasks_planned: Spark tasks of the plan.
         tasks_finished: Those that reported; fewer after a LIMIT, or before the query ran.
+        is_handed_over: Spark's own Parquet reader did the scan: there are no tasks of ours, and what was read
+            is in ``handed_over.files``, ``.rows`` and ``.bytes``, as the footers say.
         metrics: Counters (see `metrics.py` for the names), predicates and choices, summed.
     """
 
@@ -50,6 +52,7 @@ class ScanReport:
     limit: int | None
     tasks_planned: int
     tasks_finished: int
+    is_handed_over: bool = False
     metrics: Metrics = field(default_factory=Metrics)
 
     @staticmethod
@@ -73,6 +76,7 @@ class ScanReport:
             limit=context.limit,
             tasks_planned=len(plan.groups),
             tasks_finished=finished,
+            is_handed_over=plan.is_handed_over,
             metrics=total,
         )
 
@@ -124,7 +128,11 @@ class ScanReport:
         facts = [("filtered by", self.predicate), ("pruned by", self.hint if self.hint != "TRUE" else "")]
         facts.append(("returned", ", ".join(self.columns) or "no column, rows only"))
         facts.append(("limit", "" if self.limit is None else str(self.limit)))
-        facts.append(("tasks", f"{self.tasks_finished} of {self.tasks_planned} reported"))
+        facts.append(
+            ("read by", "Spark's own Parquet reader")
+            if self.is_handed_over
+            else ("tasks", f"{self.tasks_finished} of {self.tasks_planned} reported")
+        )
         for label, value in facts:
             if value:
                 console.print(Text(f"  {label:<12}{_short(value)}"), soft_wrap=True)
@@ -179,6 +187,13 @@ class ScanReport:
                 f"{files - sum(self.reasons('files.pruned').values()):,}",
             )
         )
+        if self.is_handed_over:
+            rest, pruned = self.count("handed_over.rows"), self.count("rows.pruned")
+            skipped = f"{pruned:,} by pruning" if pruned else ""
+            rows.append(("rows", f"{rest + pruned:,}", skipped, f"{rest:,}"))
+            considered, handed = self.count("bytes.considered"), self.count("handed_over.bytes")
+            rows.append(("bytes", _bytes(considered), "", _bytes(handed)))
+            return rows
         deletes = self.count("delete_files.considered")
         if deletes:
             skipped = self.count("delete_files.skipped")

@@ -146,3 +146,5 @@ class ScanPlan:
     estimated_bytes: int
     counters: Mapping[str, int] = field(default_factory=dict)
     choices: tuple[str, ...] = ()
+    is_handed_over: bool = False
+    """Spark's own Parquet reader does the scan; there are no groups."""

@@ -22,15 +22,30 @@ if TYPE_CHECKING:
     Numbers = NDArray[Any]
 
 _BLOCK_BYTES = 1 << 20
-_FEW = 8
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def in_integers(values: Integers, members: NDArray[np.int64]) -> Bools:
-    """Return which values are among `members`."""
-    if len(members) <= _FEW:
-        return np.isin(values, members)
-    return _verified(_candidates(_hashes(values), _hashes(members)), values, members)
+def in_integers(
+    values: Integers, table: NDArray[np.int64], empty: np.int64, bits: Bytes, low: np.int64
+) -> Bools:
+    """Return which values are among the members that `members.prepare_integers` prepared."""
+    if len(bits) == 0:
+        return np.isin(values, table)
+    if len(table) == 0:
+        places = values.astype(np.int64).view(np.uint64) - low.astype(np.uint64)
+        inside = np.flatnonzero(places < np.uint64(8 * len(bits)))
+        return _among(len(values), inside[_is_set(bits, places[inside])])
+    hashes = _hashes(values)
+    rows = _candidates(hashes, bits)
+    wanted = values[rows]
+    slots = (hashes[rows] >> np.uint64(65 - len(table).bit_length())).view(np.int64)
+    hits = np.zeros(len(values), np.bool_)
+    while len(rows):
+        found = table[slots]
+        hits[rows] = (found == wanted) & (found != empty)
+        going = (found != wanted) & (found != empty)
+        rows, wanted, slots = rows[going], wanted[going], (slots[going] + 1) & (len(table) - 1)
+    return hits
 
 
 def sign_wide(words: NDArray[np.int64], high: int, low: int) -> NDArray[np.int8]:
@@ -47,10 +62,22 @@ def sign_wide_columns(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDAr
     return np.where(high != 0, high, low).astype(np.int8)
 
 
-def in_wide(words: NDArray[np.int64], members: NDArray[np.int64]) -> Bools:
-    """Return which 128-bit values are among `members` (words too)."""
-    candidates = _candidates(_hashes(words[:, 0]), _hashes(members[:, 0]))
-    return _verified(candidates, _opaque(words, 16), _opaque(members, 16))
+def in_wide(
+    words: NDArray[np.int64], members: NDArray[np.int64], table: NDArray[np.int64], bits: Bytes
+) -> Bools:
+    """Return which 128-bit values are among the members that `members.prepare_wide` prepared."""
+    hashes = _hashes(words[:, 0] ^ (words[:, 1] * np.int64(31)))
+    rows = _candidates(hashes, bits)
+    slots = (hashes[rows] >> np.uint64(65 - len(table).bit_length())).view(np.int64)
+    hits = np.zeros(len(words), np.bool_)
+    while len(rows):
+        found = table[slots]
+        taken = found >= 0
+        rows, slots, found = rows[taken], slots[taken], found[taken]
+        same = (members[found] == words[rows]).all(axis=1)
+        hits[rows] = same
+        rows, slots = rows[~same], (slots[~same] + 1) & (len(table) - 1)
+    return hits
 
 
 def equal_text(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
@@ -85,8 +112,10 @@ def ends_with(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
     return _narrow(np.diff(offsets) >= len(literal), offsets[1:] - len(literal), data, literal)
 
 
-def in_texts(offsets: Integers, data: Bytes, member_offsets: Integers, member_data: Bytes) -> Bools:
-    """Return which texts are among the members (given as texts, too)."""
+def in_texts(
+    offsets: Integers, data: Bytes, member_offsets: Integers, member_data: Bytes, *_prepared: Numbers
+) -> Bools:
+    """Return which texts are among the members (given as texts, too); what else is prepared of them is not used."""
     lengths, member_lengths = np.diff(offsets), np.diff(member_offsets)
     hits = np.zeros(len(lengths), np.bool_)
     for length in np.unique(member_lengths):
@@ -95,9 +124,8 @@ def in_texts(offsets: Integers, data: Bytes, member_offsets: Integers, member_da
             hits[rows] = True
             continue
         starts = member_offsets[:-1][member_lengths == length]
-        candidates = _candidates(
-            _hashes(_ends(offsets[rows], data, int(length))), _hashes(_ends(starts, member_data, int(length)))
-        )
+        ends = _hashes(_ends(offsets[rows], data, int(length)))
+        candidates = _candidates(ends, _bit_map(_hashes(_ends(starts, member_data, int(length)))))
         listed = _texts(starts, member_data, int(length))
         step = max(1, _BLOCK_BYTES // int(length))
         for start in range(0, len(candidates), step):
@@ -141,18 +169,28 @@ def _hashes(values: Integers) -> NDArray[np.uint64]:
     return values.astype(np.int64).view(np.uint64) * _GOLDEN
 
 
-def _candidates(hashes: NDArray[np.uint64], member_hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return the rows whose hash shares its first bits with a member's: of the misses, 1 in 32 at most."""
+def _bit_map(member_hashes: NDArray[np.uint64]) -> Bytes:
+    """Return a map of the members' hashes: of others, 1 in 32 at most passes."""
     bits = len(member_hashes).bit_length() + 5
     known = np.zeros(1 << bits, np.bool_)
-    known[member_hashes >> np.uint64(64 - bits)] = True
-    return np.flatnonzero(known[(hashes >> np.uint64(64 - bits)).view(np.int64)])
+    known[(member_hashes >> np.uint64(64 - bits)).view(np.int64)] = True
+    return np.packbits(known, bitorder="little")
 
 
-def _verified(candidates: NDArray[np.intp], values: Numbers, members: Numbers) -> Bools:
-    """Return which values are members, given the only rows that may be."""
-    hits = np.zeros(len(values), np.bool_)
-    hits[candidates] = np.isin(values[candidates], members)
+def _candidates(hashes: NDArray[np.uint64], bits: Bytes) -> NDArray[np.intp]:
+    """Return the rows whose hash's first bits are set in a map."""
+    return np.flatnonzero(_is_set(bits, hashes >> np.uint64(65 - (8 * len(bits)).bit_length())))
+
+
+def _is_set(bits: Bytes, places: NDArray[np.uint64]) -> Bools:
+    """Return for each place of a map whether its bit is set."""
+    flags = np.unpackbits(bits, bitorder="little").view(np.bool_)
+    return flags[places.view(np.int64)]
+
+
+def _among(count: int, rows: NDArray[np.intp]) -> Bools:
+    hits = np.zeros(count, np.bool_)
+    hits[rows] = True
     return hits
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from twostage_native import reference
 from twostage_native._jit import inner, kernel
+from twostage_native.hash_sets import GOLDEN, bit_map, is_set, log2, number_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     Integers = NDArray[Any]
 
 _BLOCK = 1 << 20
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inner
@@ -101,13 +101,13 @@ def _sign(
 def _hash(data: Bytes, start: Any, length: Any) -> Any:
     """Return a 64-bit hash of some bytes, eight at a time."""
     at, left_over = np.uint64(start), np.uint64(length)
-    mixed = left_over * _GOLDEN
+    mixed = left_over * GOLDEN
     while left_over >= np.uint64(8):
-        mixed = (mixed ^ _word(data, at)) * _GOLDEN
+        mixed = (mixed ^ _word(data, at)) * GOLDEN
         mixed ^= mixed >> np.uint64(32)
         at += np.uint64(8)
         left_over -= np.uint64(8)
-    mixed = (mixed ^ _tail(data, at, left_over)) * _GOLDEN
+    mixed = (mixed ^ _tail(data, at, left_over)) * GOLDEN
     return mixed ^ mixed >> np.uint64(32)
 
 
@@ -179,46 +179,72 @@ def contains(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
     return hits
 
 
+def prepare_texts(offsets: Integers, data: Bytes) -> tuple[Integers, Bytes, Integers, Bytes, Bools]:
+    """Prepare texts, as Arrow lays them out, for `in_texts`.
+
+    Returns:
+        The texts, the table of their numbers by hash, the bit map of their hashes, and which lengths they have.
+    """
+    hashes = hash_texts(offsets, data)
+    lengths = np.diff(offsets)
+    known_length = np.zeros(int(lengths.max(initial=0)) + 1, np.bool_)
+    known_length[lengths] = True
+    known_length.flags.writeable = False
+    return offsets, data, number_table(hashes), bit_map(hashes), known_length
+
+
+def hash_texts(offsets: Integers, data: Bytes) -> NDArray[np.uint64]:
+    """Return the hash of each text, as the kernels' `_hash` gives it."""
+    lengths = np.diff(offsets).astype(np.int64)
+    mixed: NDArray[np.uint64] = lengths.astype(np.uint64) * GOLDEN
+    padded = np.concatenate([data, np.zeros(8, np.uint8)])
+    rows = np.arange(len(lengths))
+    starts = offsets[:-1].astype(np.int64)
+    while len(rows):
+        left_over = lengths[rows] - (starts[rows] - offsets[rows])
+        words = padded[starts[rows][:, None] + np.arange(8)].view(np.uint64).reshape(-1)
+        is_last = left_over < 8
+        kept = np.where(is_last, left_over, 0).astype(np.uint64)
+        tails = words & ((np.uint64(1) << (np.uint64(8) * kept)) - np.uint64(1))
+        mixed[rows] = (mixed[rows] ^ np.where(is_last, tails, words)) * GOLDEN
+        mixed[rows] ^= mixed[rows] >> np.uint64(32)
+        starts[rows] += 8
+        rows = rows[~is_last]
+    return mixed
+
+
 @kernel(reference.in_texts)
-def in_texts(offsets: Integers, data: Bytes, member_offsets: Integers, member_data: Bytes) -> Bools:
-    """Return which texts are among the members, by hash, then by their bytes."""
+def in_texts(
+    offsets: Integers,
+    data: Bytes,
+    member_offsets: Integers,
+    member_data: Bytes,
+    table: Integers,
+    bits: Bytes,
+    known_length: Bools,
+) -> Bools:
+    """Return which texts are among the members that `prepare_texts` prepared."""
     hits = np.zeros(len(offsets) - 1, np.bool_)
-    num_members = len(member_offsets) - 1
-    longest = 0
-    for index in range(num_members):
-        longest = max(longest, member_offsets[index + 1] - member_offsets[index])
-    # Most misses end at the length, most others at an empty slot: one in eight is taken.
-    known_length = np.zeros(longest + 1, np.bool_)
-    capacity = 16
-    while capacity < 8 * num_members:
-        capacity *= 2
-    last = np.uint64(capacity - 1)
-    table = np.full(capacity, -1, np.int32)
-    hashes = np.empty(num_members, np.uint64)
-    for index in range(num_members):
-        start = member_offsets[index]
-        length = member_offsets[index + 1] - start
-        known_length[length] = True
-        hashes[index] = _hash(member_data, start, length)
-        slot = hashes[index] & last
-        while table[slot] >= 0:
-            slot = (slot + np.uint64(1)) & last
-        table[slot] = index
+    longest = len(known_length) - 1
+    top = np.uint64(64) - log2(8 * len(bits))
+    shift, last = np.uint64(64) - log2(len(table)), len(table) - 1
     for row in range(len(hits)):
         start = offsets[row]
         length = offsets[row + 1] - start
         if length > longest or not known_length[length]:
             continue
         mixed = _hash(data, start, length)
-        slot = mixed & last
+        if not is_set(bits, mixed >> top):
+            continue
+        slot = np.int64(mixed >> shift)
         index = table[slot]
         while index >= 0:
             begin = member_offsets[index]
             same_length = member_offsets[index + 1] - begin == length
-            if hashes[index] == mixed and same_length and _same(data, start, member_data, begin, length):
+            if same_length and _same(data, start, member_data, begin, length):
                 hits[row] = True
                 break
-            slot = (slot + np.uint64(1)) & last
+            slot = (slot + 1) & last
             index = table[slot]
     return hits
 

@@ -101,13 +101,13 @@ def test_in_integers(data, listed):
     pool = st.sampled_from(listed) | int64s if listed else int64s
     values = data.draw(st.lists(pool, max_size=60))
     expected = [value in set(listed) for value in values]
-    asked = frozen(np.array(listed, np.int64))
-    check(members.in_integers, (frozen(np.array(values, np.int64)), asked), expected)
+    asked = members.prepare_integers(np.unique(np.array(listed, np.int64)))
+    check(members.in_integers, (frozen(np.array(values, np.int64)), *asked), expected)
     narrow = data.draw(st.lists(int32s, max_size=30)) + [
         value for value in listed if -(2**31) <= value < 2**31
     ]
     expected = [value in set(listed) for value in narrow]
-    check(members.in_integers, (frozen(np.array(narrow, np.int32)), asked), expected)
+    check(members.in_integers, (frozen(np.array(narrow, np.int32)), *asked), expected)
 
 
 @pytest.mark.parametrize("count", [8, 9, 1_000, 8_192, 70_000])
@@ -116,7 +116,8 @@ def test_in_integers_with_many_members(count, stride):
     listed = np.arange(count, dtype=np.int64) * stride - 2**62
     values = frozen(np.concatenate([listed, listed + 1, [2**63 - 1, -(2**63)]]))
     known = set(listed.tolist())
-    check(members.in_integers, (values, frozen(listed)), [value in known for value in values.tolist()])
+    asked = members.prepare_integers(frozen(listed))
+    check(members.in_integers, (values, *asked), [value in known for value in values.tolist()])
 
 
 @covers(members.in_wide)
@@ -124,7 +125,17 @@ def test_in_integers_with_many_members(count, stride):
 @given(st.data(), st.lists(wides, max_size=40))
 def test_in_wide(data, listed):
     values = data.draw(st.lists(st.sampled_from(listed) | wides if listed else wides, max_size=40))
-    check(members.in_wide, (words(values), words(listed)), [value in listed for value in values])
+    asked = members.prepare_wide(words(sorted(set(listed))))
+    check(members.in_wide, (words(values), *asked), [value in listed for value in values])
+
+
+def test_in_wide_with_many_members():
+    """Some of them differ in one word only."""
+    listed = [number << shift for number in range(1, 3_000) for shift in (0, 40, 64, 100)]
+    values = [*listed[::3], *(value + 1 for value in listed[::7]), *(-value for value in listed[::11])]
+    known = set(listed)
+    asked = members.prepare_wide(words(sorted(known)))
+    check(members.in_wide, (words(values), *asked), [value in known for value in values])
 
 
 SEARCHES = {
@@ -163,7 +174,8 @@ def test_contains_across_blocks(monkeypatch):
 @given(st.data(), st.lists(texts, max_size=40), st.sampled_from([np.int32, np.int64]), st.binary(max_size=9))
 def test_in_texts(data, listed, dtype, around):
     values = data.draw(st.lists(st.sampled_from(listed) | texts if listed else texts, max_size=40))
-    arguments = (*layout(values, dtype, around, around), *layout(listed, np.int64))
+    prepared = strings.prepare_texts(*layout(listed, np.int64))
+    arguments = (*layout(values, dtype, around, around), *prepared)
     check(strings.in_texts, arguments, [value in listed for value in values])
 
 
@@ -171,7 +183,7 @@ def test_in_texts_with_many_members():
     listed = [b"user-%08d" % number for number in range(0, 20_000, 2)]
     values = [b"user-%08d" % number for number in range(5_000)] + [b"", b"user"]
     known = set(listed)
-    arguments = (*layout(values), *layout(listed, np.int64))
+    arguments = (*layout(values), *strings.prepare_texts(*layout(listed, np.int64)))
     check(strings.in_texts, arguments, [value in known for value in values])
 
 
@@ -216,8 +228,11 @@ for sought in (b"ab", b"abc", b"abcdefgh", b"abcdefghijk", b"b", b""):
         assert search.compiled(offsets, data, literal)
         assert search(offsets, data, literal).tolist() == search.twin(offsets, plain, literal).tolist()
     assert strings.contains(offsets, data, literal).tolist() == [sought in value for value in values]
-for kernel in (strings.in_texts, strings.equal_text_columns, strings.sign_text_columns):
+for kernel in (strings.equal_text_columns, strings.sign_text_columns):
     assert kernel(offsets, data, offsets, data).tolist() == kernel.twin(offsets, plain, offsets, plain).tolist()
+prepared = strings.prepare_texts(offsets, data)
+assert strings.in_texts.compiled(offsets, data, *prepared)
+assert strings.in_texts(offsets, data, *prepared).all()
 print("in bounds")
 """
 

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from twostage.columns import NULL_TEST, arrow_type, is_truncated
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
-from twostage.files import file_schema
 from twostage.schema import Field, List, Map, Primitive, Struct, Type
 
 if TYPE_CHECKING:

@@ -55,7 +55,13 @@ class PageBounds:
 
 
 class DataFile(ABC):
-    """An open data file of a task. Use it as a context manager: it closes its file."""
+    """An open data file of a task. Use it as a context manager: it closes its file.
+
+    Attributes:
+        reads_parts: Whether reading few rows of a row group may leave out the rest of it.
+    """
+
+    reads_parts = False
 
     def __init__(self, context: ScanContext, task: ScanTask, metrics: Metrics) -> None:
         self.context = context

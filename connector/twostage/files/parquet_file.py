@@ -38,8 +38,12 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
     from twostage.schema import Field
 
-BATCH_BYTES = 64 * 2**20
+PAGE_BYTES = 256 * 2**20
+"""Of one read by pages; rows are read in parts where it would be more."""
+BATCH_BYTES = 32 * 2**20
 """Of one step of a stream, about: 65,536 rows of 40 kB would be 2.6 GB."""
+MOST_READ_AGAIN = 2
+"""Times that the bytes of a row group may be decoded when it is read in windows."""
 BUFFER_BYTES = 64 * 2**20
 """Of a stream's chunks, compressed, that are held at once."""
 FOOTER_CACHE_BYTES = 64 * 2**20
@@ -63,6 +67,8 @@ _tails: cachetools.LRUCache[str, int] = cachetools.LRUCache(1_000)
 
 class ParquetDataFile(DataFile):
     """An open Parquet data file of a task."""
+
+    reads_parts = True
 
     def _open(self) -> None:
         size = self._file.size()
@@ -107,7 +113,8 @@ class ParquetDataFile(DataFile):
             metadata=self._metadata,
             read_dictionary=codes_of,
             buffer_size=buffer_size,
-            pre_buffer=self.is_remote and not buffer_size,  # the chunks' requests merged, and at the same time
+            pre_buffer=self.is_remote
+            and not buffer_size,  # the chunks' requests merged, and at the same time
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
             page_checksum_verification=self.context.settings.verify_checksums,
@@ -164,9 +171,16 @@ class ParquetDataFile(DataFile):
         with storage.translate_errors(self.task.path, "filter", storage=self.context.storage):
             alone = [leaf for leaf in sorted(leaves) if self._pages.schema.stand_alone[leaf]]
             tables = self._pages.tables(self._footer.row_groups[row_group.index], alone)
-        return tables.keys() == leaves and all(
-            2 * int(table.row_counts.max()) <= num_rows for table in tables.values()
+        if tables.keys() != leaves:
+            return False
+        # A window reads a page more at either end; of a small column that may be all of its pages each time.
+        chunks = self._footer.row_groups[row_group.index].columns
+        once = sum(chunks[leaf].decoded_size for leaf in leaves)
+        again = sum(
+            chunks[leaf].decoded_size * min(row_group.num_rows, num_rows + 2 * int(table.row_counts.max()))
+            for leaf, table in tables.items()
         )
+        return again <= MOST_READ_AGAIN * once * num_rows
 
     def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:
         """Return what is known of each page of a leaf in a row group; None if nothing is."""
@@ -224,7 +238,8 @@ class ParquetDataFile(DataFile):
         if self.context.settings.encoded_filters and (found := self._encoded_text(row_group, field_id)):
             with storage.translate_errors(self.task.path, "filter", storage=self.context.storage):
                 array = self._read_codes(row_group, *found, rows)
-        may_hold_null = not self.context.schema.top_level(field_id).required
+        schema = self.context.schema  # which lacks a delete's key that was dropped since
+        may_hold_null = field_id not in schema or not schema.top_level(field_id).required
         if array is not None and (may_hold_null or array.null_count == 0):
             self._metrics.add("columns.filtered_encoded")
             return array
@@ -287,10 +302,10 @@ class ParquetDataFile(DataFile):
         if choice is None:
             yield from super().select(row_group, targets, rows, batch_size)
             return
-        chunks = self._footer.row_groups[row_group.index].columns
-        size = sum(chunks[leaf].uncompressed_size * choice.shares.get(leaf, 1.0) for leaf in wanted)
-        if size > BATCH_BYTES:
-            parts = np.array_split(parts[0], min(len(parts[0]), 1 + int(size / BATCH_BYTES)))
+        size = self._bytes_at_once(row_group, wanted, choice)
+        most = min(PAGE_BYTES, self.context.settings.memory_budget // 2)
+        if size > most:
+            parts = np.array_split(parts[0], min(len(parts[0]), 1 + int(size / most)))
         for number, part in enumerate(parts):
             with storage.translate_errors(self.task.path, "fetch", storage=self.context.storage):
                 if len(parts) > 1:  # whole chunks, decoded again for each part, would cost more than a stream
@@ -305,6 +320,17 @@ class ParquetDataFile(DataFile):
             built = self._build(arrays, wanted, targets, row_group, part)
             for start in range(0, len(part), batch_size):
                 yield [array.slice(start, batch_size) for array in built]
+
+    def _bytes_at_once(self, row_group: RowGroup, wanted: AbstractSet[int], choice: PageChoice) -> float:
+        """Estimate what a read by pages holds: the pages twice, one column decoded, and the rows taken."""
+        chunks = self._footer.row_groups[row_group.index].columns
+        shares = {leaf: choice.shares.get(leaf, 1.0) for leaf in wanted}
+        rows = len(choice.rows) / max(1, row_group.num_rows)
+        return (
+            2 * sum(chunks[leaf].compressed_size * share for leaf, share in shares.items())
+            + max(chunks[leaf].uncompressed_size * share for leaf, share in shares.items())
+            + sum(chunks[leaf].uncompressed_size for leaf in wanted) * rows
+        )
 
     def _choose_pages(
         self, row_group: RowGroup, wanted: AbstractSet[int], rows: NDArray[np.int64]

@@ -13,7 +13,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.DataSourceManager;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.*;
@@ -26,7 +25,7 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Puts the planner into a live session: a pre-CBO rule that swaps relations of the stock Python source for
- * `TwoStageTable`, and the source itself, for sessions made later too. Doing it twice changes nothing.
+ * `TwoStageTable`, or for Spark's own Parquet reader (see `NativeScans`), and the source itself, for sessions made later too. Doing it twice changes nothing.
  */
 public final class Install {
   static final String NAME = "twostage";
@@ -57,6 +56,18 @@ public final class Install {
 
   static UserDefinedPythonDataSource stockSource() {
     return stock;
+  }
+
+  /** Our table of a relation, or null for another source's. */
+  static TwoStageTable tableOf(DataSourceV2Relation relation) {
+    if (relation.table() instanceof TwoStageTable) {
+      return (TwoStageTable) relation.table();
+    }
+    return isStock(relation) ? Swap.table((PythonTable) relation.table()) : null;
+  }
+
+  private static boolean isStock(DataSourceV2Relation relation) {
+    return relation.table() instanceof PythonTable && relation.table().name().equalsIgnoreCase(NAME);
   }
 
   static int parallelism() {
@@ -122,27 +133,30 @@ public final class Install {
 
   public static final class RuleBuilder extends AbstractFunction1 {
     public Object apply(Object session) {
-      return new PlanScans();
+      return new PlanScans(session);
     }
   }
 
   static final class PlanScans extends Rule {
+    private final Object session;
+
+    PlanScans(Object session) {
+      this.session = session;
+    }
+
     public String ruleName() {
       return "twostage.PlanScans";
     }
 
     public TreeNode apply(TreeNode plan) {
-      return (TreeNode) ((LogicalPlan) plan).transformDownWithSubqueries(new Swap());
+      LogicalPlan planned = new NativeScans(session).rewrite((LogicalPlan) plan);
+      return (TreeNode) planned.transformDownWithSubqueries(new Swap());
     }
   }
 
   static final class Swap extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
-      if (!(node instanceof DataSourceV2Relation)) {
-        return false;
-      }
-      Table table = ((DataSourceV2Relation) node).table();
-      return table instanceof PythonTable && table.name().equalsIgnoreCase(NAME);
+      return node instanceof DataSourceV2Relation && isStock((DataSourceV2Relation) node);
     }
 
     public Object apply(Object node) {
@@ -154,13 +168,14 @@ public final class Install {
         return otherwise.apply(node);
       }
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
-      PythonTable python = (PythonTable) relation.table();
-      byte[] source = instance(python);
-      TwoStageTable table =
-          source == null ? TwoStageTable.declared(python.schema()) : TwoStageTable.adopt(source);
       return relation.copy(
-          table, relation.output(), relation.catalog(), relation.identifier(), relation.options(),
+          table((PythonTable) relation.table()), relation.output(), relation.catalog(), relation.identifier(), relation.options(),
           relation.timeTravelSpec());
+    }
+
+    static TwoStageTable table(PythonTable python) {
+      byte[] source = instance(python);
+      return source == null ? TwoStageTable.declared(python.schema()) : TwoStageTable.adopt(source);
     }
 
     /** The pickled source that gave the relation its schema; null for a relation with a declared schema. */

@@ -48,6 +48,10 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     if (builder.limit >= 0) {
       words.append(", limit ").append(builder.limit);
     }
+    if (table.reason != null) {
+      words.append(", not Spark's reader: ").append(table.reason);
+    }
+    request.put("stays", table.reason);
     text = words.toString();
     key = new ArrayList();
     key.add(table.key());

@@ -36,6 +36,8 @@ public final class TwoStageTable
   final String pinned;
   private final String key;
   private final Map properties;
+  /** Why Spark's own Parquet reader does not do this relation's scan; null where that was not asked. */
+  final String reason;
 
   private TwoStageTable(Map options, Map confs, Map loaded, boolean inCatalog) {
     this.options = options;
@@ -49,6 +51,27 @@ public final class TwoStageTable
     this.snapshot = (String) loaded.get("snapshot");
     this.key = (String) loaded.get("key");
     this.properties = (Map) loaded.get("properties");
+    this.reason = null;
+  }
+
+  private TwoStageTable(TwoStageTable table, String reason) {
+    options = table.options;
+    confs = table.confs;
+    inCatalog = table.inCatalog;
+    schema = table.schema;
+    hidden = table.hidden;
+    name = table.name;
+    pin = table.pin;
+    pinned = table.pinned;
+    snapshot = table.snapshot;
+    key = table.key;
+    properties = table.properties;
+    this.reason = reason;
+  }
+
+  /** This table, with the reason why Spark's own Parquet reader does not do the scan. */
+  TwoStageTable staying(String reason) {
+    return new TwoStageTable(this, reason);
   }
 
   private TwoStageTable(StructType declared) {
@@ -63,6 +86,7 @@ public final class TwoStageTable
     snapshot = null;
     key = declared.json();
     properties = new HashMap();
+    reason = null;
   }
 
   /** Loads the table that the options name and pins its snapshot. */
@@ -155,6 +179,11 @@ public final class TwoStageTable
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
+    return new TwoStageScanBuilder(at(given));
+  }
+
+  /** This table under the options of one read, which may pin another snapshot. */
+  TwoStageTable at(CaseInsensitiveStringMap given) {
     Map wanted = new LinkedHashMap(options);
     Set known = lower(options.keySet());
     boolean changed = false;
@@ -172,7 +201,7 @@ public final class TwoStageTable
       }
     }
     if (!changed && pin != null) {
-      return new TwoStageScanBuilder(this);
+      return this;
     }
     if (!lower(wanted.keySet()).contains("path")) {
       throw new IllegalArgumentException(
@@ -187,7 +216,7 @@ public final class TwoStageTable
               + other.schema.catalogString() + " instead of " + schema.catalogString()
               + ". Hint: Give the options to format('twostage').load(…), or use VERSION AS OF.");
     }
-    return new TwoStageScanBuilder(other);
+    return other;
   }
 
   private static Set lower(Set words) {

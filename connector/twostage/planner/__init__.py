@@ -25,6 +25,9 @@ _SOURCES = (
     "TwoStageTable.java",
     "TwoStageScanBuilder.java",
     "TwoStageScan.java",
+    "TwoStageFiles.java",
+    "Above.java",
+    "NativeScans.java",
     "Install.java",
     "TwoStageCatalog.java",
 )

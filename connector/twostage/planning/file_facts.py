@@ -74,9 +74,7 @@ def unread(paths: Sequence[str], constants: Mapping[int, Primitive]) -> int:
         return sum(_key(path, constants) not in _kept for path in paths)
 
 
-def file_facts(
-    source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive]
-) -> list[FileFacts]:
+def file_facts(source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive]) -> list[FileFacts]:
     """Return the facts of Parquet files, in order.
 
     Args:
@@ -123,7 +121,8 @@ def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
         columns={node.field_id: _column(footer, node) for node in top if node.field_id is not None},
         has_all_ids=all(node.field_id is not None for node in top) and len(set(ids)) == len(ids),
         # As Spark decides it: its versions compare as text.
-        has_legacy_calendar=_LEGACY_CALENDAR in footer.key_values or (version is not None and version < "3.0.0"),
+        has_legacy_calendar=_LEGACY_CALENDAR in footer.key_values
+        or (version is not None and version < "3.0.0"),
         singles=dict(_singles(footer, constants)),
     )
 
@@ -155,7 +154,7 @@ def _singles(footer: Footer, constants: Mapping[int, Primitive]) -> Iterator[tup
         leaf = footer.leaf_of(field_id)
         if leaf is None or kind.name in _INEXACT:
             continue
-        values = set()
+        values: set[Any] = set()
         for group in footer.row_groups:
             known = row_group_bounds(footer, group, leaf, kind)
             if known.null_count == group.num_rows:

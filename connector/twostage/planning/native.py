@@ -29,9 +29,7 @@ MOST_FOOTERS = 1_000
 """Parsing a footer takes 1 to 5 ms of the driver."""
 WORTH_A_FOOTER = 8 * 2**20
 """Bytes of a file whose reading takes far longer than that."""
-TYPES = frozenset(
-    "boolean int long float double decimal string binary date timestamp timestamptz".split()
-)
+TYPES = frozenset("boolean int long float double decimal string binary date timestamp timestamptz".split())
 _LOCAL = ("file",)
 _HADOOP = ("hdfs", "viewfs")
 _CODECS = frozenset(("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_DIGITS = 60  # 128 bits hold 39; beyond these the exact digits no longer matter
-_REMEMBERED = 1_000_000  # literals: 8 MB as integers
+_REMEMBERED = 1_000_000  # literals: some 20 MB as integers, with table and bit map
 _remembered: dict[tuple[int, Any], tuple[Any, Any]] = {}
 
 

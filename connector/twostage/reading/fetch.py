@@ -49,16 +49,18 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
     columns.condense(to_the_rows=True)
     kept, selection = columns.read_columns(), columns.selection()
     missing = [field for field in projection if field.id not in reused]
+    width = sum(_bytes_of_a_row(array) for array in kept.values())
+    most_rows = min(batch_size, max(1, MAX_JOINED_BYTES // max(1, width)))
     steps: Iterator[list[pa.Array]] = (
-        data_file.select(row_group, missing, selection, batch_size)
+        data_file.select(row_group, missing, selection, most_rows)
         if missing
-        else ([] for _ in range(0, selection.count, batch_size))
+        else ([] for _ in range(0, selection.count, most_rows))
     )
 
     def survivors() -> Iterator[pa.RecordBatch]:
         start = 0
         for arrays in steps:
-            length = len(arrays[0]) if arrays else min(batch_size, selection.count - start)
+            length = len(arrays[0]) if arrays else min(most_rows, selection.count - start)
             fetched = iter(arrays)
             parts = [
                 plain(kept[field.id].slice(start, length)) if field.id in reused else next(fetched)
@@ -68,6 +70,13 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
             yield pa.RecordBatch.from_arrays(parts, schema=schema)
 
     yield from joined(survivors(), batch_size)
+
+
+def _bytes_of_a_row(array: pa.Array) -> int:
+    """Return about how many bytes a value takes in a batch: on average, or at most if it is looked up there."""
+    if isinstance(array, pa.DictionaryArray):
+        return longest_text(array)
+    return int(array.nbytes) // max(1, len(array))
 
 
 def _serves(array: pa.Array, kind: pa.DataType, batch_size: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,13 +20,15 @@ from twostage.reading.selection import Selection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
 SPARSE = 4
 """Below one live row in SPARSE, columns are cut to the live rows before a predicate looks at them."""
 UNREAD_SPARSE = 1.5
 """The same while nothing was read yet: to cut costs nothing then, and pages may be left out."""
+
+PART = 1000
+"""Below one row in PART, a column is read for these rows alone: few pages hold them, and fetching reads few."""
 
 
 class LiveColumns:
@@ -34,10 +37,14 @@ class LiveColumns:
     Args:
         rows: Which rows of the range are alive at first.
         read: Gives a field's array for a selection of the range's rows.
+        reads_parts: Whether `read` may leave out what holds no row of the selection.
     """
 
-    def __init__(self, rows: Selection, read: Callable[[int, Selection], pa.Array]) -> None:
+    def __init__(
+        self, rows: Selection, read: Callable[[int, Selection], pa.Array], *, reads_parts: bool = False
+    ) -> None:
         self._read = read
+        self.reads_parts = reads_parts
         self._columns: dict[int, pa.Array] = {}
         self.base = Selection.all(rows.num_rows)
         self.alive = rows
@@ -47,6 +54,19 @@ class LiveColumns:
         if field_id not in self._columns:
             self._columns[field_id] = self._read(field_id, self.base)
         return self._columns[field_id]
+
+    def part(self, field_id: int, places: NDArray[np.int64], *, keep: bool) -> pa.Array:
+        """Return a field's values for the rows at some places of the base (ascending).
+
+        For very few rows only these are read, where the file can skip the others; with `keep`, the field will
+        be asked for again, and is read whole.
+        """
+        few = self.reads_parts and len(places) * PART < self.base.count
+        if keep or not few or field_id in self._columns:
+            return self.column(field_id).take(pa.array(places))
+        chosen = np.zeros(self.base.count, np.bool_)
+        chosen[places] = True
+        return self._read(field_id, self.base.keep(chosen))
 
     def keep(self, true: NDArray[np.bool_]) -> None:
         """Let only those rows live for which `true` (bool, one for each row of the base) holds."""

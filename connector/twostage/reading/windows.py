@@ -7,6 +7,7 @@ in file order.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +46,7 @@ def cut_windows(selection: Selection, count: int) -> Iterator[Selection]:
     [[0, 1], [2, 3, 4]]
     """
     edges = [selection.num_rows * number // count for number in range(count + 1)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         mask = np.zeros(selection.num_rows, np.bool_)
         mask[start:end] = True if selection.mask is None else selection.mask[start:end]
         window = Selection.of(mask)

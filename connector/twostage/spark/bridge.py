@@ -42,11 +42,13 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
-    from twostage.schema import Schema
+    from twostage.schema import Field, Schema
     from twostage.spark.source import ScanMetrics
     from twostage.table.catalog import PinnedTable
     from twostage.task import ScanPlan
 
+MAX_SPARES = 8
+"""Plans held for the scan that they were made for, between the planner's question who reads and Spark's own."""
 MAX_TABLES = 64
 """Pinned tables held; an evicted one comes back with the request that needs it."""
 _NOT_FOUND = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
@@ -87,6 +89,7 @@ class Bridge:
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, Pin] = OrderedDict()
         self._scans: OrderedDict[str, PlannedScan] = OrderedDict()
+        self._spares: list[tuple[Any, ScanPlan]] = []
         self._metrics: Accumulator[ScanMetrics] | None = None
         self._context: SparkContext | None = None
         self.calls: dict[str, int] = {}
@@ -96,6 +99,8 @@ class Bridge:
             "create": self._create,
             "adopt": self._adopt,
             "push": self._push,
+            "native": self._native,
+            "started": self._started,
             "plan": self._plan,
             "read": self._read,
             "tables": self._list_tables,
@@ -230,24 +235,71 @@ class Bridge:
 
     def _planned(self, message: dict[str, Any]) -> ScanPlan:
         from twostage.columns import project_spark  # noqa: PLC0415
-        from twostage.planning.plan import plan_scan  # noqa: PLC0415
 
-        started = time.perf_counter_ns()
         held = self._held(message["pin"], message.get("pinned"))
         hints = [_bind(raw, held) for raw in (*message["hints"], *message["runtime"])]
-        plan = plan_scan(
-            held.table,
-            held.options,
+        plan = self._plan_scan(
+            held,
+            message,
             projection=project_spark(held.schema, json.loads(message["schema"])),
             predicate=both(held.filter, *(_bind(raw, held) for raw in message["taken"])),
             hint=both(TRUE, *(weaken(one) for one in hints)),
             limit=message["limit"],
-            parallelism=message["parallelism"],
-            scan_id=uuid.uuid4().hex,
         )
-        counters = {"time.planning": time.perf_counter_ns() - started, **plan.counters}
-        self._remember(PlannedScan(plan=replace(plan, counters=counters)))
+        if message.get("stays"):
+            choice = f"Not handed to Spark's own Parquet reader: {message['stays']}."
+            plan = replace(plan, choices=(*plan.choices, choice))
+        self._remember(PlannedScan(plan=plan))
         return plan
+
+    def _plan_scan(self, held: Pin, message: dict[str, Any], **wanted: Any) -> ScanPlan:
+        """Plan a scan, unless the same one was planned just now to ask who reads it."""
+        from twostage.planning.plan import plan_scan  # noqa: PLC0415
+
+        started = time.perf_counter_ns()
+        key = (message["pin"], message["parallelism"], wanted)
+        with self._lock:
+            place = next((n for n, (known, _) in enumerate(self._spares) if known == key), None)
+            if place is not None:
+                return self._spares.pop(place)[1]
+        scan_id = uuid.uuid4().hex
+        plan = plan_scan(
+            held.table, held.options, **wanted, parallelism=message["parallelism"], scan_id=scan_id
+        )
+        return replace(plan, counters={"time.planning": time.perf_counter_ns() - started, **plan.counters})
+
+    def _native(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Tell whether Spark's own Parquet reader does a scan: why not, or the files and how to read them."""
+        from twostage.spark.native_scan import hand_over  # noqa: PLC0415
+
+        held = self._held(message["pin"], message.get("pinned"))
+
+        def plan_scan(projection: tuple[Field, ...], predicate: Predicate, hint: Predicate) -> ScanPlan:
+            wanted = {"projection": projection, "predicate": predicate, "hint": hint, "limit": None}
+            plan = self._plan_scan(held, message, **wanted)
+            with self._lock:
+                self._spares = [*self._spares, ((message["pin"], message["parallelism"], wanted), plan)]
+                self._spares = self._spares[-MAX_SPARES:]
+            return plan
+
+        found = hand_over(
+            held.table, held.options, message, bind=lambda raw: _bind(raw, held), plan_scan=plan_scan
+        )
+        if isinstance(found, str):
+            return {"stays": found}
+        with self._lock:
+            scan_id = found.plan.context.scan_id
+            self._spares = [spare for spare in self._spares if spare[1].context.scan_id != scan_id]
+        self._remember(PlannedScan(plan=found.plan))
+        return {"stays": None, **found.answer}
+
+    def _started(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Note that Spark reads a scan that was handed over."""
+        with self._lock:
+            scan = self._scans.get(message["scan"])
+        if scan is not None and not scan.started:
+            self._remember(replace(scan, started=True))
+        return {}
 
     def _remember(self, scan: PlannedScan) -> None:
         with self._lock:

@@ -1,0 +1,106 @@
+package twostage_planner;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ListBuffer;
+
+/**
+ * The files of one scan that Spark's Parquet reader does: pinned, so that nothing is listed, matched by a pattern or
+ * skipped for its name. Stays in the driver. Two are equal if they hold the same files.
+ */
+final class TwoStageFiles implements FileIndex {
+  private final Path root;
+  private final FileStatus[] files;
+  private final List key;
+  private final long bytes;
+  private final String scan;
+  private boolean started;
+
+  /** `listed` holds a path and a length for each file; `bytes` is what the optimizer should take the rows for. */
+  TwoStageFiles(String scan, String root, List listed, long bytes) {
+    this.scan = scan;
+    this.root = path(root);
+    this.key = listed;
+    this.bytes = bytes;
+    files = new FileStatus[listed.size()];
+    for (int i = 0; i < files.length; i++) {
+      List file = (List) listed.get(i);
+      long length = ((Number) file.get(1)).longValue();
+      files[i] = new FileStatus(length, false, 1, Math.max(1L, length), 0L, path((String) file.get(0)));
+    }
+  }
+
+  /** A local file's name is literal and belongs to no default file system. */
+  private static Path path(String located) {
+    return located.startsWith("/") ? new Path("file", null, located) : new Path(located);
+  }
+
+  FileStatus first() {
+    return files[0];
+  }
+
+  public Seq rootPaths() {
+    return seq(root);
+  }
+
+  /** Spark asks when it runs the scan, and not before. */
+  public synchronized Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    if (!started) {
+      started = true;
+      Map request = Bridge.request("started");
+      request.put("scan", scan);
+      Bridge.call(request);
+    }
+    return seq(PartitionDirectory.apply(InternalRow.empty(), files));
+  }
+
+  public String[] inputFiles() {
+    String[] names = new String[files.length];
+    for (int i = 0; i < names.length; i++) {
+      names[i] = files[i].getPath().toUri().toString();
+    }
+    return names;
+  }
+
+  public void refresh() {}
+
+  public long sizeInBytes() {
+    return bytes;
+  }
+
+  public StructType partitionSchema() {
+    return new StructType();
+  }
+
+  public Option metadataOpsTimeNs() {
+    return Option.empty();
+  }
+
+  private static Seq seq(Object only) {
+    ListBuffer list = new ListBuffer();
+    list.$plus$eq(only);
+    return list.toList();
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof TwoStageFiles && ((TwoStageFiles) other).key.equals(key)
+        && ((TwoStageFiles) other).root.equals(root);
+  }
+
+  public int hashCode() {
+    return key.hashCode();
+  }
+
+  public String toString() {
+    return "TwoStageFiles(" + files.length + " files of " + root + ")";
+  }
+}

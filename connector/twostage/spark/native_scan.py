@@ -1,0 +1,152 @@
+"""Answers the planner's question whether Spark's own Parquet reader does a relation's scan.
+
+Takes what the planner's Java saw around the relation; gives the reason why the scan stays with us, or the
+pinned files and the settings under which Spark reads them as we would. The rule: an error met on the way
+keeps the scan here, where the same error is raised if it is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from twostage.errors import TwoStageError
+from twostage.planning.file_facts import file_facts, unread
+from twostage.planning.native import (
+    Surroundings,
+    files_of,
+    stays_by_files,
+    stays_by_footers,
+    stays_by_plan,
+    stays_by_query,
+)
+from twostage.predicates.predicate import TRUE, both, is_exact, weaken
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from twostage.options import ReadOptions
+    from twostage.planning.file_facts import FileFacts
+    from twostage.predicates.predicate import Predicate
+    from twostage.schema import Field
+    from twostage.table.catalog import PinnedTable
+    from twostage.task import ScanPlan
+
+_OPTIONS = {
+    # Of the relation, so that no setting of the session changes rows, now or when the query runs again.
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "mergeSchema": "false",
+}
+_CHECKSUMS = "parquet.page.verify-checksum.enabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """A scan that Spark's reader does. `answer` is for the planner's Java, `plan` for the report."""
+
+    plan: ScanPlan
+    answer: Mapping[str, Any]
+
+
+def hand_over(
+    table: PinnedTable,
+    options: ReadOptions,
+    message: Mapping[str, Any],
+    *,
+    bind: Callable[[Mapping[str, Any]], Predicate],
+    plan_scan: Callable[[tuple[Field, ...], Predicate, Predicate], ScanPlan],
+) -> HandedOver | str:
+    """Return the scan as it is handed over, or the reason why it stays.
+
+    Args:
+        table: The table at its pinned snapshot.
+        options: The reader's options.
+        message: The planner's request ``native``.
+        bind: Makes a predicate of the planner's JSON.
+        plan_scan: Plans the scan of a projection, a predicate and a hint.
+    """
+    query = Surroundings(
+        columns=tuple(message["columns"]),
+        returns_columns=bool(message["returned"]),
+        under_limit=message["under_limit"],
+        may_be_pruned_by_join=message["may_be_pruned_by_join"],
+        names_files=message["names_files"],
+        reads_vectors=message["reads_vectors"],
+    )
+    reason = stays_by_query(table, options, query)
+    if reason is not None:
+        return reason
+    by_name = {field.name: field for field in table.schema.fields}
+    taken, hints = [], []
+    kept = set(message["returned"])
+    for raw in message["predicates"]:
+        bound = None if raw["form"] is None else bind(raw["form"])
+        if bound is not None and is_exact(bound):
+            taken.append(bound)
+        else:  # Spark evaluates it, whoever reads
+            hints.append(TRUE if bound is None else weaken(bound))
+            kept.update(raw["columns"])
+    try:
+        # As the scan would be planned here, so that the plan serves if it stays.
+        projection = tuple(by_name[name] for name in query.columns if name in kept)
+        plan = plan_scan(projection, both(TRUE, *taken), both(TRUE, *hints))
+        found = stays_by_plan(plan) or _check_files(plan, table, tuple(by_name[n] for n in query.columns))
+    except TwoStageError as error:
+        return f"an error while planning: {error.code}"
+    if isinstance(found, str):
+        return found
+    return _handed_over(plan, found, tuple(by_name[name] for name in query.columns), options)
+
+
+def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) -> str | list[FileFacts]:
+    files = files_of(plan)
+    paths = [task.path for task in files]
+    constants = {
+        field.id: field.type
+        for field in fields
+        if isinstance(field.type, Primitive) and any(field.id in task.constants for task in files)
+    }
+    reason = stays_by_footers(len(files), unread(paths, constants), sum(task.file_size for task in files))
+    if reason is not None:
+        return reason
+    facts = file_facts(table.storage, paths, constants)
+    return stays_by_files(files, facts, fields) or facts
+
+
+def _handed_over(
+    plan: ScanPlan, facts: list[FileFacts], fields: tuple[Field, ...], options: ReadOptions
+) -> HandedOver:
+    files = files_of(plan)
+    rows = sum(known.num_rows for known in facts)
+    columns = [known.columns.get(field.id) for known in facts for field in fields]
+    counters = {
+        "handed_over.files": len(files),
+        "handed_over.rows": rows,
+        "handed_over.bytes": sum(column.num_bytes for column in columns if column is not None),
+    }
+    why = "nothing to filter" if plan.context.predicate == TRUE else "all rows of its files match"
+    choice = f"Handed to Spark's own Parquet reader: {why}, no deletes, {len(files)} footers checked."
+    checksums = str(options.settings.verify_checksums).lower()
+    return HandedOver(
+        plan=replace(
+            plan,
+            groups=(),
+            is_handed_over=True,
+            counters={**plan.counters, **counters},
+            choices=(choice,),
+        ),
+        answer={
+            "scan": plan.context.scan_id,
+            "root": plan.context.storage.root,
+            "files": [[task.path, known.file_size] for task, known in zip(files, facts, strict=True)],
+            "bytes": plan.estimated_bytes,
+            "ids": {field.name: field.id for field in fields},
+            "options": {**_OPTIONS, _CHECKSUMS: checksums},
+        },
+    )

@@ -1,0 +1,84 @@
+"""Sets of hashed members, prepared once and searched by kernels and their twins alike.
+
+Takes the members' 64-bit hashes; gives plain arrays: a bit map, which few values pass that are no members, and
+an open-addressing table with linear probing for those that pass. The rule: whoever is found by the table is
+compared with the member itself, so that hashes decide nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twostage_native._jit import inner
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bools = NDArray[np.bool_]
+    Bits = NDArray[np.uint8]
+    Hashes = NDArray[np.uint64]
+    Longs = NDArray[np.int64]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SPARE_BITS = 4
+_LARGE_BITS = 21  # 256 KiB, which a cache holds
+
+
+def number_table(hashes: NDArray[np.uint64]) -> Longs:
+    """Return a table that leads from a hash's top bits to the numbers of the members that have it; -1: none."""
+    table = np.full(1 << table_bits(len(hashes)), -1, np.int64)
+    fill(table, np.int64(-1), hashes, np.arange(len(hashes), dtype=np.int64))
+    return frozen(table)
+
+
+def bit_map(hashes: NDArray[np.uint64]) -> Bits:
+    """Return a map in which the bits at the hashes' top bits are set."""
+    count_bits = len(hashes).bit_length()
+    # 1 in 16 to 32 is set; 1 in 4 to 8 where the map would outgrow the cache.
+    bits = max(6, count_bits + 2, min(_LARGE_BITS, count_bits + _SPARE_BITS))
+    flags = np.zeros(1 << bits, np.bool_)
+    flags[(hashes >> np.uint64(64 - bits)).view(np.int64)] = True
+    return packed(flags)
+
+
+def fill(table: Longs, empty: np.int64, hashes: NDArray[np.uint64], entries: Longs) -> None:
+    """Put each entry in the first free slot from its hash's on; all at once, those that lose a slot move on."""
+    bits = len(table).bit_length() - 1
+    slots = (hashes >> np.uint64(64 - bits)).view(np.int64)
+    while len(entries):
+        free = table[slots] == empty
+        table[slots[free]] = entries[free]
+        lost = table[slots] != entries
+        entries, slots = entries[lost], (slots[lost] + 1) & (len(table) - 1)
+
+
+def packed(flags: Bools) -> Bits:
+    return frozen(np.packbits(flags, bitorder="little"))
+
+
+def frozen(values: NDArray[Any]) -> NDArray[Any]:
+    """Make an array read-only, so that a kernel is compiled once and not once for each."""
+    values.flags.writeable = False
+    return values
+
+
+def table_bits(num_members: int) -> int:
+    """Return log2 of a table's size: 1 slot in 2 to 4 is taken. What the bit map keeps out never comes here."""
+    return num_members.bit_length() + 1
+
+
+@inner
+def is_set(bits: Bits, place: Any) -> bool:
+    """Tell whether a bit of a map is set."""
+    return bool((bits[np.int64(place >> np.uint64(3))] >> np.uint8(place & np.uint64(7))) & np.uint8(1))
+
+
+@inner
+def log2(size: Any) -> Any:
+    """Return log2 of a power of two."""
+    bits = np.uint64(0)
+    while (np.uint64(1) << bits) < np.uint64(size):
+        bits += np.uint64(1)
+    return bits
