@@ -98,6 +98,15 @@ interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runt
 bench: install java ## the figures of the README
 	$(PYTHON) benchmarks/selective.py $(BENCH)
 
+.PHONY: bench-peers
+bench-peers: .venv-4.1/.installed java ## the same queries on Iceberg-Spark, Spark's Parquet reader, DuckDB and Polars
+	.venv-4.1/bin/python -m pip install -q polars
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python benchmarks/peers.py $(BENCH)
+
+.PHONY: bench-filters
+bench-filters: install ## stage one's parts, in one process: IN lists, text, dictionary codes, normal forms
+	$(PYTHON) benchmarks/filters.py $(BENCH)
+
 ##@ Ship
 .PHONY: build
 build: install ## wheel and source distribution into dist/

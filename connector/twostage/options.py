@@ -47,6 +47,14 @@ class ReadSettings:
     """Whether stage one of the next row group runs while a remote file's current one is fetched."""
     batch_size: int = 65_536
     """Rows of one returned Arrow batch, at most."""
+    delete_cache: str = "host"
+    """Who shares key tables of equality deletes: the worker processes of a ``host``, or each ``worker`` its own."""
+    delete_cache_dir: str | None = None
+    """The host's cache of deletes; None: in the user's cache directory."""
+    delete_cache_size: int = 4 * 2**30
+    """Bytes that the host's cache of deletes may take."""
+    compiled_dir: str | None = None
+    """Where compiled deletes are kept besides the host's cache: a folder or bucket outside the table."""
     task_memory: int | None = None
     """Budget of one task for decoded columns and delete keys, bytes; None: what its worker can give."""
 
@@ -138,6 +146,25 @@ def _native(raw: str) -> bool:
     return raw.lower() == "auto"
 
 
+def _sharers(raw: str) -> str:
+    if raw.lower() not in ("host", "worker"):
+        raise ValueError("host or worker")
+    return raw.lower()
+
+
+def _directory(raw: str) -> str:
+    if not raw.startswith("/"):
+        raise ValueError("an absolute path of a local directory")
+    return raw
+
+
+def _location(raw: str) -> str:
+    (location, *others) = _locations(raw)
+    if others:
+        raise ValueError("one folder or bucket")
+    return location
+
+
 def _columns(raw: str) -> tuple[str, ...]:
     """Split a comma-separated list; a name in backticks may hold commas and dots."""
     names = re.findall(r"\s*((?:`(?:[^`]|``)+`|[^,`])+)\s*(?:,|$)", raw)
@@ -190,6 +217,10 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "io.merge-gap": ("merge_gap", _bytes),
     "io.parallel-requests": ("parallel_requests", _positive),
     "io.prefetch": ("prefetch", _boolean),
+    "deletes.cache": ("delete_cache", _sharers),
+    "deletes.cache-dir": ("delete_cache_dir", _directory),
+    "deletes.cache-size": ("delete_cache_size", _bytes),
+    "deletes.compiled-dir": ("compiled_dir", _location),
     "batch-size": ("batch_size", _positive),
     "task-memory": ("task_memory", _bytes),
 }

@@ -189,8 +189,8 @@ class ScanReport:
         )
         if self.is_handed_over:
             rest, pruned = self.count("handed_over.rows"), self.count("rows.pruned")
-            skipped = f"{pruned:,} by pruning" if pruned else ""
-            rows.append(("rows", f"{rest + pruned:,}", skipped, f"{rest:,}"))
+            by = f"{pruned:,} by pruning" if pruned else ""
+            rows.append(("rows", f"{rest + pruned:,}", by, f"{rest:,}"))
             considered, handed = self.count("bytes.considered"), self.count("handed_over.bytes")
             rows.append(("bytes", _bytes(considered), "", _bytes(handed)))
             return rows

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.options import ReadSettings
+    from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
     from twostage.schema import Field, Schema
 
@@ -45,6 +46,8 @@ class DeleteFile:
     """Equality deletes: names the partition covered (``global`` for all of the table; None: not known).
     Files of one scope apply to the same data files, but for the sequence rule and for pruning, so that
     one table of keys serves them all."""
+    keys: Mapping[int, Bounds] = field(default_factory=dict)
+    """Equality deletes: what is known of the values in key columns, by field id, and so of the rows deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,9 @@ class ScanContext:
     name_mapping: tuple[Any, ...] | None = None
     """Parsed ``schema.name-mapping.default``, for files without field ids."""
     limit: int | None = None
+    table_uuid: str | None = None
+    equality_deletes: tuple[DeleteFile, ...] = field(default=(), repr=False)
+    """The equality-delete files that some task of the scan applies: workers that share key sets build one for all."""
     storage: Storage = Storage()
     settings: ReadSettings
 

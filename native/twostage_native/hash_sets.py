@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twostage_native._jit import inner
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -55,6 +53,7 @@ def fill(table: Longs, empty: np.int64, hashes: NDArray[np.uint64], entries: Lon
 
 
 def packed(flags: Bools) -> Bits:
+    """Return flags as a bit map, least significant bit first."""
     return frozen(np.packbits(flags, bitorder="little"))
 
 
@@ -67,18 +66,3 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 def table_bits(num_members: int) -> int:
     """Return log2 of a table's size: 1 slot in 2 to 4 is taken. What the bit map keeps out never comes here."""
     return num_members.bit_length() + 1
-
-
-@inner
-def is_set(bits: Bits, place: Any) -> bool:
-    """Tell whether a bit of a map is set."""
-    return bool((bits[np.int64(place >> np.uint64(3))] >> np.uint8(place & np.uint64(7))) & np.uint8(1))
-
-
-@inner
-def log2(size: Any) -> Any:
-    """Return log2 of a power of two."""
-    bits = np.uint64(0)
-    while (np.uint64(1) << bits) < np.uint64(size):
-        bits += np.uint64(1)
-    return bits

@@ -13,7 +13,7 @@ import numpy as np
 
 from twostage_native import reference
 from twostage_native._jit import inner, kernel
-from twostage_native.hash_sets import GOLDEN, bit_map, is_set, log2, number_table
+from twostage_native.hash_sets import GOLDEN, bit_map, number_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,6 +109,22 @@ def _hash(data: Bytes, start: Any, length: Any) -> Any:
         left_over -= np.uint64(8)
     mixed = (mixed ^ _tail(data, at, left_over)) * GOLDEN
     return mixed ^ mixed >> np.uint64(32)
+
+
+# As in `members`: machine code is cached by its source file, so that no kernel calls into another one.
+@inner
+def _is_set(bits: Bytes, place: Any) -> bool:
+    """Tell whether a bit of a map is set."""
+    return bool((bits[np.int64(place >> np.uint64(3))] >> np.uint8(place & np.uint64(7))) & np.uint8(1))
+
+
+@inner
+def _log2(size: Any) -> Any:
+    """Return log2 of a power of two."""
+    bits = np.uint64(0)
+    while (np.uint64(1) << bits) < np.uint64(size):
+        bits += np.uint64(1)
+    return bits
 
 
 @kernel(reference.equal_text)
@@ -226,15 +242,15 @@ def in_texts(
     """Return which texts are among the members that `prepare_texts` prepared."""
     hits = np.zeros(len(offsets) - 1, np.bool_)
     longest = len(known_length) - 1
-    top = np.uint64(64) - log2(8 * len(bits))
-    shift, last = np.uint64(64) - log2(len(table)), len(table) - 1
+    top = np.uint64(64) - _log2(8 * len(bits))
+    shift, last = np.uint64(64) - _log2(len(table)), len(table) - 1
     for row in range(len(hits)):
         start = offsets[row]
         length = offsets[row + 1] - start
         if length > longest or not known_length[length]:
             continue
         mixed = _hash(data, start, length)
-        if not is_set(bits, mixed >> top):
+        if not _is_set(bits, mixed >> top):
             continue
         slot = np.int64(mixed >> shift)
         index = table[slot]

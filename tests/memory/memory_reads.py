@@ -1,7 +1,8 @@
 """Reads one table in a child process and tells the most memory that the read held; see `limited_process`.
 
 Takes ``path``, ``columns`` (names; None for all), ``where`` (operator, column, literal; None for none) and ``options``;
-gives the rows, the bytes of the largest batch, and how far the resident set rose above what the process held before.
+gives the rows, the bytes of the largest batch, how far the resident set rose above what the process held before, and
+what was decided while reading.
 The kernel's high-water mark is set back first: `getrusage` keeps it for the process's life, its parent's included.
 """
 
@@ -54,4 +55,4 @@ def read(request: dict[str, Any]) -> dict[str, Any]:
     except TwoStageError as error:
         answer = {"class": error.code, "detail": str(error)}
     held = memory_of_this_process("VmHWM") - before
-    return {**answer, "rows": rows, "largest": largest, "held": held, "counters": dict(metrics.counters)}
+    return {**answer, "rows": rows, "largest": largest, "held": held, "choices": [*metrics.choices]}

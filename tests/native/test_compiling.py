@@ -19,9 +19,10 @@ import numpy as np
 from twostage_native import compare, masks, members, probe, reference, strings
 assert not {"numba", "llvmlite", "pyarrow", "twostage"} & set(sys.modules), "imported too much"
 values = np.arange(100_000, dtype=np.DTYPE)
-hits = members.in_integers(values, np.arange(0, 300, 3))
+asked = members.prepare_integers(np.arange(0, 300, 3))
+hits = members.in_integers(values, *asked)
 assert np.flatnonzero(hits).tolist() == list(range(0, 300, 3))
-print("numba" in sys.modules, members.in_integers.compiled(values, values.astype(np.int64)))
+print("numba" in sys.modules, members.in_integers.compiled(values, *asked))
 """
 
 

@@ -31,6 +31,8 @@ CANARY = "canary-4711-secret"
         ("split-size", "1000", "split_size", 1000),
         ("parallelism", "4", "parallelism", 4),
         ("case-sensitive", "true", "case_sensitive", True),
+        ("scan.native", "Never", "native_scans", False),
+        ("scan.native", "auto", "native_scans", True),
     ],
 )
 def test_options(key: str, text: str, field: str, value: object) -> None:
@@ -107,6 +109,7 @@ def test_a_name_like_nothing_lists_what_there_is() -> None:
         ("split-size", "-1"),
         ("split-size", "12q"),
         ("parallelism", "0"),
+        ("scan.native", "always"),
         ("batch-size", "-5"),
         ("columns", ""),
         ("filter.normalize", "nnf"),

@@ -18,8 +18,9 @@ logging.basicConfig(format="LOG %(name)s %(levelname)s %(message)s")
 import numpy as np
 from twostage_native import compare, masks, members, probe
 values = np.arange(10_000, dtype=np.int64)
-print(members.in_integers(values, values[:5]).sum(), members.in_integers(values.astype(np.int32), values[:5]).sum())
-print(members.in_integers.compiled(values, values[:5]))
+asked = members.prepare_integers(values[:5])
+print(members.in_integers(values, *asked).sum(), members.in_integers(values.astype(np.int32), *asked).sum())
+print(members.in_integers.compiled(values, *asked))
 """
 
 

@@ -2,7 +2,7 @@
 
 Takes a snapshot's delete entries; gives, per data file, the `DeleteFile`s to apply. The rule: the spec's scan
 planning rules as Iceberg's own library carries them out, and a delete file is left out only if it cannot
-remove a row of that data file. The query's predicate has no say here.
+remove a row of that data file for which the query's predicate is true.
 Source: Iceberg table spec, "Scan Planning" and "Delete Formats"; org.apache.iceberg.DeleteFileIndex.
 
 - A vector applies to the file it references: data sequence number <= its own.
@@ -19,13 +19,16 @@ from __future__ import annotations
 import math
 import struct
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from twostage.deletes.key_bounds import KeyRange
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.location import parse_location
 from twostage.planning.prune_files import metrics_bounds
 from twostage.predicates.bounds import Bounds
-from twostage.predicates.prune import order_key
+from twostage.predicates.predicate import TRUE
+from twostage.predicates.prune import Match, match
 from twostage.schema import Primitive
 from twostage.table.manifest import EQUALITY_DELETES, ContentFile
 from twostage.task import DeleteFile
@@ -33,6 +36,7 @@ from twostage.task import DeleteFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from twostage.predicates.predicate import Predicate
     from twostage.schema import Field
     from twostage.table.metadata import PartitionSpec
 
@@ -40,7 +44,6 @@ FILE_PATH_ID = 2_147_483_546
 """Field id of ``file_path`` in positional delete files."""
 VECTOR_FORMAT = "puffin"
 _STRING = Primitive("string")
-_FLOATS = ("float", "double")
 
 
 class DeleteIndex:
@@ -53,7 +56,8 @@ class DeleteIndex:
             a struct).
         canonical: The form in which written paths compare.
         locate: Where to open a written path.
-        prune: Leave out equality delete files whose key bounds miss the data file's.
+        prune: Leave out equality delete files whose key bounds miss the data file's, or the predicate.
+        predicate: What is true for every row that the query returns.
     """
 
     def __init__(
@@ -65,23 +69,31 @@ class DeleteIndex:
         canonical: Callable[[str], str],
         locate: Callable[[str], str],
         prune: bool = True,
+        predicate: Predicate = TRUE,
     ) -> None:
         self._specs = specs
         self._key_field = key_field
         self._canonical = canonical
         self._locate = locate
         self._prune = prune
+        self._predicate = predicate
+        self._unasked: dict[int, bool] = {}
         self._vectors: defaultdict[str, list[ContentFile]] = defaultdict(list)
         self._by_path: defaultdict[str, list[ContentFile]] = defaultdict(list)
         self._positions: defaultdict[Any, list[tuple[ContentFile, _PathRange]]] = defaultdict(list)
         self._equality: defaultdict[Any, list[ContentFile]] = defaultdict(list)
         self._global: list[ContentFile] = []
         self._made: dict[int, DeleteFile] = {}
-        self._keys: dict[int, dict[int, _KeyRange]] = {}  # of delete entries, which this index keeps alive
+        self._keys: dict[int, dict[int, _FileKeys]] = {}  # of delete entries, which this index keeps alive
         self.considered = 0
         for entry in entries:
             self._add(entry)
             self.considered += 1
+
+    @property
+    def skipped_by_predicate(self) -> int:
+        """How many equality delete files hold only keys of rows that the query does not return."""
+        return sum(self._unasked.values())
 
     @property
     def skipped(self) -> int:
@@ -100,9 +112,13 @@ class DeleteIndex:
             return ()
         partition = _partition_key(data, self._specs)
         found = self._vectors_of(data, partition) or self._positions_of(data, partition)
-        values: dict[int, _KeyRange] = {}
+        values: dict[int, _FileKeys] = {}
         for entry in (*self._equality.get(partition, ()), *self._global):
-            if data.sequence_number < entry.sequence_number and not self._cannot_meet(data, values, entry):
+            if (
+                data.sequence_number < entry.sequence_number
+                and not self._is_unasked(entry)
+                and not self._cannot_meet(data, values, entry)
+            ):
                 found.append(entry)
         return tuple(self._delete_file(entry) for entry in found)
 
@@ -151,7 +167,7 @@ class DeleteIndex:
         ]
         return [entry for entry in found if data.sequence_number <= entry.sequence_number]
 
-    def _cannot_meet(self, data: ContentFile, values: dict[int, _KeyRange], entry: ContentFile) -> bool:
+    def _cannot_meet(self, data: ContentFile, values: dict[int, _FileKeys], entry: ContentFile) -> bool:
         """Whether one key column proves that no key of the delete file equals a row's.
 
         `values` collects what the data file holds in the key columns.
@@ -161,12 +177,27 @@ class DeleteIndex:
             return False
         for field_id, keys in ranges.items():
             if field_id not in values:
-                values[field_id] = _KeyRange(data, *self._key_field(field_id))
+                values[field_id] = _FileKeys(data, *self._key_field(field_id))
             if keys.misses(values[field_id]):
                 return True
         return False
 
-    def _key_ranges(self, entry: ContentFile) -> dict[int, _KeyRange]:
+    def _is_unasked(self, entry: ContentFile) -> bool:
+        """Whether no row that has one of the delete file's keys can be a row that the query returns.
+
+        Such a row's key columns hold exactly the values that the delete file's do, so that its bounds are bounds
+        of the row, and the proof is Spark's comparison of the row itself: ``k = -0.0`` returns rows of 0.0, and
+        keeps the delete of 0.0.
+        """
+        ranges = self._key_ranges(entry)
+        if not self._prune or self._predicate == TRUE:
+            return False
+        if id(entry) not in self._unasked:
+            bounds = {field_id: keys.of_rows for field_id, keys in ranges.items()}
+            self._unasked[id(entry)] = match(self._predicate, bounds.get) is Match.NONE
+        return self._unasked[id(entry)]
+
+    def _key_ranges(self, entry: ContentFile) -> dict[int, _FileKeys]:
         """Return what an equality delete holds in its key columns, by field id.
 
         Raises:
@@ -177,7 +208,7 @@ class DeleteIndex:
                 fields = {field_id: self._key_field(field_id) for field_id in entry.equality_ids}
             except CorruptFileError as error:
                 raise _corrupt(error.message, entry) from None
-            self._keys[id(entry)] = {field_id: _KeyRange(entry, *field) for field_id, field in fields.items()}
+            self._keys[id(entry)] = {field_id: _FileKeys(entry, *field) for field_id, field in fields.items()}
         return self._keys[id(entry)]
 
     def _delete_file(self, entry: ContentFile) -> DeleteFile:
@@ -205,6 +236,7 @@ class DeleteIndex:
             content_size=entry.content_size or 0,
             referenced_data_file=None if is_equality else entry.referenced_data_file or _only_path(entry),
             scope=self._scope(entry) if is_equality else None,
+            keys={i: keys.of_rows for i, keys in self._key_ranges(entry).items()} if is_equality else {},
         )
 
     def _scope(self, entry: ContentFile) -> str:
@@ -214,39 +246,24 @@ class DeleteIndex:
         return repr(_partition_key(entry, self._specs))
 
 
-class _KeyRange:
+class _FileKeys(KeyRange):
     """What a file's metrics say of one key column: where its values may be."""
 
-    __slots__ = ("bounds", "lower", "may_nan", "may_null", "may_value", "upper")
+    __slots__ = ()
 
     def __init__(self, file: ContentFile, field: Field, is_column: bool) -> None:  # noqa: FBT001
         kind = field.type
         if not isinstance(kind, Primitive):
             raise _corrupt(f"Equality field is not a primitive column: {field.id}", file)
-        self.bounds = metrics_bounds(kind, file, field.id) or Bounds()
-        nulls, values = self.bounds.null_count, self.bounds.value_count
-        if file.num_rows is None:
-            nulls = values = None
-        if not is_column:
-            # Inside a struct a NULL struct counts as NULL here and does not count there, as the format goes.
-            nulls = values = None
-        self.may_null = nulls != 0 or (values is not None and values < file.record_count)
-        self.may_value = nulls is None or nulls < file.record_count or self.bounds.lower is not None
-        self.may_nan = kind.name in _FLOATS and self.bounds.nan_count != 0
-        self.lower = order_key(kind, self.bounds.lower)
-        self.upper = order_key(kind, self.bounds.upper)
+        rows = None if file.num_rows is None else file.record_count
+        super().__init__(kind, metrics_bounds(kind, file, field.id), rows, counted=is_column)
 
-    def misses(self, other: _KeyRange) -> bool:
-        """Whether no value here equals one there, NULL and NaN equal to themselves, -0.0 to 0.0."""
-        if (self.may_null and other.may_null) or (self.may_nan and other.may_nan):
-            return False
-        if not self.may_value or not other.may_value:
-            return True
-        return _before(self.upper, other.lower) or _before(other.upper, self.lower)
-
-
-def _before(upper: Any, lower: Any) -> bool:
-    return upper is not None and lower is not None and bool(upper < lower)
+    @property
+    def of_rows(self) -> Bounds:
+        """What is known of the column in any rows that have these keys."""
+        if not self.may_value:
+            return Bounds(null_count=1, value_count=1)
+        return replace(self.bounds, null_count=None if self.may_null else 0, value_count=None)
 
 
 def _partition_key(file: ContentFile, specs: Mapping[int, PartitionSpec]) -> Any:

@@ -20,6 +20,8 @@ import numpy as np
 from twostage import storage
 from twostage.deletes.cache import CACHE
 from twostage.deletes.delete_files import WantedField, corrupt, read_columns
+from twostage.deletes.host_keys import Request, planned_of, shared_keys
+from twostage.deletes.identity import of_delete
 from twostage.deletes.key_table import Budget, KeySet
 from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls
 from twostage.errors import InternalError, UnsupportedFeatureError
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.schema import Field
     from twostage.task import DeleteFile, ScanContext, ScanTask
+
+
+MAPPED_BYTES = 2**20
+"""What a mapped key set counts for: it takes no private memory, but a descriptor and address space."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,6 +215,13 @@ class _Loader:
         # While it grows it is out of the cache: keys half read must not serve another task.
         CACHE.drop(key)
         CACHE.make_room(self._limit - self._in_use(), keep=self._used)
+        if missing and context.settings.delete_cache == "host" and deletes[0].scope is not None:
+            found = self._from_host(key, fields, deletes)
+            if found is not None:
+                mapped = min(MAPPED_BYTES, self._limit // 64)
+                CACHE.put(key, found, max(found.key_set.nbytes, mapped), limit=self._limit)
+                return found.key_set
+            self._used[key] = shared
         expected = sum(delete.record_count for delete in missing)
         for delete in missing:
             self._add_file(shared.key_set, fields, delete, expected)
@@ -216,6 +229,36 @@ class _Loader:
             expected -= delete.record_count
         CACHE.put(key, shared, shared.key_set.nbytes, limit=self._limit)
         return shared.key_set
+
+    def _from_host(
+        self, key: tuple[Any, ...], fields: Sequence[_KeyField], deletes: Sequence[DeleteFile]
+    ) -> _SharedKeys | None:
+        """Return a key set that the host's processes share, which holds these files; None where there is none."""
+        context = self._context
+        ids = {one.field.id: one for one in fields}
+        planned = planned_of(context.equality_deletes, deletes, deletes[0].scope, ids)
+        shape = tuple((one.field.id, str(one.kind), repr(one.field.initial_default)) for one in fields)
+
+        def adopt(key_set: KeySet) -> None:
+            self._used[key] = _SharedKeys(key_set)
+
+        request = Request(
+            context=context,
+            shape=(*shape, deletes[0].scope),
+            needed=deletes,
+            planned=planned,
+            budget=Budget(self._limit, self._in_use),
+            add=lambda key_set, delete, expected: self._add_file(key_set, fields, delete, expected),
+            adopt=adopt,
+        )
+        held = shared_keys(request, self._metrics)
+        if held is None:
+            return None
+        shared = self._used[key] = _SharedKeys(held.key_set)
+        shared.files = {
+            delete.path: _identity(delete) for delete in planned if of_delete(delete) in held.members
+        }
+        return shared
 
     def _add_file(
         self, key_set: KeySet, fields: Sequence[_KeyField], delete: DeleteFile, expected: int

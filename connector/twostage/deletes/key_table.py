@@ -3,6 +3,8 @@
 Takes encoded keys with the sequence number of their delete file; answers which keys are deleted for a data
 file of some sequence number. The rule: a key is deleted exactly if a delete file with a strictly higher
 sequence number holds it; the answer is exact, never probabilistic. A table never grows past its budget.
+A set can be taken apart into arrays and made again from read-only ones (a mapped file's, which take no
+private memory); these are copied, within the budget, before a key is added to them.
 
 Measured: 10 M int64 keys take 143 MB (10 bytes a slot at a load of 0.7) and probing 1 M rows takes 0.1 s.
 """
@@ -13,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from twostage.deletes.keys import KeyRows
 from twostage.errors import ResourceLimitError
 from twostage_native import probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from twostage.deletes.keys import KeyRows
     from twostage_native._jit import Kernel
 
 LOAD = 0.7
@@ -36,9 +38,12 @@ _NARROW_CODES = 2**16 - 1
 class _Table(Protocol):
     @property
     def nbytes(self) -> int: ...
+    @property
+    def count(self) -> int: ...
     def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None: ...
     def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
     def widen_codes(self) -> None: ...
+    def arrays(self) -> tuple[NDArray[Any], ...]: ...
 
 
 class Budget:
@@ -72,6 +77,13 @@ def _run(kernel: Kernel, kernels: bool, *arguments: Any) -> Any:  # noqa: FBT001
     return kernel(*arguments) if kernels else kernel.twin(*arguments)
 
 
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view: a probe kernel is compiled once, whether a table is mapped or not."""
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
 def _plan_capacity(count: int, capacity: int, slot_bytes: int, extra: int, budget: Budget) -> int:
     """Return the capacity for `count` keys: the present one while it holds them, else a larger one.
 
@@ -96,6 +108,7 @@ class WordTable:
         self._budget = budget
         self._kernels = kernels
         self._count = 0
+        self._is_mapped = False
         self._keys = np.empty(0, np.uint64)
         self._codes: NDArray[Any] = np.empty(0, np.uint16)
         affordable = (budget.limit - budget.in_use()) // self._slot_bytes
@@ -105,23 +118,50 @@ class WordTable:
     def _slot_bytes(self) -> int:
         return 8 + self._codes.itemsize
 
+    @classmethod
+    def restored(
+        cls, count: int, arrays: Sequence[NDArray[Any]], budget: Budget, *, kernels: bool
+    ) -> WordTable:
+        """Make a table of what `arrays` gave."""
+        table = cls(0, budget, kernels=kernels)
+        table.map(count, arrays)
+        return table
+
+    def map(self, count: int, arrays: Sequence[NDArray[Any]]) -> None:
+        """Use these arrays, read-only."""
+        self._count, self._is_mapped = count, True
+        self._keys, self._codes = arrays
+
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the table."""
-        return self._keys.nbytes + self._codes.nbytes
+        """Return the bytes of private memory that the table takes."""
+        return 0 if self._is_mapped else self._keys.nbytes + self._codes.nbytes
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the table's arrays, to be written; empty slots hold zeros, not what memory held before."""
+        if not self._is_mapped:
+            self._keys[self._codes == 0] = 0
+        return self._keys, self._codes
+
+    @property
+    def count(self) -> int:
+        """Return the number of keys."""
+        return self._count
 
     def _resize(self, capacity: int) -> None:
         keys, codes = np.empty(capacity, np.uint64), np.zeros(capacity, self._codes.dtype)
         if self._count:
             _run(probe.rehash_words, self._kernels, self._keys, self._codes, keys, codes)
-        self._keys, self._codes = keys, codes
+        self._keys, self._codes, self._is_mapped = keys, codes, False
 
     def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None:
         """Add keys under `code`; for a key already there, the code of the higher sequence number stays."""
         words = keys.words[:, 0]
         capacity = len(self._keys)
         planned = _plan_capacity(self._count + len(words), capacity, self._slot_bytes, 0, self._budget)
-        if planned != capacity:
+        if self._is_mapped and not self._budget.allows(planned * self._slot_bytes):
+            raise self._budget.refuse(planned * self._slot_bytes)
+        if self._is_mapped or planned != capacity:
             self._resize(planned)
         arguments = (self._keys, self._codes, words, code, sequences)
         self._count += _run(probe.insert_words, self._kernels, *arguments)
@@ -129,12 +169,19 @@ class WordTable:
     def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which keys are in the table under a code that applies."""
         found: NDArray[np.bool_] = _run(
-            probe.probe_words, self._kernels, self._keys, self._codes, applies, keys.words[:, 0]
+            probe.probe_words,
+            self._kernels,
+            _frozen(self._keys),
+            _frozen(self._codes),
+            applies,
+            keys.words[:, 0],
         )
         return found
 
     def widen_codes(self) -> None:
         """Make room for more than 65,535 sequence numbers."""
+        if self._is_mapped:
+            self._resize(len(self._keys))
         self._codes = self._codes.astype(np.uint32)
 
 
@@ -145,6 +192,7 @@ class RecordTable:
         self._budget = budget
         self._kernels = kernels
         self._count = 0
+        self._is_mapped = False
         self._has_bytes = len(keys.offsets) > 0
         width = keys.words.shape[1]
         self._row_bytes = width * 8 + 2 + (8 if self._has_bytes else 0)
@@ -156,14 +204,57 @@ class RecordTable:
         self._codes: NDArray[Any] = np.empty(rows, np.uint16)
         self._slots = np.zeros(max(_SMALLEST, int(rows / LOAD) + 1), np.uint64)
 
+    @classmethod
+    def restored(
+        cls, count: int, arrays: Sequence[NDArray[Any]], budget: Budget, *, kernels: bool
+    ) -> RecordTable:
+        """Make a table of what `arrays` gave."""
+        _, words, offsets, data, _ = arrays
+        table = cls(0, KeyRows(0, None, words, offsets, data), budget, kernels=kernels)
+        table.map(count, arrays)
+        return table
+
+    def map(self, count: int, arrays: Sequence[NDArray[Any]]) -> None:
+        """Use these arrays, read-only."""
+        self._count, self._is_mapped = count, True
+        self._slots, self._words, self._offsets, self._data, self._codes = arrays
+        self._row_bytes += self._codes.itemsize - 2
+
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the table."""
+        """Return the bytes of private memory that the table takes."""
+        return 0 if self._is_mapped else self._total()
+
+    def _total(self) -> int:
         arrays = (self._slots, self._words, self._offsets, self._data, self._codes)
         return sum(array.nbytes for array in arrays)
 
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the table's arrays, to be written; only what is in use of them."""
+        used = int(self._offsets[self._count]) if self._has_bytes else 0
+        offsets = self._offsets[: self._count + 1] if self._has_bytes else self._offsets
+        words, codes = self._words[: self._count], self._codes[: self._count]
+        return self._slots, words, offsets, self._data[:used], codes
+
+    @property
+    def count(self) -> int:
+        """Return the number of keys."""
+        return self._count
+
+    def _own(self) -> None:
+        """Copy the mapped arrays, which are read-only, into memory."""
+        if not self._is_mapped:
+            return
+        if not self._budget.allows(self._total()):
+            raise self._budget.refuse(self._total())
+        self._slots, self._words, self._offsets, self._data, self._codes = (
+            np.array(array) for array in (self._slots, self._words, self._offsets, self._data, self._codes)
+        )
+        self._is_mapped = False
+
     def _reserve(self, rows: int, size: int) -> None:
         """Make room for `rows` more keys with `size` more bytes, slots included."""
+        self._own()
         count = self._count + rows
         more_rows = max(0, count - len(self._codes))
         used = int(self._offsets[self._count]) if self._has_bytes else 0
@@ -222,11 +313,11 @@ class RecordTable:
         found: NDArray[np.bool_] = _run(
             probe.probe_records,
             self._kernels,
-            self._slots,
-            self._words,
-            self._offsets,
-            self._data,
-            self._codes,
+            _frozen(self._slots),
+            _frozen(self._words),
+            _frozen(self._offsets),
+            _frozen(self._data),
+            _frozen(self._codes),
             applies,
             self._hash(keys),
             keys.words,
@@ -237,6 +328,7 @@ class RecordTable:
 
     def widen_codes(self) -> None:
         """Make room for more than 65,535 sequence numbers."""
+        self._own()
         self._codes = self._codes.astype(np.uint32)
         self._row_bytes += 2
 
@@ -260,8 +352,49 @@ class KeySet:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all tables."""
+        """Return the bytes of private memory that all tables take."""
         return sum(table.nbytes for table in self._tables.values())
+
+    @property
+    def count(self) -> int:
+        """Return how many different keys it holds."""
+        return sum(table.count for table in self._tables.values()) + len(self._all_null)
+
+    def take_apart(self) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+        """Return what `restored` needs: plain values for JSON, and arrays."""
+        tables, arrays = [], [self._sequences]
+        for pattern, table in self._tables.items():
+            parts = table.arrays()
+            tables.append({"pattern": pattern, "count": table.count, "arrays": len(parts)})
+            arrays += parts
+        return {"tables": tables, "all_null": sorted(self._all_null.items())}, arrays
+
+    @classmethod
+    def restored(
+        cls, plain: dict[str, Any], arrays: Sequence[NDArray[Any]], budget: Budget, *, kernels: bool
+    ) -> KeySet:
+        """Make a set again of what `take_apart` gave; the arrays may be read-only.
+
+        Raises:
+            ValueError, KeyError, TypeError: They do not fit each other.
+        """
+        tables: dict[int, _Table] = {}
+        place = 1
+        for table in plain["tables"]:
+            parts = arrays[place : place + table["arrays"]]
+            place += table["arrays"]
+            kind: type[WordTable | RecordTable] = WordTable if len(parts) == 2 else RecordTable
+            made = kind.restored(int(table["count"]), parts, budget, kernels=kernels)
+            tables[int(table["pattern"])] = made
+        nulls = {int(pattern): int(number) for pattern, number in plain["all_null"]}
+        found = cls(budget, kernels=kernels)
+        found.map(tables, nulls, np.array(arrays[0], np.int64))
+        return found
+
+    def map(self, tables: dict[int, _Table], all_null: dict[int, int], sequences: NDArray[np.int64]) -> None:
+        """Use these tables."""
+        self._tables, self._all_null, self._sequences = tables, all_null, sequences
+        self._codes = {number: code for code, number in enumerate(sequences.tolist()) if code}
 
     def insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
         """Add the keys of a delete file; `expected` is how many keys are still to come."""

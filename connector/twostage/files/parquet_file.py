@@ -295,6 +295,9 @@ class ParquetDataFile(DataFile):
         self, row_group: RowGroup, targets: Sequence[Field], rows: Selection, batch_size: int
     ) -> Iterator[list[pa.Array]]:
         """Decode columns of some rows of a row group, in steps of at most `batch_size` rows."""
+        if self.context.settings.read_pages != "always" and rows.count > row_group.num_rows * WHOLE_SHARE:
+            yield from super().select(row_group, targets, rows, batch_size)  # without an index of every row
+            return
         wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
         parts = [rows.indices()]
         with storage.translate_errors(self.task.path, "fetch", storage=self.context.storage):

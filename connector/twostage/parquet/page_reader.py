@@ -280,7 +280,19 @@ def checked_codes(column: pa.ChunkedArray) -> pa.Array | None:
     pyarrow hands codes over as the file has them, and whoever looks them up would read foreign memory.
     """
     try:
-        column.validate(full=True)
+        for chunk in column.chunks:
+            if isinstance(chunk, pa.DictionaryArray):
+                chunk.dictionary.validate(full=True)
+            if not _is_within(chunk):
+                chunk.validate(full=True)
     except pa.ArrowInvalid:
         return None
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _is_within(array: pa.Array) -> bool:
+    """Tell whether all codes, those of NULLs too, lie in their dictionary: a sixth of the time of `validate`."""
+    if not isinstance(array, pa.DictionaryArray) or array.indices.type != pa.int32():
+        return False
+    codes = np.frombuffer(array.indices.buffers()[1] or b"", np.uint32)[array.offset :][: len(array)]
+    return len(codes) == len(array) and int(codes.max(initial=0)) < len(array.dictionary)

@@ -7,6 +7,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.catalog.*;
@@ -257,8 +258,9 @@ public final class TwoStageTable
   }
 
   public boolean equals(Object other) {
+    // Without the reason Spark would take a plan that has it for no new plan, and drop it.
     return other instanceof TwoStageTable && ((TwoStageTable) other).key.equals(key)
-        && ((TwoStageTable) other).schema.equals(schema);
+        && ((TwoStageTable) other).schema.equals(schema) && Objects.equals(((TwoStageTable) other).reason, reason);
   }
 
   public int hashCode() {

@@ -110,6 +110,8 @@ def plan_scan(
         key_fields=planning.key_fields(chosen),
         name_mapping=parse_name_mapping(table.metadata),
         limit=limit,
+        table_uuid=table.metadata.table_uuid,
+        equality_deletes=planning.equality_deletes(chosen),
         storage=table.storage,
         settings=options.settings,
     )
@@ -157,6 +159,7 @@ class _Planning:
         self._metadata_columns = FileColumns(used, struct)
         self._pruner = FilePruner(table.metadata, self.schema, predicate, hint, self._metadata_columns)
         self._moved = moved_fields(table.metadata)
+        self._predicate = predicate
         self._is_filtered = predicate != TRUE or hint != TRUE
         self._is_hinted = hint != TRUE
         self._is_empty = predicate == FALSE
@@ -203,6 +206,7 @@ class _Planning:
                     break
         self.counters["delete_files.considered"] = deletes.considered
         self.counters["delete_files.skipped"] = deletes.skipped
+        self.counters["delete_files.skipped.predicate"] = deletes.skipped_by_predicate
         return chosen
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:
@@ -218,6 +222,13 @@ class _Planning:
             for field_id in sorted(ids)
             if field_id not in self._table.schema
         }
+
+    def equality_deletes(self, chosen: list[Candidate]) -> tuple[DeleteFile, ...]:
+        """Return the equality deletes that the files to read need, each once; where workers share them."""
+        if self._settings.delete_cache != "host":
+            return ()
+        deletes = {delete.path: delete for candidate in chosen for delete in candidate.task.deletes}
+        return tuple(delete for delete in deletes.values() if delete.content == "equality")
 
     def describe(self, chosen: list[Candidate], groups: tuple[TaskGroup, ...]) -> None:
         """Add the sentences that say how the files were divided."""
@@ -272,6 +283,7 @@ class _Planning:
             canonical=canonical_for(storage),
             locate=lambda path: locate(storage, path),
             prune=self._settings.prune_deletes,
+            predicate=self._predicate,
         )
 
     def _files(self, manifests: list[ManifestFile]) -> Iterator[tuple[ContentFile, Verdict]]:

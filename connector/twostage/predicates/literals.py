@@ -77,8 +77,8 @@ def as_text(value: str | bytes) -> NDArray[np.uint8]:
 
 
 def as_texts(values: Iterable[str | bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return strings or byte strings as Arrow lays them out: offsets and data."""
-    encoded = [_encoded(value) for value in values]
+    """Return strings or byte strings, each once, as Arrow lays them out: offsets and data."""
+    encoded = list(dict.fromkeys(_encoded(value) for value in values))
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
     return _frozen(offsets), _frozen(np.frombuffer(b"".join(encoded), np.uint8))

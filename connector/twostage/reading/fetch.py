@@ -50,7 +50,7 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
     kept, selection = columns.read_columns(), columns.selection()
     missing = [field for field in projection if field.id not in reused]
     width = sum(_bytes_of_a_row(array) for array in kept.values())
-    most_rows = min(batch_size, max(1, MAX_JOINED_BYTES // max(1, width)))
+    most_rows = min(batch_size, max(1, MAX_JOINED_BYTES // width)) if width else batch_size
     steps: Iterator[list[pa.Array]] = (
         data_file.select(row_group, missing, selection, most_rows)
         if missing

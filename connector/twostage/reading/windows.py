@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 COPIES = 3
 """Of a filter column that exist at once, at most: its pages unpacked, its values, and those of the rows taken."""
+MASKS = 4
+"""Bytes for each row of the row group that tell which are in a window, and alive."""
 LEAST_WINDOWS = 4
 """Fewer are so large that whole chunks would be read for each."""
 
@@ -34,6 +36,8 @@ def count_windows(data_file: DataFile, row_group: RowGroup, row_filter: RowFilte
     size = COPIES * data_file.decoded_bytes(row_group, wanted)
     if size <= context.settings.memory_budget:
         return 1
+    if MASKS * row_group.num_rows > context.settings.memory_budget:
+        return 0
     count = max(LEAST_WINDOWS, -(-size // context.settings.memory_budget))
     wanted.update(field.id for field in context.projection)
     return count if data_file.reads_windows(row_group, wanted, row_group.num_rows // count) else 0

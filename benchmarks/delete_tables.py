@@ -1,0 +1,103 @@
+"""The table that the delete benchmark reads: one set of data files, a branch for each set of delete files.
+
+Takes a Spark session with Iceberg's runtime; gives branches of one table. Data files are written by Iceberg's
+connector. Delete files are written by pyarrow with field ids, because keys pass too slowly from Python to the
+JVM one by one, and committed by Iceberg's Java library, which reads their metrics itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark.sql import SparkSession
+
+NAME = "ice.db.orders"
+PRIME = 2_147_483_647
+"""Times a number, modulo twice the rows: every number once, scattered, and half of them are ids of rows."""
+COMMITS = 10
+"""Snapshots that the delete files of a branch come in, so that their sequence numbers differ."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Delete files of one kind: how many, and of how many keys each."""
+
+    kind: str
+    files: int
+    keys: int
+
+    @property
+    def branch(self) -> str:
+        """The branch that has them."""
+        return f"{self.kind}_{self.files}" if self.files else "main"
+
+    def __str__(self) -> str:
+        return f"{self.files} × {self.keys:,} {self.kind} keys" if self.files else "no deletes"
+
+
+def make_table(spark: SparkSession, rows: int) -> None:
+    """Write the data: ids ascending, everything else scattered."""
+    spark.range(rows, numPartitions=4).selectExpr(
+        "id",
+        "concat('order-', lpad(cast(id AS string), 10, '0')) AS name",
+        f"pmod(xxhash64(id, 1), {max(1, rows // 4)}) AS customer",
+        "cast(pmod(xxhash64(id, 2), 1000003) AS double) / 100 AS amount",
+        "timestamp_micros(1700000000000000 + id * 1000) AS placed",
+        "elt(cast(pmod(xxhash64(id, 4), 5) AS int) + 1, 'DE', 'FR', 'US', 'IN', 'BR') AS country",
+    ).createOrReplaceTempView("rows")
+    spark.sql(f"CREATE TABLE {NAME} USING iceberg TBLPROPERTIES ('format-version' = '2') AS SELECT * FROM rows")
+
+
+def add_deletes(spark: SparkSession, case: Case, rows: int) -> None:
+    """Commit the delete files of a case to its branch; each holds the next keys."""
+    jvm: Any = spark._jvm
+    iceberg = jvm.org.apache.iceberg
+    table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, NAME)
+    spark.sql(f"ALTER TABLE {NAME} CREATE BRANCH {case.branch}")
+    table.refresh()
+    folder = Path(str(table.location()).removeprefix("file:"), "data", case.branch)
+    folder.mkdir(parents=True)
+    names = {"long": ["id"], "string": ["name"], "two": ["id", "name"]}[case.kind]
+    field_ids = {name: int(table.schema().findField(name).fieldId()) for name in names}
+    equality_ids = spark.sparkContext._gateway.new_array(jvm.int, len(names))  # type: ignore[union-attr]
+    for place, name in enumerate(names):
+        equality_ids[place] = field_ids[name]
+    metrics_of = iceberg.MetricsConfig.forTable(table)
+    for commit in range(min(COMMITS, case.files)):
+        delta = table.newRowDelta().toBranch(case.branch)
+        for number in range(commit, case.files, COMMITS):
+            path = folder / f"{number:05d}.parquet"
+            write_keys(path, scattered(number * case.keys, case.keys, rows), field_ids)
+            source = table.io().newInputFile(str(path))
+            metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, metrics_of)
+            builder = iceberg.FileMetadata.deleteFileBuilder(table.spec())
+            builder = builder.ofEqualityDeletes(equality_ids).withInputFile(source).withMetrics(metrics)
+            delta.addDeletes(builder.withFormat("PARQUET").build())
+        delta.commit()
+    spark.catalog.refreshTable(NAME)
+
+
+def scattered(first: int, count: int, rows: int) -> NDArray[np.int64]:
+    """Return the keys number `first` and on."""
+    return (np.arange(first, first + count, dtype=np.int64) * PRIME + 11) % (2 * rows)
+
+
+def write_keys(path: Path, keys: NDArray[np.int64], field_ids: dict[str, int]) -> None:
+    """Write one delete file."""
+    arrays, fields = [], []
+    for name, field_id in field_ids.items():
+        values = keys if name == "id" else np.char.mod("order-%010d", keys)
+        array = pa.array(values)
+        arrays.append(array)
+        nullable = False
+        fields.append(pa.field(name, array.type, nullable, {"PARQUET:field_id": str(field_id)}))
+    batch = pa.table(arrays, schema=pa.schema(fields))
+    pq.write_table(batch, path, compression="zstd", use_dictionary=False)

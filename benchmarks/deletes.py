@@ -1,0 +1,226 @@
+"""Times scans of a table under equality deletes: twostage cold and warm, Iceberg's Spark connector.
+
+A cold scan runs in Python workers that were just started; a warm one is the same scan again. Iceberg's
+connector is stopped after a while, and not asked about more deletes of a kind once it was. The figures are
+seconds, with ratios to twostage's own time without deletes and to Iceberg's. ``make bench-deletes`` runs it;
+``--core`` measures CPU seconds of planning and reading in this process instead, without Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+from delete_tables import NAME, Case, add_deletes, make_table
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import twostage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+NEEDLE = "customer = 4711"
+QUERIES = ("count(amount)", "SELECT *", "needle")
+
+
+def start(warehouse: str) -> SparkSession:
+    """Start Spark 4.1 with Iceberg's runtime and twostage; its Python workers are new."""
+    confs = {
+        "spark.jars.packages": RUNTIME,
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": warehouse,
+        "spark.sql.catalog.ice.cache-enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "6g",
+        "spark.log.level": "OFF",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in confs.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    twostage.enable(session)
+    return session
+
+
+def run(frame: DataFrame, query: str) -> int:
+    """Run a query; return what its answer can be checked by."""
+    if query == "needle":
+        return len(frame.where(NEEDLE).collect())
+    if query == "SELECT *":
+        frame.write.format("noop").mode("overwrite").save()
+        return 0
+    return int(frame.selectExpr("count(amount)").collect()[0][0])
+
+
+def timed(work: Callable[[], int]) -> tuple[float, int]:
+    """Return the seconds that something takes, and what it returns."""
+    started = time.perf_counter()
+    found = work()
+    return time.perf_counter() - started, found
+
+
+def ours(spark: SparkSession, location: str, case: Case) -> DataFrame:
+    """Return the table as twostage reads it."""
+    reader = spark.read.format("twostage").option("scan.native", "never")
+    return reader.option("branch", case.branch).load(location)
+
+
+def capped(spark: SparkSession, work: Callable[[], int], seconds: float) -> tuple[float, int] | None:
+    """Run something in Spark; None if it was stopped after so many seconds."""
+    timer = threading.Timer(seconds, spark.sparkContext.cancelAllJobs)
+    timer.start()
+    try:
+        return timed(work)
+    except PySparkException:
+        return None
+    except Exception as error:
+        if "cancel" not in str(error).lower():
+            raise
+        return None
+    finally:
+        timer.cancel()
+
+
+class Bench:
+    """What was measured: seconds by case, query and reader."""
+
+    def __init__(self, arguments: argparse.Namespace, warehouse: str) -> None:
+        self.arguments = arguments
+        self.warehouse = warehouse
+        self.location = f"{warehouse}/db/orders"
+        self.seconds: dict[str, dict[str, dict[str, float]]] = {}
+        self.reports: list[str] = []
+
+    def prepare(self, cases: list[Case]) -> None:
+        """Make the table and the branches that are not there yet."""
+        spark = start(self.warehouse)
+        if not Path(self.location).exists():
+            make_table(spark, self.arguments.rows)
+        there = {row["name"] for row in spark.sql(f"SELECT name FROM {NAME}.refs").collect()}
+        for case in cases:
+            if case.branch not in there:
+                add_deletes(spark, case, self.arguments.rows)
+        spark.stop()
+
+    def measure(self, case: Case) -> None:
+        """Measure all queries of a case on twostage, cold and warm."""
+        figures = self.seconds.setdefault(str(case), {query: {} for query in QUERIES})
+        for query in QUERIES:
+            spark = start(self.warehouse)
+            spark.range(10).selectExpr("sum(id)").collect()  # the JVM's own start is not in the figure
+            for reader in ("cold", "warm"):
+                figures[query][reader], found = timed(lambda: run(ours(spark, self.location, case), query))  # noqa: B023
+                self._check(case, query, found)
+                if self.arguments.report:
+                    self.reports.append(f"{case}, {query}, {reader}\n{twostage.last_scan(spark)}")
+            spark.stop()
+
+    def measure_iceberg(self, case: Case) -> bool:
+        """Measure all queries of a case on Iceberg's connector; tell whether all came to an end."""
+        spark = start(self.warehouse)
+        figures = self.seconds[str(case)]
+        for query in QUERIES:
+            frame = spark.sql(f"SELECT * FROM {NAME} VERSION AS OF '{case.branch}'")
+            measured = capped(spark, lambda: run(frame, query), self.arguments.cap)  # noqa: B023
+            if measured is not None:
+                figures[query]["iceberg"] = measured[0]
+                self._check(case, query, measured[1])
+            else:
+                figures[query]["iceberg stopped"] = self.arguments.cap
+        spark.stop()
+        return all("iceberg" in one for one in figures.values())
+
+    def _check(self, case: Case, query: str, found: int) -> None:
+        """Refuse figures of readers that do not agree."""
+        known = self.answers.setdefault((case, query), found)
+        if known != found:
+            raise AssertionError(f"{case}, {query}: {known} and {found}")
+
+    answers: dict[tuple[Case, str], int] = {}  # noqa: RUF012 - one run, one dictionary
+
+    def table(self) -> Table:
+        """Return what to print."""
+        shown = Table("deletes", "query", "cold", "warm", "Iceberg", "cold / none", "warm / none", "Iceberg / cold")
+        clean = self.seconds[str(Case("long", 0, 0))]
+        for case, queries in self.seconds.items():
+            for query, figures in queries.items():
+                cold, warm, none = figures["cold"], figures["warm"], clean[query]
+                stopped = "iceberg stopped" in figures
+                theirs = figures.get("iceberg", figures.get("iceberg stopped"))
+                sign = ">" if stopped else ""
+                shown.add_row(
+                    case if query == QUERIES[0] else "",
+                    query,
+                    f"{cold:.2f}",
+                    f"{warm:.2f}",
+                    "" if theirs is None else f"{sign}{theirs:.1f}",
+                    f"{cold / none['cold']:.2f}",
+                    f"{warm / none['warm']:.2f}",
+                    "" if theirs is None else f"{sign}{theirs / cold:.1f}",
+                )
+        return shown
+
+
+def main() -> None:
+    """Make the table, measure, print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--files", default="1,20,200,2000", help="delete files of long keys")
+    parser.add_argument("--other-files", default="200", help="delete files of string and of two-column keys")
+    parser.add_argument("--cap", type=float, default=40, help="seconds after which Iceberg is stopped")
+    parser.add_argument("--no-iceberg", action="store_true")
+    parser.add_argument("--warehouse", help="keep the table in this folder, or use the one that is there")
+    parser.add_argument("--core", action="store_true", help="CPU seconds in this process, without Spark")
+    parser.add_argument("--report", action="store_true", help="print the scan reports")
+    arguments = parser.parse_args()
+    most = max(1, arguments.rows // 200)  # as many keys as rows in 200 files; more files hold fewer each
+    cases = [Case("long", 0, 0)]
+    for kind, files in (("long", arguments.files), ("string", arguments.other_files), ("two", arguments.other_files)):
+        numbers = [int(number) for number in files.split(",") if number]
+        cases += [Case(kind, number, min(most, max(1, arguments.rows // number))) for number in numbers]
+    console = Console(width=150)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(arguments, arguments.warehouse or folder)
+        bench.prepare(cases)
+        if arguments.core:
+            from delete_core import measure  # noqa: PLC0415 - Spark's figures need none of it
+
+            console.print(measure(bench.location, cases))
+            return
+        stopped: set[str] = set()
+        for case in cases:
+            bench.measure(case)
+            if not arguments.no_iceberg and case.kind not in stopped and not bench.measure_iceberg(case):
+                stopped.add(case.kind)
+        for report in bench.reports:
+            console.print(report)
+        console.print(
+            f"{arguments.rows:,} rows x 6 columns; cold: new workers; seconds; Iceberg stopped after {arguments.cap:.0f}"
+        )
+        console.print(bench.table())
+        Path("benchmarks/results").mkdir(exist_ok=True)
+        Path("benchmarks/results/deletes.json").write_text(json.dumps(bench.seconds, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""One file of the host's cache: plain values and arrays behind a checked binary header.
+
+Takes a kind, a key, plain values and arrays; gives the bytes to write, and from a file its values and arrays
+again. The rules: a byte that was changed, lost or added is noticed before anything of the file is used
+(lengths and CRC-32 of header, description and every array), and nothing is unpickled or run.
+
+Layout: magic (8 bytes), format version, length and CRC-32 of the description (unsigned 32 bits each), size of
+the file (64 bits), CRC-32 of all this; the description (JSON: kind, key, values, and for each array type, shape,
+place and CRC-32); the arrays, each on a multiple of 64 bytes, zeros between. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    ReadAt = Callable[[int, int], bytes]
+
+MAGIC = b"\x89TWOSTG\n"
+FORMAT = 1
+"""Of this layout and of everything stored in it: raise it when either changes."""
+DTYPES = ("<u8", "<i8", "<u4", "<u2", "|u1")
+MAX_DESCRIPTION = 64 * 2**20
+_HEADER = struct.Struct("<8sIIIQ")
+_CRC = struct.Struct("<I")
+_START = _HEADER.size + _CRC.size
+_ALIGNMENT = 64
+_CHUNK = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What a file says of itself: checked, but for the arrays' own bytes."""
+
+    kind: str
+    key: str
+    values: dict[str, Any]
+    arrays: tuple[tuple[str, tuple[int, ...], int, int], ...]
+    """Of each array its type, shape, place and CRC-32."""
+    size: int
+
+
+def encode(
+    kind: str, key: str, values: dict[str, Any], arrays: Sequence[NDArray[Any]]
+) -> tuple[int, Iterator[bytes | memoryview]]:
+    """Return a file's size and its bytes in parts; arrays are not copied."""
+    flat = [np.ascontiguousarray(array) for array in arrays]
+    sums = [zlib.crc32(_bytes_of(array)) for array in flat]
+    description, place = b"", 0
+    while True:  # the places depend on the description's length, which depends on their digits
+        start = _aligned(_START + place)
+        listed = []
+        for array, checksum in zip(flat, sums, strict=True):
+            listed.append([array.dtype.newbyteorder("<").str, list(array.shape), start, checksum])
+            start = _aligned(start + array.nbytes)
+        plain = {"kind": kind, "key": key, "values": values, "arrays": listed}
+        description = json.dumps(plain, separators=(",", ":")).encode()
+        if len(description) <= place:
+            description = description.ljust(place)
+            break
+        place = len(description) + 8 * len(flat)
+    header = _HEADER.pack(MAGIC, FORMAT, len(description), zlib.crc32(description), start)
+
+    def parts() -> Iterator[bytes | memoryview]:
+        written = _START + len(description)
+        yield header + _CRC.pack(zlib.crc32(header)) + description
+        for array in flat:
+            yield bytes(_aligned(written) - written)
+            yield _bytes_of(array)
+            written = _aligned(written) + array.nbytes
+        yield bytes(start - written)
+
+    return start, parts()
+
+
+def describe(read_at: ReadAt, size: int) -> Description:
+    """Read what a file of `size` bytes says of itself.
+
+    Args:
+        read_at: Gives so many bytes (or fewer, at the end) at a place.
+
+    Raises:
+        ValueError: It is no such file, of another version, or damaged.
+    """
+    head = read_at(0, _START)
+    if len(head) != _START or head[: len(MAGIC)] != MAGIC:
+        raise ValueError("not a file of this cache")
+    magic_to_size = head[: _HEADER.size]
+    if zlib.crc32(magic_to_size) != _CRC.unpack(head[_HEADER.size :])[0]:
+        raise ValueError("the header's checksum does not match")
+    _, version, length, checksum, stated = _HEADER.unpack(magic_to_size)
+    if version != FORMAT:
+        raise ValueError(f"format version {version}")
+    if stated != size or length > min(size, MAX_DESCRIPTION):
+        raise ValueError(f"{size} bytes instead of {stated}")
+    text = read_at(_START, length)
+    if len(text) != length or zlib.crc32(text) != checksum:
+        raise ValueError("the description's checksum does not match")
+    try:
+        plain = json.loads(text)
+        arrays = tuple(
+            (str(dtype), tuple(map(int, shape)), int(start), int(crc))
+            for dtype, shape, start, crc in plain["arrays"]
+        )
+        found = Description(
+            kind=str(plain["kind"]),
+            key=str(plain["key"]),
+            values=dict(plain["values"]),
+            arrays=arrays,
+            size=size,
+        )
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"the description is malformed: {error!r}") from None
+    for dtype, shape, start, _ in arrays:
+        fits = dtype in DTYPES and len(shape) in (1, 2) and min(shape) >= 0
+        if not fits or start < 0 or start + math.prod(shape) * np.dtype(dtype).itemsize > size:
+            raise ValueError("an array lies outside the file")
+    return found
+
+
+def verify(read_at: ReadAt, description: Description) -> None:
+    """Compare every array's bytes with its checksum; a few MiB are held at a time.
+
+    Raises:
+        ValueError: They differ.
+    """
+    for dtype, shape, start, expected in description.arrays:
+        left, found = math.prod(shape) * np.dtype(dtype).itemsize, 0
+        while left:
+            part = read_at(start, min(left, _CHUNK))
+            if not part:
+                raise ValueError("the file ends early")
+            found = zlib.crc32(part, found)
+            start += len(part)  # noqa: PLW2901
+            left -= len(part)
+        if found != expected:
+            raise ValueError("an array's checksum does not match")
+
+
+def arrays_in(buffer: Any, description: Description) -> list[NDArray[Any]]:
+    """Return the arrays as views of the file's bytes, read-only if those are."""
+    return [
+        np.frombuffer(buffer, dtype, count=math.prod(shape), offset=start if math.prod(shape) else 0).reshape(
+            shape
+        )
+        for dtype, shape, start, _ in description.arrays
+    ]
+
+
+def _aligned(place: int) -> int:
+    return -(-place // _ALIGNMENT) * _ALIGNMENT
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")

@@ -1,0 +1,118 @@
+"""Where key values may lie, and when keys of two files cannot be equal.
+
+Takes what metrics or statistics say of a key column, on either side; gives proofs. The rule: equal means what
+Iceberg says of delete keys (NULL equals NULL, NaN equals NaN), and whatever is not known may be equal. -0.0 and
+0.0, which are two keys, count as one here: that only proves less.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from twostage.predicates.bounds import Bounds
+from twostage.predicates.prune import order_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from twostage.schema import Primitive
+    from twostage.task import DeleteFile
+
+_FLOATS = ("float", "double")
+
+
+class KeyRange:
+    """Where the values of one key column may be in some rows.
+
+    Args:
+        kind: The column's type.
+        bounds: What is known of it; None: nothing.
+        num_rows: How many rows; None: not known.
+        counted: Whether the counts in `bounds` are of all rows. Inside a struct a NULL struct counts as NULL in
+            one format and does not count in another.
+    """
+
+    __slots__ = ("bounds", "lower", "may_nan", "may_null", "may_value", "upper")
+
+    def __init__(
+        self, kind: Primitive, bounds: Bounds | None, num_rows: int | None, *, counted: bool = True
+    ) -> None:
+        self.bounds = bounds = bounds or Bounds()
+        nulls, values = bounds.null_count, bounds.value_count
+        if num_rows is None or not counted:
+            nulls = values = None
+        rows = num_rows or 0
+        self.may_null = nulls != 0 or (values is not None and values < rows)
+        self.may_value = nulls is None or nulls < rows or bounds.lower is not None
+        self.may_nan = kind.name in _FLOATS and bounds.nan_count != 0
+        self.lower = order_key(kind, bounds.lower)
+        self.upper = order_key(kind, bounds.upper)
+
+    def misses(self, other: KeyRange) -> bool:
+        """Whether no value here equals one there."""
+        if (self.may_null and other.may_null) or (self.may_nan and other.may_nan):
+            return False
+        if not self.may_value or not other.may_value:
+            return True
+        return _before(self.upper, other.lower) or _before(other.upper, self.lower)
+
+
+def _before(upper: Any, lower: Any) -> bool:
+    return upper is not None and lower is not None and bool(upper < lower)
+
+
+class DeleteRanges:
+    """Which delete files may hold a key of some rows; what it made of their bounds is kept.
+
+    Args:
+        kind_of: The type of a key column, by field id.
+    """
+
+    def __init__(self, kind_of: Callable[[int], Primitive]) -> None:
+        self._kind_of = kind_of
+        self._made: dict[int, dict[int, KeyRange]] = {}
+
+    def meeting(
+        self,
+        deletes: Iterable[DeleteFile],
+        bounds_of: Callable[[int], Bounds | None],
+        num_rows: int,
+        is_column: Callable[[int], bool],
+    ) -> tuple[DeleteFile, ...]:
+        """Return the delete files, of those given, that no key column proves to miss the rows.
+
+        Args:
+            deletes: Equality-delete files that live at least as long as this.
+            bounds_of: What is known of a key column in the rows, by field id.
+            num_rows: How many rows.
+            is_column: Whether a key is a column, not inside a struct.
+        """
+        rows: dict[int, KeyRange] = {}
+        return tuple(one for one in deletes if not self._misses(one, rows, bounds_of, num_rows, is_column))
+
+    def _misses(
+        self,
+        delete: DeleteFile,
+        rows: dict[int, KeyRange],
+        bounds_of: Callable[[int], Bounds | None],
+        num_rows: int,
+        is_column: Callable[[int], bool],
+    ) -> bool:
+        for field_id, keys in self._ranges(delete).items():
+            if field_id not in rows:
+                counted = is_column(field_id)
+                rows[field_id] = KeyRange(
+                    self._kind_of(field_id), bounds_of(field_id), num_rows, counted=counted
+                )
+            if keys.misses(rows[field_id]):
+                return True
+        return False
+
+    def _ranges(self, delete: DeleteFile) -> dict[int, KeyRange]:
+        if id(delete) not in self._made:
+            # One row is as good as many: what planning knew of NULL is in the counts already.
+            self._made[id(delete)] = {
+                field_id: KeyRange(self._kind_of(field_id), bounds, 1)
+                for field_id, bounds in delete.keys.items()
+            }
+        return self._made[id(delete)]

@@ -1,0 +1,316 @@
+"""Each reason for which a scan is not handed to Spark's own Parquet reader, from literals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from core_scan import open_table
+from tables import Table
+from twostage.options import ReadOptions, ReadSettings
+from twostage.parquet.footer import read_footer
+from twostage.parquet.schema_tree import LogicalType
+from twostage.planning import native
+from twostage.planning.file_facts import ColumnFacts, FileFacts, facts_of, file_facts, unread
+from twostage.planning.native import Surroundings
+from twostage.schema import Field, Primitive, Schema, parse_type
+from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, Storage, TaskGroup
+
+LONG = Field(id=1, name="id", type=Primitive("long"))
+QUERY = Surroundings(columns=("id",))
+
+
+def task(**changes: Any) -> ScanTask:
+    plain = ScanTask(
+        path="/t/f.parquet", written_path="/t/f.parquet", format="parquet", file_size=100, record_count=10, start=0,
+        length=100, sequence_number=1, spec_id=0, all_match=True,
+    )  # fmt: skip
+    return replace(plain, **changes)
+
+
+def plan(*tasks: ScanTask, storage: Storage = Storage(root="/t")) -> ScanPlan:
+    context = ScanContext(
+        scan_id="s", table="t", snapshot_id=1, schema=Schema(schema_id=0, fields=(LONG,)), projection=(LONG,),
+        storage=storage, settings=ReadSettings(),
+    )  # fmt: skip
+    groups = (TaskGroup(index=0, context=context, tasks=tasks),) if tasks else ()
+    return ScanPlan(context=context, groups=groups, estimated_rows=1, estimated_bytes=1)
+
+
+def column(**changes: Any) -> ColumnFacts:
+    plain = ColumnFacts(
+        physical="INT64", logical=None, is_required=False, codecs=frozenset(("ZSTD",)), encodings=frozenset((0, 3, 8)),
+        num_bytes=9,
+    )  # fmt: skip
+    return replace(plain, **changes)
+
+
+def facts(**changes: Any) -> FileFacts:
+    plain = FileFacts(
+        file_size=100, num_rows=10, columns={1: column()}, has_all_ids=True, has_legacy_calendar=False, singles={}
+    )
+    return replace(plain, **changes)
+
+
+# ---- the query
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    built = Table(tmp_path_factory.mktemp("t"), {"id": "long", "at": "time", "s": {"x": "int"}})
+    built.append([{"id": 1}])
+    return open_table(built.write()).table
+
+
+QUERIES = {
+    "never": ({"native_scans": False}, {}, "scan.native is never"),
+    "filter": ({"filter": "id < 5"}, {}, "option filter"),
+    "split_size": ({"split_size": 7}, {}, "split-size or parallelism"),
+    "parallelism": ({"parallelism": 7}, {}, "split-size or parallelism"),
+    "count": ({}, {"returns_columns": False}, "no column"),
+    "limit": ({}, {"under_limit": True}, "limit"),
+    "join": ({}, {"may_be_pruned_by_join": True}, "join"),
+    "file_name": ({}, {"names_files": True}, "name of the file"),
+    "rows": ({}, {"reads_vectors": False}, "enableVectorizedReader"),
+    "type": ({}, {"columns": ("id", "at")}, "column at has the type time"),
+    "struct": ({}, {"columns": ("s",)}, "column s has the type struct"),
+    "metadata_column": ({}, {"columns": ("_pos",)}, "_pos is no column of the table"),
+}
+
+
+@pytest.mark.parametrize("case", QUERIES)
+def test_query_stays(table, case):
+    options, query, expected = QUERIES[case]
+    reason = native.stays_by_query(table, ReadOptions(**options), replace(QUERY, **query))
+    assert reason is not None
+    assert expected in reason
+
+
+def test_query_is_handed_over(table):
+    assert native.stays_by_query(table, ReadOptions(), QUERY) is None
+    assert native.stays_by_query(replace(table, snapshot=None), ReadOptions(), QUERY) == "the table is empty"
+    rows = replace(table, metadata_table="files")
+    assert native.stays_by_query(rows, ReadOptions(), QUERY) == "it is of a metadata table"
+
+
+# ---- the plan
+
+DELETE = DeleteFile(
+    content="position", format="parquet", path="/t/d", written_path="/t/d", file_size=1, record_count=1, sequence_number=2
+)  # fmt: skip
+PLANS = {
+    "nothing": (plan(), "nothing is to be read"),
+    "deletes": (plan(task(), task(deletes=(DELETE,))), "1 of 2 files have deletes"),
+    "orc": (plan(task(), task(format="orc")), "format orc"),
+    "filtered": (plan(task(all_match=False), task()), "1 of 2 files may hold rows that the filter drops"),
+    "s3": (plan(task(path="s3a://lake/t/f.parquet")), "files of s3"),
+    "azure": (plan(task(path="abfss://c@a.dfs.core.windows.net/f.parquet")), "files of abfs"),
+    "hdfs_by_properties": (
+        plan(task(path="hdfs://nn/t/f.parquet"), storage=Storage(root="hdfs://nn/t", properties={"hdfs.user": "me"})),
+        "files of hdfs",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_plan_stays(case):
+    found, expected = PLANS[case]
+    reason = native.stays_by_plan(found)
+    assert reason is not None
+    assert expected in reason
+
+
+def test_plan_is_handed_over():
+    assert native.stays_by_plan(plan(task(), task(start=50, all_match=True))) is None
+    assert native.stays_by_plan(plan(task(path="hdfs://nn/t/f"), storage=Storage(root="hdfs://nn/t"))) is None
+
+
+def test_a_file_in_ranges_is_handed_over_once():
+    cut = plan(task(length=50), task(start=50, length=50), task(path="/t/g"))
+    assert [one.path for one in native.files_of(cut)] == ["/t/f.parquet", "/t/g"]
+
+
+def test_footers_cost():
+    assert native.stays_by_footers(5_000, 64, 0) is None  # the rest is known
+    assert native.stays_by_footers(1_000, 1_000, 1_000 * native.WORTH_A_FOOTER) is None
+    assert "small files" in str(native.stays_by_footers(1_000, 1_000, 1_000))
+    assert "1001 footers" in str(native.stays_by_footers(1_001, 1_001, 2**60))
+
+
+# ---- the files
+
+FILES = {
+    "no_ids": ({}, {"has_all_ids": False}, {}, "without field ids"),
+    "rows": ({}, {"num_rows": 9}, {}, "9 rows and its manifest says 10"),
+    "missing_constant": ({"constants": {1: 5}}, {"columns": {}}, {}, "value from the partition"),
+    "missing_default": ({}, {"columns": {}}, {"initial_default": 5}, "takes its default"),
+    "missing_required": ({}, {"columns": {}}, {"required": True}, "is required and a file has none"),
+    "nested": ({}, {"columns": {1: None}}, {}, "nested or repeated"),
+    "unproven_constant": ({"constants": {1: 5}}, {}, {}, "not proven"),
+    "other_constant": ({"constants": {1: 5}}, {"singles": {1: 6}}, {}, "not proven"),
+    "null_constant": ({"constants": {1: None}}, {}, {}, "not proven"),
+    "optional": ({}, {}, {"required": True}, "may be NULL"),
+    "codec": ({}, {"columns": {1: column(codecs=frozenset(("ZSTD", "LZO")))}}, {}, "compressed by LZO"),
+    "encoding": ({}, {"columns": {1: column(encodings=frozenset((0, 9)))}}, {}, "encodings in a file"),
+    "type": ({}, {"columns": {1: column(physical="DOUBLE")}}, {}, "is DOUBLE in a file and long in the table"),
+    "calendar": (
+        {}, {"has_legacy_calendar": True, "columns": {1: column(physical="INT32", logical=LogicalType(name="date"))}},
+        {"type": Primitive("date")}, "Julian",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_file_stays(case):
+    changed_task, changed_facts, changed_field, expected = FILES[case]
+    field = replace(LONG, **changed_field)
+    reason = native.stays_by_files([task(**changed_task)], [facts(**changed_facts)], [field])
+    if not changed_field:  # one such file is enough
+        pair = native.stays_by_files([task(), task(**changed_task)], [facts(), facts(**changed_facts)], [field])
+        assert pair == reason
+    assert reason is not None
+    assert expected in reason
+    assert reason.endswith(": f.parquet")
+
+
+def test_file_is_handed_over():
+    assert native.stays_by_files([task()], [facts()], [LONG]) is None
+    assert native.stays_by_files([task()], [facts(columns={})], [LONG]) is None  # NULL stands in
+    for value in (5, None):
+        assert native.stays_by_files([task(constants={1: value})], [facts(singles={1: value})], [LONG]) is None
+    assert native.stays_by_files([task()], [facts(has_legacy_calendar=True)], [LONG]) is None
+
+
+def logical(name: str, **more: Any) -> LogicalType:
+    return LogicalType(name=name, **more)
+
+
+READS = [
+    ("boolean", "BOOLEAN", None, True),
+    ("int", "INT32", None, True),
+    ("int", "INT32", logical("integer"), True),
+    ("int", "INT32", logical("integer", signed=False), False),
+    ("int", "INT64", None, False),
+    ("long", "INT64", None, True),
+    ("long", "INT32", None, True),
+    ("long", "INT32", logical("date"), False),
+    ("long", "INT64", logical("timestamp", unit="micros"), False),
+    ("float", "FLOAT", None, True),
+    ("float", "DOUBLE", None, False),
+    ("double", "FLOAT", None, True),
+    ("double", "FIXED_LEN_BYTE_ARRAY", logical("float16"), False),
+    ("decimal(9,2)", "INT32", logical("decimal", precision=9, scale=2), True),
+    ("decimal(9,2)", "FIXED_LEN_BYTE_ARRAY", logical("decimal", precision=5, scale=2), True),
+    ("decimal(9,2)", "INT32", logical("decimal", precision=9, scale=3), False),
+    ("decimal(9,2)", "INT64", logical("decimal", precision=10, scale=2), False),
+    ("decimal(9,2)", "INT32", None, False),
+    ("date", "INT32", logical("date"), True),
+    ("date", "INT32", None, False),
+    ("timestamp", "INT64", logical("timestamp", unit="micros"), True),
+    ("timestamp", "INT64", logical("timestamp", unit="micros", utc=True), False),
+    ("timestamp", "INT32", logical("date"), False),
+    ("timestamptz", "INT64", logical("timestamp", unit="micros", utc=True), True),
+    ("timestamptz", "INT64", logical("timestamp", unit="millis", utc=True), False),
+    ("timestamptz", "INT64", logical("timestamp", unit="nanos", utc=True), False),
+    ("timestamptz", "INT96", None, False),
+    ("string", "BYTE_ARRAY", logical("string"), True),
+    ("string", "BYTE_ARRAY", None, False),
+    ("string", "BYTE_ARRAY", logical("enum"), False),
+    ("binary", "BYTE_ARRAY", None, True),
+    ("binary", "BYTE_ARRAY", logical("string"), False),
+    ("binary", "FIXED_LEN_BYTE_ARRAY", None, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "physical", "annotation", "read"), READS)
+def test_file_types(kind, physical, annotation, read):
+    known = facts(columns={1: column(physical=physical, logical=annotation)})
+    reason = native.stays_by_files([task()], [known], [replace(LONG, type=parse_type(kind))])
+    assert (reason is None) == read
+    delta = {"INT32": 5, "INT64": 5, "BYTE_ARRAY": 7}.get(physical)
+    if read and delta is not None:  # Spark reads them under the file's own type
+        known = facts(columns={1: column(physical=physical, logical=annotation, encodings=frozenset((delta,)))})
+        reason = native.stays_by_files([task()], [known], [replace(LONG, type=parse_type(kind))])
+        assert (reason is None) == ((kind, physical) != ("long", "INT32"))
+
+
+# ---- the facts
+
+
+def written(path, table: pa.Table, **options: Any) -> FileFacts:
+    pq.write_table(table, path, **options)
+    with pa.OSFile(str(path)) as file:
+        kinds = {1: Primitive("long"), 2: Primitive("string"), 3: Primitive("double"), 4: Primitive("string")}
+        return facts_of(read_footer(file, file.size(), str(path)), kinds)
+
+
+def fields(*items: tuple[str, pa.DataType, int | None]) -> pa.Schema:
+    ids = lambda number: None if number is None else {"PARQUET:field_id": str(number)}
+    return pa.schema([pa.field(name, kind, metadata=ids(number)) for name, kind, number in items])
+
+
+def test_facts_of_a_file(tmp_path):
+    schema = fields(("a", pa.int64(), 1), ("b", pa.string(), 2), ("c", pa.float64(), 3), ("s", pa.list_(pa.int32()), 5))
+    rows = pa.table({"a": [7] * 10, "b": [None] * 10, "c": [0.0, -0.0] * 5, "s": [[1]] * 10}, schema)
+    known = written(tmp_path / "f", rows, row_group_size=4, compression={"a": "zstd", "b": "snappy"})
+    assert known.num_rows == 10
+    assert known.file_size == (tmp_path / "f").stat().st_size
+    assert known.singles == {1: 7, 2: None}  # of a double 0.0 and -0.0 are two values
+    assert known.columns[1].codecs == {"ZSTD"}
+    assert known.columns[1].physical == "INT64"
+    assert known.columns[5] is None
+    assert known.has_all_ids
+    assert not known.has_legacy_calendar
+
+
+def test_one_value_in_each_row_group_is_not_one_value(tmp_path):
+    schema = fields(("a", pa.int64(), 1), ("b", pa.string(), 2))
+    rows = pa.table({"a": [1, 1, 2, 2], "b": ["x" * 100] * 3 + [None]}, schema)
+    assert written(tmp_path / "f", rows, row_group_size=2).singles == {}
+    assert written(tmp_path / "g", rows, write_statistics=False).singles == {}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (fields(("a", pa.int64(), 1), ("b", pa.int64(), None)), False),
+        (fields(("a", pa.int64(), None), ("b", pa.int64(), None)), False),
+        (fields(("a", pa.int64(), 1), ("b", pa.int64(), 1)), False),
+        (fields(("a", pa.int64(), 1), ("b", pa.int64(), 2)), True),
+    ],
+)
+def test_ids(tmp_path, schema, expected):
+    assert written(tmp_path / "f", pa.table({"a": [1], "b": [2]}, schema)).has_all_ids == expected
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"org.apache.spark.legacyDateTime": ""}, True),
+        ({"org.apache.spark.version": "2.4.8"}, True),
+        ({"org.apache.spark.version": "3.5.1"}, False),
+        ({}, False),
+    ],
+)
+def test_calendar(tmp_path, metadata, expected):
+    rows = pa.table({"a": [1]}, fields(("a", pa.int64(), 1))).replace_schema_metadata(metadata)
+    assert written(tmp_path / "f", rows).has_legacy_calendar == expected
+
+
+def test_facts_are_kept_until_the_file_changes(tmp_path):
+    path = tmp_path / "f"
+    schema = fields(("a", pa.int64(), 1))
+    pq.write_table(pa.table({"a": [1]}, schema), path)
+    storage, asked = Storage(root=str(tmp_path)), {1: Primitive("long")}
+    assert unread([str(path)], asked) == 1
+    (first,) = file_facts(storage, [str(path)], asked)
+    assert unread([str(path)], asked) == 0
+    assert unread([str(path)], {}) == 1  # another question
+    assert file_facts(storage, [str(path)], asked)[0] is first
+    pq.write_table(pa.table({"a": [1, 2]}, schema), path)
+    path.touch()
+    assert file_facts(storage, [str(path)] * 3, asked)[2].num_rows == 2

@@ -1,0 +1,644 @@
+"""Scans handed to Spark's own Parquet reader: the same rows as ours, and where they stay, the report says why."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import twostage
+from lakehouse import SPARK_CONFS, canonical, executed_plan, run_python
+from random_values import _EDGES
+from tables import Table
+
+DAY, MICROS = 86_400, 1_000_000
+COLUMNS = {
+    "id": "long!",
+    "flag": "boolean",
+    "small": "int",
+    "big": "long",
+    "single": "float",
+    "wide": "double",
+    "d9": "decimal(9,2)",
+    "d18": "decimal(18,4)",
+    "d38": "decimal(38,10)",
+    "word": "string",
+    "bytes": "binary",
+    "day": "date",
+    "local": "timestamp",
+    "moment": "timestamptz",
+}
+EXACT = (  # what Python's datetime and float reprs would blur
+    "id, flag, small, big, single, wide, d9, d18, d38, hex(word) word, hex(bytes) bytes, cast(day AS string) day, "
+    "unix_date(day) days, cast(local AS string) local, unix_micros(moment) moment"
+)
+NINES = {"d9": 9, "d18": 18, "d38": 38}
+SCALES = {"d9": 2, "d18": 4, "d38": 10}
+MOMENTS = [-2_717_650_800 * MICROS, -2_717_632_800 * MICROS + 1, -12_219_292_800 * MICROS, -12_219_379_200 * MICROS]
+"""1883, when New York's clocks were set back by minutes; the days around 15 October 1582."""
+
+
+def edge_rows() -> list[dict]:
+    """A row for each edge of each type, one of NULLs, and a hundred ordinary ones."""
+    edges = {name: list(_EDGES.get(kind.rstrip("!"), ())) for name, kind in COLUMNS.items()}
+    for name, digits in NINES.items():
+        most, least = Decimal("9" * digits + f"E-{SCALES[name]}"), Decimal(f"1E-{SCALES[name]}")
+        edges[name] = [most, most.copy_negate(), least, -least, Decimal(0)]
+    edges["word"] += ["", " ", "x" * 1000]
+    edges["day"] += [-141427, -141428, -141438, 719162]
+    edges["local"] = edges["local"] + MOMENTS
+    edges["moment"] = edges["moment"] + MOMENTS
+    rows = []
+    for number in range(max(map(len, edges.values()))):
+        rows.append({name: values[number] for name, values in edges.items() if number < len(values)})
+    rows.append({})
+    for number in range(100):
+        rows.append(
+            {
+                "flag": number % 3 == 0,
+                "small": number,
+                "big": number << 33,
+                "single": number / 8,
+                "wide": -number / 3,
+                "d9": Decimal(number).scaleb(-2),
+                "d18": Decimal(number).scaleb(-4),
+                "d38": Decimal(number).scaleb(-10),
+                "word": f"word {number % 7}",
+                "bytes": bytes([number]),
+                "day": number * 300,
+                "local": number * DAY * MICROS + number,
+                "moment": -number * 400 * DAY * MICROS - number,
+            }
+        )
+    return [{**row, "id": number} for number, row in enumerate(rows)]
+
+
+def load(spark, path, **options):
+    return spark.read.format("twostage").options(**options).load(str(path))
+
+
+def is_native(frame) -> bool:
+    plan = executed_plan(frame)
+    assert ("TwoStageFiles" in plan) != ("BatchScan" in plan), plan
+    return "TwoStageFiles" in plan
+
+
+def same_rows(spark, path, *clauses: str):
+    """Return the rows of both readers, which are alike; `clauses` are SELECT's parts after each other."""
+    select, where = (*clauses, "true")[:2]
+    found = []
+    for native in ("auto", "never"):
+        frame = load(spark, path, **{"scan.native": native}).where(where).selectExpr(*_items(select))
+        assert is_native(frame) == (native == "auto"), executed_plan(frame)
+        found.append(frame.collect())
+        assert twostage.last_scan(spark).is_handed_over == (native == "auto")
+    assert canonical(found[0]) == canonical(found[1])
+    return found[0]
+
+
+def _items(select: str) -> list[str]:
+    items, depth, start = [], 0, 0
+    for place, letter in enumerate(select + ","):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            items.append(select[start:place].strip())
+            start = place + 1
+    return items
+
+
+def reason(spark, frame) -> str:
+    """Run a query that stays with us and return why."""
+    assert not is_native(frame)
+    assert "not Spark's reader: " in executed_plan(frame)
+    frame.collect()
+    report = twostage.last_scan(spark)
+    assert not report.is_handed_over
+    said = [choice for choice in report.metrics.choices if choice.startswith("Not handed")]
+    assert len(said) == 1, report
+    return said[0]
+
+
+def simple(folder: Path, files: int = 2, **options) -> Path:
+    table = Table(folder, {"id": "long", "name": "string"})
+    for number in range(files):
+        rows = [{"id": 100 * number + i, "name": f"n{i % 7}"} for i in range(100)]
+        table.append(rows, **options)
+    return table.write()
+
+
+# ---- the same rows
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {},
+        {"dictionary": False, "compression": "none"},
+        {"page_version": "2.0", "compression": "snappy", "page_size": 200},
+        {"integer_decimals": True, "compression": "gzip", "row_group_size": 17},
+        {"integer_decimals": True, "dictionary": False, "page_checksums": True, "compression": "lz4"},
+    ],
+    ids=["dictionaries", "plain", "pages_v2", "row_groups", "integer_decimals"],
+)
+def test_every_type(spark, tmp_path, layout):
+    table = Table(tmp_path / "t", COLUMNS)
+    rows = edge_rows()
+    table.append(rows[:60], **layout)
+    table.append(rows[60:], **layout)
+    found = same_rows(spark, table.write(), EXACT)
+    assert len(found) == len(rows)
+    by_id = {row.id: row for row in found}
+    for row in rows:
+        got = by_id[row["id"]]
+        for name in ("flag", "small", "big", "d9", "d18", "d38"):
+            assert got[name] == row.get(name), name
+        if "wide" in row:
+            assert math.isnan(got.wide) if math.isnan(row["wide"]) else repr(got.wide) == repr(row["wide"])
+        assert got.word == (row["word"].encode().hex().upper() if "word" in row else None)
+        assert got.days == row.get("day")
+        assert got.moment == row.get("moment")
+    assert {"0001-01-01", "9999-12-31"} <= {row.day for row in found}
+
+
+def test_column_order_and_single_columns(spark, tmp_path):
+    table = Table(tmp_path / "t", COLUMNS)
+    table.append(edge_rows())
+    path = table.write()
+    for select in ("unix_micros(moment) m, id", "wide", "d38, d9", "count(DISTINCT word) n", "max(day) m, min(single) n"):
+        same_rows(spark, path, select)
+    frame = load(spark, path)
+    assert is_native(frame)
+    assert frame.schema == load(spark, path, **{"scan.native": "never"}).schema
+    assert frame.select("id").schema["id"].nullable is False
+
+
+SETTINGS = {
+    "spark.sql.parquet.fieldId.read.enabled": "false",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+    "spark.sql.parquet.int96RebaseModeInRead": "LEGACY",
+    "spark.sql.parquet.binaryAsString": "true",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+    "spark.sql.parquet.mergeSchema": "true",
+    "spark.sql.parquet.aggregatePushdown": "true",
+    "spark.sql.parquet.filterPushdown": "false",
+    "spark.sql.parquet.recordLevelFilter.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.files.maxPartitionBytes": "1000",
+    "spark.sql.sources.useV1SourceList": "",
+    "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.columnVector.offheap.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_sessions_settings_change_nothing(spark, tmp_path, setting):
+    table = Table(tmp_path / "t", COLUMNS)
+    table.append(edge_rows(), row_group_size=20)
+    path = table.write()
+    expected = same_rows(spark, path, EXACT)
+    before = load(spark, path).selectExpr(*_items(EXACT))
+    before.collect()
+    spark.conf.set(setting, SETTINGS[setting])
+    try:
+        assert canonical(same_rows(spark, path, EXACT)) == canonical(expected)
+        assert canonical(before.collect()) == canonical(expected)  # planned before, run again after
+    finally:
+        spark.conf.unset(setting)
+
+
+def test_row_based_reader_stays(spark, tmp_path):
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
+    try:
+        assert "enableVectorizedReader" in reason(spark, load(spark, simple(tmp_path / "t")))
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+
+
+# ---- schemas that changed
+
+
+def test_swapped_names_with_a_filter(spark, tmp_path):
+    """By name the filter would drop every row group: the file's `a` is the table's `b`."""
+    table = Table(tmp_path / "t", {"a": "long", "b": "long"})
+    table.append([{"a": number, "b": 1000 + number} for number in range(50)])
+    table.rename_column("a", "c")
+    table.rename_column("b", "a")
+    table.rename_column("c", "b")
+    path = table.write()
+    found = same_rows(spark, path, "a, b", "a >= 1000 AND b < 50")
+    assert {(row.a, row.b) for row in found} == {(1000 + n, n) for n in range(50)}
+
+
+def test_readded_name_with_a_filter(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long", "x": "long"})
+    table.append([{"id": number, "x": 7} for number in range(10)])
+    table.drop_column("x")
+    table.add_column("x", "long")
+    path = table.write()
+    assert same_rows(spark, path, "id, x") == [(number, None) for number in range(10)]
+    assert len(same_rows(spark, path, "id, x", "coalesce(x, 1) = 1")) == 10
+    assert load(spark, path).where("x = 7").collect() == []
+
+
+def test_missing_column_is_null(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long"})
+    table.append([{"id": number} for number in range(10)])
+    table.add_column("word", "string")
+    table.add_column("price", "decimal(20,3)")
+    table.append([{"id": 10, "word": "w", "price": Decimal("1.234")}])
+    path = table.write()
+    found = same_rows(spark, path, "id, word, price")
+    assert sorted(map(tuple, found))[-1] == (10, "w", Decimal("1.234"))
+    assert [row.word for row in same_rows(spark, path, "word")].count(None) == 10  # nothing of the file is read
+    assert len(same_rows(spark, path, "price", "id + 0 < 10")) == 10
+
+
+WIDER = [
+    ("int", "long", [-(2**31), -1, 0, 7, 2**31 - 1, None]),
+    ("float", "double", [0.1, -0.0, math.nan, math.inf, 16777216.0, None]),
+    ("decimal(9,2)", "decimal(18,2)", [Decimal("-9999999.99"), Decimal("0.01"), None]),
+    ("decimal(9,2)", "decimal(38,2)", [Decimal("-9999999.99"), Decimal("0.01"), None]),
+    ("decimal(18,4)", "decimal(30,4)", [Decimal("-99999999999999.9999"), Decimal("0.0001"), None]),
+    ("decimal(20,4)", "decimal(38,4)", [Decimal("-9999999999999999.9999"), Decimal("0.0001"), None]),
+]
+
+
+@pytest.mark.parametrize("layout", [{}, {"dictionary": False}, {"integer_decimals": True}], ids=str)
+@pytest.mark.parametrize(("old", "new", "values"), WIDER, ids=lambda text: str(text)[:20])
+def test_widened_types(spark, tmp_path, old, new, values, layout):
+    table = Table(tmp_path / "t", {"id": "long", "x": old})
+    table.append([{"id": number, "x": value} for number, value in enumerate(values * 5)], **layout)
+    table.widen_column("x", new)
+    table.append([{"id": 1000, "x": values[0]}], **layout)
+    path = table.write()
+    found = same_rows(spark, path, "id, x")
+    by_id = {row.id: row.x for row in found}
+    for number, value in enumerate(values * 5):
+        stored = None if value is None else value
+        if old == "float" and value is not None and math.isfinite(value):
+            import struct
+
+            stored = struct.unpack("<f", struct.pack("<f", value))[0]
+        assert repr(by_id[number]) == repr(stored)
+    same_rows(spark, path, "id", "coalesce(x, 1) + 0 > 0")
+
+
+def test_partition_column(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long", "region": "string", "n": "int"}, partition=["region", "n"])
+    rows = [{"id": i, "region": f"r{i % 3}", "n": i % 2} for i in range(60)]
+    table.append_all([row if row["id"] % 5 else {**row, "region": None} for row in rows])
+    path = table.write()
+    assert len(same_rows(spark, path, "id, region, n")) == 60
+    expected = sum(1 for row in rows if row["id"] % 5 and row["region"] == "r1")
+    assert len(same_rows(spark, path, "id", "region = 'r1'")) == expected
+
+
+# ---- where the scan stays
+
+
+def _deletes(kind):
+    def build(folder):
+        table = Table(folder, {"id": "long", "name": "string"}, version=3 if kind == "vector" else 2)
+        first = table.append([{"id": i, "name": "n"} for i in range(10)])
+        table.append([{"id": i, "name": "n"} for i in range(10, 20)])
+        if kind == "equality":
+            table.delete_equal(["id"], [{"id": 3}])
+        elif kind == "vector":
+            table.delete_vectors({first: [3]})
+        else:
+            table.delete_positions({first: [3]})
+        return table.write()
+
+    return build
+
+
+def _typed(kind, value):
+    def build(folder):
+        table = Table(folder, {"id": "long", "x": kind}, version=3)
+        table.append([{"id": 1, "x": value}])
+        return table.write()
+
+    return build
+
+
+def _default(folder):
+    table = Table(folder, {"id": "long"}, version=3)
+    table.append([{"id": 1}])
+    table.add_column("x", "int", default=7)
+    return table.write()
+
+
+def _constant(folder):
+    table = Table(folder, {"id": "long", "x": "int"}, partition=["x"])
+    table.append([{"id": 1, "x": 5}], absent=("x",))
+    return table.write()
+
+
+def _double_partition(folder):
+    table = Table(folder, {"id": "long", "x": "double"}, partition=["x"])
+    table.append([{"id": 1, "x": 0.0}])
+    return table.write()
+
+
+def _changed_entry(**entry):
+    def build(folder):
+        table = Table(folder, {"id": "long", "x": "int"})
+        with table.transaction():
+            file = table.append([{"id": 1, "x": 5}, {"id": 2, "x": 6}])
+            file.entry.update(entry)
+        return table.write()
+
+    return build
+
+
+def _plain(**options):
+    return lambda folder: simple(folder, **options)
+
+
+def _rewritten(**options):
+    """A table whose one file pyarrow wrote once more, in a form that Spark's reader reads otherwise or not at all."""
+
+    def build(folder):
+        table = Table(folder, {"id": "long", "x": "float", "at": "timestamptz"})
+        with table.transaction():
+            file = table.append([{"id": 1, "x": 5.0, "at": 1_000_000}])
+            rewrite = dict(options)
+            metadata = rewrite.pop("metadata", {})
+            rows = pq.read_table(file.path)
+            pq.write_table(rows.replace_schema_metadata(metadata), file.path, **rewrite)
+            file.entry["file_size_in_bytes"] = os.path.getsize(file.path)
+        return table.write()
+
+    return build
+
+
+STAYS = {
+    "option": (_plain(), {"scan.native": "never"}, "*", "scan.native is never"),
+    "filter_option": (_plain(), {"filter": "id < 5"}, "*", "the option filter"),
+    "split_size": (_plain(), {"split-size": "1k"}, "*", "split-size"),
+    "count": (_plain(), {}, "count(1)", "no column is returned"),
+    "partly_filtered": (_plain(), {}, "where id < 150", "1 of 2 files may hold rows that the filter drops"),
+    "positions": (_deletes("position"), {}, "*", "1 of 2 files have deletes"),
+    "equality": (_deletes("equality"), {}, "*", "files have deletes"),
+    "vector": (_deletes("vector"), {}, "*", "1 of 2 files have deletes"),
+    "orc": (_plain(format="orc"), {}, "*", "format orc"),
+    "avro": (_plain(format="avro"), {}, "*", "format avro"),
+    "no_ids": (_plain(field_ids=False), {}, "*", "without field ids"),
+    "struct": (_typed({"y": "int"}, {"y": 1}), {}, "*", "column x has the type struct"),
+    "list": (_typed(["int"], [1]), {}, "*", "column x has the type list"),
+    "uuid": (_typed("uuid", "0" * 8 + "-0000-0000-0000-" + "0" * 12), {}, "*", "column x has the type uuid"),
+    "fixed": (_typed("fixed[2]", b"ab"), {}, "*", "column x has the type fixed[2]"),
+    "default": (_default, {}, "*", "column x takes its default in a file"),
+    "constant": (_constant, {}, "*", "column x takes its value from the partition"),
+    "double_partition": (_double_partition, {}, "*", "not proven to have its partition's value"),
+    "metadata_column": (_plain(), {}, "_pos, id", "_pos is no column of the table"),
+    "metadata_table": (_plain(), {"metadata-table": "files"}, "file_path", "metadata table"),
+    "file_name": (_plain(), {}, "id, input_file_name()", "name of the file"),
+    "encoding": (_rewritten(use_dictionary=False, column_encoding={"x": "BYTE_STREAM_SPLIT"}), {}, "x", "encodings"),
+    "codec": (_rewritten(compression="brotli"), {}, "x", "compressed by BROTLI"),
+    "int96": (_rewritten(use_deprecated_int96_timestamps=True), {}, "at", "column at is INT96"),
+    "millis": (_rewritten(coerce_timestamps="ms"), {}, "at", "column at is INT64 (timestamp)"),
+    "legacy_calendar": (_rewritten(metadata={"org.apache.spark.legacyDateTime": ""}), {}, "at", "Julian"),
+    "old_spark": (_rewritten(metadata={"org.apache.spark.version": "2.4.8"}), {}, "at", "Julian"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STAYS)
+def test_stays(spark, tmp_path, case):
+    build, options, select, expected = STAYS[case]
+    frame = load(spark, build(tmp_path / "t"), **options)
+    frame = frame.where(select[6:]) if select.startswith("where ") else frame.selectExpr(*_items(select))
+    assert expected in reason(spark, frame)
+
+
+def test_other_columns_of_such_files_are_handed_over(spark, tmp_path):
+    for number, build in enumerate(
+        [_default, _constant, _typed({"y": "int"}, {"y": 1}), _rewritten(use_deprecated_int96_timestamps=True)]
+    ):
+        assert same_rows(spark, build(tmp_path / f"t{number}"), "id") == [(1,)]
+
+
+def test_limit_stays(spark, tmp_path):
+    frame = load(spark, simple(tmp_path / "t"))
+    assert "a limit ends it early" in reason(spark, frame.limit(3))
+    assert "a limit ends it early" in reason(spark, frame.select("name").limit(3))
+    assert is_native(frame.orderBy("id").limit(3))  # all rows are read to sort them
+
+
+def test_joins(spark, tmp_path):
+    path = simple(tmp_path / "t")
+    load(spark, path).createOrReplaceTempView("one")
+    load(spark, path).createOrReplaceTempView("two")
+    spark.range(500).createOrReplaceTempView("numbers")
+    frame = spark.sql("SELECT a.id, b.name FROM one a JOIN two b ON a.id = b.id")
+    assert is_native(frame)
+    assert len(frame.collect()) == 200
+    frame = spark.sql("SELECT one.id FROM one JOIN numbers n ON one.id = n.id WHERE n.id % 7 = 3")
+    assert len(frame.collect()) == sum(n % 7 == 3 for n in range(200))
+    frame = spark.sql("SELECT one.name FROM one JOIN numbers n ON one.id = n.id AND n.id % 7 = 3")
+    assert "keys of a join may prune it" in reason(spark, frame)
+    frame = spark.sql("SELECT name FROM one WHERE id IN (SELECT id FROM numbers WHERE id % 7 = 3)")
+    assert "keys of a join may prune it" in reason(spark, frame)
+
+
+def test_missing_file_stays(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long"})
+    file = table.append([{"id": 1}])
+    path = table.write()
+    os.remove(file.path)
+    with pytest.raises(Exception, match=r"\[TWOSTAGE.MISSING_FILE\]"):
+        load(spark, path).collect()
+
+
+# ---- damage
+
+
+def test_page_checksums_are_verified(spark, tmp_path):
+    """A bit of a value flips: only the page's checksum can tell."""
+    table = Table(tmp_path / "t", {"id": "long"})
+    file = table.append(
+        [{"id": number} for number in range(1000)], dictionary=False, compression="none", page_checksums=True
+    )
+    path = table.write()
+    raw = bytearray(Path(file.path).read_bytes())
+    place = raw.index((500).to_bytes(8, "little") + (501).to_bytes(8, "little"))
+    raw[place] ^= 64
+    Path(file.path).write_bytes(raw)
+    frame = load(spark, path)
+    assert is_native(frame)
+    for setting in (None, "spark.sql.files.ignoreCorruptFiles"):
+        if setting:
+            spark.conf.set(setting, "true")
+        try:
+            with pytest.raises(Exception, match="(?i)checksum|crc|could not verify"):
+                load(spark, path).collect()
+        finally:
+            if setting:
+                spark.conf.unset(setting)
+    trusting = load(spark, path, **{"verify-checksums": "false"})
+    assert is_native(trusting)
+    assert sorted(row.id for row in trusting.collect()) != list(range(1000))
+
+
+@pytest.mark.parametrize("setting", ["spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles"])
+def test_file_removed_after_planning_is_an_error(spark, tmp_path, setting):
+    table = Table(tmp_path / "t", {"id": "long"})
+    file = table.append([{"id": 1}])
+    table.append([{"id": 2}])
+    frame = load(spark, table.write())
+    spark.conf.set(setting, "true")
+    try:
+        assert is_native(frame)
+        os.remove(file.path)
+        with pytest.raises(Exception, match="(?i)does not exist|not found|NOT_EXIST"):
+            frame.collect()
+    finally:
+        spark.conf.unset(setting)
+
+
+@pytest.mark.parametrize("name", ["_x", ".x", "a b", "50%20", "{a,b}", "x*?[1]", "k=v", "ü#y"])
+def test_file_names_that_spark_skips_or_expands(spark, tmp_path, name):
+    table = Table(tmp_path / "_t" / ".u=1", {"id": "long"})
+    with table.transaction():
+        file = table.append([{"id": 1}, {"id": 2}])
+        odd = os.path.join(os.path.dirname(file.path), f"{name}.parquet")
+        os.rename(file.path, odd)
+        file.entry["file_path"] = odd
+    assert sorted(same_rows(spark, table.write(), "id")) == [(1,), (2,)]
+
+
+# ---- ways to ask
+
+
+def test_report_and_explain(spark, tmp_path):
+    path = simple(tmp_path / "t")
+    load(spark, path).count()
+    before = twostage.last_scan(spark).scan_id
+    frame = load(spark, path).where("id >= 100")
+    frame.explain()
+    assert twostage.last_scan(spark).scan_id == before
+    assert "FileScan parquet" in executed_plan(frame)
+    frame.collect()
+    frame.collect()
+    report, *older = reversed(twostage.scans(spark))
+    assert older[0].scan_id == before
+    assert report.is_handed_over
+    assert (report.count("handed_over.files"), report.count("handed_over.rows")) == (1, 100)
+    assert 0 < report.count("handed_over.bytes") < os.path.getsize(next((tmp_path / "t" / "data").iterdir()))
+    assert report.count("files.pruned.bounds") == 1
+    assert "read by     Spark's own Parquet reader" in str(report)
+    assert "all rows of its files match" in str(report)
+    assert json.loads(report.json())["is_handed_over"] is True
+
+
+def test_sql_catalog_views_unions_subqueries_and_caches(spark, warehouse):
+    columns = "id, device, price, amount, flag, day, ts, local, payload"
+    query = f"SELECT {columns} FROM {{}}"
+    for table in ("lake.db.events", "events"):
+        frame = spark.sql(query.format(table))
+        assert is_native(frame)
+        assert canonical(frame.collect()) == canonical(spark.sql(query.format("plain")).collect())
+    assert len(spark.sql(f"SELECT id FROM lake.db.events VERSION AS OF {warehouse.snapshots[0]}").collect()) == 100
+    frame = spark.sql("SELECT id FROM lake.db.events VERSION AS OF 'audit'")
+    assert is_native(frame)
+    assert len(frame.collect()) == 200
+    with_option = spark.sql("SELECT id FROM lake.db.events WITH (`scan.native` = 'never')")
+    assert not is_native(with_option)
+    assert len(with_option.collect()) == 300
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT id + 1 AS next, device FROM lake.db.events")
+    assert is_native(spark.sql("SELECT next FROM v"))
+    for text in (
+        "SELECT next, device FROM v UNION ALL SELECT id, device FROM {0}",
+        "SELECT a.id, b.price FROM {0} a JOIN {0} b ON a.id = b.id + 1",
+        "SELECT id, (SELECT max(price) FROM {0} WHERE NOT isnan(price)) m FROM {0}",
+        "SELECT device, sum(id), count(*) FROM {0} GROUP BY device",
+        "SELECT id, row_number() OVER (PARTITION BY device ORDER BY id) n FROM {0}",
+        "SELECT id FROM {0} WHERE EXISTS (SELECT 1 FROM {0} b WHERE b.id = {0}.id + 290)",
+        "WITH c AS (SELECT id % 10 AS k, rand(5) > 2 AS r FROM {0}) SELECT * FROM c a JOIN c b ON a.k = b.k AND a.k = 3",
+    ):
+        view = text.format("events")
+        expected = spark.sql(text.format("plain").replace("FROM v", "FROM (SELECT id + 1 AS next, device FROM plain)"))
+        assert canonical(spark.sql(view).collect()) == canonical(expected.collect()), text
+    cached = spark.sql(query.format("events")).cache()
+    try:
+        assert cached.count() == 300
+        spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
+        assert canonical(cached.collect()) == canonical(spark.sql(query.format("plain")).collect())
+    finally:
+        spark.conf.unset("spark.sql.parquet.fieldId.read.enabled")
+        cached.unpersist()
+
+
+def test_equal_scans_share_an_exchange(spark, tmp_path):
+    load(spark, simple(tmp_path / "t")).createOrReplaceTempView("t")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    try:
+        frame = spark.sql(
+            "WITH g AS (SELECT name, sum(id) n FROM t GROUP BY name) SELECT a.n, b.n FROM g a JOIN g b ON a.name = b.name"
+        )
+        assert len(frame.collect()) == 7
+        assert "ReusedExchange" in executed_plan(frame)
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+def test_write_from_a_native_scan(spark, tmp_path):
+    frame = load(spark, simple(tmp_path / "t"))
+    assert is_native(frame)
+    frame.write.parquet(str(tmp_path / "out"))
+    written = spark.read.parquet(str(tmp_path / "out"))
+    assert written.columns == ["id", "name"]
+    assert canonical(written.collect()) == canonical(frame.collect())
+
+
+def test_many_columns(spark, tmp_path):
+    """More than whole-stage code generation takes: Spark reads rows, not batches."""
+    table = Table(tmp_path / "t", {f"c{number}": "int" for number in range(130)})
+    table.append([{f"c{number}": row * number for number in range(130)} for row in range(20)])
+    assert len(same_rows(spark, table.write(), "*")) == 20
+
+
+def test_a_scan_is_planned_once(spark, tmp_path, bridge, monkeypatch):
+    from twostage.planning import plan as planning
+
+    planned = []
+    original = planning.plan_scan
+    monkeypatch.setattr(planning, "plan_scan", lambda *a, **k: planned.append(1) or original(*a, **k))
+    frame = load(spark, simple(tmp_path / "t"))
+    for number, where in enumerate(("id < 150", "id < 150 AND upper(name) = 'N3'", "name LIKE 'n3%'"), start=1):
+        frame.where(where).select("name").collect()
+        assert len(planned) == number, where
+
+
+CLUSTER = """
+import os, sys
+from pyspark.sql import SparkSession
+import twostage
+builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.executor.memory", "512m")
+for key, value in {confs!r}.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+twostage.enable(spark)
+frame = spark.read.format("twostage").load({path!r}).selectExpr("sum(id)", "count(name)")
+print("plan", "TwoStageFiles" in frame._jdf.queryExecution().executedPlan().toString())
+print("rows", tuple(frame.collect()[0]))
+spark.stop()
+"""
+
+
+def test_executors_need_none_of_our_classes(tmp_path):
+    path = simple(tmp_path / "t")
+    out = run_python(CLUSTER.format(confs=SPARK_CONFS, path=str(path)), cwd=tmp_path)
+    assert "plan True" in out
+    assert f"rows ({sum(range(200))}, 200)" in out
