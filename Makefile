@@ -94,6 +94,10 @@ interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runt
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q -s --timeout 1200 interop
 
 ##@ Measure
+.PHONY: scoreboard
+scoreboard: install java ## the tests behind each row of docs/scoreboard.md, which it writes (FULL=1: nightly sizes; ROWS="R4 R9")
+	TWOSTAGE_FULL=$(FULL) $(PYTHON) benchmarks/scoreboard.py $(ROWS)
+
 .PHONY: bench
 bench: install java ## the figures of the README
 	$(PYTHON) benchmarks/selective.py $(BENCH)

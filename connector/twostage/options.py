@@ -37,6 +37,9 @@ class ReadSettings:
     """Whether filters look at the codes of dictionary-encoded text."""
     reorder_filters: bool = True
     prune_deletes: bool = True
+    stream_deletes: str = "auto"
+    """Whether equality deletes are read past the rows that are left instead of into a table: ``auto`` (few rows,
+    many keys, or keys that exceed the budget), ``always`` or ``never``."""
     verify_checksums: bool = True
     normalize: str = "none"
     merge_gap: int | None = None
@@ -207,6 +210,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "prune.dictionary": ("dictionary_filter", _boolean),
     "prune.bloom": ("bloom_filter", _boolean),
     "prune.deletes": ("prune_deletes", _boolean),
+    "deletes.stream": ("stream_deletes", _when),
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
     "filter.kernels": ("kernels", _boolean),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import tempfile
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,8 +59,10 @@ __all__ = [
     "open_file",
     "read_all",
     "read_range",
+    "remove",
     "translate_errors",
     "version_of",
+    "write_all",
 ]
 
 CONNECT_SECONDS = "10"
@@ -223,6 +226,40 @@ def read_all(storage: Storage, path: str, *, limit: int | None = None) -> bytes:
                 "FILE_TOO_LARGE", f"File is larger than {limit} bytes: {size}", path=path, stage="storage"
             )
         return bytes(file.read_at(size, 0)) if size else b""
+
+
+def write_all(storage: Storage, path: str, data: bytes) -> None:
+    """Write a file whole, or leave what was there; for places of the user's, never for a table's.
+
+    Raises:
+        StorageError: No access, no network, no room.
+    """
+    location = check_location(storage, path)
+    with _transport_errors(storage, path):
+        if not location.is_local:
+            with _file_system(storage, location).open_output_stream(_remote_name(location)) as stream:
+                stream.write(data)
+            return
+        os.makedirs(os.path.dirname(location.path), exist_ok=True)  # noqa: PTH103, PTH120
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(location.path), delete=False) as file:  # noqa: PTH120
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(file.name, location.path)  # noqa: PTH105
+            except BaseException:
+                os.unlink(file.name)  # noqa: PTH108
+                raise
+
+
+def remove(storage: Storage, path: str) -> None:
+    """Remove a file of a place of the user's; one that is gone is no error."""
+    location = check_location(storage, path)
+    with contextlib.suppress(MissingFileError), _transport_errors(storage, path):
+        if location.is_local:
+            os.unlink(location.path)  # noqa: PTH108
+        else:
+            _file_system(storage, location).delete_file(_remote_name(location))
 
 
 def exists(storage: Storage, path: str) -> bool:

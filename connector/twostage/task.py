@@ -73,6 +73,9 @@ class ScanTask:
     deletes: tuple[DeleteFile, ...] = ()
     first_row_id: int | None = None
     """Row lineage: the id of the file's first row; None where the table has none."""
+    delete_set: str | None = None
+    """Names the equality deletes that apply where `deletes` lacks some of them: those that delete nothing which the
+    query returns. What was compiled of the whole set serves this task too."""
     all_match: bool = False
     """The file's metrics prove that the predicate is true for every row: no need to filter."""
 

@@ -8,6 +8,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import twostage_native
+from figures import FULL, record
 from twostage_native import compare, masks, members, strings
 from twostage_native._jit import KERNELS, Kernel
 
@@ -39,7 +41,8 @@ texts = (
     | st.text("ab", min_size=7, max_size=9).map(lambda text: ("abcdefgh" + text).encode())
     | st.integers(100, 300).map(lambda length: b"x" * length)
 )
-seeded = settings(max_examples=200, deadline=None, derandomize=True)
+EXAMPLES = 5_000 if FULL else 200
+seeded = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 
 
 def frozen(array):
@@ -62,12 +65,24 @@ def sign(left, right):
     return (left > right) - (left < right)
 
 
+COMPARED: Counter[str] = Counter()
+"""By kernel, answers that were right."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _figures():
+    """Put the comparisons on the scoreboard, at the end of the module."""
+    yield
+    record("R4", kernels=len(COMPARED), examples=EXAMPLES, comparisons=COMPARED.total())
+
+
 def check(kernel: Kernel, arguments, expected):
     assert kernel.compiled(*arguments), f"{kernel.name} does not compile"
     for run in (kernel, kernel.twin):
         answer = run(*arguments)
         assert answer.dtype == (np.int8 if kernel.name.startswith("sign") else np.bool_)
         assert answer.tolist() == expected, run
+    COMPARED[kernel.name] += 1
 
 
 TESTED: set[str] = set()

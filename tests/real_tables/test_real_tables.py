@@ -19,7 +19,7 @@ import pytest
 import oracle
 from brute_force import RealTable
 from check import Columns
-from core_scan import Opened, Result, open_table, scan
+from core_scan import Opened, Result, open_table, scan, with_options
 from random_queries import random_query
 from twostage.errors import TwoStageError
 from twostage.predicates.predicate import TRUE, Compare, In, Predicate
@@ -167,6 +167,9 @@ def test_the_table_is_right_or_refused(entry: dict[str, Any]) -> None:
         assert cells(result, opened, *columns) == sorted(rows, key=repr)
 
 
+WAYS: tuple[dict[str, str], ...] = ({}, {"read.pages": "always"}, {"two-stage": "false"})
+
+
 @pytest.mark.parametrize("entry", [e for e in TABLES if e["table"] not in REFUSED], ids=lambda e: e["table"])
 def test_random_queries_on_the_table(entry: dict[str, Any]) -> None:
     name, metadata = entry["table"], ROOT / entry["metadata"]
@@ -187,9 +190,10 @@ def test_random_queries_on_the_table(entry: dict[str, Any]) -> None:
         query = random_query(seed, schema, pools)
         rows = [row for row in live if oracle.evaluate(query.predicate, row) is True]
         expected = [oracle.project(row, query.projection) for row in rows]
-        result = scan(opened, query.projection, query.predicate)
-        problem = oracle.difference(result.rows, expected)
-        assert not problem, f"seed {seed}: WHERE {query.predicate}: {problem}"
+        for options in WAYS:
+            result = scan(with_options(opened, options), query.projection, query.predicate)
+            problem = oracle.difference(result.rows, expected)
+            assert not problem, f"seed {seed} {options}: WHERE {query.predicate}: {problem}"
 
 
 def all_metadata() -> list[tuple[str, str]]:

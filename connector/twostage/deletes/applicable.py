@@ -22,6 +22,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from twostage.deletes import identity
 from twostage.deletes.key_bounds import KeyRange
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.location import parse_location
@@ -84,6 +85,9 @@ class DeleteIndex:
         self._equality: defaultdict[Any, list[ContentFile]] = defaultdict(list)
         self._global: list[ContentFile] = []
         self._made: dict[int, DeleteFile] = {}
+        self._last: tuple[ContentFile | None, list[ContentFile]] = (None, [])
+        self._names: dict[int, str] = {}
+        self._sets: dict[tuple[int, ...], str] = {}
         self._keys: dict[int, dict[int, _FileKeys]] = {}  # of delete entries, which this index keeps alive
         self.considered = 0
         for entry in entries:
@@ -108,19 +112,35 @@ class DeleteIndex:
                 file from another partition.
             UnsupportedFeatureError: An encrypted delete file.
         """
+        self._last = (data, [])
         if not self.considered:
             return ()
         partition = _partition_key(data, self._specs)
         found = self._vectors_of(data, partition) or self._positions_of(data, partition)
         values: dict[int, _FileKeys] = {}
-        for entry in (*self._equality.get(partition, ()), *self._global):
-            if (
-                data.sequence_number < entry.sequence_number
-                and not self._is_unasked(entry)
-                and not self._cannot_meet(data, values, entry)
-            ):
-                found.append(entry)
+        equality = [
+            entry
+            for entry in (*self._equality.get(partition, ()), *self._global)
+            if data.sequence_number < entry.sequence_number and not self._cannot_meet(data, values, entry)
+        ]
+        asked = [entry for entry in equality if not self._is_unasked(entry)]
+        self._last = (data, equality if asked and len(asked) < len(equality) else [])
+        found += asked
         return tuple(self._delete_file(entry) for entry in found)
+
+    def whole_set(self, data: ContentFile) -> str | None:
+        """Name the equality deletes of the data file asked about last; None if `deletes_of` gave all of them."""
+        asked, entries = self._last
+        assert asked is data
+        if not entries:
+            return None
+        key = tuple(map(id, entries))
+        if key not in self._sets:
+            for entry in entries:
+                if id(entry) not in self._names:
+                    self._names[id(entry)] = identity.of_delete(self._make(entry))
+            self._sets[key] = identity.of_set(self._names[i] for i in key)
+        return self._sets[key]
 
     def _add(self, entry: ContentFile) -> None:
         if entry.content == EQUALITY_DELETES:

@@ -20,15 +20,21 @@ from twostage.files import file_schema
 from twostage.files.orc_file import arrow_schema, meanings
 from twostage.orc.stripe import StripeReader
 from twostage.orc.tail import read_stripe_footer, read_tail
+from twostage.parquet.filters import prune_by_bloom
 from twostage.parquet.footer import read_footer, row_group_bounds
+from twostage.predicates.predicate import TRUE, columns as columns_of
+from twostage.predicates.prune import Match, match
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from twostage.files.file_schema import FileField
     from twostage.metrics import Metrics
+    from twostage.parquet.footer import Footer, RowGroup
+    from twostage.parquet.schema_tree import Leaf
     from twostage.predicates.bounds import Bounds
+    from twostage.predicates.predicate import Predicate
     from twostage.task import DeleteFile, ScanContext
 
 BATCH_ROWS = 65_536
@@ -67,6 +73,7 @@ def read_columns(
     metrics: Metrics,
     *,
     may_hold: Callable[[Bounds], bool] | None = None,
+    predicate: Predicate | None = None,
 ) -> Iterator[tuple[int, Columns]]:
     """Yield batches: the number of rows, and an array (or None) for each wanted field.
 
@@ -77,6 +84,8 @@ def read_columns(
         metrics: Gains ``delete_files.opened``.
         may_hold: Given what a Parquet row group's statistics say of the first wanted field, a string: False
             leaves the row group out.
+        predicate: True for every row that is asked for; its columns are among the wanted fields. A Parquet row
+            group that proves by statistics or Bloom filters to hold no such row is left out.
 
     Raises:
         CorruptFileError: The bytes are wrong, or a field appears twice.
@@ -89,7 +98,7 @@ def read_columns(
         file = pa.BufferReader(opened.read_at(size, 0)) if 0 < size <= WHOLE_FILE else opened
         match delete.format.lower():
             case "parquet":
-                yield from _read_parquet(file, size, context, delete, wanted, may_hold)
+                yield from _read_parquet(file, size, context, delete, wanted, may_hold, predicate)
             case "orc":
                 yield from _read_orc(file, size, context, delete, wanted)
             case "avro":
@@ -164,6 +173,7 @@ def _read_parquet(
     delete: DeleteFile,
     wanted: Sequence[WantedField],
     may_hold: Callable[[Bounds], bool] | None,
+    predicate: Predicate | None,
 ) -> Iterator[tuple[int, Columns]]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - 20 ms that other formats need not pay
 
@@ -188,6 +198,14 @@ def _read_parquet(
             leaf = footer.leaves[sources[0].first_leaf]
             if not may_hold(row_group_bounds(footer, group, leaf, Primitive("string"))):
                 continue
+        if predicate is not None and predicate != TRUE:
+            found = {
+                field.field_id: footer.leaves[source.first_leaf]
+                for field, source in zip(wanted, sources, strict=True)
+                if source is not None
+            }
+            if _cannot_hold(file, footer, group, predicate, found, delete):
+                continue
         rows = 0
         for batch in parquet.reader.iter_batches(BATCH_ROWS, [group.index], leaves, use_threads=False):
             arrays = dict(zip(leaves, (leaf for c in batch.columns for leaf in _leaf_arrays(c)), strict=True))
@@ -195,6 +213,30 @@ def _read_parquet(
             rows += batch.num_rows
         if rows != group.num_rows:  # pyarrow stops silently where a page says fewer values than the footer
             raise corrupt(delete, f"Row group {group.index} holds {group.num_rows} rows, decoded {rows}")
+
+
+def _cannot_hold(
+    file: pa.NativeFile,
+    footer: Footer,
+    group: RowGroup,
+    predicate: Predicate,
+    found: Mapping[int, Leaf],
+    delete: DeleteFile,
+) -> bool:
+    """Tell whether statistics or Bloom filters prove that no row of a row group makes the predicate true."""
+    kinds = {column.field_id: column.type for column in columns_of(predicate)}
+
+    def leaf_of(field_id: int) -> tuple[Leaf, Primitive] | None:
+        leaf, kind = found.get(field_id), kinds.get(field_id)
+        return (leaf, kind) if leaf is not None and isinstance(kind, Primitive) else None
+
+    def bounds_of(field_id: int) -> Bounds | None:
+        source = leaf_of(field_id)
+        return None if source is None else row_group_bounds(footer, group, *source)
+
+    if match(predicate, bounds_of, group.num_rows) is Match.NONE:
+        return True
+    return prune_by_bloom(file, footer, group, predicate, leaf_of, delete.path)
 
 
 def _read_orc(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from twostage.deletes.compiled import Recorder
     from twostage.metrics import Metrics
     from twostage.schema import Field
     from twostage.task import DeleteFile, ScanContext, ScanTask
@@ -43,7 +44,7 @@ MAPPED_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _KeyField:
+class KeyField:
     """A key column: its field, its primitive type and the names that lead to it."""
 
     field: Field
@@ -55,7 +56,7 @@ class _KeyField:
 class _AppliedSet:
     """The key sets of one set of equality ids that apply to a task."""
 
-    fields: tuple[_KeyField, ...]
+    fields: tuple[KeyField, ...]
     key_sets: tuple[KeySet, ...]
 
 
@@ -64,10 +65,14 @@ class EqualityDeletes:
 
     Attributes:
         field_ids: The key columns that `deleted` needs.
+        recorder: Is told which rows were asked about and which are deleted.
     """
+
+    is_streamed = False
 
     def __init__(self, applied: Sequence[_AppliedSet], sequence_number: int) -> None:
         self._applied = tuple(applied)
+        self.recorder: Recorder | None = None
         self._sequence_number = sequence_number
         ids = (key.field.id for one in applied for key in one.fields)
         self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(ids))
@@ -88,14 +93,15 @@ class EqualityDeletes:
         for applied in self._applied:
             for key in applied.fields:
                 if key.field.id not in encoded:
-                    encoded[key.field.id] = _encode_data(columns, key)
+                    encoded[key.field.id] = encode_data(columns, key)
             groups = list(group_by_nulls([encoded[key.field.id] for key in applied.fields], num_rows))
             for key_set in applied.key_sets:
                 result |= key_set.probe(groups, num_rows, self._sequence_number)
         return result
 
 
-def _encode_data(columns: Mapping[int, pa.Array], key: _KeyField) -> KeyColumn:
+def encode_data(columns: Mapping[int, pa.Array], key: KeyField) -> KeyColumn:
+    """Return the comparable form of one of the data rows' key columns."""
     try:
         return encode_column(columns[key.field.id], key.kind)
     except (KeyError, ValueError) as error:
@@ -115,18 +121,37 @@ def load_equality(context: ScanContext, task: ScanTask, metrics: Metrics) -> Equ
         ResourceLimitError: The keys take more than the task's memory; names the option to raise.
         UnsupportedFeatureError: An equality id is not of a primitive field.
     """
+    groups = applied_groups(task, task.deletes)
+    if not groups:
+        return EqualityDeletes((), task.sequence_number)
+    with CACHE.lock:
+        return _Loader(context, metrics).load(groups, task)
+
+
+def missing_keys(context: ScanContext, task: ScanTask) -> int:
+    """Return how many keys of a task's equality deletes the worker process does not hold."""
+    missing = 0
+    for ids, scopes in applied_groups(task, task.deletes).items():
+        for scope, deletes in scopes.items():
+            shared = CACHE.get(_cache_key(context, key_fields(context, ids, deletes[0]), scope))
+            files = shared.files if isinstance(shared, _SharedKeys) else {}
+            missing += sum(delete.record_count for delete in deletes if delete.path not in files)
+    return missing
+
+
+def applied_groups(
+    task: ScanTask, deletes: Iterable[DeleteFile]
+) -> dict[tuple[int, ...], dict[str, list[DeleteFile]]]:
+    """Return the equality deletes among some of a task's, by their key columns and then by scope."""
     groups: dict[tuple[int, ...], dict[str, list[DeleteFile]]] = {}
-    for delete in task.deletes:
+    for delete in deletes:
         if delete.content != "equality":
             continue
         if not delete.equality_ids:
             raise corrupt(delete, "Equality-delete file names no equality ids")
         scopes = groups.setdefault(tuple(sorted(set(delete.equality_ids))), {})
         scopes.setdefault(_scope(delete, task), []).append(delete)
-    if not groups:
-        return EqualityDeletes((), task.sequence_number)
-    with CACHE.lock:
-        return _Loader(context, metrics).load(groups, task)
+    return groups
 
 
 def _scope(delete: DeleteFile, task: ScanTask) -> str:
@@ -152,6 +177,44 @@ def _identity(delete: DeleteFile) -> tuple[int, ...]:
     return delete.file_size, delete.record_count, delete.sequence_number, storage.modified(delete.path)
 
 
+def key_fields(context: ScanContext, ids: Iterable[int], delete: DeleteFile) -> tuple[KeyField, ...]:
+    """Return the key columns with these ids; errors name the delete file."""
+    return tuple(_key_field(context, field_id, delete) for field_id in ids)
+
+
+def _key_field(context: ScanContext, field_id: int, delete: DeleteFile) -> KeyField:
+    schema = context.schema
+    if field_id in schema:
+        field, names = schema.field(field_id), schema.path(field_id)
+    elif field_id in context.key_fields:
+        field = context.key_fields[field_id]
+        names = (field.name,)
+    else:
+        raise corrupt(delete, f"Equality-delete file has an equality id of no schema: {field_id}")
+    if not isinstance(field.type, Primitive):
+        raise UnsupportedFeatureError(
+            "UNSUPPORTED_DELETE_KEY",
+            f"Equality-delete key {field.name!r} is not of a primitive type: {field.type}",
+            path=delete.path,
+            stage="deletes",
+        )
+    return KeyField(field, field.type, names)
+
+
+def wanted_fields(fields: Iterable[KeyField]) -> list[WantedField]:
+    """Return what to read of a delete file."""
+    return [WantedField(field_id=key.field.id, names=key.names) for key in fields]
+
+
+def _cache_key(context: ScanContext, fields: Iterable[KeyField], scope: str) -> tuple[Any, ...]:
+    """Name a key set among what the worker process keeps."""
+    table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
+    shape = tuple((key.field.id, str(key.kind), repr(key.field.initial_default)) for key in fields)
+    # Keys that were read unverified must not serve a scan that verifies.
+    settings = (context.settings.kernels, context.settings.verify_checksums)
+    return ("equality", *table, repr(context.name_mapping), shape, scope, settings)
+
+
 class _Loader:
     """Brings the key sets of one task up to date; the cache is locked meanwhile."""
 
@@ -167,40 +230,18 @@ class _Loader:
         applied = []
         for ids, scopes in groups.items():
             files = [delete for some in scopes.values() for delete in some]
-            fields = tuple(self._key_field(field_id, files[0]) for field_id in ids)
+            fields = key_fields(self._context, ids, files[0])
             key_sets = [self._key_set(fields, scope, deletes) for scope, deletes in scopes.items()]
             applied.append(_AppliedSet(fields, tuple(key_sets)))
         return EqualityDeletes(applied, task.sequence_number)
 
-    def _key_field(self, field_id: int, delete: DeleteFile) -> _KeyField:
-        schema = self._context.schema
-        if field_id in schema:
-            field, names = schema.field(field_id), schema.path(field_id)
-        elif field_id in self._context.key_fields:
-            field = self._context.key_fields[field_id]
-            names = (field.name,)
-        else:
-            raise corrupt(delete, f"Equality-delete file has an equality id of no schema: {field_id}")
-        if not isinstance(field.type, Primitive):
-            raise UnsupportedFeatureError(
-                "UNSUPPORTED_DELETE_KEY",
-                f"Equality-delete key {field.name!r} is not of a primitive type: {field.type}",
-                path=delete.path,
-                stage="deletes",
-            )
-        return _KeyField(field, field.type, names)
-
     def _in_use(self) -> int:
         return sum(shared.key_set.nbytes for shared in self._used.values())
 
-    def _key_set(self, fields: Sequence[_KeyField], scope: str, deletes: Sequence[DeleteFile]) -> KeySet:
+    def _key_set(self, fields: Sequence[KeyField], scope: str, deletes: Sequence[DeleteFile]) -> KeySet:
         """Return the shared key set of these files, after adding those that it lacks."""
         context = self._context
-        table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
-        shape = tuple((key.field.id, str(key.kind), repr(key.field.initial_default)) for key in fields)
-        # Keys that were read unverified must not serve a scan that verifies.
-        settings = (context.settings.kernels, context.settings.verify_checksums)
-        key = ("equality", *table, repr(context.name_mapping), shape, scope, settings)
+        key = _cache_key(context, fields, scope)
         shared = CACHE.get(key)
         if not isinstance(shared, _SharedKeys) or shared.contradicts(deletes):
             shared = _SharedKeys(KeySet(Budget(self._limit, self._in_use), kernels=context.settings.kernels))
@@ -231,7 +272,7 @@ class _Loader:
         return shared.key_set
 
     def _from_host(
-        self, key: tuple[Any, ...], fields: Sequence[_KeyField], deletes: Sequence[DeleteFile]
+        self, key: tuple[Any, ...], fields: Sequence[KeyField], deletes: Sequence[DeleteFile]
     ) -> _SharedKeys | None:
         """Return a key set that the host's processes share, which holds these files; None where there is none."""
         context = self._context
@@ -261,18 +302,23 @@ class _Loader:
         return shared
 
     def _add_file(
-        self, key_set: KeySet, fields: Sequence[_KeyField], delete: DeleteFile, expected: int
+        self, key_set: KeySet, fields: Sequence[KeyField], delete: DeleteFile, expected: int
     ) -> None:
-        wanted = [WantedField(field_id=key.field.id, names=key.names) for key in fields]
+        wanted = wanted_fields(fields)
         for num_rows, arrays in read_columns(self._context, delete, wanted, self._metrics):
-            columns = [
-                _encode_key(array, key, num_rows, delete) for array, key in zip(arrays, fields, strict=True)
-            ]
+            columns = encode_delete(arrays, fields, num_rows, delete)
             key_set.insert(group_by_nulls(columns, num_rows), delete.sequence_number, expected)
             self._metrics.add("delete_keys.loaded", num_rows)
 
 
-def _encode_key(array: pa.Array | None, key: _KeyField, num_rows: int, delete: DeleteFile) -> KeyColumn:
+def encode_delete(
+    arrays: Iterable[pa.Array | None], fields: Iterable[KeyField], num_rows: int, delete: DeleteFile
+) -> list[KeyColumn]:
+    """Return the comparable form of a batch of a delete file's key columns."""
+    return [_encode_key(array, key, num_rows, delete) for array, key in zip(arrays, fields, strict=True)]
+
+
+def _encode_key(array: pa.Array | None, key: KeyField, num_rows: int, delete: DeleteFile) -> KeyColumn:
     if array is None:
         return constant_column(key.field.initial_default, key.kind, num_rows)
     try:

@@ -249,12 +249,6 @@ class HostCache:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-        with contextlib.suppress(OSError):
-            folder = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
 
     def _make_room(self, room: int) -> None:
         """Remove the files used longest ago until the others take no more than `room`, and what died half written."""

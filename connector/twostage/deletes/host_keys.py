@@ -83,7 +83,7 @@ class _Keys:
         needed = {identity.of_delete(delete) for delete in request.needed}
         self._needed = frozenset(needed)
         shape = identity.digest(identity.of_reading(request.context), request.shape)
-        self._prefix = f"keys-{shape}-"
+        self._prefix = f"keys-{identity.of_table(request.context)}-{shape}-"
 
     def find_or_build(self) -> Held | None:
         found = self._find()

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
-_SHORT = 32
+_SHORT = 24
 _PLACES = ("endpoint", "account-name", "project-id")
 """Ends of the storage properties that say which store a path is of."""
 
 
 def digest(*facts: Any) -> str:
-    """Return 128 bits of a hash of plain values, as hex."""
+    """Return 96 bits of a hash of plain values, as hex."""
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:_SHORT]
 
 
@@ -51,9 +51,12 @@ def of_reading(context: ScanContext) -> str:
     return digest(FORMAT, sys.byteorder, context.table_uuid, where, repr(context.name_mapping), settings)
 
 
+def of_table(context: ScanContext) -> str:
+    """Name the table."""
+    return digest(context.table_uuid or mask(context.storage.root))
+
+
 def of_data_file(task: ScanTask) -> str:
-    """Name the data file of a task, or the part of it that the task reads."""
-    whole = task.start == 0 and task.length >= task.file_size
-    part = () if whole else (task.start, task.length)
+    """Name the data file of a task."""
     place = (mask(task.path), storage.modified(task.path))
-    return digest(task.format, *place, task.file_size, task.record_count, task.sequence_number, *part)
+    return digest(task.format, *place, task.file_size, task.record_count, task.sequence_number)

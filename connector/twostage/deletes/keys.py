@@ -224,6 +224,19 @@ def _text_buffers(text: pa.LargeBinaryArray) -> tuple[NDArray[np.int64], NDArray
     return offsets, data
 
 
+def take_columns(columns: Sequence[KeyColumn], rows: NDArray[np.int64]) -> list[KeyColumn]:
+    """Return some rows of key columns."""
+    indices = pa.array(rows)
+    return [
+        KeyColumn(
+            column.words[rows],
+            None if column.text is None else column.text.take(indices),
+            None if column.valid is None else column.valid[rows],
+        )
+        for column in columns
+    ]
+
+
 def group_by_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyRows]:
     """Yield the rows' keys, those that are NULL in the same columns together."""
     if all(column.valid is None for column in columns):

@@ -63,6 +63,13 @@ class DeletedPositions:
     def __bool__(self) -> bool:
         return bool(self.bitmap)
 
+    def __or__(self, other: DeletedPositions) -> DeletedPositions:
+        """Return what either deletes."""
+        if not self or not other:
+            return self or other
+        bitmap = self.bitmap | other.bitmap
+        return DeletedPositions(self.kind, bitmap, len(bitmap))
+
     def within(self, start: int, length: int) -> NDArray[np.int64]:
         """Return the deleted rows among ``start … start + length - 1``, relative to `start`, ascending."""
         if not self.bitmap or length <= 0:

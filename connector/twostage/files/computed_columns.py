@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.deletes.equality import EqualityDeletes
+    from twostage.deletes.task_deletes import Equality
     from twostage.deletes.position import DeletedPositions
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.predicates.predicate import Predicate
@@ -113,7 +113,7 @@ class DeletedRows:
         self,
         data_file: DataFile,
         positions: DeletedPositions,
-        equality_deletes: Callable[[], EqualityDeletes],
+        equality_deletes: Callable[[], Equality],
     ) -> None:
         self._data_file = data_file
         self._positions = positions

@@ -13,6 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from twostage.deletes.applicable import DeleteIndex
+from twostage.deletes.compiled import refuse_inside
 from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
 from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
 from twostage.planning.name_mapping import moved_fields, parse_name_mapping, without_metrics
@@ -95,6 +96,7 @@ def plan_scan(
             return plan_rows(
                 table, options, projection=projection, predicate=predicate, limit=limit, scan_id=scan_id
             )
+    refuse_inside(table, options.settings.compiled_dir)
     predicate = without_implied(predicate)
     planning = _Planning(table, options, projection, predicate, hint)
     with name_snapshot(snapshot_id):
@@ -190,7 +192,7 @@ class _Planning:
         clean_rows = 0
         for file, verdict in self._files(data):
             applied = deletes.deletes_of(file)
-            candidate = self._candidate(file, verdict, applied)
+            candidate = self._candidate(file, verdict, applied, deletes.whole_set(file))
             chosen.append(candidate)
             # Of Avro nobody knows the rows before they are all read, so that a wrong count would go unnoticed.
             is_clean = verdict.all_match and not applied and file.record_count > 0 and file.format != "avro"
@@ -313,7 +315,9 @@ class _Planning:
             self.counters["rows.pruned"] += file.record_count
         return verdict
 
-    def _candidate(self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...]) -> Candidate:
+    def _candidate(
+        self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...], delete_set: str | None
+    ) -> Candidate:
         _refuse_unreadable(file)
         table = self._table
         try:
@@ -333,6 +337,7 @@ class _Planning:
             spec_id=file.spec_id,
             constants={**values, **self._metadata_columns.constants(file, has_deletes=bool(deletes))},
             deletes=deletes,
+            delete_set=delete_set,
             first_row_id=file.first_row_id,
             all_match=verdict.all_match,
         )

@@ -11,19 +11,21 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twostage.reading.filter import RowFilter, filter_rows, subtract_equality
+from twostage.deletes.position import DeletedPositions
+from twostage.reading.filter import RowFilter, filter_rows
 from twostage.reading.live_columns import LiveColumns
 from twostage.reading.payoff import Payoff
 from twostage.reading.prune_pages import prune_pages
 from twostage.reading.prune_row_groups import Verdict, judge_row_group
 from twostage.reading.selection import Selection
+from twostage.reading.subtract import subtract
 from twostage.reading.windows import count_windows, cut_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from twostage.deletes.equality import EqualityDeletes
-    from twostage.deletes.position import DeletedPositions
+    from twostage.deletes.stream import Asked
+    from twostage.deletes.task_deletes import TaskDeletes
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.metrics import Metrics
 
@@ -57,8 +59,10 @@ class OpenTask:
 
     data_file: DataFile
     positions: DeletedPositions
-    equality: Callable[[], EqualityDeletes]
+    equality: TaskDeletes
     learned: Learned
+    compiled: DeletedPositions = field(default_factory=DeletedPositions)
+    """What equality deletes remove, if that was compiled; `equality` then has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class Decided:
     row_filter: RowFilter
     columns: LiveColumns | None
     windows: Iterable[Selection] = ()
+    asked: Asked | None = None
+    """What equality deletes are still to be asked of `columns`."""
 
 
 def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | None:
@@ -85,7 +91,7 @@ def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | N
         verdict = judge_row_group(data_file, row_group, learned.dictionaries, metrics)
     if verdict is Verdict.SKIP:
         return None
-    selection = _subtract_positions(row_group, file.positions, metrics)
+    selection = _subtract_positions(row_group, file, metrics)
     filters = verdict is Verdict.FILTER
     row_filter = learned.row_filter if filters else RowFilter()
     if not settings.two_stage:
@@ -106,17 +112,32 @@ def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | N
     if parts > 1:
         metrics.choices["read in windows: the filter columns of a row group exceed task-memory"] += 1
         return Decided(row_group, selection, row_filter, None, cut_windows(selection, parts))
-    columns = live_columns(file, row_group, row_filter, selection, metrics)
+    columns = filtered_columns(file, row_group, row_filter, selection, metrics)
     if columns.alive.count == 0:
         metrics.add("row_groups.pruned.filter")
         return None
-    return Decided(row_group, selection, row_filter, columns)
+    with metrics.timed("deletes"):
+        asked = subtract(file, row_group, columns, metrics, may_wait=True)
+    if columns.alive.count == 0:
+        metrics.add("row_groups.pruned.deletes")
+        return None
+    return Decided(row_group, selection, row_filter, columns, (), asked)
 
 
 def live_columns(
     file: OpenTask, row_group: RowGroup, row_filter: RowFilter, selection: Selection, metrics: Metrics
 ) -> LiveColumns:
     """Apply filter and equality deletes to some rows of a row group."""
+    columns = filtered_columns(file, row_group, row_filter, selection, metrics)
+    with metrics.timed("deletes"):
+        subtract(file, row_group, columns, metrics, may_wait=False)
+    return columns
+
+
+def filtered_columns(
+    file: OpenTask, row_group: RowGroup, row_filter: RowFilter, selection: Selection, metrics: Metrics
+) -> LiveColumns:
+    """Apply the filter to some rows of a row group."""
     columns = LiveColumns(selection, functools.partial(file.data_file.read_filter_column, row_group))
     with metrics.timed("filter"):
         filter_rows(row_filter, columns, metrics)
@@ -124,13 +145,13 @@ def live_columns(
         metrics.add("rows.filtered", selection.count - kept)
     if row_filter is file.learned.row_filter:
         file.learned.rows_kept += kept
-    if kept and (equality := file.equality()):
-        with metrics.timed("deletes"):
-            subtract_equality(equality, columns, metrics)
     return columns
 
 
-def _subtract_positions(row_group: RowGroup, positions: DeletedPositions, metrics: Metrics) -> Selection:
-    deleted = positions.within(row_group.first_row, row_group.num_rows)
-    metrics.add(f"rows.deleted.{positions.kind}", len(deleted))
-    return Selection.all(row_group.num_rows).without(deleted)
+def _subtract_positions(row_group: RowGroup, file: OpenTask, metrics: Metrics) -> Selection:
+    selection = Selection.all(row_group.num_rows)
+    for positions in (file.positions, file.compiled):
+        before = selection.count
+        selection = selection.without(positions.within(row_group.first_row, row_group.num_rows))
+        metrics.add(f"rows.deleted.{positions.kind}", before - selection.count)
+    return selection

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from twostage.deletes.equality import EqualityDeletes
+    from twostage.deletes.task_deletes import Equality
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
     from twostage.reading.live_columns import LiveColumns
@@ -101,12 +101,19 @@ def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -
     row_filter.costs.changes.clear()
 
 
-def subtract_equality(equality: EqualityDeletes, columns: LiveColumns, metrics: Metrics) -> None:
-    """Let only those rows live that no equality delete removes; only live rows are probed."""
+def subtract_equality(
+    equality: Equality, columns: LiveColumns, first_row: int, metrics: Metrics
+) -> None:
+    """Let only those rows live that no equality delete removes; only live rows are probed.
+
+    `first_row` is the position in the file of the columns' first row.
+    """
     if not equality or columns.alive.count == 0:
         return
     columns.condense(to_the_rows=True)
     keys = {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
     deleted = equality.deleted(keys, columns.base.count)
+    if equality.recorder is not None:
+        equality.recorder.add(first_row, columns.base, deleted)
     columns.keep(~deleted)
     metrics.add("rows.deleted.equality", columns.base.count - columns.alive.count)

@@ -20,7 +20,7 @@ from twostage.reading.live_columns import LiveColumns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from twostage.deletes.equality import EqualityDeletes
+    from twostage.deletes.task_deletes import Equality
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.metrics import Metrics
     from twostage.reading.filter import RowFilter
@@ -32,7 +32,7 @@ def read_one_stage(
     row_group: RowGroup,
     row_filter: RowFilter,
     selection: Selection,
-    equality_deletes: Callable[[], EqualityDeletes],
+    equality_deletes: Callable[[], Equality],
     metrics: Metrics,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the projection of the live, matching rows, in file order."""
@@ -61,11 +61,12 @@ def read_one_stage(
             for field_id, (_, depth), array in zip(leaf_ids, leaves, arrays[len(projection) :], strict=True):
                 columns[field_id] = descend(array, depth)
             alive = selection.slice(start, length)
+            first_row = row_group.first_row + start
             start += length
             live = LiveColumns(alive, functools.partial(_cut, columns))
             filter_rows(row_filter, live, metrics)
             metrics.add("rows.filtered", alive.count - live.alive.count)
-            subtract_equality(equality, live, metrics)
+            subtract_equality(equality, live, first_row, metrics)
             alive = live.selection()
             counted += alive.count
             if alive.count and projection:

@@ -11,8 +11,9 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING
 
-from twostage.deletes.equality import EqualityDeletes, load_equality
+from twostage.deletes.compiled import find_compiled
 from twostage.deletes.position import DeletedPositions, load_positions
+from twostage.deletes.task_deletes import NONE, TaskDeletes
 from twostage.files.avro_file import AvroDataFile
 from twostage.files.computed_columns import DeletedRows, shows_deleted
 from twostage.files.orc_file import OrcDataFile
@@ -22,11 +23,12 @@ from twostage.reading.decide import Decided, Learned, OpenTask, decide, live_col
 from twostage.reading.fetch import fetch_columns
 from twostage.reading.filter import RowFilter
 from twostage.reading.one_stage import read_one_stage
+from twostage.reading.subtract import Held
 from twostage.storage import name_snapshot
 from twostage.table.metadata_rows import read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
 
@@ -47,51 +49,72 @@ def read_group(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     if group.rows is not None:
         yield from read_rows(group.rows, metrics)
         return
-    learned = Learned(RowFilter.of(group.context))
     left = group.context.limit
     with name_snapshot(group.context.snapshot_id):
+        for batch in read_tasks(group, metrics):
+            if left is not None:
+                batch = batch.slice(0, left)  # noqa: PLW2901
+                left -= batch.num_rows
+            metrics.add("rows.fetched", batch.num_rows)
+            yield batch
+            if left == 0:
+                return
+
+
+def read_tasks(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    """Yield the live, matching rows of all data files."""
+    learned = Learned(RowFilter.of(group.context))
+    with Held(group.context) as held:
         for task in group.tasks:
-            for batch in read_task(group, task, learned, metrics):
-                if left is not None:
-                    batch = batch.slice(0, left)  # noqa: PLW2901
-                    left -= batch.num_rows
-                metrics.add("rows.fetched", batch.num_rows)
-                yield batch
-                if left == 0:
-                    return
+            yield from read_task(group, task, learned, held, metrics)
+        yield from read_held(held, metrics)
 
 
 def read_task(
-    group: TaskGroup, task: ScanTask, learned: Learned, metrics: Metrics
+    group: TaskGroup, task: ScanTask, learned: Learned, held: Held, metrics: Metrics
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the live, matching rows of one data file (or its part), in file order."""
+    """Yield the live, matching rows of one data file (or its part), in file order; some may wait in `held`."""
     context = group.context
     metrics.add("files.read")
-    with open_data_file(context, task, metrics) as data_file:
+    with contextlib.ExitStack() as opened:
+        data_file = opened.enter_context(open_data_file(context, task, metrics))
         with metrics.timed("deletes"):
             positions = load_positions(context, task, metrics)
-
-        @functools.cache  # opens no delete file before a row is alive that it could remove
-        def equality_deletes() -> EqualityDeletes:
-            with metrics.timed("deletes"):
-                return load_equality(context, task, metrics)
-
-        subtracted: Callable[[], EqualityDeletes] = equality_deletes
+            compiled = find_compiled(context, task, metrics)
+        by_equality = compiled.positions or DeletedPositions()
+        equality = TaskDeletes(context, task, metrics, compiled.recorder)
+        if compiled.positions is not None:
+            equality = TaskDeletes.none(context, task, metrics)
         if shows_deleted(context):
-            data_file.deleted_rows = DeletedRows(data_file, positions, equality_deletes)
-            positions, subtracted = DeletedPositions(), functools.partial(EqualityDeletes, (), 0)
+            data_file.deleted_rows = DeletedRows(data_file, positions | by_equality, equality.all_of)
+            positions = by_equality = DeletedPositions()
+            equality = TaskDeletes.none(context, task, metrics)
 
-        file = OpenTask(data_file, positions, subtracted, learned)
+        file = OpenTask(data_file, positions, equality, learned, by_equality)
         decisions = steps_ahead(
-            data_file.row_groups(),
+            compiled.row_groups(data_file.row_groups()),
             functools.partial(decide, file),
             metrics,
             ahead=context.settings.prefetch and data_file.is_remote,
         )
         with contextlib.closing(decisions):
             for decided in decisions:
-                if decided is not None:
+                if decided is None:
+                    continue
+                if decided.asked is not None:
+                    held.add(file, decided, decided.asked)
+                if decided.asked is None or held.is_full:
+                    yield from read_held(held, metrics)  # first, so that rows stay in order
+                if decided.asked is None:
                     yield from read_decided(file, decided, metrics)
+        opened.callback(compiled.finish, metrics)
+        held.keep_open(file, opened)
+
+
+def read_held(held: Held, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that waited for equality deletes, and are not deleted."""
+    for file, decided in held.release(metrics):
+        yield from read_decided(file, decided, metrics)
 
 
 def read_decided(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:
@@ -100,13 +123,22 @@ def read_decided(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator
         yield from read_windows(file, decided, metrics)
         return
     if decided.columns is None:
-        yield from read_one_stage(
-            file.data_file, decided.row_group, decided.row_filter, decided.selection, file.equality, metrics
-        )
+        yield from read_whole(file, decided, metrics)
         return
     metrics.add("row_groups.read")
     batches = fetch_columns(file.data_file, decided.row_group, decided.columns)
     yield from metrics.timed_steps("fetch", batches)
+
+
+def read_whole(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    """Yield a row group's rows in one stage."""
+    row_group, selection = decided.row_group, decided.selection
+    equality = file.equality.choose(file.equality.meeting(file.data_file, row_group), selection.count)
+    if equality.is_streamed:  # once for the row group, not for each batch
+        selection = live_columns(file, row_group, RowFilter(), selection, metrics).selection()
+        equality = NONE
+    row_filter = decided.row_filter
+    yield from read_one_stage(file.data_file, row_group, row_filter, selection, lambda: equality, metrics)
 
 
 def read_windows(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,297 @@
+"""Compiled deletes: the positions of one data file's rows that its equality deletes remove.
+
+Takes a `ScanTask`; gives the positions if they were compiled before, else a recorder that compiles them while the
+scan applies the deletes. The rules: an entry serves exactly the data file (path, size, sequence number) and the set
+of equality-delete files that it was made of; it is made only where every row was asked about, whatever other
+deletes or the query remove; an entry that is damaged, or of anything else, is ignored with a counted warning.
+They lie in the host's cache, and in the folder or bucket that ``deletes.compiled-dir`` names: whoever may write
+there decides which rows are deleted.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyroaring import BitMap64
+
+from twostage import storage
+from twostage.deletes import cache_file, identity
+from twostage.deletes.cache import CACHE
+from twostage.deletes.host_cache import SUFFIX, HostCache
+from twostage.deletes.position import DeletedPositions
+from twostage.errors import MissingFileError, OptionError, TwoStageError
+from twostage.location import is_under, join
+from twostage.task import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from twostage.files.datafile import RowGroup
+    from twostage.metrics import Metrics
+    from twostage.reading.selection import Selection
+    from twostage.table.catalog import PinnedTable
+    from twostage.task import DeleteFile, ScanContext, ScanTask
+
+MIN_KEYS = 10_000
+MIN_FILES = 8
+"""Fewer keys in fewer files are applied again sooner than they are worth a file of the host's cache."""
+MAX_BYTES = 512 * 2**20
+KIND = "compiled"
+_KIND = "positions"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryName:
+    """What an entry is of; `text` names its file."""
+
+    table: str
+    data_file: str
+    delete_set: str
+    reading: str
+
+    @property
+    def text(self) -> str:
+        """The file's name."""
+        return f"{_KIND}-{self.table}-{self.data_file}-{self.delete_set}-{self.reading}{SUFFIX}"
+
+    @staticmethod
+    def parse(name: str) -> EntryName | None:
+        """Return the parts of a file's name; None if it is no entry's."""
+        kind, *parts = name.removesuffix(SUFFIX).split("-")
+        return EntryName(*parts) if kind == _KIND and len(parts) == 4 and name.endswith(SUFFIX) else None
+
+
+class Recorder:
+    """Collects which rows equality deletes remove, and whether every row was asked about."""
+
+    def __init__(self) -> None:
+        self._bitmap = BitMap64()
+        self._lock = threading.Lock()
+        self._expected = 0
+        self._asked = BitMap64()
+
+    def counted(self, row_groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
+        """Yield the row groups whose rows are all to be asked about."""
+        for row_group in row_groups:
+            self._expected += row_group.num_rows
+            yield row_group
+
+    def add(self, first_row: int, rows: Selection, deleted: NDArray[np.bool_]) -> None:
+        """Note that these rows, counted from `first_row` of the file, were asked about, and which are deleted."""
+        found = first_row + rows.indices()[deleted] if deleted.any() else np.zeros(0, np.int64)
+        with self._lock:  # two row groups may be decided at once
+            if rows.is_all:
+                self._asked.add_range(first_row, first_row + rows.num_rows)
+            else:
+                self._asked.update((first_row + rows.indices()).astype(np.uint64))
+            self._bitmap.update(found.astype(np.uint64))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row was asked about."""
+        return self._expected > 0 and len(self._asked) == self._expected
+
+    @property
+    def bitmap(self) -> BitMap64:
+        """The deleted rows' positions."""
+        return self._bitmap
+
+
+@dataclass(slots=True)
+class CompiledDeletes:
+    """What is known of a task's equality deletes without opening them.
+
+    Attributes:
+        positions: The rows that they remove; None if they were not compiled.
+        recorder: Compiles them during the scan; None where nothing would keep the result.
+    """
+
+    positions: DeletedPositions | None = None
+    recorder: Recorder | None = None
+    name: EntryName | None = None
+    places: list[_Place] = field(default_factory=list)
+
+    def finish(self, metrics: Metrics) -> None:
+        """Keep what the scan has compiled, if it asked about every row; to be called at the end of the task."""
+        if self.recorder is not None and self.name is not None and self.recorder.is_complete:
+            store(self.name, self.recorder.bitmap, self.places, metrics)
+
+    def row_groups(self, row_groups: Iterable[RowGroup]) -> Iterable[RowGroup]:
+        """Return the task's row groups, counted if they are recorded."""
+        return row_groups if self.recorder is None else self.recorder.counted(row_groups)
+
+
+def find_compiled(context: ScanContext, task: ScanTask, metrics: Metrics) -> CompiledDeletes:
+    """Return a task's compiled deletes, or a way to compile them while it runs."""
+    deletes = [delete for delete in task.deletes if delete.content == "equality"]
+    if not deletes:
+        return CompiledDeletes()
+    places = places_of(context, deletes, metrics)
+    if not places:
+        return CompiledDeletes()
+    name = entry_name(context, task, deletes)
+    bitmap = CACHE.get(name)
+    if bitmap is None:
+        bitmap = next((found for place in places if (found := place.read(name.text)) is not None), None)
+        if bitmap is not None:
+            size = bitmap.get_statistics()["n_bytes_array_containers"] + 2**10
+            CACHE.put(name, bitmap, size, limit=context.settings.memory_budget)
+    if bitmap is not None:
+        metrics.add("delete_compiled.hits")
+        return CompiledDeletes(DeletedPositions(KIND, bitmap, len(bitmap)))
+    # Of a part of the deletes (the others delete nothing that the query returns) no entry is made.
+    recorder = Recorder() if task.delete_set is None else None
+    return CompiledDeletes(None, recorder, name, places)
+
+
+def entry_name(context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFile]) -> EntryName:
+    """Return the name of a task's entry."""
+    deletes = list(deletes)
+    ids = sorted({field_id for delete in deletes for field_id in delete.equality_ids})
+    keys = [
+        (i, repr(context.schema.field(i)), context.schema.path(i))
+        if i in context.schema
+        else (i, repr(context.key_fields.get(i)))
+        for i in ids
+    ]
+    whole = task.start == 0 and task.length >= task.file_size
+    part = () if whole else (task.start, task.length)
+    return EntryName(
+        identity.of_table(context),
+        identity.of_data_file(task),
+        task.delete_set or identity.of_set(map(identity.of_delete, deletes)),
+        identity.digest(identity.of_reading(context), keys, part),
+    )
+
+
+def store(name: EntryName, bitmap: BitMap64, places: Iterable[_Place], metrics: Metrics) -> bool:
+    """Keep an entry wherever that works; tell whether it did anywhere."""
+    bitmap.run_optimize()
+    kept = [place.write(name.text, bitmap) for place in places]
+    metrics.add("delete_compiled.written", int(any(kept)))
+    return any(kept)
+
+
+class _Place:
+    """Where entries are kept."""
+
+    def read(self, name: str) -> BitMap64 | None:
+        """Return an entry's bitmap; None if it is not there or not usable."""
+        raise NotImplementedError
+
+    def write(self, name: str, bitmap: BitMap64) -> bool:
+        """Keep an entry; tell whether that worked."""
+        raise NotImplementedError
+
+
+class _HostPlace(_Place):
+    """The host's cache."""
+
+    def __init__(self, cache: HostCache) -> None:
+        self._cache = cache
+
+    def read(self, name: str) -> BitMap64 | None:
+        entry = self._cache.load(name, _KIND)
+        if entry is None:
+            return None
+        try:
+            return _decode(entry.description, entry.arrays, name)
+        except ValueError as error:
+            self._cache.ignore(name, str(error))
+            return None
+
+    def write(self, name: str, bitmap: BitMap64) -> bool:
+        return self._cache.save(name, _KIND, *_encode(bitmap))
+
+
+class ChosenPlace(_Place):
+    """The folder or bucket that the user chose, opened with the table's storage properties."""
+
+    def __init__(self, location: str, properties: Any, metrics: Metrics) -> None:
+        self.storage = Storage(properties=properties, root=location)
+        self._metrics = metrics
+
+    def read(self, name: str) -> BitMap64 | None:
+        """Return an entry's bitmap; None if it is not there or not usable."""
+        try:
+            data = storage.read_all(self.storage, join(self.storage.root, name), limit=MAX_BYTES)
+            description = cache_file.describe(lambda place, n: data[place : place + n], len(data))
+            cache_file.verify(lambda place, n: data[place : place + n], description)
+            return _decode(description, cache_file.arrays_in(data, description), name)
+        except MissingFileError:
+            return None
+        except (TwoStageError, ValueError) as error:
+            self._warn("ignored", f"compiled deletes were ignored: {error}")
+            return None
+
+    def write(self, name: str, bitmap: BitMap64) -> bool:
+        """Keep an entry; tell whether that worked."""
+        _, parts = cache_file.encode(_KIND, name.removesuffix(SUFFIX), *_encode(bitmap))
+        try:
+            storage.write_all(self.storage, join(self.storage.root, name), b"".join(parts))
+        except TwoStageError as error:
+            self._warn("failed", f"compiled deletes could not be written: {error}")
+            return False
+        return True
+
+    def _warn(self, counter: str, sentence: str) -> None:
+        self._metrics.add(f"delete_compiled.{counter}")
+        self._metrics.choices[sentence] += 1
+
+
+def places_of(context: ScanContext, deletes: Iterable[DeleteFile], metrics: Metrics) -> list[_Place]:
+    """Return where a task's entry may lie: the host's cache if it is worth one, and what the user chose."""
+    places: list[_Place] = []
+    counts = [delete.record_count for delete in deletes]
+    is_worth = sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES
+    if is_worth and (cache := HostCache.find(context.settings, metrics)) is not None:
+        places.append(_HostPlace(cache))
+    if context.settings.compiled_dir is not None:
+        places.append(ChosenPlace(context.settings.compiled_dir, context.storage.properties, metrics))
+    return places
+
+
+def refuse_inside(table: PinnedTable, compiled_dir: str | None) -> None:
+    """Refuse a place for compiled deletes that is the table's own: its files are Iceberg's alone.
+
+    Raises:
+        OptionError: It lies in the table's location, or in a folder that the table writes to.
+    """
+    if compiled_dir is None:
+        return
+    properties = table.metadata.properties
+    named = (properties.get(name) for name in ("write.data.path", "write.metadata.path"))
+    for folder in (table.metadata.location, table.storage.root, *named):
+        if folder and (is_under(folder, compiled_dir) or is_under(compiled_dir, folder)):
+            raise OptionError(
+                "BAD_OPTION",
+                f"Option 'deletes.compiled-dir' lies inside the table's location: {compiled_dir}",
+                stage="options",
+                hint="Choose a folder or prefix beside the table.",
+            )
+
+
+def _encode(bitmap: BitMap64) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    return {"rows": len(bitmap)}, [np.frombuffer(bitmap.serialize(), np.uint8)]
+
+
+def _decode(description: cache_file.Description, arrays: list[NDArray[Any]], name: str) -> BitMap64:
+    """Return the bitmap of an entry.
+
+    Raises:
+        ValueError: It is none, or another's.
+    """
+    if description.kind != _KIND or description.key != name.removesuffix(SUFFIX):
+        raise ValueError("it was written under another name")
+    if len(arrays) != 1 or arrays[0].dtype != np.uint8:
+        raise ValueError("an entry of another form")
+    bitmap = BitMap64.deserialize(arrays[0].tobytes())
+    if len(bitmap) != description.values.get("rows"):
+        raise ValueError("a bitmap of another size")
+    return bitmap

@@ -1,0 +1,207 @@
+"""Equality deletes asked the other way round: which of some rows' keys do the delete files hold.
+
+Takes the key columns of rows that are left, of any number of row groups and tasks; gives a bool for each row. The
+rows' keys become the table, and the delete files pass by, batch after batch, each opened once. The rules: the
+answer is the one that a table of all delete keys gives; memory goes with the rows asked about, not with the
+keys, and rows that exceed the budget are asked about in parts, for which the files are read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from twostage.deletes.delete_files import read_columns
+from twostage.deletes.equality import applied_groups, encode_data, encode_delete, key_fields, wanted_fields
+from twostage.deletes.key_table import Budget, KeySet
+from twostage.deletes.keys import TEXT, KeyColumn, group_by_nulls, take_columns
+from twostage.errors import ResourceLimitError
+from twostage.predicates.predicate import Column, In, IsNull, both, either
+from twostage.predicates.prune import Match, match
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from twostage.deletes.compiled import Recorder
+    from twostage.deletes.equality import KeyField
+    from twostage.deletes.keys import KeyRows
+    from twostage.metrics import Metrics
+    from twostage.predicates.predicate import Predicate
+    from twostage.task import DeleteFile, ScanContext, ScanTask
+
+MOST_VALUES = 4096
+"""Of a key column, different ones, by which delete files and their row groups are skipped: 1 ms to collect."""
+SHARE = 2
+"""Of the budget that one part may take: the other half is for what is held meanwhile."""
+LEAST_ROWS = 1024
+"""Rows that are not divided further."""
+_NUMBERS = frozenset("int long date time timestamp timestamptz timestamp_ns timestamptz_ns".split())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Rows to ask about: of one task, with the delete files that may hold their keys, and their key columns.
+
+    `columns` are by field id, in the types of the scan's schema, as `EqualityDeletes.deleted` takes them.
+    """
+
+    task: ScanTask
+    deletes: tuple[DeleteFile, ...]
+    columns: Mapping[int, pa.Array]
+    num_rows: int
+
+    def part(self, start: int, length: int) -> Asked:
+        """Return some of the rows."""
+        columns = {field_id: array.slice(start, length) for field_id, array in self.columns.items()}
+        return replace(self, columns=columns, num_rows=min(length, self.num_rows - start))
+
+
+class StreamedDeletes:
+    """The equality deletes of one task, read anew whenever they are asked; the counterpart of `EqualityDeletes`."""
+
+    is_streamed = True
+
+    def __init__(
+        self,
+        context: ScanContext,
+        task: ScanTask,
+        deletes: tuple[DeleteFile, ...],
+        metrics: Metrics,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._context = context
+        self.task = task
+        self.deletes = deletes
+        self._metrics = metrics
+        self.recorder = recorder
+        ids = (field_id for delete in deletes for field_id in delete.equality_ids)
+        self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(ids))
+
+    def __bool__(self) -> bool:
+        return bool(self.deletes)
+
+    def deleted(self, columns: Mapping[int, pa.Array], num_rows: int) -> NDArray[np.bool_]:
+        """Return which data rows are deleted."""
+        return stream_deleted(self._context, [self.asked(columns, num_rows)], self._metrics)[0]
+
+    def asked(self, columns: Mapping[int, pa.Array], num_rows: int) -> Asked:
+        """Return the question, to be put together with others."""
+        return Asked(self.task, self.deletes, columns, num_rows)
+
+
+def stream_deleted(context: ScanContext, asked: Sequence[Asked], metrics: Metrics) -> list[NDArray[np.bool_]]:
+    """Return, for each of what is asked, which of its rows are deleted.
+
+    Raises:
+        CorruptFileError: A delete file's bytes are wrong.
+        ResourceLimitError: Not even a thousand rows' keys fit the budget.
+    """
+    try:
+        return _one_pass(context, asked, metrics)
+    except ResourceLimitError as error:
+        if error.code != "DELETE_KEYS_TOO_LARGE" or sum(one.num_rows for one in asked) <= LEAST_ROWS:
+            raise
+    metrics.choices["equality deletes read in several passes: rows' keys exceed task-memory"] += 1
+    if len(asked) > 1:
+        half = len(asked) // 2
+        return stream_deleted(context, asked[:half], metrics) + stream_deleted(context, asked[half:], metrics)
+    half = asked[0].num_rows // 2
+    parts = (asked[0].part(0, half), asked[0].part(half, asked[0].num_rows - half))
+    return [np.concatenate([stream_deleted(context, [part], metrics)[0] for part in parts])]
+
+
+def _one_pass(context: ScanContext, asked: Sequence[Asked], metrics: Metrics) -> list[NDArray[np.bool_]]:
+    results = [np.zeros(one.num_rows, np.bool_) for one in asked]
+    shapes: dict[tuple[Any, ...], list[tuple[int, Sequence[DeleteFile]]]] = {}
+    for place, one in enumerate(asked):
+        # What a scope without a name stands for is all deletes of the task.
+        for ids, scopes in applied_groups(one.task, one.deletes).items():
+            for scope, deletes in scopes.items():
+                shapes.setdefault((ids, scope), []).append((place, deletes))
+    for (ids, _), members in shapes.items():
+        files = {delete.path: delete for _, deletes in members for delete in deletes}
+        fields = key_fields(context, ids, next(iter(files.values())))
+        question = _Question(context, fields, [asked[place] for place, _ in members])
+        for delete in files.values():
+            question.read(delete, metrics)
+        for number, (place, _) in enumerate(members):
+            results[place] |= question.answer(number)
+    return results
+
+
+class _Question:
+    """The keys of rows of one shape and scope, and which of them the delete files held so far."""
+
+    def __init__(self, context: ScanContext, fields: Sequence[KeyField], asked: Sequence[Asked]) -> None:
+        self._context = context
+        self._fields = fields
+        self._asked = asked
+        limit, kernels = context.settings.memory_budget // SHARE, context.settings.kernels
+        budget = Budget(limit, lambda: self._wanted.nbytes + self._found.nbytes)
+        self._wanted = KeySet(budget, kernels=kernels)
+        self._found = KeySet(budget, kernels=kernels)
+        self._groups: list[list[KeyRows]] = []
+        left = sum(one.num_rows for one in asked)
+        encoded: list[list[KeyColumn]] = []
+        for one in asked:
+            encoded.append([encode_data(one.columns, key) for key in fields])
+            self._groups.append(list(group_by_nulls(encoded[-1], one.num_rows)))
+            self._wanted.insert(self._groups[-1], 0, left)
+            left -= one.num_rows
+        parts = zip(*encoded, strict=True)
+        self._predicate = both(*(_one_of(key, part) for key, part in zip(fields, parts, strict=True)))
+
+    def read(self, delete: DeleteFile, metrics: Metrics) -> None:
+        """Keep those keys of a delete file that are asked for."""
+        if self._context.settings.prune_deletes and match(self._predicate, delete.keys.get) is Match.NONE:
+            metrics.add("delete_files.skipped.survivors")
+            return
+        wanted = wanted_fields(self._fields)
+        predicate = self._predicate if self._context.settings.prune_deletes else None
+        for num_rows, arrays in read_columns(self._context, delete, wanted, metrics, predicate=predicate):
+            columns = encode_delete(arrays, self._fields, num_rows, delete)
+            metrics.add("delete_keys.streamed", num_rows)
+            hits = self._wanted.probe(group_by_nulls(columns, num_rows), num_rows, -1)
+            rows = np.flatnonzero(hits)
+            if len(rows):
+                kept = group_by_nulls(take_columns(columns, rows), len(rows))
+                self._found.insert(kept, delete.sequence_number, len(rows))
+
+    def answer(self, number: int) -> NDArray[np.bool_]:
+        """Return which rows of one of those asked for are deleted."""
+        one = self._asked[number]
+        return self._found.probe(self._groups[number], one.num_rows, one.task.sequence_number)
+
+
+def _one_of(key: KeyField, columns: Iterable[KeyColumn]) -> Predicate:
+    """Return what is true of each of these keys in one column; TRUE where they are many, or of a difficult type."""
+    name = key.kind.name
+    if name not in _NUMBERS and name not in ("string", "binary"):
+        return both()
+    column = Column(key.field.id, key.names, key.kind)
+    values: set[Any] = set()
+    may_null = False
+    for one in columns:
+        if len(one.words) > 2 * MOST_VALUES:
+            return both()
+        valid = np.ones(len(one.words), np.bool_) if one.valid is None else one.valid
+        may_null |= not valid.all()
+        if name in TEXT:
+            assert one.text is not None
+            values.update(text for text in one.text.to_pylist() if text is not None)
+        else:
+            values.update(one.words[valid, 0].view(np.int64).tolist())
+        if len(values) > MOST_VALUES:
+            return both()
+    if name == "string":
+        try:
+            values = {text.decode() for text in values}
+        except UnicodeDecodeError:
+            return both()
+    listed = In(column, tuple(values)) if values else either()
+    return either(listed, IsNull(column)) if may_null else listed

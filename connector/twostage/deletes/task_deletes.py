@@ -1,0 +1,209 @@
+"""The equality deletes of a task, chosen row group by row group.
+
+Takes a task; tells which of its delete files may touch a row group, and gives what answers for them: a table of
+their keys that the worker keeps, or the delete files themselves, read past the rows that are left. The rule: both
+give the same rows; ``deletes.stream`` chooses, or the numbers of rows and keys do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import cachetools
+import numpy as np
+import pyarrow as pa
+
+from twostage.columns import arrow_type
+from twostage.deletes.equality import EqualityDeletes, load_equality, missing_keys
+from twostage.deletes.key_bounds import DeleteRanges
+from twostage.deletes.stream import StreamedDeletes
+from twostage.errors import ResourceLimitError
+from twostage.files import convert
+from twostage.predicates.bounds import Bounds
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from twostage.deletes.compiled import Recorder
+    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.metrics import Metrics
+    from twostage.task import DeleteFile, ScanContext, ScanTask
+
+FEW = 16
+"""Rows are few if there are so many times as many keys to load."""
+LEAST_KEYS = 50_000
+"""Fewer keys are loaded at once: it takes a few milliseconds, and the next query finds them."""
+MOST_STREAMED = 2
+"""Times that a worker streams a snapshot's keys before it loads them: loading costs three times as much."""
+CHECKED = 4
+"""Values that a row group's bounds leave are looked up if there are so many times as many rows."""
+_INTEGERS = frozenset("int long date timestamp timestamptz timestamp_ns timestamptz_ns".split())
+
+_streamed: cachetools.LRUCache[Any, int] = cachetools.LRUCache(256)
+"""Keys that this worker has streamed, by table, snapshot and budget."""
+_too_large: cachetools.LRUCache[Any, bool] = cachetools.LRUCache(256)
+"""Tables and snapshots whose keys exceeded the budget."""
+
+Equality = EqualityDeletes | StreamedDeletes
+NONE = EqualityDeletes((), 0)
+
+
+class TaskDeletes:
+    """The equality deletes of one task; false if there are none.
+
+    Args:
+        context: The scan.
+        task: Its deletes of other kinds are not looked at.
+        metrics: Gains ``delete_files.*`` and ``delete_keys.*``.
+        recorder: Is told which rows were asked about and which are deleted.
+    """
+
+    def __init__(
+        self, context: ScanContext, task: ScanTask, metrics: Metrics, recorder: Recorder | None = None
+    ) -> None:
+        self._context = context
+        self._task = task
+        self._metrics = metrics
+        self.recorder = recorder
+        self.files = tuple(delete for delete in task.deletes if delete.content == "equality")
+        self._ranges = DeleteRanges(self._kind_of)
+        self._loaded: dict[tuple[int, ...], EqualityDeletes] = {}
+        self._memo = (context.table, context.storage.root, context.snapshot_id, context.settings.memory_budget)
+
+    @classmethod
+    def none(cls, context: ScanContext, task: ScanTask, metrics: Metrics) -> TaskDeletes:
+        """Return no deletes, whatever the task has."""
+        return cls(context, replace(task, deletes=()), metrics)
+
+    def __bool__(self) -> bool:
+        return bool(self.files)
+
+    def all_of(self) -> Equality:
+        """Return what tells which rows of the whole file are deleted."""
+        return self.choose(self.files, self._task.record_count)
+
+    def meeting(self, data_file: DataFile, row_group: RowGroup) -> tuple[DeleteFile, ...]:
+        """Return the delete files that may hold a key of a row group."""
+        if not self.files or not self._context.settings.prune_deletes:
+            return self.files
+        return self._ranges.meeting(
+            self.files,
+            lambda field_id: self._bounds(data_file, row_group, field_id),
+            row_group.num_rows,
+            self._is_column,
+        )
+
+    def choose(self, deletes: tuple[DeleteFile, ...], num_rows: int) -> Equality:
+        """Return what tells which of `num_rows` rows these files delete.
+
+        Raises:
+            CorruptFileError: A delete file's bytes are wrong.
+            ResourceLimitError: The keys exceed the budget and must not be streamed.
+        """
+        if not deletes:
+            return NONE
+        if self._prefers_stream(deletes, num_rows):
+            return self._stream(deletes)
+        key = tuple(id(delete) for delete in deletes)
+        if key not in self._loaded:
+            try:
+                task = replace(self._task, deletes=deletes)
+                loaded = load_equality(self._context, task, self._metrics)
+            except ResourceLimitError as error:
+                if error.code != "DELETE_KEYS_TOO_LARGE" or self._context.settings.stream_deletes == "never":
+                    raise
+                _too_large[self._memo] = True
+                return self._stream(deletes)
+            loaded.recorder = self.recorder
+            self._loaded[key] = loaded
+        return self._loaded[key]
+
+    def _stream(self, deletes: tuple[DeleteFile, ...]) -> StreamedDeletes:
+        return StreamedDeletes(self._context, self._task, deletes, self._metrics, self.recorder)
+
+    def _prefers_stream(self, deletes: tuple[DeleteFile, ...], num_rows: int) -> bool:
+        setting = self._context.settings.stream_deletes
+        if setting != "auto":
+            return setting == "always"
+        if _too_large.get(self._memo):
+            return True
+        keys = sum(delete.record_count for delete in deletes)
+        if keys < LEAST_KEYS or num_rows * FEW > keys:
+            return False
+        missing = missing_keys(self._context, replace(self._task, deletes=deletes))
+        return num_rows * FEW <= missing and _streamed.get(self._memo, 0) < MOST_STREAMED * missing
+
+    def count_streamed(self, keys: int) -> None:
+        """Remember that keys went by: who asks often is better served by a table."""
+        _streamed[self._memo] = _streamed.get(self._memo, 0) + keys
+
+    def whole(
+        self, data_file: DataFile, row_group: RowGroup, equality: Equality, num_rows: int
+    ) -> bool | None:
+        """Tell whether all rows of a row group are deleted (True) or none is (False), if its bounds prove it.
+
+        The values that the bounds leave are looked up themselves: one where lowest and highest are the same,
+        few where numbers lie close. None: the rows must be asked.
+        """
+        if equality.is_streamed or not self._context.settings.prune_deletes or row_group.num_rows == 0:
+            return None
+        values: dict[int, pa.Array | None] = {}
+        count = 1
+        for field_id in equality.field_ids:
+            bounds = self._bounds(data_file, row_group, field_id)
+            array = None if bounds is None else _possible(self._kind_of(field_id), bounds, row_group.num_rows)
+            if array is None or not self._is_column(field_id) or count * len(array) * CHECKED > num_rows + 3:
+                return None
+            if len(array) > 1 and count > 1:
+                return None  # two columns with several values
+            count *= len(array)
+            values[field_id] = array
+        columns = {
+            field_id: array if len(array) == count else pa.repeat(array[0], count)
+            for field_id, array in values.items()
+            if array is not None
+        }
+        deleted = equality.deleted(columns, count)
+        return True if deleted.all() else None if deleted.any() else False
+
+    def _bounds(self, data_file: DataFile, row_group: RowGroup, field_id: int) -> Bounds | None:
+        if field_id not in self._context.schema:
+            return None  # dropped since: the scan's statistics know nothing of it
+        constants = self._task.constants
+        if field_id not in constants:
+            return data_file.bounds(row_group, field_id)
+        value, rows = constants[field_id], row_group.num_rows
+        if value is None:
+            return Bounds(null_count=rows, value_count=rows)
+        if isinstance(value, float):
+            return None  # NaN and -0.0 need care
+        exact = {"exact_lower": True, "exact_upper": True}
+        return Bounds(lower=value, upper=value, null_count=0, nan_count=0, value_count=rows, **exact)
+
+    def _kind_of(self, field_id: int) -> Primitive:
+        schema, older = self._context.schema, self._context.key_fields
+        field = schema.field(field_id) if field_id in schema else older.get(field_id)
+        # What is no primitive column is refused when the deletes are loaded; until then nothing is known.
+        return field.type if field is not None and isinstance(field.type, Primitive) else Primitive("unknown")
+
+    def _is_column(self, field_id: int) -> bool:
+        return field_id in self._context.schema and len(self._context.schema.path(field_id)) == 1
+
+
+def _possible(kind: Primitive, bounds: Bounds, num_rows: int) -> pa.Array | None:
+    """Return every value that a column may have between these bounds; None if they are many, or not known."""
+    lower, upper = bounds.lower, bounds.upper
+    if bounds.null_count == num_rows == bounds.value_count and lower is None:
+        return convert.constant(kind, None, 1)
+    if bounds.null_count != 0 or bounds.value_count != num_rows or lower is None or upper is None:
+        return None
+    if kind.name in _INTEGERS:
+        span = upper - lower + 1
+        if not 0 < span <= num_rows:
+            return None
+        width = np.int32 if kind.name in ("int", "date") else np.int64
+        return pa.array(np.arange(lower, upper + 1, dtype=np.int64).astype(width)).view(arrow_type(kind))
+    exact = bounds.exact_lower and bounds.exact_upper
+    if kind.name in ("string", "binary") and exact and lower == upper:
+        return convert.constant(kind, lower, 1)
+    return None

@@ -1,0 +1,125 @@
+"""Equality deletes of a row group's survivors: by a table at once, or later, many row groups in one go.
+
+Takes columns with the rows that the filter left; takes away those that a delete file's key equals. Where delete
+files are streamed rather than loaded, the rows of several row groups and data files wait here, their files open,
+until the delete files have passed once for all of them. The rule: rows come out in the order in which they
+waited, and nothing waits that a limit could make needless.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twostage.deletes.stream import stream_deleted
+from twostage.reading.filter import subtract_equality
+from twostage.reading.live_columns import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from twostage.deletes.stream import Asked
+    from twostage.files.datafile import RowGroup
+    from twostage.metrics import Metrics
+    from twostage.reading.decide import Decided, OpenTask
+    from twostage.reading.live_columns import LiveColumns
+    from twostage.task import ScanContext
+
+MOST_FILES = 64
+"""Data files that are held open while their rows wait."""
+SHARE = 4
+"""Of the budget that the columns of waiting rows may take."""
+
+
+def subtract(
+    file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics, *, may_wait: bool
+) -> Asked | None:
+    """Take away the rows that equality deletes remove; with `may_wait`, perhaps return what is to be asked later."""
+    deletes, alive = file.equality, columns.alive.count
+    if not deletes or alive == 0:
+        return None
+    meeting = deletes.meeting(file.data_file, row_group)
+    metrics.add("row_groups.untouched", not meeting)
+    equality = deletes.choose(meeting, alive)
+    whole = False if not meeting else deletes.whole(file.data_file, row_group, equality, alive)
+    if whole is not None:
+        gone = np.full(columns.base.count, whole)
+        if deletes.recorder is not None:
+            columns.condense(to_the_rows=True)
+            deletes.recorder.add(row_group.first_row, columns.base, gone[: columns.base.count])
+        if whole:
+            columns.keep(~gone[: columns.base.count])
+            metrics.add("rows.deleted.equality", alive)
+        return None
+    if not (equality.is_streamed and may_wait):
+        subtract_equality(equality, columns, row_group.first_row, metrics)
+        return None
+    columns.condense(to_the_rows=True)
+    keys = {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
+    return equality.asked(keys, columns.base.count)
+
+
+class Held:
+    """Row groups whose survivors wait for delete files to pass. Use it as a context manager: it closes their files."""
+
+    def __init__(self, context: ScanContext) -> None:
+        self._context = context
+        self._files = contextlib.ExitStack()
+        self._num_files = 0
+        self._items: list[tuple[OpenTask, Decided, Asked]] = []
+        self._size = 0
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.__exit__(kind, error, trace)
+
+    def add(self, file: OpenTask, decided: Decided, asked: Asked) -> None:
+        """Let a row group wait."""
+        self._items.append((file, decided, asked))
+        if decided.columns is not None:
+            columns = decided.columns.read_columns().values()
+            self._size += sum(int(array.nbytes) for array in columns) + decided.row_group.num_rows // 4
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more should wait."""
+        is_limited = self._context.limit is not None
+        most = self._context.settings.memory_budget // SHARE
+        return bool(self._items) and (is_limited or self._size > most or self._num_files >= MOST_FILES)
+
+    def keep_open(self, file: OpenTask, opened: contextlib.ExitStack) -> None:
+        """Take over what keeps a data file open, if rows of it wait."""
+        if any(waiting is file for waiting, _, _ in self._items):
+            self._files.enter_context(opened.pop_all())
+            self._num_files += 1
+
+    def release(self, metrics: Metrics) -> Iterator[tuple[OpenTask, Decided]]:
+        """Let the delete files pass; yield the row groups that have rows left, in order. Then close the files."""
+        items, self._items, self._size = self._items, [], 0
+        if not items:
+            return
+        with metrics.timed("deletes"):
+            results = stream_deleted(self._context, [asked for _, _, asked in items], metrics)
+            counted = {id(delete): delete.record_count for _, _, asked in items for delete in asked.deletes}
+            items[0][0].equality.count_streamed(sum(counted.values()))
+        for (file, decided, _), deleted in zip(items, results, strict=True):
+            columns = decided.columns
+            assert columns is not None
+            recorder = file.equality.recorder
+            if recorder is not None:
+                recorder.add(decided.row_group.first_row, columns.base, deleted)
+            columns.keep(~deleted)
+            metrics.add("rows.deleted.equality", int(deleted.sum()))
+            if columns.alive.count:
+                yield file, decided
+            else:
+                metrics.add("row_groups.pruned.deletes")
+        self._files.close()
+        self._num_files = 0
