@@ -202,8 +202,8 @@ def main() -> None:
                         console.print(str(twostage.last_scan(spark)))
             medians = {name: statistics.median(values) for name, values in seconds.items()}
             figures[title] = medians
-            ours = medians.get("twostage", next(iter(medians.values())))
-            shown.add_row(title, *(f"{value:.2f} ({value / ours:.1f})" for value in medians.values()))
+            base = medians.get("twostage", next(iter(medians.values())))
+            shown.add_row(title, *(f"{value:.2f} ({value / base:.1f})" for value in medians.values()))
         console.print(shown)
         Path("benchmarks/results").mkdir(exist_ok=True)
         Path("benchmarks/results/peers.json").write_text(json.dumps(figures, indent=2))
