@@ -36,7 +36,7 @@ def scan_twice(location: str, branch: str, query: str) -> list[str]:
     from twostage.options import parse_options  # noqa: PLC0415 - in the process that measures
     from twostage.table.catalog import load_table  # noqa: PLC0415
 
-    options = parse_options({"path": location, "branch": branch})
+    options = parse_options({"path": location, "branch": branch, "deletes.cache": "worker"})
     started = time.process_time()
     table = load_table(options)
     scan(table, options, "one", limit=1)  # imports and compiled kernels are not in the figures

@@ -40,7 +40,7 @@ class Case:
         return f"{self.kind}_{self.files}" if self.files else "main"
 
     def __str__(self) -> str:
-        return f"{self.files} × {self.keys:,} {self.kind} keys" if self.files else "no deletes"
+        return f"{self.files} x {self.keys:,} {self.kind} keys" if self.files else "no deletes"
 
 
 def make_table(spark: SparkSession, rows: int) -> None:
@@ -53,21 +53,23 @@ def make_table(spark: SparkSession, rows: int) -> None:
         "timestamp_micros(1700000000000000 + id * 1000) AS placed",
         "elt(cast(pmod(xxhash64(id, 4), 5) AS int) + 1, 'DE', 'FR', 'US', 'IN', 'BR') AS country",
     ).createOrReplaceTempView("rows")
-    spark.sql(f"CREATE TABLE {NAME} USING iceberg TBLPROPERTIES ('format-version' = '2') AS SELECT * FROM rows")
+    spark.sql(
+        f"CREATE TABLE {NAME} USING iceberg TBLPROPERTIES ('format-version' = '2') AS SELECT * FROM rows"
+    )
 
 
 def add_deletes(spark: SparkSession, case: Case, rows: int) -> None:
     """Commit the delete files of a case to its branch; each holds the next keys."""
-    jvm: Any = spark._jvm
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to Java
     iceberg = jvm.org.apache.iceberg
-    table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, NAME)
+    table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, NAME)  # noqa: SLF001
     spark.sql(f"ALTER TABLE {NAME} CREATE BRANCH {case.branch}")
     table.refresh()
     folder = Path(str(table.location()).removeprefix("file:"), "data", case.branch)
     folder.mkdir(parents=True)
     names = {"long": ["id"], "string": ["name"], "two": ["id", "name"]}[case.kind]
     field_ids = {name: int(table.schema().findField(name).fieldId()) for name in names}
-    equality_ids = spark.sparkContext._gateway.new_array(jvm.int, len(names))  # type: ignore[union-attr]
+    equality_ids = spark.sparkContext._gateway.new_array(jvm.int, len(names))  # type: ignore[union-attr]  # noqa: SLF001
     for place, name in enumerate(names):
         equality_ids[place] = field_ids[name]
     metrics_of = iceberg.MetricsConfig.forTable(table)

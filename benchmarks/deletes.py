@@ -1,6 +1,7 @@
 """Times scans of a table under equality deletes: twostage cold and warm, Iceberg's Spark connector.
 
-A cold scan runs in Python workers that were just started; a warm one is the same scan again. Iceberg's
+A cold scan runs in Python workers that were just started, on a host that knows nothing of the deletes; a warm one is
+the same scan again; a later one runs in new workers, and finds what the host's cache kept. Iceberg's
 connector is stopped after a while, and not asked about more deletes of a kind once it was. The figures are
 seconds, with ratios to twostage's own time without deletes and to Iceberg's. ``make bench-deletes`` runs it;
 ``--core`` measures CPU seconds of planning and reading in this process instead, without Spark.
@@ -79,9 +80,9 @@ def timed(work: Callable[[], int]) -> tuple[float, int]:
     return time.perf_counter() - started, found
 
 
-def ours(spark: SparkSession, location: str, case: Case) -> DataFrame:
+def ours(spark: SparkSession, location: str, case: Case, cache: str) -> DataFrame:
     """Return the table as twostage reads it."""
-    reader = spark.read.format("twostage").option("scan.native", "never")
+    reader = spark.read.format("twostage").option("scan.native", "never").option("deletes.cache-dir", cache)
     return reader.option("branch", case.branch).load(location)
 
 
@@ -126,14 +127,19 @@ class Bench:
         """Measure all queries of a case on twostage, cold and warm."""
         figures = self.seconds.setdefault(str(case), {query: {} for query in QUERIES})
         for query in QUERIES:
-            spark = start(self.warehouse)
-            spark.range(10).selectExpr("sum(id)").collect()  # the JVM's own start is not in the figure
-            for reader in ("cold", "warm"):
-                figures[query][reader], found = timed(lambda: run(ours(spark, self.location, case), query))  # noqa: B023
-                self._check(case, query, found)
-                if self.arguments.report:
-                    self.reports.append(f"{case}, {query}, {reader}\n{twostage.last_scan(spark)}")
-            spark.stop()
+            with tempfile.TemporaryDirectory() as cache:
+                for readers in (("cold", "warm"), ("later",)):
+                    spark = start(self.warehouse)
+                    spark.range(10).selectExpr(
+                        "sum(id)"
+                    ).collect()  # the JVM's own start is not in the figure
+                    for reader in readers:
+                        frame = ours(spark, self.location, case, cache)
+                        figures[query][reader], found = timed(lambda: run(frame, query))  # noqa: B023
+                        self._check(case, query, found)
+                        if self.arguments.report:
+                            self.reports.append(f"{case}, {query}, {reader}\n{twostage.last_scan(spark)}")
+                    spark.stop()
 
     def measure_iceberg(self, case: Case) -> bool:
         """Measure all queries of a case on Iceberg's connector; tell whether all came to an end."""
@@ -160,11 +166,22 @@ class Bench:
 
     def table(self) -> Table:
         """Return what to print."""
-        shown = Table("deletes", "query", "cold", "warm", "Iceberg", "cold / none", "warm / none", "Iceberg / cold")
+        shown = Table(
+            "deletes",
+            "query",
+            "cold",
+            "warm",
+            "later",
+            "Iceberg",
+            "cold / none",
+            "warm / none",
+            "later / none",
+            "Iceberg / cold",
+        )
         clean = self.seconds[str(Case("long", 0, 0))]
         for case, queries in self.seconds.items():
             for query, figures in queries.items():
-                cold, warm, none = figures["cold"], figures["warm"], clean[query]
+                cold, warm, later, none = figures["cold"], figures["warm"], figures["later"], clean[query]
                 stopped = "iceberg stopped" in figures
                 theirs = figures.get("iceberg", figures.get("iceberg stopped"))
                 sign = ">" if stopped else ""
@@ -173,9 +190,11 @@ class Bench:
                     query,
                     f"{cold:.2f}",
                     f"{warm:.2f}",
+                    f"{later:.2f}",
                     "" if theirs is None else f"{sign}{theirs:.1f}",
                     f"{cold / none['cold']:.2f}",
                     f"{warm / none['warm']:.2f}",
+                    f"{later / none['later']:.2f}",
                     "" if theirs is None else f"{sign}{theirs / cold:.1f}",
                 )
         return shown
@@ -195,7 +214,11 @@ def main() -> None:
     arguments = parser.parse_args()
     most = max(1, arguments.rows // 200)  # as many keys as rows in 200 files; more files hold fewer each
     cases = [Case("long", 0, 0)]
-    for kind, files in (("long", arguments.files), ("string", arguments.other_files), ("two", arguments.other_files)):
+    for kind, files in (
+        ("long", arguments.files),
+        ("string", arguments.other_files),
+        ("two", arguments.other_files),
+    ):
         numbers = [int(number) for number in files.split(",") if number]
         cases += [Case(kind, number, min(most, max(1, arguments.rows // number))) for number in numbers]
     console = Console(width=150)
@@ -215,7 +238,7 @@ def main() -> None:
         for report in bench.reports:
             console.print(report)
         console.print(
-            f"{arguments.rows:,} rows x 6 columns; cold: new workers; seconds; Iceberg stopped after {arguments.cap:.0f}"
+            f"{arguments.rows:,} rows x 6 columns; cold: new workers; later: new workers, the host's cache filled; seconds; Iceberg stopped after {arguments.cap:.0f}"
         )
         console.print(bench.table())
         Path("benchmarks/results").mkdir(exist_ok=True)

@@ -7,9 +7,13 @@ Names: ``manifests.considered``, ``manifests.pruned``; ``files.considered``, ``f
 ``files.pruned.bounds``, ``files.read``; ``row_groups.considered``,
 ``row_groups.pruned.{statistics,dictionary,bloom,deletes,filter}``, ``row_groups.read``;
 ``pages.considered``, ``pages.read`` (of the chunks read by pages), ``page_indexes.ignored``, ``requests`` (of
-reads by pages); ``rows.considered``, ``rows.pruned``, ``rows.deleted.{position,vector,equality}``, ``rows.filtered``,
+reads by pages); ``rows.considered``, ``rows.pruned``, ``rows.deleted.{position,vector,equality,compiled}``, ``rows.filtered``,
 ``rows.fetched``; ``bytes.considered`` (the files' sizes), ``bytes.read``, ``bytes.filter``,
-``bytes.fetch``; ``delete_files.{considered,skipped,opened,cached}``, ``delete_keys.loaded``;
+``bytes.fetch``; ``delete_files.{considered,skipped,opened,cached}``, ``delete_files.skipped.{predicate,survivors}`` (by key bounds
+against the query, and against the rows left), ``delete_keys.{loaded,streamed}``, ``row_groups.untouched`` (by any key);
+``delete_cache.{hits,built,merged,written,removed}`` (key tables in the host's cache, and what was removed to make
+room), ``delete_cache.{ignored,failed,unusable,too_large}`` (warnings), ``delete_compiled.{hits,written}`` (data
+files), ``delete_compiled.{ignored,failed}`` (warnings);
 ``time.{planning,open,prune,deletes,filter,fetch}`` (nanoseconds).
 """
 

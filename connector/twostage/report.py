@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _TIMES = ("planning", "open", "prune", "deletes", "filter", "fetch")
 _WIDTH = 110
+_LEAST_ADVISED = 200_000_000
+"""Nanoseconds that deletes must have taken before anybody is told to do something about them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +93,24 @@ class ScanReport:
             name.rpartition(".")[2]: n for name, n in sorted(counters) if n and name.startswith(f"{prefix}.")
         }
 
+    @property
+    def advice(self) -> str:
+        """What would make the next scan cheaper; empty where deletes cost less than the rest of the scan."""
+        spent = self.count("time.deletes")
+        rest = sum(self.count(f"time.{name}") for name in _TIMES if name not in ("deletes", "planning"))
+        if spent < _LEAST_ADVISED or spent <= rest:
+            return ""
+        share = f"Deletes took {spent / (spent + rest):.0%} of the tasks' time"
+        if self.count("rows.deleted.equality") + self.count("delete_keys.loaded") == 0:
+            return f"{share}: compact the table (rewrite_data_files)."
+        return (
+            f"{share}: compact the table (rewrite_data_files), or run "
+            "python -m twostage compile-deletes with the table and this scan's options."
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        plain = asdict(self)
+        plain = {**asdict(self), "advice": self.advice}
         plain["metrics"] = {
             "counters": dict(sorted(self.metrics.counters.items())),
             "predicates": {text: asdict(cost) for text, cost in self.metrics.predicates.items()},
@@ -161,6 +178,9 @@ class ScanReport:
                 soft_wrap=True,
             )
 
+        if self.advice:
+            console.print(Text(f"  advice      {self.advice}"), soft_wrap=True)
+
     def _funnel(self) -> list[tuple[str, str, str, str]]:
         """Return the rows of the main table: name, considered, pruned or removed by what, read."""
 
@@ -198,10 +218,25 @@ class ScanReport:
         if deletes:
             skipped = self.count("delete_files.skipped")
             opened = f"{self.count('delete_files.opened'):,}"
-            note = f"{skipped:,} cannot apply" if skipped else ""
-            cached = self.count("delete_files.cached")
-            note += (", " if note and cached else "") + (f"{cached:,} uses from cache" if cached else "")
-            rows.append(("delete files", f"{deletes:,}", note, opened))
+            notes = [
+                f"{count:,} {what}"
+                for count, what in (
+                    (skipped, "cannot apply"),
+                    (self.count("delete_files.skipped.predicate"), "of these by the query"),
+                    (self.count("delete_files.skipped.survivors"), "cannot touch the rows left"),
+                    (self.count("delete_files.cached"), "uses from cache"),
+                    (self.count("delete_cache.hits"), "key tables from the host's cache"),
+                    (self.count("delete_compiled.hits"), "data files by compiled deletes"),
+                )
+                if count
+            ]
+            rows.append(("delete files", f"{deletes:,}", ", ".join(notes), opened))
+            if keys := self.count("delete_keys.streamed"):
+                rows.append(("delete keys streamed", "", "", f"{keys:,}"))
+            if keys := self.count("delete_keys.loaded"):
+                built, merged = self.count("delete_cache.built"), self.count("delete_cache.merged")
+                note = f"{built:,} tables built for the host, {merged:,} of them on an older one" if built else ""
+                rows.append(("delete keys", "", note, f"{keys:,}"))
         groups = self.count("row_groups.considered")
         reasons = said(self.reasons("row_groups.pruned"))
         rows.append(("row groups", f"{groups:,}", reasons, f"{self.count('row_groups.read'):,}"))

@@ -128,7 +128,7 @@ def _log2(size: Any) -> Any:
 
 
 @inner
-def _place(offsets: Integers, row: int, length: int, at_end: bool) -> Any:
+def _place(offsets: Integers, row: int, length: int, at_end: bool) -> Any:  # noqa: FBT001 - Numba wants no keywords
     """Return where a text's first, or with `at_end` last, `length` bytes begin; its start where it is shorter."""
     start = offsets[row]
     if not at_end:
@@ -137,7 +137,7 @@ def _place(offsets: Integers, row: int, length: int, at_end: bool) -> Any:
 
 
 @inner
-def _matches(offsets: Integers, data: Bytes, literal: Bytes, at_end: bool, is_whole: bool) -> Bools:
+def _matches(offsets: Integers, data: Bytes, literal: Bytes, at_end: bool, is_whole: bool) -> Bools:  # noqa: FBT001
     """Return which texts begin or end with the literal, or are it, by one load and no branch a text."""
     hits = np.empty(len(offsets) - 1, np.bool_)
     length = len(literal)

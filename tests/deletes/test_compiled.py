@@ -14,6 +14,7 @@ from tables import Table
 from twostage.deletes import compiled, host_keys
 from twostage.deletes.cache import CACHE
 from twostage.errors import OptionError
+from twostage.planning import splits
 from twostage.predicates.predicate import Column, Compare
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
@@ -155,11 +156,13 @@ def test_deleted_rows_are_shown_marked(tmp_path, options):
     fields = [field for field in scan_schema(opened.table).fields if field.name in ("id", "_deleted")]
     rows = scan(opened, tuple(fields))
     assert len(rows.rows) == 120
-    assert sum(dict(zip([f.name for f in fields], row, strict=True))["_deleted"] for row in rows.rows) == 36
+    marked = [row for row in rows.rows if oracle.exact(True) in row]
+    assert len(marked) == 36
     assert rows.metrics.counters["delete_compiled.hits"] == 2
 
 
-def test_parts_of_a_file_are_compiled_each(tmp_path, options):
+def test_parts_of_a_file_are_compiled_each(tmp_path, options, monkeypatch):
+    monkeypatch.setattr(splits, "LEAST_RANGE_BYTES", 100)
     table = Table(tmp_path / "t", {"id": "long", "k": "long"})
     table.append([{"id": i, "k": i % 5} for i in range(100)], row_group_size=10)
     table.delete_equal(["k"], [{"k": 3}])

@@ -39,6 +39,9 @@ AT_WORK = (
     "row_groups.pruned.bloom",
     "row_groups.pruned.filter",
     "delete_files.skipped",
+    "delete_files.skipped.predicate",
+    "row_groups.untouched",
+    "row_groups.pruned.deletes",
     "pages.read",
 )
 """Counters of which none may be zero after some hundred pairs."""

@@ -54,16 +54,19 @@ NOT_COMPILED = {"TWOSTAGE_JIT": "0"}
 CORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {},
     dict.fromkeys((switch for switch in SWITCHES if switch.startswith("prune.")), "false"),
-    {"two-stage": "false"},
+    {"two-stage": "false", "deletes.stream": "always"},
     {"filter.kernels": "false", "filter.dictionary": "false"},
     NOT_COMPILED,
     {"read.pages": "always", "batch-size": "1"},
-    {"batch-size": "7", "split-size": "1"},
+    {"batch-size": "7", "split-size": "1", "deletes.stream": "always"},
     {"verify-checksums": "false", "batch-size": "1024", "split-size": "1g"},
 )
 MORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     *({switch: "false"} for switch in SWITCHES if switch.startswith("prune.")),
-    {"filter.reorder": "false"},
+    {"filter.reorder": "false", "deletes.stream": "always"},
+    {"deletes.stream": "always", "task-memory": "20k"},
+    {"deletes.stream": "always", "prune.deletes": "false"},
+    {"deletes.stream": "never", "two-stage": "false"},
     dict.fromkeys(SWITCHES, "false"),
     {"read.pages": "always"},
     {"read.pages": "never"},

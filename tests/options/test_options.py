@@ -56,6 +56,11 @@ def test_options(key: str, text: str, field: str, value: object) -> None:
         ("verify-checksums", "false", "verify_checksums", False),
         ("batch-size", "7", "batch_size", 7),
         ("task-memory", "2g", "task_memory", 2 * 1024**3),
+        ("deletes.stream", "Always", "stream_deletes", "always"),
+        ("deletes.cache", "WORKER", "delete_cache", "worker"),
+        ("deletes.cache-dir", "/fast/disk", "delete_cache_dir", "/fast/disk"),
+        ("deletes.cache-size", "1g", "delete_cache_size", 1024**3),
+        ("deletes.compiled-dir", "s3://bucket/compiled", "compiled_dir", "s3://bucket/compiled"),
     ],
 )
 def test_settings(key: str, text: str, field: str, value: object) -> None:
@@ -114,6 +119,12 @@ def test_a_name_like_nothing_lists_what_there_is() -> None:
         ("columns", ""),
         ("filter.normalize", "nnf"),
         ("task-memory", "lots"),
+        ("deletes.cache", "none"),
+        ("deletes.cache-dir", "relative"),
+        ("deletes.cache-dir", "s3://bucket"),
+        ("deletes.cache-size", "0"),
+        ("deletes.compiled-dir", "relative"),
+        ("deletes.compiled-dir", "s3://a, s3://b"),
     ],
 )
 def test_bad_values_are_refused_by_name(key: str, text: str) -> None:

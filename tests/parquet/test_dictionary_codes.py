@@ -28,9 +28,10 @@ from twostage.predicates.predicate import (
     StringMatch,
 )
 from twostage.reading.live_columns import plain
+from twostage.reading.read import read_group
 from twostage.reading.selection import Selection
 from twostage.schema import Primitive, parse_schema
-from twostage.task import ScanContext, ScanTask, Storage
+from twostage.task import ScanContext, ScanTask, Storage, TaskGroup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,6 +105,22 @@ def write(path: Path, rng: random.Random, share: float, **options: object) -> No
     pq.write_table(table, path, **{"row_group_size": 1_700, "dictionary_pagesize_limit": 10_000, **options})
 
 
+def task_of(path: Path) -> ScanTask:
+    """Return the task that reads the file."""
+    size = path.stat().st_size
+    return ScanTask(
+        path=str(path),
+        written_path=str(path),
+        format="parquet",
+        file_size=size,
+        record_count=ROWS,
+        start=0,
+        length=size,
+        sequence_number=1,
+        spec_id=0,
+    )
+
+
 def opened(path: Path, metrics: Metrics, **settings: object) -> ParquetDataFile:
     """Open the file as the scan does."""
     context = ScanContext(
@@ -115,19 +132,7 @@ def opened(path: Path, metrics: Metrics, **settings: object) -> ParquetDataFile:
         storage=Storage(),
         settings=ReadSettings(**settings),
     )
-    size = path.stat().st_size
-    task = ScanTask(
-        path=str(path),
-        written_path=str(path),
-        format="parquet",
-        file_size=size,
-        record_count=ROWS,
-        start=0,
-        length=size,
-        sequence_number=1,
-        spec_id=0,
-    )
-    return ParquetDataFile(context, task, metrics)
+    return ParquetDataFile(context, task_of(path), metrics)
 
 
 def some_rows(num_rows: int) -> list[Selection | None]:
@@ -246,3 +251,56 @@ def test_a_code_outside_its_dictionary_is_reported(kind: pa.DataType, tmp_path: 
                 with pytest.raises(TwoStageError) as caught:
                     read(row_group, 1)
                 assert caught.value.code.startswith("CORRUPT")
+
+
+def test_what_few_rows_need_is_read_by_pages(tmp_path: Path) -> None:
+    """Of an AND inside an OR, the second column's pages that hold no row of the first's are left out."""
+    num_rows = 20_000
+    columns = {
+        "rare": pa.array(["yes" if n in (7, 15_000) else "no" for n in range(num_rows)]),
+        "next": pa.array([f"word-{n % 50}" for n in range(num_rows)]),
+        "last": pa.array([f"text-{n % 60}" for n in range(num_rows)]),
+    }
+    fields = [
+        pa.field(name, array.type, metadata={"PARQUET:field_id": str(number)})
+        for number, (name, array) in enumerate(columns.items(), 1)
+    ]
+    path = tmp_path / "file.parquet"
+    data = pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+    pq.write_table(data, path, data_page_size=500, write_batch_size=100, write_page_index=True)
+    schema = parse_schema(
+        {
+            "schema-id": 0,
+            "type": "struct",
+            "fields": [
+                {"id": number, "name": name, "type": "string", "required": False}
+                for number, name in enumerate(columns, 1)
+            ],
+        }
+    )
+    rare, following, last = (text(number, name) for number, name in enumerate(columns, 1))
+    predicate = Or(
+        (
+            And((Compare("=", rare, "yes"), Compare("=", following, "word-7"))),
+            Compare("=", last, "text-59"),
+        )
+    )
+    expected = [n for n in range(num_rows) if n == 7 or n % 60 == 59]
+    read = {}
+    for switch in ({}, {"read_pages": "never"}, {"encoded_filters": False}):
+        context = ScanContext(
+            scan_id="test",
+            table="table",
+            snapshot_id=1,
+            schema=schema,
+            projection=schema.fields[2:],
+            predicate=predicate,
+            storage=Storage(),
+            settings=ReadSettings(**switch),
+        )
+        metrics = Metrics()
+        batches = list(read_group(TaskGroup(index=0, context=context, tasks=(task_of(path),)), metrics))
+        found = [value for batch in batches for value in batch.column(0).to_pylist()]
+        assert found == [f"text-{n % 60}" for n in expected]
+        read[str(switch)] = metrics.counters["pages.read"]
+    assert 0 < read["{}"] <= 4

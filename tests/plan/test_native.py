@@ -51,7 +51,12 @@ def column(**changes: Any) -> ColumnFacts:
 
 def facts(**changes: Any) -> FileFacts:
     plain = FileFacts(
-        file_size=100, num_rows=10, columns={1: column()}, has_all_ids=True, has_legacy_calendar=False, singles={}
+        file_size=100,
+        num_rows=10,
+        columns={1: column()},
+        has_all_ids=True,
+        has_legacy_calendar=False,
+        singles={},
     )
     return replace(plain, **changes)
 
@@ -106,7 +111,6 @@ PLANS = {
     "nothing": (plan(), "nothing is to be read"),
     "deletes": (plan(task(), task(deletes=(DELETE,))), "1 of 2 files have deletes"),
     "orc": (plan(task(), task(format="orc")), "format orc"),
-    "filtered": (plan(task(all_match=False), task()), "1 of 2 files may hold rows that the filter drops"),
     "s3": (plan(task(path="s3a://lake/t/f.parquet")), "files of s3"),
     "azure": (plan(task(path="abfss://c@a.dfs.core.windows.net/f.parquet")), "files of abfs"),
     "hdfs_by_properties": (
@@ -170,7 +174,9 @@ def test_file_stays(case):
     field = replace(LONG, **changed_field)
     reason = native.stays_by_files([task(**changed_task)], [facts(**changed_facts)], [field])
     if not changed_field:  # one such file is enough
-        pair = native.stays_by_files([task(), task(**changed_task)], [facts(), facts(**changed_facts)], [field])
+        pair = native.stays_by_files(
+            [task(), task(**changed_task)], [facts(), facts(**changed_facts)], [field]
+        )
         assert pair == reason
     assert reason is not None
     assert expected in reason
@@ -181,7 +187,9 @@ def test_file_is_handed_over():
     assert native.stays_by_files([task()], [facts()], [LONG]) is None
     assert native.stays_by_files([task()], [facts(columns={})], [LONG]) is None  # NULL stands in
     for value in (5, None):
-        assert native.stays_by_files([task(constants={1: value})], [facts(singles={1: value})], [LONG]) is None
+        assert (
+            native.stays_by_files([task(constants={1: value})], [facts(singles={1: value})], [LONG]) is None
+        )
     assert native.stays_by_files([task()], [facts(has_legacy_calendar=True)], [LONG]) is None
 
 
@@ -233,7 +241,9 @@ def test_file_types(kind, physical, annotation, read):
     assert (reason is None) == read
     delta = {"INT32": 5, "INT64": 5, "BYTE_ARRAY": 7}.get(physical)
     if read and delta is not None:  # Spark reads them under the file's own type
-        known = facts(columns={1: column(physical=physical, logical=annotation, encodings=frozenset((delta,)))})
+        known = facts(
+            columns={1: column(physical=physical, logical=annotation, encodings=frozenset((delta,)))}
+        )
         reason = native.stays_by_files([task()], [known], [replace(LONG, type=parse_type(kind))])
         assert (reason is None) == ((kind, physical) != ("long", "INT32"))
 
@@ -254,7 +264,9 @@ def fields(*items: tuple[str, pa.DataType, int | None]) -> pa.Schema:
 
 
 def test_facts_of_a_file(tmp_path):
-    schema = fields(("a", pa.int64(), 1), ("b", pa.string(), 2), ("c", pa.float64(), 3), ("s", pa.list_(pa.int32()), 5))
+    schema = fields(
+        ("a", pa.int64(), 1), ("b", pa.string(), 2), ("c", pa.float64(), 3), ("s", pa.list_(pa.int32()), 5)
+    )
     rows = pa.table({"a": [7] * 10, "b": [None] * 10, "c": [0.0, -0.0] * 5, "s": [[1]] * 10}, schema)
     known = written(tmp_path / "f", rows, row_group_size=4, compression={"a": "zstd", "b": "snappy"})
     assert known.num_rows == 10
@@ -314,3 +326,12 @@ def test_facts_are_kept_until_the_file_changes(tmp_path):
     pq.write_table(pa.table({"a": [1, 2]}, schema), path)
     path.touch()
     assert file_facts(storage, [str(path)] * 3, asked)[2].num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.1, "the filter drops rows: looked"), (0.9, None), (None, "nothing is known")]
+)
+def test_by_the_share_that_a_filter_keeps(share, expected):
+    found = native.stays_by_share(plan(task(all_match=False), task()), share, "looked")
+    assert found is None if expected is None else expected in found
+    assert native.stays_by_share(plan(task(), task()), None, "") is None

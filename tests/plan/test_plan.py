@@ -135,7 +135,7 @@ def test_manifests_then_partitions_then_bounds_prune(lake):
     assert counters == {
         "manifests.considered": 2, "manifests.pruned": 1, "files.considered": 5, "files.pruned.partition": 3,
         "files.pruned.bounds": 1, "bytes.considered": 3000, "rows.considered": 20, "rows.pruned": 20,
-        "delete_files.considered": 0, "delete_files.skipped": 0,
+        "delete_files.considered": 0, "delete_files.skipped": 0, "delete_files.skipped.predicate": 0,
     }  # fmt: skip
     assert made.counters["time.planning"] > 0
     assert tasks(made)["a"].all_match  # the hint is not ours to apply
@@ -195,11 +195,25 @@ def test_deletes_are_attached_and_those_of_pruned_partitions_not_read(lake):
         plan(lake.table(), Compare("=", DAY, 1), settings=ReadSettings(prune_files=False))
 
 
-def test_a_predicate_never_prunes_a_delete_by_its_keys(lake):
-    """The keys 100..200 cannot meet ``k < 10``, yet the delete file stays: only the data file's bounds count."""
+def test_a_predicate_prunes_a_delete_whose_keys_it_excludes(lake):
+    """The keys 100..200 are of no row with ``k < 10``; NULL keys, of rows that ``k <=> NULL`` or NOT may return."""
     lake.add(lake.data("a", 1), days=(1,))
     keys = {"lower_bounds": {1: long(100)}, "upper_bounds": {1: long(200)}, "null_value_counts": {1: 0}}
     lake.add(lake.delete("e", 2, 1, equality_ids=[1], **keys), deletes=True, sequence=2, days=(1,))
+    for predicate, left in (
+        (Compare("<", KEY, 10), 0),
+        (Compare("<", KEY, 101), 1),
+        (IsNull(KEY), 0),
+        (Or((IsNull(KEY), Compare("=", DAY, 1))), 1),
+        (Not(Compare("<", KEY, 10)), 1),
+        (Not(Compare(">", KEY, 10)), 0),
+    ):
+        made = plan(lake.table(), predicate)
+        assert len(tasks(made)["a"].deletes) == left, str(predicate)
+        assert made.counters["delete_files.skipped.predicate"] == 1 - left
+        kept = plan(lake.table(), predicate, settings=ReadSettings(prune_deletes=False))
+        assert len(tasks(kept)["a"].deletes) == 1
+    lake.add(lake.delete("n", 2, 1, equality_ids=[1]), deletes=True, sequence=3, days=(1,))  # of unknown keys
     assert len(tasks(plan(lake.table(), Compare("<", KEY, 10)))["a"].deletes) == 1
 
 

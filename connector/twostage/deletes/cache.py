@@ -52,10 +52,12 @@ class ByteCache:
     def make_room(self, limit: int, keep: Collection[Hashable] = ()) -> None:
         """Drop the values used longest ago, but not those in `keep`, until no more than `limit` is taken."""
         with self.lock:
+            if self.nbytes <= limit:  # before the keys are listed: there may be one for each of 10,000 files
+                return
             for key in [key for key in self._entries if key not in keep]:
+                self.drop(key)
                 if self.nbytes <= limit:
                     return
-                self.drop(key)
 
     def drop(self, key: Hashable) -> None:
         """Forget a value."""

@@ -140,8 +140,8 @@ def find_compiled(context: ScanContext, task: ScanTask, metrics: Metrics) -> Com
     if bitmap is None:
         bitmap = next((found for place in places if (found := place.read(name.text)) is not None), None)
         if bitmap is not None:
-            size = bitmap.get_statistics()["n_bytes_array_containers"] + 2**10
-            CACHE.put(name, bitmap, size, limit=context.settings.memory_budget)
+            size = len(bitmap.serialize())
+            CACHE.put(name, bitmap, size + 2**10, limit=context.settings.memory_budget)
     if bitmap is not None:
         metrics.add("delete_compiled.hits")
         return CompiledDeletes(DeletedPositions(KIND, bitmap, len(bitmap)))
@@ -245,12 +245,13 @@ class ChosenPlace(_Place):
         self._metrics.choices[sentence] += 1
 
 
-def places_of(context: ScanContext, deletes: Iterable[DeleteFile], metrics: Metrics) -> list[_Place]:
-    """Return where a task's entry may lie: the host's cache if it is worth one, and what the user chose."""
+def places_of(context: ScanContext, deletes: Iterable[DeleteFile] | None, metrics: Metrics) -> list[_Place]:
+    """Return where an entry may lie: the host's cache if these deletes are worth it, and what the user chose."""
     places: list[_Place] = []
-    counts = [delete.record_count for delete in deletes]
-    is_worth = sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES
-    if is_worth and (cache := HostCache.find(context.settings, metrics)) is not None:
+    counts = None if deletes is None else [delete.record_count for delete in deletes]
+    if (counts is None or sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES) and (
+        cache := HostCache.find(context.settings, metrics)
+    ) is not None:
         places.append(_HostPlace(cache))
     if context.settings.compiled_dir is not None:
         places.append(ChosenPlace(context.settings.compiled_dir, context.storage.properties, metrics))

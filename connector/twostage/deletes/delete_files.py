@@ -7,6 +7,8 @@ by name only where the file has no ids; every row that the file announces is ret
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,16 +20,19 @@ from twostage.deletes.avro_files import read_avro
 from twostage.errors import CorruptFileError, TwoStageError, mask
 from twostage.files import file_schema
 from twostage.files.orc_file import arrow_schema, meanings
+from twostage.location import parse_location
 from twostage.orc.stripe import StripeReader
 from twostage.orc.tail import read_stripe_footer, read_tail
 from twostage.parquet.filters import prune_by_bloom
 from twostage.parquet.footer import read_footer, row_group_bounds
 from twostage.predicates.predicate import TRUE, columns as columns_of
 from twostage.predicates.prune import Match, match
+from twostage.ranges import cost_of
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from twostage.files.file_schema import FileField
     from twostage.metrics import Metrics
@@ -74,6 +79,7 @@ def read_columns(
     *,
     may_hold: Callable[[Bounds], bool] | None = None,
     predicate: Predicate | None = None,
+    content: bytes | None = None,
 ) -> Iterator[tuple[int, Columns]]:
     """Yield batches: the number of rows, and an array (or None) for each wanted field.
 
@@ -86,6 +92,7 @@ def read_columns(
             leaves the row group out.
         predicate: True for every row that is asked for; its columns are among the wanted fields. A Parquet row
             group that proves by statistics or Bloom filters to hold no such row is left out.
+        content: The file's bytes, if they were fetched ahead.
 
     Raises:
         CorruptFileError: The bytes are wrong, or a field appears twice.
@@ -93,9 +100,7 @@ def read_columns(
         StorageError: The transport failed.
     """
     metrics.add("delete_files.opened")
-    with _errors_of(context, delete), storage.open_file(context.storage, delete.path) as opened:
-        size = opened.size()
-        file = pa.BufferReader(opened.read_at(size, 0)) if 0 < size <= WHOLE_FILE else opened
+    with _errors_of(context, delete), _opened(context, delete, content) as (file, size):
         match delete.format.lower():
             case "parquet":
                 yield from _read_parquet(file, size, context, delete, wanted, may_hold, predicate)
@@ -105,6 +110,53 @@ def read_columns(
                 yield from read_avro(file, size, context, delete, wanted, BATCH_ROWS)
             case other:
                 raise corrupt(delete, f"Delete file has a format that cannot hold its content: {other}")
+
+
+def fetch_ahead(
+    context: ScanContext, deletes: Sequence[DeleteFile]
+) -> Generator[tuple[DeleteFile, bytes | None], None, None]:
+    """Yield delete files in order, small remote ones with their content: many requests wait at the same time.
+
+    An object store takes as long to answer for a file as to send it, and there may be thousands of files.
+    """
+    cost = cost_of(None, context.settings.parallel_requests, is_remote=True)
+    is_remote = any(not parse_location(delete.path).is_local for delete in deletes[:1])
+    if not is_remote or len(deletes) < 2 or cost.parallel < 2:
+        for delete in deletes:
+            yield delete, None
+        return
+
+    def fetch(delete: DeleteFile) -> bytes | None:
+        if not 0 < delete.file_size <= WHOLE_FILE:
+            return None
+        with _errors_of(context, delete):
+            return storage.read_all(context.storage, delete.path, limit=2 * WHOLE_FILE)
+
+    waiting: deque[tuple[DeleteFile, Future[bytes | None]]] = deque()
+    pool = ThreadPoolExecutor(min(cost.parallel, len(deletes)), "twostage-deletes")
+    try:
+        for delete in deletes:
+            waiting.append((delete, pool.submit(fetch, delete)))
+            if len(waiting) > cost.parallel:
+                first, fetched = waiting.popleft()
+                yield first, fetched.result()
+        while waiting:
+            first, fetched = waiting.popleft()
+            yield first, fetched.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _opened(
+    context: ScanContext, delete: DeleteFile, content: bytes | None
+) -> Iterator[tuple[pa.NativeFile, int]]:
+    if content is not None:
+        yield pa.BufferReader(content), len(content)
+        return
+    with storage.open_file(context.storage, delete.path) as opened:
+        size = opened.size()
+        yield (pa.BufferReader(opened.read_at(size, 0)) if 0 < size <= WHOLE_FILE else opened), size
 
 
 @contextmanager

@@ -12,6 +12,7 @@ rule is applied when it is asked.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from twostage import storage
 from twostage.deletes.cache import CACHE
-from twostage.deletes.delete_files import WantedField, corrupt, read_columns
+from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.host_keys import Request, planned_of, shared_keys
 from twostage.deletes.identity import of_delete
 from twostage.deletes.key_table import Budget, KeySet
@@ -257,24 +258,35 @@ class _Loader:
         CACHE.drop(key)
         CACHE.make_room(self._limit - self._in_use(), keep=self._used)
         if missing and context.settings.delete_cache == "host" and deletes[0].scope is not None:
-            found = self._from_host(key, fields, deletes)
+            found = self._from_host(key, fields, deletes, shared.files)
             if found is not None:
-                mapped = min(MAPPED_BYTES, self._limit // 64)
-                CACHE.put(key, found, max(found.key_set.nbytes, mapped), limit=self._limit)
+                self._keep(key, found)
                 return found.key_set
             self._used[key] = shared
         expected = sum(delete.record_count for delete in missing)
-        for delete in missing:
-            self._add_file(shared.key_set, fields, delete, expected)
-            shared.files[delete.path] = _identity(delete)
-            expected -= delete.record_count
-        CACHE.put(key, shared, shared.key_set.nbytes, limit=self._limit)
+        with closing(fetch_ahead(context, missing)) as fetched:
+            for delete, content in fetched:
+                self._add_file(shared.key_set, fields, delete, expected, content)
+                shared.files[delete.path] = _identity(delete)
+                expected -= delete.record_count
+        self._keep(key, shared)
         return shared.key_set
 
+    def _keep(self, key: tuple[Any, ...], shared: _SharedKeys) -> None:
+        size = max(shared.key_set.nbytes, min(MAPPED_BYTES, self._limit // 64))
+        CACHE.put(key, shared, size, limit=self._limit)
+
     def _from_host(
-        self, key: tuple[Any, ...], fields: Sequence[KeyField], deletes: Sequence[DeleteFile]
+        self,
+        key: tuple[Any, ...],
+        fields: Sequence[KeyField],
+        deletes: Sequence[DeleteFile],
+        held: Mapping[str, Any],
     ) -> _SharedKeys | None:
-        """Return a key set that the host's processes share, which holds these files; None where there is none."""
+        """Return a key set that the host's processes share, which holds these files; None where there is none.
+
+        `held` are the paths of those that this process holds already: of them, too, it has shown its need.
+        """
         context = self._context
         ids = {one.field.id: one for one in fields}
         planned = planned_of(context.equality_deletes, deletes, deletes[0].scope, ids)
@@ -286,26 +298,32 @@ class _Loader:
         request = Request(
             context=context,
             shape=(*shape, deletes[0].scope),
-            needed=deletes,
+            needed=[*deletes, *(one for one in planned if one.path in held)],
             planned=planned,
             budget=Budget(self._limit, self._in_use),
             add=lambda key_set, delete, expected: self._add_file(key_set, fields, delete, expected),
             adopt=adopt,
         )
-        held = shared_keys(request, self._metrics)
-        if held is None:
+        found = shared_keys(request, self._metrics)
+        if found is None:
             return None
-        shared = self._used[key] = _SharedKeys(held.key_set)
+        shared = self._used[key] = _SharedKeys(found.key_set)
         shared.files = {
-            delete.path: _identity(delete) for delete in planned if of_delete(delete) in held.members
+            delete.path: _identity(delete) for delete in planned if of_delete(delete) in found.members
         }
         return shared
 
     def _add_file(
-        self, key_set: KeySet, fields: Sequence[KeyField], delete: DeleteFile, expected: int
+        self,
+        key_set: KeySet,
+        fields: Sequence[KeyField],
+        delete: DeleteFile,
+        expected: int,
+        content: bytes | None = None,
     ) -> None:
         wanted = wanted_fields(fields)
-        for num_rows, arrays in read_columns(self._context, delete, wanted, self._metrics):
+        batches = read_columns(self._context, delete, wanted, self._metrics, content=content)
+        for num_rows, arrays in batches:
             columns = encode_delete(arrays, fields, num_rows, delete)
             key_set.insert(group_by_nulls(columns, num_rows), delete.sequence_number, expected)
             self._metrics.add("delete_keys.loaded", num_rows)

@@ -43,6 +43,12 @@ _STALE_SECONDS = 3600.0
 """A file being written for so long was left by a process that died."""
 
 
+_LOOKS = 16
+"""A process looks how large the directory is after each such part of its size, not for each small file."""
+_unlooked: dict[Path, int] = {}
+"""Bytes that this process has written since it looked, by directory."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """A file of the cache, checked: its description, and its arrays as read-only views of the mapped file."""
@@ -126,7 +132,11 @@ class HostCache:
                     "delete keys are larger than deletes.cache-size: kept in memory",
                 )
                 return False
-            self._make_room(self.size - size)
+            _unlooked[self.directory] = _unlooked.get(self.directory, self.size) + size
+            if _unlooked[self.directory] > self.size // _LOOKS:
+                # Other processes, too, write a little before they look again.
+                self._make_room(self.size - size - self.size // _LOOKS)
+                _unlooked[self.directory] = 0
             self._write(name, parts)
         except (OSError, ValueError) as error:
             text = getattr(error, "strerror", None) or str(error)
@@ -152,7 +162,9 @@ class HostCache:
                 os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
                 0o600,
             )
-        except (ImportError, OSError):
+        except (ImportError, OSError) as error:
+            text = getattr(error, "strerror", None) or str(error)
+            _warn(self._metrics, "failed", f"the host's cache of deletes cannot be locked: {mask(text)}")
             yield turn
             return
         try:

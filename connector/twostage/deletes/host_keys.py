@@ -89,15 +89,16 @@ class _Keys:
         found = self._find()
         if found is not None:
             return found
-        request = self._request
-        if _keys_of(request.needed) < MIN_SHARE * _keys_of(request.planned):
+        needed = [self._planned[one] for one in self._needed]
+        if _keys_of(needed) < MIN_SHARE * _keys_of(self._planned.values()):
             return None
         name = self._name(self._planned)
         with self._cache.exclusive(name) as turn:
             if turn.waited and (found := self._find()) is not None:
                 return found
             if not turn.is_ours:
-                self._metrics.choices["delete keys built for one worker: the host's other one took long"] += 1
+                if turn.waited:
+                    self._metrics.choices["delete keys built for one worker: another one took long"] += 1
                 return None
             turn.failed = True
             held = self._build(name)

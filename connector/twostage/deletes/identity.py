@@ -52,8 +52,8 @@ def of_reading(context: ScanContext) -> str:
 
 
 def of_table(context: ScanContext) -> str:
-    """Name the table."""
-    return digest(context.table_uuid or mask(context.storage.root))
+    """Name the table; a copy of it elsewhere, which has the same UUID, is another one."""
+    return digest(context.table_uuid, mask(context.storage.root))
 
 
 def of_data_file(task: ScanTask) -> str:

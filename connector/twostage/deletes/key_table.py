@@ -15,23 +15,29 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from twostage.deletes.budget import Budget
 from twostage.deletes.keys import KeyRows
-from twostage.errors import ResourceLimitError
 from twostage_native import probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from twostage_native._jit import Kernel
 
+__all__ = ["Budget", "KeySet", "RecordTable", "WordTable"]
+
 LOAD = 0.7
+COPIED_LOAD = 0.8
+"""A mapped table is copied as it is if it stays below: filling a larger one takes three times as long."""
 FULL = 0.9
 """A table this full is refused rather than left to probe ever longer runs of slots."""
 _GROWTH = 1.5
 _STRETCH = 1.125
 _SMALLEST = 1024
+_COMPILE_FROM = 2**20
+"""Keys: with so many, the kernel's twin would take a second and several times the table's memory."""
 _NARROW_CODES = 2**16 - 1
 
 
@@ -44,33 +50,6 @@ class _Table(Protocol):
     def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
     def widen_codes(self) -> None: ...
     def arrays(self) -> tuple[NDArray[Any], ...]: ...
-
-
-class Budget:
-    """How many bytes the tables of one task may take; asked before each allocation.
-
-    Args:
-        limit: Bytes.
-        in_use: Returns the bytes that are taken now.
-    """
-
-    def __init__(self, limit: int, in_use: Callable[[], int]) -> None:
-        self.limit = limit
-        self.in_use = in_use
-
-    def allows(self, more: int) -> bool:
-        """Tell whether `more` bytes fit."""
-        return self.in_use() + more <= self.limit
-
-    def refuse(self, more: int) -> ResourceLimitError:
-        """Return the error for `more` bytes that do not fit."""
-        return ResourceLimitError(
-            "DELETE_KEYS_TOO_LARGE",
-            f"Equality-delete keys need more memory than the task's budget of {self.limit} bytes: "
-            f"{self.in_use() + more}",
-            stage="deletes",
-            hint="Raise the option 'task-memory', or compact the table's deletes.",
-        )
 
 
 def _run(kernel: Kernel, kernels: bool, *arguments: Any) -> Any:  # noqa: FBT001 - a switch, not a mode
@@ -151,7 +130,10 @@ class WordTable:
     def _resize(self, capacity: int) -> None:
         keys, codes = np.empty(capacity, np.uint64), np.zeros(capacity, self._codes.dtype)
         if self._count:
-            _run(probe.rehash_words, self._kernels, self._keys, self._codes, keys, codes)
+            arguments = (self._keys, self._codes, keys, codes)
+            if self._kernels and self._count >= _COMPILE_FROM:
+                probe.rehash_words.compiled(*arguments)
+            _run(probe.rehash_words, self._kernels, *arguments)
         self._keys, self._codes, self._is_mapped = keys, codes, False
 
     def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None:
@@ -159,9 +141,14 @@ class WordTable:
         words = keys.words[:, 0]
         capacity = len(self._keys)
         planned = _plan_capacity(self._count + len(words), capacity, self._slot_bytes, 0, self._budget)
-        if self._is_mapped and not self._budget.allows(planned * self._slot_bytes):
-            raise self._budget.refuse(planned * self._slot_bytes)
-        if self._is_mapped or planned != capacity:
+        if self._is_mapped:
+            if self._count + len(words) <= capacity * COPIED_LOAD:
+                planned = capacity
+            if not self._budget.allows(planned * self._slot_bytes):
+                raise self._budget.refuse(planned * self._slot_bytes)
+            if planned == capacity:
+                self._keys, self._codes, self._is_mapped = self._keys.copy(), self._codes.copy(), False
+        if planned != capacity:
             self._resize(planned)
         arguments = (self._keys, self._codes, words, code, sequences)
         self._count += _run(probe.insert_words, self._kernels, *arguments)

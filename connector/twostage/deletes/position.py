@@ -9,6 +9,7 @@ task's memory; a large one is read for one data file at a time, skipping row gro
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from pyroaring import BitMap64
 
 from twostage import storage
 from twostage.deletes.cache import CACHE
-from twostage.deletes.delete_files import WantedField, corrupt, read_columns
+from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.vector import read_vector
 from twostage.errors import ResourceLimitError
 from twostage.location import parse_location
@@ -92,11 +93,15 @@ def load_positions(context: ScanContext, task: ScanTask, metrics: Metrics) -> De
         if len(vectors) > 1:
             raise corrupt(vectors[1], f"Data file has {len(vectors)} deletion vectors: {task.written_path}")
         return _counted("vector", _load_vector(context, task, vectors[0], metrics), task)
-    found = [
-        bitmap
-        for delete in task.deletes
-        if delete.content == "position" and (bitmap := _load_file(context, task, delete, metrics)) is not None
-    ]
+    files = [delete for delete in task.deletes if delete.content == "position"]
+    missing = [delete for delete in files if CACHE.get(_file_key(context, task, delete)) is None]
+    found = []
+    with closing(fetch_ahead(context, missing)) as fetched:
+        contents = {id(delete) for delete in missing}
+        for delete in files:
+            content = next(fetched)[1] if id(delete) in contents else None
+            if (bitmap := _load_file(context, task, delete, content, metrics)) is not None:
+                found.append(bitmap)
     if not found:
         return DeletedPositions()
     return _counted("position", found[0] if len(found) == 1 else BitMap64.union(*found), task)
@@ -120,22 +125,41 @@ def _load_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metri
     return bitmap
 
 
-def _load_file(context: ScanContext, task: ScanTask, delete: DeleteFile, metrics: Metrics) -> BitMap64 | None:
+def _target(context: ScanContext, task: ScanTask, delete: DeleteFile) -> tuple[str, str | None]:
+    """Return the data file's canonical path; and again if the delete file is to be read for it alone."""
+    target = storage.canonical_for(context.storage)(task.written_path)
+    return target, target if delete.record_count > LARGE_ROWS else None
+
+
+def _file_key(context: ScanContext, task: ScanTask, delete: DeleteFile) -> Hashable:
+    """Name what is kept of a delete file."""
+    canonical = storage.canonical_for(context.storage)
+    version = (delete.file_size, delete.record_count, storage.modified(delete.path))
+    # What was read unverified must not serve a scan that verifies.
+    verified = context.settings.verify_checksums
+    return (
+        "position",
+        delete.path,
+        *version,
+        canonical.__name__,
+        _target(context, task, delete)[1],
+        verified,
+    )
+
+
+def _load_file(
+    context: ScanContext, task: ScanTask, delete: DeleteFile, content: bytes | None, metrics: Metrics
+) -> BitMap64 | None:
     """Return one delete file's positions of the task's data file; None if it has none."""
     canonical = storage.canonical_for(context.storage)
-    target = canonical(task.written_path)
-    only = target if delete.record_count > LARGE_ROWS else None
-    version = (delete.file_size, delete.record_count, storage.modified(delete.path))
-    verified = (
-        context.settings.verify_checksums
-    )  # what was read unverified must not serve a scan that verifies
-    key: Hashable = ("position", delete.path, *version, canonical.__name__, only, verified)
+    target, only = _target(context, task, delete)
+    key = _file_key(context, task, delete)
     with CACHE.lock:
         files = CACHE.get(key)
         if files is not None:
             metrics.add("delete_files.cached")
         else:
-            reader = _PositionReader(context, delete, canonical, only)
+            reader = _PositionReader(context, delete, canonical, only, content)
             files = reader.read(metrics)
             CACHE.put(key, files, reader.nbytes, limit=context.settings.memory_budget)
     bitmap = files.get(target)
@@ -157,8 +181,14 @@ class _PositionReader:
     """Reads one positional delete file into bitmaps by canonical path."""
 
     def __init__(
-        self, context: ScanContext, delete: DeleteFile, canonical: Callable[[str], str], only: str | None
+        self,
+        context: ScanContext,
+        delete: DeleteFile,
+        canonical: Callable[[str], str],
+        only: str | None,
+        content: bytes | None = None,
     ) -> None:
+        self._content = content
         self._context = context
         self._delete = delete
         self._canonical = canonical
@@ -173,7 +203,9 @@ class _PositionReader:
         """Return the positions by canonical path: of all data files, or of the only one asked for."""
         wanted = (FILE_PATH, POSITION)
         may_hold = None if self._only is None else self._may_hold
-        batches = read_columns(self._context, self._delete, wanted, metrics, may_hold=may_hold)
+        batches = read_columns(
+            self._context, self._delete, wanted, metrics, may_hold=may_hold, content=self._content
+        )
         for _, (paths, positions) in batches:
             if paths is None or positions is None:
                 raise corrupt(self._delete, "Positional delete file lacks the column file_path or pos")

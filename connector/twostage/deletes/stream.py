@@ -8,13 +8,13 @@ keys, and rows that exceed the budget are asked about in parts, for which the fi
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from twostage.deletes.delete_files import read_columns
+from twostage.deletes.delete_files import fetch_ahead, read_columns
 from twostage.deletes.equality import applied_groups, encode_data, encode_delete, key_fields, wanted_fields
 from twostage.deletes.key_table import Budget, KeySet
 from twostage.deletes.keys import TEXT, KeyColumn, group_by_nulls, take_columns
@@ -25,6 +25,7 @@ from twostage.predicates.prune import Match, match
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from twostage.deletes.compiled import Recorder
@@ -38,7 +39,7 @@ MOST_VALUES = 4096
 """Of a key column, different ones, by which delete files and their row groups are skipped: 1 ms to collect."""
 SHARE = 2
 """Of the budget that one part may take: the other half is for what is held meanwhile."""
-LEAST_ROWS = 1024
+LEAST_ROWS = 64
 """Rows that are not divided further."""
 _NUMBERS = frozenset("int long date time timestamp timestamptz timestamp_ns timestamptz_ns".split())
 
@@ -99,7 +100,7 @@ def stream_deleted(context: ScanContext, asked: Sequence[Asked], metrics: Metric
 
     Raises:
         CorruptFileError: A delete file's bytes are wrong.
-        ResourceLimitError: Not even a thousand rows' keys fit the budget.
+        ResourceLimitError: Not even a few rows' keys fit the budget.
     """
     try:
         return _one_pass(context, asked, metrics)
@@ -127,8 +128,9 @@ def _one_pass(context: ScanContext, asked: Sequence[Asked], metrics: Metrics) ->
         files = {delete.path: delete for _, deletes in members for delete in deletes}
         fields = key_fields(context, ids, next(iter(files.values())))
         question = _Question(context, fields, [asked[place] for place, _ in members])
-        for delete in files.values():
-            question.read(delete, metrics)
+        with closing(fetch_ahead(context, question.worth_reading(files.values(), metrics))) as fetched:
+            for delete, content in fetched:
+                question.read(delete, content, metrics)
         for number, (place, _) in enumerate(members):
             results[place] |= question.answer(number)
     return results
@@ -156,14 +158,21 @@ class _Question:
         parts = zip(*encoded, strict=True)
         self._predicate = both(*(_one_of(key, part) for key, part in zip(fields, parts, strict=True)))
 
-    def read(self, delete: DeleteFile, metrics: Metrics) -> None:
+    def worth_reading(self, deletes: Iterable[DeleteFile], metrics: Metrics) -> list[DeleteFile]:
+        """Return the delete files whose bounds leave room for a key that is asked for."""
+        deletes = list(deletes)
+        if not self._context.settings.prune_deletes:
+            return deletes
+        kept = [one for one in deletes if match(self._predicate, one.keys.get) is not Match.NONE]
+        metrics.add("delete_files.skipped.survivors", len(deletes) - len(kept))
+        return kept
+
+    def read(self, delete: DeleteFile, content: bytes | None, metrics: Metrics) -> None:
         """Keep those keys of a delete file that are asked for."""
-        if self._context.settings.prune_deletes and match(self._predicate, delete.keys.get) is Match.NONE:
-            metrics.add("delete_files.skipped.survivors")
-            return
         wanted = wanted_fields(self._fields)
         predicate = self._predicate if self._context.settings.prune_deletes else None
-        for num_rows, arrays in read_columns(self._context, delete, wanted, metrics, predicate=predicate):
+        batches = read_columns(self._context, delete, wanted, metrics, predicate=predicate, content=content)
+        for num_rows, arrays in batches:
             columns = encode_delete(arrays, self._fields, num_rows, delete)
             metrics.add("delete_keys.streamed", num_rows)
             hits = self._wanted.probe(group_by_nulls(columns, num_rows), num_rows, -1)

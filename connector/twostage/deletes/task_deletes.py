@@ -68,7 +68,12 @@ class TaskDeletes:
         self.files = tuple(delete for delete in task.deletes if delete.content == "equality")
         self._ranges = DeleteRanges(self._kind_of)
         self._loaded: dict[tuple[int, ...], EqualityDeletes] = {}
-        self._memo = (context.table, context.storage.root, context.snapshot_id, context.settings.memory_budget)
+        self._memo = (
+            context.table,
+            context.storage.root,
+            context.snapshot_id,
+            context.settings.memory_budget,
+        )
 
     @classmethod
     def none(cls, context: ScanContext, task: ScanTask, metrics: Metrics) -> TaskDeletes:

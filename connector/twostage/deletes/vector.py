@@ -104,7 +104,7 @@ def decode_vector(blob: bytes, path: str) -> BitMap64:
     except (ValueError, struct.error, IndexError) as error:
         _corrupt(path, f"Deletion vector's bitmap is malformed: {error}")
     try:
-        bitmap = BitMap64.deserialize(body)
+        bitmap = BitMap64.deserialize(body)  # type: ignore[arg-type]  # any buffer; bytes would be a copy
     except ValueError as error:
         _corrupt(path, f"Deletion vector's bitmap is malformed: {error}")
     if len(bitmap) != cardinality:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.deletes.task_deletes import Equality
     from twostage.deletes.position import DeletedPositions
+    from twostage.deletes.task_deletes import Equality
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.predicates.predicate import Predicate
     from twostage.task import ScanContext, ScanTask

@@ -8,10 +8,13 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.util.V2ExpressionBuilder;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.command.DataWritingCommand;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
@@ -50,6 +53,10 @@ final class NativeScans {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
       TwoStageTable table = Install.tableOf(relation);
       return table == null ? node : replace(relation, table.at(relation.options()), above, root);
+    }
+    boolean writes = node instanceof V2WriteCommand || node instanceof DataWritingCommand;
+    if (node instanceof Command && !writes) {
+      return node; // what is below DELETE or DESCRIBE is a table, and not a scan
     }
     Seq children = node.children();
     ListBuffer visited = new ListBuffer();

@@ -138,7 +138,8 @@ def filtered_columns(
     file: OpenTask, row_group: RowGroup, row_filter: RowFilter, selection: Selection, metrics: Metrics
 ) -> LiveColumns:
     """Apply the filter to some rows of a row group."""
-    columns = LiveColumns(selection, functools.partial(file.data_file.read_filter_column, row_group))
+    read = functools.partial(file.data_file.read_filter_column, row_group)
+    columns = LiveColumns(selection, read, reads_parts=file.data_file.reads_parts)
     with metrics.timed("filter"):
         filter_rows(row_filter, columns, metrics)
         kept = columns.alive.count

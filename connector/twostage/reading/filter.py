@@ -101,9 +101,7 @@ def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -
     row_filter.costs.changes.clear()
 
 
-def subtract_equality(
-    equality: Equality, columns: LiveColumns, first_row: int, metrics: Metrics
-) -> None:
+def subtract_equality(equality: Equality, columns: LiveColumns, first_row: int, metrics: Metrics) -> None:
     """Let only those rows live that no equality delete removes; only live rows are probed.
 
     `first_row` is the position in the file of the columns' first row.

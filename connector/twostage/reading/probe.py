@@ -61,20 +61,24 @@ def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
         with open_data_file(plan.context, tasks[index], Metrics()) as data_file:
             groups = [group for group in data_file.row_groups() if group.num_rows]
             if groups:
-                rows, live = _look(data_file, groups[len(groups) // 2], row_filter)
-                seen, kept = seen + rows, kept + live
+                found = _look(data_file, groups[len(groups) // 2], row_filter)
+                if found is None:
+                    return KeptShare(0.0, "statistics rule whole row groups out")
+                seen, kept = seen + found[0], kept + found[1]
     if not seen:
         return None
     spent = (time.perf_counter_ns() - started) / 1e6
     return KeptShare(kept / seen, f"{kept:,} of {seen:,} rows looked at in {spent:.0f} ms match")
 
 
-def _look(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> tuple[int, int]:
-    """Return how many rows of a row group were looked at, and how many matched."""
+def _look(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> tuple[int, int] | None:
+    """Return how many rows of a row group were looked at, and how many matched; None: it is pruned."""
     rows = min(PROBE_ROWS, row_group.num_rows)
     verdict = judge_row_group(data_file, row_group, Payoff(asked=1_000), Metrics())
-    if verdict is not Verdict.FILTER:
-        return rows, rows if verdict is Verdict.TAKE else 0
+    if verdict is Verdict.SKIP:
+        return None
+    if verdict is Verdict.TAKE:
+        return rows, rows
     if count_windows(data_file, row_group, row_filter) != 1:
         return 0, 0  # it is large, and a chunk without a page index would be decoded whole
     start = (row_group.num_rows - rows) // 2

@@ -107,6 +107,8 @@ def read_task(
                     yield from read_held(held, metrics)  # first, so that rows stay in order
                 if decided.asked is None:
                     yield from read_decided(file, decided, metrics)
+        if not data_file.reads_parts:  # such a file keeps a row group unpacked: one at a time
+            yield from read_held(held, metrics)
         opened.callback(compiled.finish, metrics)
         held.keep_open(file, opened)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.deletes.stream import stream_deleted
+from twostage.deletes.stream import StreamedDeletes, stream_deleted
 from twostage.reading.filter import subtract_equality
 from twostage.reading.live_columns import plain
 
@@ -54,7 +54,7 @@ def subtract(
             columns.keep(~gone[: columns.base.count])
             metrics.add("rows.deleted.equality", alive)
         return None
-    if not (equality.is_streamed and may_wait):
+    if not may_wait or not isinstance(equality, StreamedDeletes):
         subtract_equality(equality, columns, row_group.first_row, metrics)
         return None
     columns.condense(to_the_rows=True)
@@ -85,7 +85,7 @@ class Held:
         self._items.append((file, decided, asked))
         if decided.columns is not None:
             columns = decided.columns.read_columns().values()
-            self._size += sum(int(array.nbytes) for array in columns) + decided.row_group.num_rows // 4
+            self._size += sum(int(array.nbytes) for array in columns) + decided.row_group.num_rows
 
     @property
     def is_full(self) -> bool:

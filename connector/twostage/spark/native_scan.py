@@ -19,8 +19,10 @@ from twostage.planning.native import (
     stays_by_footers,
     stays_by_plan,
     stays_by_query,
+    stays_by_share,
 )
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
+from twostage.reading.probe import estimate_kept_share
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from twostage.options import ReadOptions
     from twostage.planning.file_facts import FileFacts
     from twostage.predicates.predicate import Predicate
+    from twostage.reading.probe import KeptShare
     from twostage.schema import Field
     from twostage.table.catalog import PinnedTable
     from twostage.task import ScanPlan
@@ -96,12 +99,21 @@ def hand_over(
         # As the scan would be planned here, so that the plan serves if it stays.
         projection = tuple(by_name[name] for name in query.columns if name in kept)
         plan = plan_scan(projection, both(TRUE, *taken), both(TRUE, *hints))
-        found = stays_by_plan(plan) or _check_files(plan, table, tuple(by_name[n] for n in query.columns))
+        kept_share = None if stays_by_plan(plan) else estimate_kept_share(plan)
+        found = (
+            stays_by_plan(plan)
+            or _stays_by_share(plan, kept_share)
+            or _check_files(plan, table, tuple(by_name[n] for n in query.columns))
+        )
     except TwoStageError as error:
         return f"an error while planning: {error.code}"
     if isinstance(found, str):
         return found
-    return _handed_over(plan, found, tuple(by_name[name] for name in query.columns), options)
+    return _handed_over(plan, found, tuple(by_name[name] for name in query.columns), options, kept_share)
+
+
+def _stays_by_share(plan: ScanPlan, kept: KeptShare | None) -> str | None:
+    return stays_by_share(plan, None, "") if kept is None else stays_by_share(plan, kept.share, kept.how)
 
 
 def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) -> str | list[FileFacts]:
@@ -120,7 +132,11 @@ def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) 
 
 
 def _handed_over(
-    plan: ScanPlan, facts: list[FileFacts], fields: tuple[Field, ...], options: ReadOptions
+    plan: ScanPlan,
+    facts: list[FileFacts],
+    fields: tuple[Field, ...],
+    options: ReadOptions,
+    kept: KeptShare | None,
 ) -> HandedOver:
     files = files_of(plan)
     rows = sum(known.num_rows for known in facts)
@@ -130,7 +146,12 @@ def _handed_over(
         "handed_over.rows": rows,
         "handed_over.bytes": sum(column.num_bytes for column in columns if column is not None),
     }
-    why = "nothing to filter" if plan.context.predicate == TRUE else "all rows of its files match"
+    if plan.context.predicate == TRUE:
+        why = "nothing to filter"
+    elif all(task.all_match for task in files):
+        why = "all rows of its files match"
+    else:
+        why = f"the filter keeps most rows ({kept.how if kept is not None else ''})"
     choice = f"Handed to Spark's own Parquet reader: {why}, no deletes, {len(files)} footers checked."
     checksums = str(options.settings.verify_checksums).lower()
     return HandedOver(

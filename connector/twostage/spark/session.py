@@ -7,12 +7,13 @@ changes nothing; sessions made from an enabled one have it too.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+import uuid
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twostage.errors import NotFoundError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -25,6 +26,9 @@ _CATALOG_OPTIONS = (
     r"|^(?i:spark\.sql\.catalog\..*(?:key|credential|authorization|sas-token|connection-string|passphrase))"
     r"|://[^/\s]*:[^/\s]*@"
 )
+_POLL_SECONDS = 0.2
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 _lock = threading.Lock()
 _bridge: Bridge | None = None
 
@@ -114,6 +118,44 @@ def last_scan(spark: SparkSession) -> ScanReport:
             hint="Call twostage.enable(spark) before the query; without it scans are not reported.",
         )
     return reports[-1]
+
+
+def run_job(
+    work: Callable[[Item], Result], items: Sequence[Item], progress: Callable[[int], None]
+) -> Iterator[Result]:
+    """Yield ``work(item)`` of each item, done by a Spark job; `progress` is told how many are done meanwhile."""
+    from pyspark import InheritableThread  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    context = SparkSession.builder.getOrCreate().sparkContext
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    group = uuid.uuid4().hex
+    slices = max(1, min(len(items), 4 * context.defaultParallelism))
+
+    def run() -> None:
+        context.setJobGroup(group, "twostage: compiling equality deletes", interruptOnCancel=True)
+        try:
+            results.extend(context.parallelize(items, slices).map(work).collect())
+        except Exception as error:  # noqa: BLE001 - raised again below, in the caller's thread
+            errors.append(error)
+
+    thread = InheritableThread(target=run)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+            tracker = context.statusTracker()
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+            stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+            progress(sum(stage.numCompletedTasks for stage in stages if stage) * len(items) // slices)
+    except BaseException:
+        context.cancelJobGroup(group)
+        thread.join()
+        raise
+    if errors:
+        raise errors[0]
+    yield from results
 
 
 def _the_bridge() -> Bridge:

@@ -1,0 +1,209 @@
+"""Equality deletes that are pruned, streamed past the rows that are left, or read in parts: rows stay the same."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from settings import DELETES, each_of
+from test_equality_deletes import OF_TYPE
+
+from check import Columns, check, ids
+from core_scan import open_table, scan
+from tables import Table
+from twostage.deletes import task_deletes
+from twostage.deletes.cache import CACHE
+from twostage.errors import ResourceLimitError
+from twostage.predicates.predicate import Compare, In, IsNull, Not, Or
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = each_of(DELETES[0], DELETES[1], DELETES[5])
+MODES = ("auto", "always", "never")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> Iterator[None]:
+    CACHE.clear()
+    task_deletes._streamed.clear()
+    task_deletes._too_large.clear()
+    yield
+    CACHE.clear()
+
+
+def check_all(table: Table, expected: Any, where: Any = None, **options: str) -> dict[str, Any]:
+    """Check the rows in every mode, and without pruning; return what each mode counted."""
+    found = {}
+    for mode in MODES:
+        for prune in ("true", "false"):
+            for stages in ("true", "false"):
+                CACHE.clear()
+                more = {
+                    "deletes.cache": "worker",
+                    "deletes.stream": mode,
+                    "prune.deletes": prune,
+                    "two-stage": stages,
+                    **options,
+                }
+                result = check(table, expected, where, **more)
+                if prune == "true" and stages == "true":
+                    found[mode] = result.metrics.counters
+    return found
+
+
+@pytest.mark.parametrize("kind", OF_TYPE)
+def test_keys_of_every_type(tmp_path: Path, kind: str) -> None:
+    values = [*OF_TYPE[kind], None]
+    table = Table(tmp_path, {"id": "long", "k": kind, "n": "int"})
+    table.append(ids(2 * len(values), k=[*values, *values], n=lambda i: i // len(values)))
+    table.delete_equal(["k", "n"], [{"k": value, "n": 1} for value in values])
+    table.delete_equal(["k"], [{"k": None}])
+    counted = check_all(table, range(len(values) - 1))
+    assert counted["always"]["delete_keys.streamed"] > 0 == counted["always"]["delete_keys.loaded"]
+    assert counted["never"]["delete_keys.loaded"] > 0 == counted["never"]["delete_keys.streamed"]
+
+
+def test_a_delete_file_that_the_predicate_excludes_is_not_opened(tmp_path: Path) -> None:
+    table = Table(tmp_path, {"id": "long", "k": "int", "n": "int"})
+    table.append(ids(40, k=lambda i: i, n=lambda i: i % 4))
+    table.delete_equal(["k"], [{"k": k} for k in range(10)])
+    table.delete_equal(["k", "n"], [{"k": k, "n": 1} for k in range(20, 40)])
+    counted = check_all(table, range(10, 15), lambda c: Compare("<", c("k"), 15))
+    for one in counted.values():
+        assert one["delete_files.skipped.predicate"] == one["delete_files.opened"] == 1
+    # n = 1 in every fourth row: 21, 25 …
+    check_all(table, [20], lambda c: In(c("k"), (3, 20, 21)))
+
+
+def test_a_delete_is_kept_wherever_spark_returns_its_rows(tmp_path: Path) -> None:
+    """Spark's comparisons decide, not the bounds: 0.0 = -0.0, and NaN is the greatest."""
+    table = Table(tmp_path, {"id": "long", "k": "double"})
+    table.append(ids(6, k=[0.0, -0.0, math.nan, math.inf, None, 7.0]))
+    table.delete_equal(["k"], [{"k": 0.0}])
+    check_all(table, [1], lambda c: Compare("=", c("k"), -0.0))
+    check_all(table, [1], lambda c: Compare("<=", c("k"), -0.0))
+    table.delete_equal(["k"], [{"k": math.nan}])
+    check_all(table, [3, 5], lambda c: Compare(">", c("k"), 5.0))
+    check_all(table, [], lambda c: Compare("=", c("k"), math.nan))
+    table.delete_equal(["k"], [{"k": None}])
+    check_all(table, [], lambda c: IsNull(c("k")))
+    check_all(table, [1], lambda c: In(c("k"), (0.0, math.nan)))
+    check_all(table, [1, 3, 5], lambda c: Or((Not(IsNull(c("k"))), Compare("=", c("k"), 1.0))))
+
+
+def test_each_delete_file_is_opened_once_for_all_files_and_row_groups(tmp_path: Path, setting: Any) -> None:
+    """Of ORC and Avro, whose readers keep what they unpacked, for all row groups of a file."""
+    table = Table(tmp_path, {"id": "long", "k": "int"})
+    for first in range(0, 90, 30):
+        rows = [{"id": i, "k": i * 7 % 90} for i in range(first, first + 30)]
+        table.append(rows, row_group_size=5)
+    for first in range(4):
+        table.delete_equal(["k"], [{"k": k} for k in range(first, 90, 9)])
+    left = [i for i in range(90) if i * 7 % 90 % 9 > 3]
+    table.write()
+    opened = open_table(table.folder, **{"deletes.stream": "always", "parallelism": "1"})
+    result = scan(opened, parallelism=1)
+    assert result.metrics.counters["delete_files.opened"] == (4 if setting.data == "parquet" else 12)
+    (field,) = (f for f in opened.table.schema.fields if f.name == "id")
+    found = [
+        dict(zip([f.id for f in opened.table.schema.fields], row, strict=True))[field.id]
+        for row in result.rows
+    ]
+    assert [value[1] if isinstance(value, tuple) else value for value in found] == left  # in file order
+    assert check_all(table, left)["always"]["rows.deleted.equality"] == 40
+
+
+def test_delete_files_that_miss_the_survivors_are_not_opened(tmp_path: Path) -> None:
+    table = Table(tmp_path, {"id": "long", "k": "int", "s": "string"})
+    table.append(ids(100, k=lambda i: i, s=lambda i: f"row {i * 7 % 100:02d}"), row_group_size=1000)
+    for first in range(0, 100, 10):
+        table.delete_equal(["k"], [{"k": k} for k in range(first, first + 10, 2)])
+    wanted = [f"row {i * 7 % 100:02d}" for i in (33, 34)]
+    counted = check_all(table, [33], lambda c: In(c("s"), tuple(wanted)))
+    assert counted["always"]["delete_files.skipped.survivors"] == 9
+    assert (counted["always"]["delete_files.opened"], counted["never"]["delete_files.opened"]) == (1, 10)
+
+
+def test_row_groups_that_the_keys_miss_or_cover(tmp_path: Path, setting: Any) -> None:
+    """One row group holds keys that are all deleted, one a single deleted value; to two no key comes near."""
+    table = Table(tmp_path, {"id": "long", "k": "int", "n": "int"})
+    groups = [range(100), [200] * 100, range(300, 400), range(500, 600)]
+    rows = [{"id": 100 * g + i, "k": k, "n": 5} for g, keys in enumerate(groups) for i, k in enumerate(keys)]
+    table.append(rows, row_group_size=100)
+    table.delete_equal(["k"], [{"k": 200}])
+    table.delete_equal(["k", "n"], [{"k": k, "n": 5} for k in range(110)])
+    counted = check_all(table, range(200, 400))
+    if setting.data == "parquet":  # ORC's stripes are larger, Avro has no bounds
+        assert counted["never"]["row_groups.pruned.deletes"] == 2
+        assert counted["never"]["row_groups.untouched"] == 2
+
+
+def test_keys_in_constant_partitions_and_columns_that_are_null(tmp_path: Path) -> None:
+    table = Table(tmp_path, {"id": "long", "p": "string", "k": "int"}, partition=["p"])
+    files = []
+    for number, partition in enumerate(("a", "b", None)):
+        rows = [{"id": 10 * number + i, "p": partition, "k": None if i > 4 else i} for i in range(10)]
+        files += table.append_all(rows)
+    # A key of another partition's value deletes nothing.
+    keys = [{"p": "a", "k": 1}, {"p": "a", "k": None}, {"p": "b", "k": 2}, {"p": None, "k": 3}]
+    table.delete_equal(["p", "k"], keys, like=files[0])
+    table.delete_equal(["p"], [{"p": None}], like=files[2])
+    table.delete_equal(["p"], [{"p": "a"}], like=files[1])
+    check_all(table, [0, 2, 3, 4, *range(10, 20)])
+
+
+@pytest.mark.parametrize("limit", [1, 7, 40, 1000])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_limit(tmp_path: Path, limit: int, mode: str) -> None:
+    table = Table(tmp_path, {"id": "long", "k": "int"})
+    for first in (0, 50):
+        table.append([{"id": i, "k": i % 10} for i in range(first, first + 50)], row_group_size=10)
+    table.delete_equal(["k"], [{"k": 3}, {"k": 4}])
+    table.write()
+    opened = open_table(table.folder, **{"deletes.stream": mode})
+    result = scan(opened, predicate=Compare(">", Columns(opened.table.schema)("k"), 1), limit=limit)
+    assert len(result.rows) >= min(limit, 60)
+
+
+def test_keys_beyond_the_budget_are_streamed_in_parts(tmp_path: Path, setting: Any) -> None:
+    if setting.data == "avro":
+        pytest.skip("the blocks of the data file exceed such a budget")
+    table = Table(tmp_path, {"id": "long", "k": "long", "s": "string"})
+    table.append(ids(6000, k=lambda i: i * 3, s=lambda i: f"name {i % 3000}"), row_group_size=6000)
+    table.delete_equal(["k"], [{"k": k} for k in range(0, 30_000, 2)])
+    table.delete_equal(["k", "s"], [{"k": 3 * i, "s": f"name {i % 3000}"} for i in range(5500, 6000)])
+    left = range(1, 5500, 2)
+    options = {"task-memory": "100k", "split-size": "1g", "deletes.cache": "worker"}
+    with pytest.raises(ResourceLimitError, match="DELETE_KEYS_TOO_LARGE"):
+        check(table, left, **options, **{"deletes.stream": "never"})
+    for mode in ("auto", "always"):
+        for stages in ("true", "false"):
+            CACHE.clear()
+            result = check(table, left, **options, **{"deletes.stream": mode, "two-stage": stages})
+            known = result.metrics.choices
+            assert any("several passes" in choice or "windows" in choice for choice in known), known
+            assert stages == "true" or any("several passes" in choice for choice in known), known
+
+
+def test_few_rows_against_many_keys_are_streamed_twice_and_then_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_deletes, "LEAST_KEYS", 100)
+    table = Table(tmp_path, {"id": "long", "k": "long", "s": "string"})
+    table.append(ids(600, k=lambda i: i, s=lambda i: f"{i * 7 % 600}"), row_group_size=200)
+    table.delete_equal(["k"], [{"k": k} for k in range(0, 600, 2)])
+    table.write()
+    opened = open_table(table.folder, **{"deletes.cache": "worker"})
+    predicate = In(Columns(opened.table.schema)("s"), ("21", "14"))  # rows 3 and 2
+    ways = []
+    for _ in range(4):
+        result = scan(opened, predicate=predicate)
+        assert len(result.rows) == 1
+        ways.append(
+            (result.metrics.counters["delete_keys.streamed"], result.metrics.counters["delete_keys.loaded"])
+        )
+    assert ways == [(300, 0), (300, 0), (0, 300), (0, 0)]
+    assert len(scan(opened).rows) == 300
