@@ -51,9 +51,11 @@ def pack(
     # As many groups as the target asks for, but all alike: the longest one decides when a stage ends.
     num_groups = max(1, -(-total // target))
     if split_size is None and num_groups > parallelism > 0:
-        num_groups = (
-            -(-num_groups // parallelism) * parallelism
-        )  # three on two cores leave one idle half the time
+        # Three groups on two cores leave one core idle half of the time.
+        rounds = -(-num_groups // parallelism)
+        num_groups = parallelism * (
+            rounds if total >= rounds * parallelism * LEAST_GROUP_BYTES else rounds - 1
+        )
     target = max(1, -(-total // num_groups))
     groups: list[list[ScanTask]] = [[]]
     done = 0
