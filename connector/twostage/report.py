@@ -235,7 +235,11 @@ class ScanReport:
                 rows.append(("delete keys streamed", "", "", f"{keys:,}"))
             if keys := self.count("delete_keys.loaded"):
                 built, merged = self.count("delete_cache.built"), self.count("delete_cache.merged")
-                note = f"{built:,} tables built for the host, {merged:,} of them on an older one" if built else ""
+                note = (
+                    f"{built:,} tables built for the host, {merged:,} of them on an older one"
+                    if built
+                    else ""
+                )
                 rows.append(("delete keys", "", note, f"{keys:,}"))
         groups = self.count("row_groups.considered")
         reasons = said(self.reasons("row_groups.pruned"))

@@ -335,3 +335,9 @@ def test_by_the_share_that_a_filter_keeps(share, expected):
     found = native.stays_by_share(plan(task(all_match=False), task()), share, "looked")
     assert found is None if expected is None else expected in found
     assert native.stays_by_share(plan(task(), task()), None, "") is None
+
+
+def test_small_files_are_not_looked_at():
+    assert "small" in native.stays_by_size(plan(task(all_match=False)))
+    assert native.stays_by_size(plan(task(all_match=False, file_size=native.WORTH_A_PROBE))) is None
+    assert native.stays_by_size(plan(task())) is None

@@ -29,6 +29,8 @@ MOST_FOOTERS = 1_000
 """Parsing a footer takes 1 to 5 ms of the driver."""
 LEAST_KEPT = 0.4
 """Of the rows, for Spark to read all and to filter them itself: half of 1.5 M rows x 16 columns took it 0.45 of our time."""
+WORTH_A_PROBE = 16 * 2**20
+"""Bytes of the planned files below which who filters them makes no difference that is worth 5 ms of looking."""
 WORTH_A_FOOTER = 8 * 2**20
 """Bytes of a file whose reading takes far longer than that."""
 TYPES = frozenset("boolean int long float double decimal string binary date timestamp timestamptz".split())
@@ -122,6 +124,14 @@ def stays_by_plan(plan: ScanPlan) -> str | None:
         if family not in _LOCAL and not (family in _HADOOP and not storage.properties):
             return f"Spark may not reach files of {family} as the catalog does"
     return None
+
+
+def stays_by_size(plan: ScanPlan) -> str | None:
+    """Return why nobody looks at how many rows the filter keeps."""
+    files = files_of(plan)
+    if all(task.all_match for task in files) or sum(task.file_size for task in files) >= WORTH_A_PROBE:
+        return None
+    return "its filter may drop rows, and its files are small"
 
 
 def stays_by_share(plan: ScanPlan, share: float | None, how: str) -> str | None:

@@ -20,6 +20,7 @@ from twostage.planning.native import (
     stays_by_plan,
     stays_by_query,
     stays_by_share,
+    stays_by_size,
 )
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
 from twostage.reading.probe import estimate_kept_share
@@ -99,9 +100,10 @@ def hand_over(
         # As the scan would be planned here, so that the plan serves if it stays.
         projection = tuple(by_name[name] for name in query.columns if name in kept)
         plan = plan_scan(projection, both(TRUE, *taken), both(TRUE, *hints))
-        kept_share = None if stays_by_plan(plan) else estimate_kept_share(plan)
+        reason = stays_by_plan(plan) or stays_by_size(plan)
+        kept_share = estimate_kept_share(plan) if reason is None else None
         found = (
-            stays_by_plan(plan)
+            reason
             or _stays_by_share(plan, kept_share)
             or _check_files(plan, table, tuple(by_name[n] for n in query.columns))
         )
