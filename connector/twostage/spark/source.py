@@ -8,8 +8,6 @@ all scans of one ``load()`` share, and a later ``count()`` would silently lose r
 
 from __future__ import annotations
 
-import functools
-import gc
 import os
 import uuid
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -86,8 +84,9 @@ class TwoStageReader(DataSourceReader):
         if not isinstance(partition, GroupPartition):  # Spark's stand-in for "no partition"
             return
         from twostage.reading.read import read_group  # noqa: PLC0415
+        from twostage.spark.worker_tuning import tune_worker  # noqa: PLC0415
 
-        _freeze_imports()
+        tune_worker()
         group, metrics, schema = partition.group, Metrics(), arrow_schema(self._schema)
         try:
             for batch in read_group(group, metrics):
@@ -158,16 +157,6 @@ class TwoStageSource(DataSource):
 
     def __repr__(self) -> str:
         return f"TwoStageSource(table={self.pinned.name if self.pinned else None!r})"
-
-
-@functools.cache
-def _freeze_imports() -> None:
-    """Take what is imported by now out of the garbage collector's sight, once a worker process.
-
-    PySpark collects garbage after every task, which walks all that numpy, pyarrow and we have made: 15 to 30 ms.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def parse(raw: Mapping[str, str]) -> ReadOptions:

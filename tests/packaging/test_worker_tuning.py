@@ -1,0 +1,66 @@
+"""What is tuned in a worker process: in processes of their own, because it is done once and stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+CHANGED_ARCHIVE = """
+    import importlib, os, sys, zipfile
+    from twostage.spark.worker_tuning import tune_worker
+    tune_worker()
+    path = sys.argv[1]
+    def write(names):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in names:
+                archive.writestr(f"{name}.py", "here = True")
+    write(["first"])
+    sys.path.insert(0, path)
+    import first
+    importlib.invalidate_caches()
+    write(["first", "second"])
+    importlib.invalidate_caches()
+    import second
+    assert second.here
+"""
+UNCHANGED_ARCHIVE = """
+    import importlib, sys, zipfile, zipimport
+    from twostage.spark.worker_tuning import tune_worker
+    read = []
+    original = zipimport.zipimporter.invalidate_caches
+    zipimport.zipimporter.invalidate_caches = lambda importer: (read.append(importer), original(importer))
+    tune_worker()
+    path = sys.argv[1]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("first.py", "here = True")
+    sys.path.insert(0, path)
+    import first
+    for _ in range(5):
+        importlib.invalidate_caches()
+    assert len(read) == (5 if "off" in sys.argv else 1), read
+    import gc
+    assert (gc.get_freeze_count() > 0) == ("off" not in sys.argv)
+"""
+
+
+def run(code, *arguments, **environment):
+    import os
+
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+
+
+def test_an_archive_that_changed_is_read_again(tmp_path):
+    run(CHANGED_ARCHIVE, tmp_path / "modules.zip")
+
+
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_an_unchanged_archive_is_read_once(tmp_path, switch):
+    environment = {"TWOSTAGE_WORKER_TUNING": "0"} if switch == "off" else {}
+    run(UNCHANGED_ARCHIVE, tmp_path / "modules.zip", switch, **environment)
