@@ -201,3 +201,23 @@ def test_compiled_classes_are_owner_only(spark):
     loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     place = loader.loadClass("twostage").getProtectionDomain().getCodeSource().getLocation().getPath()
     assert os.stat(place).st_mode & 0o077 == 0
+
+
+def test_domain_sockets_only_where_their_paths_fit(spark, monkeypatch):
+    """Was an error of every Python worker: "AF_UNIX path too long", with a long java.io.tmpdir."""
+    from twostage.spark import session as sessions
+
+    conf = spark.sparkContext._jsc.sc().conf()
+    key = sessions._DOMAIN_SOCKET
+    before = conf.get(key, "")
+    try:
+        for longest, switch, expected in ((0, "1", ""), (1_000, "0", ""), (1_000, "1", "true")):
+            conf.remove(key)
+            monkeypatch.setattr(sessions, "_LONGEST_SOCKET_FOLDER", longest)
+            monkeypatch.setenv("TWOSTAGE_WORKER_TUNING", switch)
+            sessions._use_domain_sockets(spark.sparkContext)
+            assert conf.get(key, "") == expected
+    finally:
+        conf.remove(key)
+        if before:
+            conf.set(key, before)

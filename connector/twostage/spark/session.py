@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from twostage.spark.bridge import Bridge
 
 _DOMAIN_SOCKET = "spark.python.unix.domain.socket.enabled"
+_LONGEST_SOCKET_FOLDER = 55
+"""A socket's path has at most 103 bytes on macOS (107 on Linux), and Spark's names in the folder take 43."""
 _REDACTED = "spark.sql.redaction.options.regex"
 _CATALOG_OPTIONS = (
     r"^(?i:catalog\.)"
@@ -97,10 +99,11 @@ def _use_domain_sockets(context: Any) -> None:
     cluster it belongs in the session's configuration.
     """
     conf = context._jsc.sc().conf()  # noqa: SLF001 - the live one, which SparkEnv shares
-    is_local = (
-        str(conf.get("spark.master", "")).startswith("local[") or conf.get("spark.master", "") == "local"
-    )
-    if is_local and os.environ.get(SWITCH) != "0" and not conf.contains(_DOMAIN_SOCKET):
+    master = str(conf.get("spark.master", ""))
+    folder = str(context._gateway.jvm.System.getProperty("java.io.tmpdir"))  # noqa: SLF001
+    is_local = master == "local" or master.startswith("local[")
+    fits = len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER
+    if is_local and fits and os.environ.get(SWITCH) != "0" and not conf.contains(_DOMAIN_SOCKET):
         conf.set(_DOMAIN_SOCKET, "true")
 
 
