@@ -157,7 +157,9 @@ def test_elements_of_a_list_are_mapped_whatever_the_file_calls_them(tmp_path: Pa
     with table.transaction():
         file = table.append([{"id": 0, "l": [{"a": 1}], "m": {"k": {"a": 2}}}], field_ids=False)
         inner = pa.struct([("a", pa.int32())])
-        pairs = pa.map_(pa.field(f"{name}_key", pa.string(), nullable=False), pa.field(f"{name}_value", inner))
+        pairs = pa.map_(
+            pa.field(f"{name}_key", pa.string(), nullable=False), pa.field(f"{name}_value", inner)
+        )
         fields = [("id", pa.int64()), ("l", pa.list_(pa.field(name, inner))), ("m", pairs)]
         rows = [{"id": 0, "l": [{"a": 1}], "m": [("k", {"a": 2})]}]
         pq.write_table(

@@ -164,7 +164,11 @@ def avro_type(kind: Kind, name: str) -> Any:
         case "timestamp" | "timestamptz":
             return {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": kind == "timestamptz"}
         case "timestamp_ns" | "timestamptz_ns":
-            return {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": kind == "timestamptz_ns"}
+            return {
+                "type": "long",
+                "logicalType": "timestamp-nanos",
+                "adjust-to-utc": kind == "timestamptz_ns",
+            }
         case "uuid":
             return {"type": "fixed", "name": f"uuid_{name}", "size": 16, "logicalType": "uuid"}
         case "binary":
