@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     Bools = NDArray[np.bool_]
     Bits = NDArray[np.uint8]
-    Hashes = NDArray[np.uint64]
     Longs = NDArray[np.int64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -2,7 +2,7 @@
 
 Takes a plan; gives an estimate from statistics where they tell, else from some pages of the filter columns,
 read the way that stage one reads them. It decides who reads a scan, never which rows come back. The rule:
-tens of milliseconds at most: no more than MOST_PROBES places are looked at, and none after BUDGET_NANOSECONDS.
+tens of milliseconds: the first file, one in the middle and the last are looked at, none after BUDGET_NANOSECONDS.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.task import ScanPlan
 
-MOST_PROBES = 3
-"""Files looked at: the first, one in the middle, the last."""
 PROBE_ROWS = 4_096
 """Rows looked at in each; at least a page of each filter column is decoded for them."""
 BUDGET_NANOSECONDS = 30_000_000
@@ -55,7 +53,7 @@ def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
     started = time.perf_counter_ns()
     row_filter = RowFilter.of(plan.context)
     seen = kept = 0
-    for index in sorted({0, len(tasks) // 2, len(tasks) - 1})[:MOST_PROBES]:
+    for index in sorted({0, len(tasks) // 2, len(tasks) - 1}):
         if seen and time.perf_counter_ns() - started > BUDGET_NANOSECONDS:
             break
         with open_data_file(plan.context, tasks[index], Metrics()) as data_file:
@@ -84,7 +82,7 @@ def _look(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> tu
     start = (row_group.num_rows - rows) // 2
     mask = np.zeros(row_group.num_rows, np.bool_)
     mask[start : start + rows] = True
-    columns = LiveColumns(Selection.of(mask), functools.partial(data_file.read_leaf, row_group))
+    columns = LiveColumns(Selection.of(mask), functools.partial(data_file.read_filter_column, row_group))
     columns.condense(to_the_rows=True)
     filter_rows(row_filter, columns, Metrics())
     return rows, columns.alive.count

@@ -95,7 +95,12 @@ def read_task(
             compiled.row_groups(data_file.row_groups()),
             functools.partial(decide, file),
             metrics,
-            ahead=context.settings.prefetch and data_file.is_remote,
+            # Equality deletes, and `_deleted` which asks them, belong to one thread.
+            ahead=context.settings.prefetch
+            and data_file.is_remote
+            and not equality
+            and data_file.deleted_rows is None,
+            alone=lambda decided: decided is not None and bool(decided.windows),
         )
         with contextlib.closing(decisions):
             for decided in decisions:
