@@ -11,20 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
+import iceberg_session
 from delete_tables import NAME, Case, add_deletes, make_table
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
@@ -33,34 +28,22 @@ import twostage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 NEEDLE = "customer = 4711"
 QUERIES = ("count(amount)", "SELECT *", "needle")
 
 
 def start(warehouse: str) -> SparkSession:
     """Start Spark 4.1 with Iceberg's runtime and twostage; its Python workers are new."""
-    confs = {
-        "spark.jars.packages": RUNTIME,
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ice.type": "hadoop",
-        "spark.sql.catalog.ice.warehouse": warehouse,
-        "spark.sql.catalog.ice.cache-enabled": "false",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "6g",
-        "spark.log.level": "OFF",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in confs.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    twostage.enable(session)
-    return session
+    return iceberg_session.start(
+        warehouse,
+        **{
+            "spark.sql.catalog.ice.cache-enabled": "false",
+            "spark.driver.memory": "6g",
+            "spark.log.level": "OFF",
+        },
+    )
 
 
 def run(frame: DataFrame, query: str) -> int:

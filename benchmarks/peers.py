@@ -11,29 +11,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-from pyspark.sql import SparkSession
+from iceberg_session import start
 from rich.console import Console
 from rich.table import Table
+from selective import query
 
 import twostage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 QUERIES: dict[str, tuple[str, str]] = {
     "SELECT *, user_id IN (3 values)": ("*", "user_id IN (11, 222, 3333)"),
     "SELECT *, string equality": ("*", "device = 'device-000077'"),
@@ -68,18 +63,6 @@ def make_table(spark: SparkSession, rows: int, columns: int) -> None:
         )
     spark.range(rows, numPartitions=2).selectExpr(*parts).createOrReplaceTempView("rows")
     spark.sql("CREATE TABLE ice.db.wide USING iceberg AS SELECT * FROM rows")
-
-
-def query(frame: DataFrame, columns: str, predicate: str) -> Callable[[], None]:
-    """Return a thunk that runs a query and drops its rows inside Spark."""
-
-    def run() -> None:
-        found = frame.where(predicate) if predicate else frame
-        if columns != "*":
-            found = found.select(*frame.columns[: int(columns)])
-        found.write.format("noop").mode("overwrite").save()
-
-    return run
 
 
 def ours(spark: SparkSession, location: str, options: dict[str, str]) -> DataFrame:
@@ -123,28 +106,6 @@ def native_readers(files: list[str]) -> dict[str, Callable[[str, str], object]]:
     except ImportError:
         pass
     return readers
-
-
-def start(warehouse: str) -> SparkSession:
-    """Start Spark 4.1 with Iceberg's runtime and twostage."""
-    confs = {
-        "spark.jars.packages": RUNTIME,
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ice.type": "hadoop",
-        "spark.sql.catalog.ice.warehouse": warehouse,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "4g",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in confs.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    twostage.enable(session)
-    return session
 
 
 def main() -> None:

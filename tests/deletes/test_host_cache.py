@@ -6,21 +6,18 @@ import errno
 import gc
 import os
 import random
-import signal
 import stat
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from kept_sets import K, S, ask, files_of, right, stored
 from scan_values import context_of, schema_of, task_of, write_keys
 from test_equality import VALUES, data_columns, expected, random_row
 
 from declared.types import Column
-from twostage.deletes import cache_file, host_cache, host_keys
+from twostage.deletes import cache_file, host_keys
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
 from twostage.deletes.host_cache import SUFFIX, HostCache, private_directory
@@ -31,8 +28,6 @@ from twostage.options import ReadSettings
 from twostage.schema import parse_schema
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
-ROOT = Path(__file__).resolve().parents[2]
-K, S = Column(1, "k", "long"), Column(2, "s", "string")
 
 
 @pytest.fixture(autouse=True)
@@ -41,41 +36,6 @@ def _small_is_worth_it(monkeypatch):
     CACHE.clear()
     yield
     CACHE.clear()
-
-
-def files_of(folder, count, *, columns=(K,), size=20, start=0):
-    ids = [column.id for column in columns]
-    found = []
-    for n in range(start, start + count):
-        rows = [{1: n * size + i if i else None, 2: None if i == 3 else f"t{n}-{i}"} for i in range(size)]
-        path = folder / f"d{n}.parquet"
-        written = [{i: row[i] for i in ids} for row in rows]
-        found.append(write_keys(path, columns, written, ids, sequence_number=n + 2, scope="global"))
-    return found
-
-
-def ask(folder, deletes, *, columns=(K,), planned=None, sequence=1, cache=None, clear=True, **changes):
-    """Return which of some rows are deleted, and what was counted."""
-    if clear:
-        CACHE.clear()
-    metrics = Metrics()
-    settings = {"delete_cache_dir": str(cache or folder / "cache"), **changes.pop("settings", {})}
-    planned = tuple(deletes if planned is None else planned)
-    context = context_of(folder, columns, settings=settings, equality_deletes=planned, **changes)
-    found = load_equality(context, task_of(*deletes, sequence_number=sequence), metrics)
-    rows = range(-10, 400)
-    data = {1: pa.array([row if row % 7 else None for row in rows], pa.int64())}
-    data[2] = pa.array([f"t{row // 20}-{row % 20}" for row in rows])
-    return found.deleted({i: data[i] for i in found.field_ids}, len(rows)).tolist(), metrics
-
-
-def right(folder, deletes, **more):
-    """The same without any cache."""
-    return ask(folder, deletes, **{**more, "settings": {"delete_cache": "worker"}})[0]
-
-
-def stored(folder):
-    return sorted(path for path in (folder / "cache").iterdir() if path.name.endswith(SUFFIX))
 
 
 @pytest.mark.parametrize("kernels", [True, False])
@@ -397,124 +357,6 @@ def test_keys_are_copied_before_more_are_added(tmp_path):
     assert grown.nbytes > 0
     assert grown.probe(group_by_nulls(rows, 1), 1, 98).tolist() == [True]
     assert stored(tmp_path)[0].read_bytes() == good
-
-
-CHILD = """
-import os, sys
-sys.path[:0] = [{tests!r}, {here!r}]
-from pathlib import Path
-import test_host_cache as cases
-from twostage.deletes import host_cache, host_keys
-host_keys.MIN_KEYS = 1
-folder, role = Path(sys.argv[1]), sys.argv[2]
-deletes = [cases.read_back(path, n) for n, path in enumerate(sorted(folder.glob("d*.parquet")))]
-if role == "dies":
-    real = os.write
-    def half(file, data):
-        if len(data) > 100:
-            real(file, bytes(data[: len(data) // 2]))
-            print("writing", flush=True)
-            sys.stdin.readline()
-            os.kill(os.getpid(), 9)
-        return real(file, data)
-    host_cache.os.write = half
-found, counted = cases.ask(folder, deletes)
-print(sum(found), counted.counters["delete_cache.built"], counted.counters["delete_cache.hits"], len(found), flush=True)
-"""
-
-
-def read_back(path, number):
-    from scan_values import delete_of
-
-    return delete_of(
-        path, "equality", equality_ids=(1,), record_count=20, sequence_number=number + 2, scope="global"
-    )
-
-
-def test_eight_processes_build_at_once_and_one_dies_writing(tmp_path):
-    deletes = files_of(tmp_path, 6)
-    answer = right(tmp_path, [read_back(Path(one.path), n) for n, one in enumerate(deletes)])
-    program = CHILD.format(tests=str(ROOT / "tests"), here=str(ROOT / "tests" / "deletes"))
-    paths = os.pathsep.join(str(ROOT / name) for name in ("connector", "native", "tests"))
-    environment = {**os.environ, "PYTHONPATH": paths, "TWOSTAGE_JIT": "0"}
-
-    def start(role):
-        command = [sys.executable, "-c", program, str(tmp_path), role]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        return subprocess.Popen(command, text=True, env=environment, **pipes)
-
-    first = start("dies")
-    assert first.stdout.readline() == "writing\n"  # it holds the lock
-    others = [start("lives") for _ in range(7)]
-    try:
-        time.sleep(2)  # most of them wait by now; whoever does not is no less right
-        first.communicate("die\n", timeout=120)
-        assert first.returncode == -signal.SIGKILL
-        said = [child.communicate(timeout=120)[0].split() for child in others]
-    finally:
-        for child in (first, *others):
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-    assert [child.returncode for child in others] == [0] * 7
-    assert {line[0] for line in said} == {str(sum(answer))}
-    assert sum(int(line[1]) for line in said) == 1
-    assert all(int(line[1]) + int(line[2]) == 1 for line in said)
-    assert len(stored(tmp_path)) == 1
-    assert not list((tmp_path / "cache").glob(".*.part"))
-    assert ask(tmp_path, [read_back(Path(one.path), n) for n, one in enumerate(deletes)])[0] == answer
-
-
-def test_a_process_killed_while_writing_leaves_nothing_that_is_used(tmp_path):
-    """Alone, so that it is the one that writes."""
-    files_of(tmp_path, 4)
-    program = CHILD.format(tests=str(ROOT / "tests"), here=str(ROOT / "tests" / "deletes"))
-    paths = os.pathsep.join(str(ROOT / name) for name in ("connector", "native", "tests"))
-    environment = {**os.environ, "PYTHONPATH": paths, "TWOSTAGE_JIT": "0"}
-    done = subprocess.run(  # noqa: PLW1510 - it dies
-        [sys.executable, "-c", program, str(tmp_path), "dies"],
-        capture_output=True,
-        text=True,
-        input="die\n",
-        env=environment,
-    )
-    assert done.returncode == -signal.SIGKILL
-    assert done.stdout == "writing\n"
-    assert stored(tmp_path) == []
-    assert len(list((tmp_path / "cache").glob(".*.part"))) == 1
-    deletes = [read_back(path, n) for n, path in enumerate(sorted(tmp_path.glob("d*.parquet")))]
-    found, counted = ask(tmp_path, deletes)
-    assert found == right(tmp_path, deletes)
-    assert counted.counters["delete_cache.written"] == 1
-    assert not list((tmp_path / "cache").glob(".*.part"))
-
-
-def test_who_waits_too_long_builds_for_itself(tmp_path, monkeypatch):
-    deletes = files_of(tmp_path, 3)
-    private_directory(tmp_path / "cache")
-    cache = HostCache(tmp_path / "cache", 2**30, Metrics())
-    monkeypatch.setattr(host_cache, "_LOCKS", 1)
-    monkeypatch.setattr(HostCache.exclusive.__wrapped__, "__defaults__", (0.1,))
-    with cache.exclusive("keys-x") as turn:
-        assert turn.is_ours
-        found, counted = ask(tmp_path, deletes)
-    assert found == right(tmp_path, deletes)
-    assert counted.counters["delete_files.opened"] == 3
-    assert any("took long" in choice for choice in counted.choices)
-    assert stored(tmp_path) == []
-
-
-def test_nobody_waits_for_one_that_could_not_write(tmp_path, monkeypatch):
-    cache = HostCache(tmp_path, 2**30, Metrics())
-    with cache.exclusive("keys-x") as turn:
-        turn.failed = True
-    with cache.exclusive("keys-x") as holder:
-        assert holder.is_ours
-        with cache.exclusive("keys-x", 60.0) as waiting:
-            assert not waiting.is_ours
-            assert not waiting.waited
-    with cache.exclusive("keys-x") as turn:
-        assert turn.is_ours  # the last one did not fail
 
 
 def test_a_file_holds_what_was_given(tmp_path):

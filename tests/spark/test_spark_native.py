@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import struct
@@ -11,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import twostage
-from lakehouse import SPARK_CONFS, canonical, executed_plan, run_python
+from lakehouse import canonical
 from native_scans import is_native, items, load, reason, same_rows, simple
 from random_values import _EDGES
 from tables import Table
@@ -317,137 +315,3 @@ def test_file_names_that_spark_skips_or_expands(spark, tmp_path, name):
         os.rename(file.path, odd)
         file.entry["file_path"] = odd
     assert sorted(same_rows(spark, table.write(), "id")) == [(1,), (2,)]
-
-
-# ---- ways to ask
-
-
-def test_report_and_explain(spark, tmp_path):
-    path = simple(tmp_path / "t")
-    load(spark, path).count()
-    before = twostage.last_scan(spark).scan_id
-    frame = load(spark, path).where("id >= 100")
-    frame.explain()
-    assert twostage.last_scan(spark).scan_id == before
-    assert "FileScan parquet" in executed_plan(frame)
-    frame.collect()
-    frame.collect()
-    report, *older = reversed(twostage.scans(spark))
-    assert older[0].scan_id == before
-    assert report.is_handed_over
-    assert (report.count("handed_over.files"), report.count("handed_over.rows")) == (1, 100)
-    assert 0 < report.count("handed_over.bytes") < os.path.getsize(next((tmp_path / "t" / "data").iterdir()))
-    assert report.count("files.pruned.bounds") == 1
-    assert "read by     Spark's own Parquet reader" in str(report)
-    assert "all rows of its files match" in str(report)
-    assert json.loads(report.json())["is_handed_over"] is True
-
-
-def test_sql_catalog_views_unions_subqueries_and_caches(spark, warehouse):
-    columns = "id, device, price, amount, flag, day, ts, local, payload"
-    query = f"SELECT {columns} FROM {{}}"
-    for table in ("lake.db.events", "events"):
-        frame = spark.sql(query.format(table))
-        assert is_native(frame)
-        assert canonical(frame.collect()) == canonical(spark.sql(query.format("plain")).collect())
-    assert (
-        len(spark.sql(f"SELECT id FROM lake.db.events VERSION AS OF {warehouse.snapshots[0]}").collect())
-        == 100
-    )
-    frame = spark.sql("SELECT id FROM lake.db.events VERSION AS OF 'audit'")
-    assert is_native(frame)
-    assert len(frame.collect()) == 200
-    with_option = spark.sql("SELECT id FROM lake.db.events WITH (`scan.native` = 'never')")
-    assert not is_native(with_option)
-    assert len(with_option.collect()) == 300
-    spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT id + 1 AS next, device FROM lake.db.events")
-    assert is_native(spark.sql("SELECT next FROM v"))
-    for text in (
-        "SELECT next, device FROM v UNION ALL SELECT id, device FROM {0}",
-        "SELECT a.id, b.price FROM {0} a JOIN {0} b ON a.id = b.id + 1",
-        "SELECT id, (SELECT max(price) FROM {0} WHERE NOT isnan(price)) m FROM {0}",
-        "SELECT device, sum(id), count(*) FROM {0} GROUP BY device",
-        "SELECT id, row_number() OVER (PARTITION BY device ORDER BY id) n FROM {0}",
-        "SELECT id FROM {0} WHERE EXISTS (SELECT 1 FROM {0} b WHERE b.id = {0}.id + 290)",
-        "WITH c AS (SELECT id % 10 AS k, rand(5) > 2 AS r FROM {0}) SELECT * FROM c a JOIN c b ON a.k = b.k AND a.k = 3",
-    ):
-        view = text.format("events")
-        expected = spark.sql(
-            text.format("plain").replace("FROM v", "FROM (SELECT id + 1 AS next, device FROM plain)")
-        )
-        assert canonical(spark.sql(view).collect()) == canonical(expected.collect()), text
-    cached = spark.sql(query.format("events")).cache()
-    try:
-        assert cached.count() == 300
-        spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
-        assert canonical(cached.collect()) == canonical(spark.sql(query.format("plain")).collect())
-    finally:
-        spark.conf.unset("spark.sql.parquet.fieldId.read.enabled")
-        cached.unpersist()
-
-
-def test_equal_scans_share_an_exchange(spark, tmp_path):
-    load(spark, simple(tmp_path / "t")).createOrReplaceTempView("t")
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    try:
-        frame = spark.sql(
-            "WITH g AS (SELECT name, sum(id) n FROM t GROUP BY name) SELECT a.n, b.n FROM g a JOIN g b ON a.name = b.name"
-        )
-        assert len(frame.collect()) == 7
-        assert "ReusedExchange" in executed_plan(frame)
-    finally:
-        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-
-
-def test_write_from_a_native_scan(spark, tmp_path):
-    frame = load(spark, simple(tmp_path / "t"))
-    assert is_native(frame)
-    frame.write.parquet(str(tmp_path / "out"))
-    written = spark.read.parquet(str(tmp_path / "out"))
-    assert written.columns == ["id", "name"]
-    assert canonical(written.collect()) == canonical(frame.collect())
-
-
-def test_many_columns(spark, tmp_path):
-    """More than whole-stage code generation takes: Spark reads rows, not batches."""
-    table = Table(tmp_path / "t", {f"c{number}": "int" for number in range(130)})
-    table.append([{f"c{number}": row * number for number in range(130)} for row in range(20)])
-    assert len(same_rows(spark, table.write(), "*")) == 20
-
-
-def test_a_scan_is_planned_once(spark, tmp_path, bridge, monkeypatch):
-    from twostage.planning import plan as planning
-
-    planned = []
-    original = planning.plan_scan
-    monkeypatch.setattr(planning, "plan_scan", lambda *a, **k: planned.append(1) or original(*a, **k))
-    frame = load(spark, simple(tmp_path / "t"))
-    for number, where in enumerate(
-        ("id < 150", "id < 150 AND upper(name) = 'N3'", "name LIKE 'n3%'"), start=1
-    ):
-        frame.where(where).select("name").collect()
-        assert len(planned) == number, where
-
-
-CLUSTER = """
-import os, sys
-from pyspark.sql import SparkSession
-import twostage
-builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.executor.memory", "512m")
-for key, value in {confs!r}.items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-twostage.enable(spark)
-frame = spark.read.format("twostage").load({path!r}).selectExpr("sum(id)", "count(name)")
-print("plan", "TwoStageFiles" in frame._jdf.queryExecution().executedPlan().toString())
-print("rows", tuple(frame.collect()[0]))
-spark.stop()
-"""
-
-
-def test_executors_need_none_of_our_classes(tmp_path):
-    path = simple(tmp_path / "t")
-    out = run_python(CLUSTER.format(confs=SPARK_CONFS, path=str(path)), cwd=tmp_path)
-    assert "plan True" in out
-    assert f"rows ({sum(range(200))}, 200)" in out

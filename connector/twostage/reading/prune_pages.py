@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twostage.reading.payoff import Payoff
 
 LEAST_SHARE = 0.1
-"""Of the rows: pruning fewer counts as in vain. Asking costs 5 to 20 ms a row group."""
+"""Of the rows: pruning fewer counts as in vain. Asking costs 0.2 to 0.7 ms a row group of 17 pages a column."""
 MAX_RUNS = 20_000
 
 
