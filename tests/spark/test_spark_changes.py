@@ -20,9 +20,13 @@ LOOPS = 12 if FULL else 3
 
 @pytest.fixture(scope="module")
 def lake(warehouse):
+    """The warehouse is every module's, and others list it: the namespace goes when this module is done."""
     catalog = SqlCatalog("lake", uri=warehouse.confs["uri"], warehouse=warehouse.confs["warehouse"])
-    catalog.create_namespace_if_not_exists("changing")
+    catalog.create_namespace("changing")
     yield catalog
+    for name in catalog.list_tables("changing"):
+        catalog.drop_table(name)
+    catalog.drop_namespace("changing")
     catalog.engine.dispose()
 
 
