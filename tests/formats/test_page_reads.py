@@ -14,6 +14,7 @@ from test_files import Values, columns, rows_of
 from declared.files import FileOptions, write_rows
 from declared.types import Column
 from twostage.metrics import Metrics
+from twostage.parquet import page_reader
 from twostage.reading.selection import Selection
 
 CODECS = ("zstd", "snappy", "gzip", "none", "lz4", "brotli")
@@ -108,3 +109,37 @@ def test_a_needle_reads_few_bytes(index, tmp_path):
         ]
     assert metrics.counters["pages.read"] == 6
     assert metrics.counters["bytes.fetch"] < path.stat().st_size / 20
+
+
+@pytest.mark.parametrize("limit", [2**31 - 1, 20])
+def test_text_of_few_rows_is_looked_up_after_they_are_taken(limit, tmp_path, monkeypatch):
+    """Beyond what 32-bit offsets reach (here: 20 bytes), whole chunks are read instead."""
+    monkeypatch.setattr(page_reader, "MAX_TEXT_BYTES", limit)
+    fields = [Column(1, "t", "string"), Column(2, "b", "binary"), Column(3, "plain", "string")]
+    rows = [
+        {1: None if i % 5 == 0 else f"text {i % 70}", 2: bytes([i % 90]) * 9, 3: f"{i}"} for i in range(9_000)
+    ]
+    path = tmp_path / "file.parquet"
+    write_pages(
+        path, fields, rows, 0, use_dictionary=["t", "b"], dictionary_pagesize_limit=2**20, data_page_size=500,
+        write_batch_size=100, row_group_size=9_000, write_page_index=True,
+    )  # fmt: skip
+    looked_up = []
+    look_up = page_reader._looked_up
+    monkeypatch.setattr(
+        page_reader, "_looked_up", lambda array: looked_up.append(array.type) or look_up(array)
+    )
+    schema = schema_of(fields)
+    with open_file(path, schema) as file:
+        (group,) = file.row_groups()
+        mask = np.zeros(9_000, np.bool_)
+        mask[[5, 1_234, 8_999]] = True
+        steps = list(file.select(group, schema.fields, Selection.of(mask), 100))
+    assert {tuple(map(str, (array.type for array in step))) for step in steps} == {
+        ("string", "binary", "string")
+    }
+    assert rows_of(steps) == [tuple(rows[i][field.id] for field in fields) for i in (5, 1_234, 8_999)]
+    assert (
+        looked_up
+        == [pa.dictionary(pa.int32(), kind) for kind in (pa.string(), pa.binary())][: 1 + (limit > 20)]
+    )
