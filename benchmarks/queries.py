@@ -200,7 +200,7 @@ PAGES = {
             TPCH,
         ),
         Page(
-            "deletes",
+            "position-deletes",
             "The same with positional deletes",
             "One row in a hundred deleted, scattered, by Iceberg's own `DELETE` (merge on read).",
             (TWOSTAGE, PYTHON, ICEBERG),
