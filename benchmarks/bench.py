@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark_page import write_page
-from engine_process import EngineProcess, Measured
+from engine_process import EngineError, EngineProcess, Measured
 from machine import describe
 from process_tree import forget_files
 from queries import CORE, ICEBERG, IN_SPARK, NEEDLES, PAGES, SIZES, SPARK, TWOSTAGE, Page, Query, Size
@@ -43,7 +43,7 @@ class Bench:
         self.warehouse = warehouse
         self.size = size
         self._processes: dict[str, EngineProcess] = {}
-        self.disagreements: list[str] = []
+        self.problems: list[str] = []
 
     def process(self, engine: str) -> EngineProcess:
         """Return the process of an engine; all ways through Spark share one."""
@@ -68,7 +68,12 @@ class Bench:
         answers: dict[str, str] = {}
         for name in engines:  # checks, and warms: caches of all kinds, compilers
             started = time.perf_counter()
-            answer = self.process(name).ask("answer", name, query, self.size.cap)
+            try:
+                answer = self.process(name).ask("answer", name, query, self.size.cap)
+            except EngineError as error:  # the others are measured all the same
+                self.problems.append(f"{page.name}, {query.title}: {error}")
+                figures[name]["failed"] = str(error)[:300]
+                continue
             if answer is None:
                 figures[name]["stopped"] = self.size.cap
                 continue
@@ -92,7 +97,7 @@ class Bench:
                 read=[run.read for run in done],
                 from_disk=[run.from_disk for run in done],
             )
-            if page.cold and done:
+            if query.title in page.cold and done:
                 forget_files(self.warehouse / "db")
                 if (run := self.process(name).measure(name, query, self.size.cap)) is not None:
                     figures[name]["cold"] = {"seconds": round(run.seconds, 4), "from_disk": run.from_disk}
@@ -106,8 +111,8 @@ class Bench:
 
     def _compare(self, page: Page, query: Query, answers: dict[str, str]) -> None:
         if len(set(answers.values())) > 1:
-            self.disagreements.append(f"{page.name}, {query.title}: {answers}")
-            console.print(f"[red]answers differ[/red] {self.disagreements[-1]}")
+            self.problems.append(f"{page.name}, {query.title}: answers differ: {answers}")
+            console.print(f"[red]{self.problems[-1]}[/red]")
 
     def measure_sessions(self) -> dict[str, Any]:
         """Ask the same needle again and again in new sessions, one engine in each."""
@@ -157,7 +162,7 @@ def main() -> int:
     document = folder / "benchmarks.md" if is_small else ROOT / "docs" / "benchmarks.md"
     size = SIZES[arguments.size]
     warehouse = (arguments.warehouse or ROOT / "benchmarks" / "data" / arguments.size).absolute()
-    disagreements: list[str] = []
+    problems: list[str] = []
     if not arguments.page_only:
         started = time.perf_counter()
         subprocess.run(  # a Spark session of its own, gone when the measuring starts
@@ -177,12 +182,12 @@ def main() -> int:
                 measure_page(bench, name, arguments.size, folder)
         finally:
             bench.close()
-        disagreements = bench.disagreements
+        problems = bench.problems
     write_page(folder, document)
     console.print(f"written: {document}")
-    for line in disagreements:
-        console.print(f"answers differ: {line}")
-    return 1 if disagreements else 0
+    for line in problems:
+        console.print(f"[red]{line}[/red]")
+    return 1 if problems else 0
 
 
 def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:

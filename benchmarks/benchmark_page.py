@@ -145,10 +145,17 @@ def _median(figures: Figures, engine: str, measure: str) -> float | None:
 def _cell(figures: Figures, engine: str, base: str, measure: str, scale: float, digits: int) -> str:
     value, reference = (_median(figures, name, measure) for name in (engine, base))
     if value is None:
-        stopped = figures["engines"].get(engine, {}).get("stopped")
-        return f"> {stopped:.0f}" if stopped and measure == "seconds" else ""
+        known = figures["engines"].get(engine, {})
+        stopped = known.get("stopped")
+        return (
+            "failed" if "failed" in known else f"> {stopped:.0f}" if stopped and measure == "seconds" else ""
+        )
     text = f"{value * scale:,.{digits}f}"
-    return text if engine == base or not reference else f"{text} ({value / reference:.1f})"
+    return text if engine == base or not reference else f"{text} ({_ratio(value / reference)})"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
 
 
 def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
@@ -177,7 +184,7 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
     parts += _measures(queries, through, TWOSTAGE)
     if CORE in alone:
         asked = [query for query in queries if CORE in query["engines"]]
-        parts.append("### The core alone, and engines without Spark\n")
+        parts.append("### The core alone, and engines without Spark\n\nIn brackets, the ratio to the core.\n")
         parts.append(
             pictures.draw(
                 f"{page.name}-core",
@@ -208,7 +215,7 @@ def _panels(queries: list[Figures], engines: list[str], base: str) -> dict[str, 
                     )
                 continue
             reference = _median(query, base, "seconds")
-            ratio = f"  {seconds / reference:.1f} x" if reference and name != base else ""
+            ratio = f"  {_ratio(seconds / reference)} x" if reference and name != base else ""
             panels.setdefault(query["title"], []).append(Bar(name, seconds, f"{seconds:.2f} s{ratio}"))
     return panels
 
@@ -257,7 +264,7 @@ def _saved(queries: list[Figures], pictures: Pictures) -> str:
             saved = [_saving(query, against, measure) for measure in ("read", "cpu")]
             rows.append((query["title"], f"twostage, against {against}", *(_percent(one) for one in saved)))
             bars += [
-                Bar(f"{name}, against {against}", max(0.0, one or 0.0), _percent(one))
+                Bar(f"{TWOSTAGE}: {name}, against {against}", max(0.0, one or 0.0), _percent(one))
                 for name, one in zip(("I/O", "CPU"), saved, strict=True)
             ]
         panels[query["title"]] = bars

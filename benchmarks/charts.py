@@ -69,7 +69,7 @@ def _bars(axes: Axes, query: str, bars: list[Bar]) -> None:
         places,
         [bar.value for bar in bars],
         height=0.72,
-        color=[COLOURS.get(bar.name, OTHER) for bar in bars],
+        color=[COLOURS.get(bar.name.partition(":")[0], OTHER) for bar in bars],
     )
     for place, bar in zip(places, bars, strict=True):
         axes.text(bar.value + longest * 0.015, place, bar.label, va="center", fontsize=8)
