@@ -61,6 +61,11 @@ class EngineProcess:
             self._process.kill()
         self._log.close()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
     def ask(self, action: str, engine: str, query: Query | None = None, cap: float = 600) -> Any:
         """Ask one question and wait for its answer; None if it was stopped after `cap` seconds."""
         assert self._process.stdin is not None
