@@ -95,6 +95,8 @@ class ReadOptions:
     case_sensitive: bool = False
     native_scans: bool = True
     """Let Spark's own Parquet reader do the scans that gain nothing from reading late."""
+    top_n: bool = True
+    """Leave out rows that ORDER BY and LIMIT drop."""
     truncate_nanoseconds: bool = False
     """Show ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()
@@ -201,6 +203,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "parallelism": ("parallelism", _positive),
     "case-sensitive": ("case_sensitive", _boolean),
     "timestamp-ns": ("truncate_nanoseconds", _nanoseconds),
+    "top-n": ("top_n", _boolean),
     "scan.native": ("native_scans", _native),
 }
 _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {

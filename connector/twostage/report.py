@@ -38,6 +38,7 @@ class ScanReport:
         predicate: What twostage filtered by; ``TRUE`` for nothing.
         hint: What only pruned: it follows from what Spark evaluates itself, or from a join's keys.
         limit: Rows wanted at most by each task.
+        top: By which order each task returns its first rows only; empty for none.
         tasks_planned: Spark tasks of the plan.
         tasks_finished: Those that reported; fewer after a LIMIT, or before the query ran.
         is_handed_over: Spark's own Parquet reader did the scan: there are no tasks of ours, and what was read
@@ -54,6 +55,7 @@ class ScanReport:
     limit: int | None
     tasks_planned: int
     tasks_finished: int
+    top: str = ""
     is_handed_over: bool = False
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -76,6 +78,7 @@ class ScanReport:
             predicate=str(context.predicate),
             hint=str(context.hint),
             limit=context.limit,
+            top="" if context.top is None else str(context.top),
             tasks_planned=len(plan.groups),
             tasks_finished=finished,
             is_handed_over=plan.is_handed_over,
@@ -144,6 +147,7 @@ class ScanReport:
         console.print(Text(f"twostage scan of {self.table}, snapshot {self.snapshot_id}", style="bold"))
         facts = [("filtered by", self.predicate), ("pruned by", self.hint if self.hint != "TRUE" else "")]
         facts.append(("returned", ", ".join(self.columns) or "no column, rows only"))
+        facts.append(("top", self.top))
         facts.append(("limit", "" if self.limit is None else str(self.limit)))
         facts.append(
             ("read by", "Spark's own Parquet reader")
@@ -254,6 +258,8 @@ class ScanReport:
             removed["pruning"] = self.count("rows.pruned")
         if self.count("rows.filtered"):
             removed["filters"] = self.count("rows.filtered")
+        if self.count("rows.top-n"):
+            removed["top-n"] = self.count("rows.top-n")
         rows.append(
             ("rows", f"{self.count('rows.considered'):,}", said(removed), f"{self.count('rows.fetched'):,}")
         )

@@ -16,13 +16,15 @@ from twostage.deletes.applicable import DeleteIndex
 from twostage.deletes.compiled import refuse_inside
 from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
 from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.planning.estimates import live_rows, value_width
 from twostage.planning.name_mapping import moved_fields, parse_name_mapping, without_metrics
 from twostage.planning.partition import constants
 from twostage.planning.partition_type import partition_type
 from twostage.planning.prune_files import FilePruner, Verdict
 from twostage.planning.splits import Candidate, pack
+from twostage.planning.top_n import TOP_SHARE, KnownFile, keep_best
 from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
-from twostage.schema import Field, List, Map, Primitive, Struct, children, leaves
+from twostage.schema import Field, Primitive, Struct, leaves
 from twostage.storage import canonical_for, locate, name_snapshot
 from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, read_manifests
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
-    from twostage.schema import Schema, Type
+    from twostage.predicates.top import TopRows
+    from twostage.schema import Schema
     from twostage.table.catalog import PinnedTable
 
 DATA_FORMATS = ("parquet", "orc", "avro")
@@ -46,17 +49,6 @@ WHOLE = 2**62
 """A split size that no scan reaches."""
 _MANIFESTS_AT_ONCE = 8
 """Manifests whose entries are in memory together."""
-_WIDTHS = {
-    "boolean": 1,
-    "int": 4,
-    "float": 4,
-    "date": 4,
-    "string": 20,
-    "binary": 100,
-    "uuid": 20,
-    "decimal": 16,
-}
-"""Bytes that Spark's optimizer assumes for a value; 8 for all others."""
 
 
 def plan_scan(
@@ -69,6 +61,7 @@ def plan_scan(
     limit: int | None,
     parallelism: int,
     scan_id: str,
+    top: TopRows | None = None,
 ) -> ScanPlan:
     """Plan a scan.
 
@@ -81,6 +74,7 @@ def plan_scan(
         limit: How many rows suffice, if Spark said so.
         parallelism: How many tasks run at once.
         scan_id: Names the scan in reports.
+        top: Which rows suffice under ORDER BY and LIMIT, if Spark said so; of no use where rows go unseen.
 
     Raises:
         CorruptFileError: Metadata, a manifest list or a manifest is damaged.
@@ -98,7 +92,8 @@ def plan_scan(
             )
     refuse_inside(table, options.settings.compiled_dir)
     predicate = without_implied(predicate)
-    planning = _Planning(table, options, projection, predicate, hint)
+    top = top if options.top_n and hint == TRUE and limit is None else None
+    planning = _Planning(table, options, projection, predicate, hint, top)
     with name_snapshot(snapshot_id):
         chosen = planning.choose_files(limit)
     context = ScanContext(
@@ -112,6 +107,7 @@ def plan_scan(
         key_fields=planning.key_fields(chosen),
         name_mapping=parse_name_mapping(table.metadata),
         limit=limit,
+        top=planning.top,
         table_uuid=table.metadata.table_uuid,
         equality_deletes=planning.equality_deletes(chosen),
         storage=table.storage,
@@ -124,15 +120,16 @@ def plan_scan(
         split_size=WHOLE if one_group else options.split_size,
     )
     groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
-    rows = sum(_live_rows(candidate.task) for candidate in chosen)
-    rows = rows if limit is None else min(rows, limit)
+    rows = sum(live_rows(candidate.task) for candidate in chosen)
+    rows = min([rows, *([] if limit is None else [limit]), *([] if top is None else [top.count])])
     planning.describe(chosen, groups)
     planning.counters["time.planning"] = time.perf_counter_ns() - started
     return ScanPlan(
         context=context,
         groups=groups,
         estimated_rows=rows,
-        estimated_bytes=rows * (8 + sum(_width(field.type) for field in projection)),
+        estimated_bytes=rows * (8 + sum(value_width(field.type) for field in projection)),
+        top_share=planning.top_share(chosen),
         counters=dict(planning.counters),
         choices=tuple(planning.choices),
     )
@@ -148,10 +145,13 @@ class _Planning:
         projection: tuple[Field, ...],
         predicate: Predicate,
         hint: Predicate,
+        top: TopRows | None,
     ) -> None:
+        self.top = top
         self.counters: Counter[str] = Counter()
         self.choices: list[str] = []
         self.limit_reached = False
+        self._whole_cost = 0
         self._written: dict[str, str] = {}
         self._table = table
         self._settings = options.settings
@@ -168,6 +168,8 @@ class _Planning:
         self._filter_ids = {
             leaf.id for column in columns(predicate) for leaf in self._leaves_of(column.field_id)
         }
+        if top is not None:
+            self._filter_ids.add(top.column.field_id)
         self._select_ids = {leaf.id for field in projection for leaf in leaves(field)} - self._filter_ids
         self._num_leaves = max(1, sum(1 for field in table.schema.fields for _ in leaves(field)))
         self._source_types = {
@@ -190,12 +192,15 @@ class _Planning:
         chosen: list[Candidate] = []
         clean: list[Candidate] = []
         clean_rows = 0
+        known = []
         for file, verdict in self._files(data):
             applied = deletes.deletes_of(file)
             candidate = self._candidate(file, verdict, applied, deletes.whole_set(file))
             chosen.append(candidate)
             # Of Avro nobody knows the rows before they are all read, so that a wrong count would go unnoticed.
             is_clean = verdict.all_match and not applied and file.record_count > 0 and file.format != "avro"
+            key = None if self.top is None else self._pruner.bounds(file, self.top.column.field_id)
+            known.append(KnownFile(candidate=candidate, key=key, is_sure=is_clean))
             if limit is not None and is_clean and not self._is_hinted:
                 clean.append(candidate)
                 clean_rows += file.record_count
@@ -206,10 +211,18 @@ class _Planning:
                     )
                     chosen = clean
                     break
+        if self.top is not None and self._settings.prune_files:
+            chosen, self.top = keep_best(self.top, known, self.counters, self.choices)
         self.counters["delete_files.considered"] = deletes.considered
         self.counters["delete_files.skipped"] = deletes.skipped
         self.counters["delete_files.skipped.predicate"] = deletes.skipped_by_predicate
         return chosen
+
+    def top_share(self, chosen: list[Candidate]) -> float | None:
+        """Return the bytes that a scan of the first rows is expected to read, as a share of all rows'."""
+        if self.top is None or not self._whole_cost:
+            return None
+        return sum(candidate.cost for candidate in chosen) / self._whole_cost
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:
         """Return the key fields of the applied equality deletes that the scan's schema lacks."""
@@ -365,6 +378,8 @@ class _Planning:
         keys = {field_id for delete in task.deletes for field_id in delete.equality_ids}
         filtering = keys if task.all_match else keys | self._filter_ids
         share = FETCH_SHARE if filtering and self._settings.two_stage else 1.0
+        if self.top is not None and self._settings.two_stage:
+            filtering, share = filtering | {self.top.column.field_id}, TOP_SHARE
         if file.column_sizes:
             sizes = file.column_sizes
             first = sum(sizes.get(field_id, 0) for field_id in filtering)
@@ -372,6 +387,7 @@ class _Planning:
         else:
             each = file.file_size / self._num_leaves
             first, then = int(each * len(filtering)), int(each * len(self._select_ids - filtering))
+        self._whole_cost += OPEN_COST + first + then
         return OPEN_COST + first + int(share * then)
 
     def _leaves_of(self, field_id: int) -> Iterator[Field]:
@@ -412,22 +428,3 @@ def _refuse_unreadable(file: ContentFile) -> None:
         raise UnsupportedFeatureError(
             "UNSUPPORTED_ENCRYPTION", "Data file is encrypted", path=file.path, stage="plan"
         )
-
-
-def _live_rows(task: ScanTask) -> int:
-    """Return about how many rows a file has after deletes; equality deletes are not guessed at."""
-    gone = sum(
-        delete.record_count
-        for delete in task.deletes
-        if delete.content != "equality" and delete.referenced_data_file is not None
-    )
-    return max(0, task.record_count - gone)
-
-
-def _width(kind: Type) -> int:
-    """Return the bytes that Spark's optimizer assumes for a value of this type."""
-    if isinstance(kind, Primitive):
-        return _WIDTHS.get(kind.name, 8)
-    inner = sum(_width(field.type) for field in children(kind))
-    assert isinstance(kind, Struct | List | Map)
-    return inner
