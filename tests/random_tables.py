@@ -33,10 +33,13 @@ class Maker:
         self.formats = random.Random(f"formats of {seed}")
         self.pools: dict[int, list[Any]] = {}
         chance = self.random.random()
-        version = 1 if chance < 0.08 else 2 if chance < 0.6 else 3
+        version = 1 if chance < 0.08 else 2 if chance < 0.54 else 3
         columns: dict[str, Any] = {"id": "long"}
-        for index in range(self.random.randint(2, 6)):
-            columns[f"c{index}"] = self.random.choice(random_values.PRIMITIVES)
+        # Mostly a type of its own for each column: a table then meets more kinds of predicate.
+        kinds = self.random.sample(random_values.PRIMITIVES, 8)
+        for index in range(self.random.randint(3, 7)):
+            same = self.random.random() < 0.2
+            columns[f"c{index}"] = self.random.choice(random_values.PRIMITIVES) if same else kinds[index]
         if self.random.random() < 0.5:
             columns["s"] = self._struct_type()
         if self.random.random() < 0.25:
@@ -68,7 +71,7 @@ class Maker:
         if self.random.random() < 0.5:
             self._partition()
         self._append()
-        for _ in range(self.random.randint(1, 8)):
+        for _ in range(self.random.randint(2, 9)):
             step = self.random.choices(
                 (
                     self._append,
@@ -79,7 +82,7 @@ class Maker:
                     self._remove,
                     self._upgrade,
                 ),
-                weights=(4, 3, 5, 1, 0.6, 0.4, 0.3),
+                weights=(4, 3, 7, 1, 0.6, 0.4, 0.3),
             )[0]
             step()
         self.table.write()
@@ -170,7 +173,7 @@ class Maker:
         files = self._live_files()
         if self.table.version == 1 or not files:
             return
-        kind = self.random.choice(("rows", "equality"))
+        kind = self.random.choice(("rows", "rows", "rows", "equality", "equality"))
         if kind == "equality":
             self._delete_equal(files)
             return

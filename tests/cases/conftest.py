@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from case_list import CASES, runs
+from cells import EXCLUDED, ICEBERG_SPARK, every, possible, run_by
 
 from figures import record
 from tables import Table
@@ -42,9 +43,15 @@ def pytest_sessionfinish() -> None:
         for line, case in CASES.items()
     }
     if all(found.values()):
+        cells = run_by(_passed)
         record(
             "R3",
             cases=len(found),
             passed=sum(all(outcomes) for outcomes in found.values()),
             runs=sum(map(len, found.values())),
+            cells=len(cells),
+            cells_passed=sum(all(_passed[run] for run in of_cell) for of_cell in cells.values()),
+            cells_possible=sum(cell.writer != ICEBERG_SPARK for cell in possible()),
+            cells_excluded=sum(cell.writer != ICEBERG_SPARK for cell in every() - possible()),
+            exclusions=len(EXCLUDED),
         )
