@@ -127,11 +127,12 @@ def possible() -> frozenset[Cell]:
     return frozenset(cell for cell in every() if not any(rule.covers(cell) for rule in EXCLUDED))
 
 
-def run_by(names: Iterable[str]) -> dict[Cell, list[str]]:
+def run_by(names: Iterable[str], writer: str = DECLARED) -> dict[Cell, list[str]]:
     """Return the runs of each cell among these test ids of the case folder.
 
     Args:
-        names: Such as ``test_filters::test_like[v2-orc-prefix-appl]``.
+        names: Such as ``test_filters::test_like[prefix-appl-v2-orc]``.
+        writer: Who wrote the declared tables.
     """
     names = list(names)
     found: dict[Cell, list[str]] = {}
@@ -144,7 +145,7 @@ def run_by(names: Iterable[str]) -> dict[Cell, list[str]]:
             kinds = (deletes,) if deletes_of(case) == FORMATS else deletes_of(case)
             for kind in kinds:
                 # A table of version 2 must be upgraded before it may have vectors.
-                cell = Cell(case, 3 if case == ALL_THREE else int(version), data, kind, DECLARED)
+                cell = Cell(case, 3 if case == ALL_THREE else int(version), data, kind, writer)
                 found.setdefault(cell, []).append(run)
         for run in (run for name in line.pyiceberg if case in FILTERS for run in runs(name, names)):
             if match := re.search(r"\bv([12])\]$", run):
