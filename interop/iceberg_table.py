@@ -43,6 +43,7 @@ class IcebergTable(Table):
         self._layouts: dict[ContentFile, FileOptions] = {}
         self._spec_ids: list[int] = []
         self._layout = FileOptions()
+        self._rows: dict[DataFile, Sequence[Mapping[int, Any]]] = {}
         self._kinds: set[type] = set()
         super().__init__(folder, columns, **more)
         self._first = (len(self._evolution.schemas), len(self._evolution.specs))
@@ -66,7 +67,14 @@ class IcebergTable(Table):
         more.pop("absent", None)  # Iceberg's writers write every column
         asked = {key: value for key, value in more.items() if key != "sequence_number"}
         self._layout = replace(options, **asked)
-        return super().append_all(rows, options, **more)
+        files = super().append_all(rows, options, **more)
+        for file in files:
+            self._rows[file] = file.rows
+            if file.entry["file_format"] == "ORC":
+                self._rows[file] = tuple(dict(row) for row in file.rows)
+                for row in file.rows:
+                    row.update(_as_orc_stores(file.columns, row))
+        return files
 
     def partition_by(self, fields: Sequence[str]) -> None:
         super().partition_by(fields)
@@ -222,6 +230,16 @@ class IcebergTable(Table):
         )
         return found.project(self._schema(columns)).build()
 
+    def _write_all(self, writer: Any, records: Any) -> None:
+        """Call ``write(Iterable)``, which by its name alone would be ``write(Object)``."""
+        gateway, jvm = self.spark._sc._gateway, self.spark._jvm
+        types = gateway.new_array(jvm.java.lang.Class, 1)
+        types[0] = self._class("java.lang.Iterable")
+        arguments = gateway.new_array(jvm.java.lang.Object, 1)
+        arguments[0] = records
+        method = self._class("org.apache.iceberg.io.FileWriter").getMethod("write", types)
+        method.invoke(writer, arguments)
+
     def _partition(self, file: DataFile) -> Any:
         """Return the partition that Iceberg computes of the file's first row."""
         spec = self._spec(file)
@@ -229,7 +247,7 @@ class IcebergTable(Table):
             return None
         schema = self._schema(file.columns)
         key = self._iceberg.PartitionKey(spec, schema)
-        record = self._records(file.columns, file.rows[:1]).iterator().next()
+        record = self._records(file.columns, self._rows[file][:1]).iterator().next()
         key.partition(self._iceberg.data.InternalRecordWrapper(schema.asStruct()).wrap(record))
         return key
 
@@ -256,7 +274,7 @@ class IcebergTable(Table):
         if (partition := self._partition(file)) is not None:
             builder = builder.partition(partition)
         writer = builder.build()
-        writer.write(self._records(file.columns, file.rows))
+        self._write_all(writer, self._records(file.columns, self._rows[file]))
         writer.close()
         return writer.toDataFile()
 
@@ -293,9 +311,19 @@ class IcebergTable(Table):
             for path, position in file.positions:
                 writer.write(row.set(path, position))
         else:
-            writer.write(self._records(file.columns, file.rows))
+            self._write_all(writer, self._records(file.columns, file.rows))
         writer.close()
         return writer.toDeleteFile()
+
+    def _no_former_vectors(self) -> Any:
+        """Return a ``java.util.function.Function`` that gives null for every path."""
+        gateway, jvm = self.spark._sc._gateway, self.spark._jvm
+        handles = jvm.java.lang.invoke.MethodHandles
+        types = gateway.new_array(jvm.java.lang.Class, 1)
+        types[0] = self._class("java.lang.Object")
+        null = handles.dropArguments(handles.constant(types[0], None), 0, types)
+        function = self._class("java.util.function.Function")
+        return jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(function, null)
 
     def _write_vectors(self, vectors: Sequence[VectorDelete]) -> dict[ContentFile, Any]:
         """Write one Puffin file with all of them."""
@@ -318,6 +346,17 @@ class IcebergTable(Table):
                 made = builder.withReferencedDataFile(other).build()
             found[vector] = made
         return found
+
+
+def _as_orc_stores(columns: Sequence[Column], row: Mapping[int, Any]) -> dict[int, Any]:
+    """Return the moments of a row that Iceberg's ORC writer stores a second late: those before 1970 with a fraction."""
+    return {
+        column.id: value + 1_000_000
+        for column in columns
+        if column.type in ("timestamp", "timestamptz")
+        and (value := row.get(column.id)) is not None
+        and -1_000_000 < value < 0
+    }
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
