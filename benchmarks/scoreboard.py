@@ -116,9 +116,14 @@ COMPILED = (("TWOSTAGE_JIT", "always"),)
 ROWS = (
     Row(
         "R1",
-        "Differential: random (table, query) pairs against brute force and DuckDB",
-        DIFFERENTIAL,
-        (least("pairs", 1_000, 10_000), none("mismatches")),
+        "Differential: random (table, query) pairs against brute force and DuckDB, and through Spark by both readers",
+        ("tests/spark/test_spark_differential.py", *DIFFERENTIAL),
+        (
+            least("pairs", 1_000, 10_000),
+            none("mismatches"),
+            least("spark_pairs", 60, 1_000),
+            none("spark_mismatches"),
+        ),
         (*COMPILED, ("TWOSTAGE_PAIRS", "10000" if FULL else "1000")),
     ),
     Row(
@@ -143,7 +148,14 @@ ROWS = (
         "R3",
         "Named delete and filter cases",
         ("tests/cases",),
-        (least("cases", 70), Gate("all pass", lambda figures: figures["passed"] == figures["cases"])),
+        (
+            least("cases", 70),
+            Gate("all pass", lambda figures: figures["passed"] == figures["cases"]),
+            Gate("every cell that ran passed", lambda figures: figures["cells_passed"] == figures["cells"]),
+            *nightly(
+                Gate("every possible cell ran", lambda figures: figures["cells"] == figures["cells_possible"])
+            ),
+        ),
     ),
     Row(
         "R4",

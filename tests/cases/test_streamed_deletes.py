@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from settings import DELETES, each_of
+from settings import Setting, each_of
 from test_equality_deletes import OF_TYPE
 
 from check import Columns, check, ids
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = each_of(DELETES[0], DELETES[1], DELETES[5])
+pytestmark = each_of(Setting(2, "parquet", "parquet"), Setting(2, "orc", "avro"), Setting(3, "avro", "orc"))
 MODES = ("auto", "always", "never")
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from twostage.storage import locate, read_all
 from twostage.table.avro import AvroFile, open_avro, read_records
+from twostage.table.fixed_partitions import read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -226,7 +227,7 @@ def parse_manifest(
     reader = _convert(
         file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id, deleted=deleted)
     )
-    entries = [_convert(file, record, reader.read) for record in read_records(file, schema)]
+    entries = [_convert(file, record, reader.read) for record in read_entries(file, schema)]
     return tuple(entry for entry in entries if entry is not None)
 
 
