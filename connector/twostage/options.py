@@ -95,6 +95,8 @@ class ReadOptions:
     case_sensitive: bool = False
     native_scans: bool = True
     """Let Spark's own Parquet reader do the scans that gain nothing from reading late."""
+    metadata_aggregates: bool = True
+    """Answer count, min and max from manifests where they prove them."""
     truncate_nanoseconds: bool = False
     """Show ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()
@@ -201,6 +203,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "parallelism": ("parallelism", _positive),
     "case-sensitive": ("case_sensitive", _boolean),
     "timestamp-ns": ("truncate_nanoseconds", _nanoseconds),
+    "aggregate-push-down-enabled": ("metadata_aggregates", _boolean),
     "scan.native": ("native_scans", _native),
 }
 _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {

@@ -157,3 +157,5 @@ class ScanPlan:
     choices: tuple[str, ...] = ()
     is_handed_over: bool = False
     """Spark's own Parquet reader does the scan; there are no groups."""
+    is_from_metadata: bool = False
+    """Manifests answered the query's aggregates; there are no groups."""

@@ -1,15 +1,18 @@
 package twostage_planner;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.types.StructType;
 
 /** Collects what Spark pushes into one scan. A predicate is taken over only if Python evaluates it exactly. */
 final class TwoStageScanBuilder
-    implements ScanBuilder, SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit {
+    implements ScanBuilder, SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
+        SupportsPushDownAggregates {
   final TwoStageTable table;
   final List taken = new ArrayList();
   final List hints = new ArrayList();
@@ -17,6 +20,8 @@ final class TwoStageScanBuilder
   private final List pushed = new ArrayList();
   StructType readSchema;
   int limit = -1;
+  private Map asked;
+  private Map answer;
 
   TwoStageScanBuilder(TwoStageTable table) {
     this.table = table;
@@ -58,6 +63,34 @@ final class TwoStageScanBuilder
     readSchema = required;
   }
 
+  /** Asked first: metadata answers all of it, or nothing is pushed. */
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    Map wanted = hints.isEmpty() ? Aggregates.translate(aggregation) : null;
+    if (wanted == null || !wanted.equals(asked)) {
+      asked = wanted;
+      answer = wanted == null ? null : ask(wanted);
+    }
+    return answer != null;
+  }
+
+  public boolean pushAggregation(Aggregation aggregation) {
+    return supportCompletePushDown(aggregation);
+  }
+
+  private Map ask(Map wanted) {
+    List predicates = new ArrayList();
+    for (int i = 0; i < taken.size(); i++) {
+      Map predicate = new LinkedHashMap();
+      predicate.put("form", taken.get(i));
+      predicates.add(predicate);
+    }
+    Map request = Bridge.request("aggregate");
+    request.put("aggregates", wanted);
+    request.put("predicates", predicates);
+    Map found = table.call(request);
+    return found.get("lacks") == null ? found : null;
+  }
+
   public boolean pushLimit(int rows) {
     limit = rows;
     return true;
@@ -68,6 +101,10 @@ final class TwoStageScanBuilder
   }
 
   public Scan build() {
+    if (answer != null) {
+      return new TwoStageAnswer(answer, "twostage " + table.name + ", snapshot " + table.snapshot
+          + ", answered from metadata, predicates " + texts);
+    }
     return new TwoStageScan(this);
   }
 }

@@ -24,7 +24,14 @@ from twostage.planning.splits import Candidate, pack
 from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
 from twostage.schema import Field, List, Map, Primitive, Struct, children, leaves
 from twostage.storage import canonical_for, locate, name_snapshot
-from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, read_manifests
+from twostage.table.manifest import (
+    UNMEASURED,
+    UNSIZED,
+    ContentFile,
+    ManifestFile,
+    read_manifest_list,
+    read_manifests,
+)
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
 
 if TYPE_CHECKING:
@@ -45,7 +52,9 @@ SMALL_LIMIT = 65_536
 WHOLE = 2**62
 """A split size that no scan reaches."""
 _MANIFESTS_AT_ONCE = 8
-"""Manifests whose entries are in memory together."""
+"""Manifests whose entries are in memory together, at most."""
+_BYTES_AT_ONCE = 8 * 2**20
+"""Bytes of manifests whose entries are in memory together, unless it is one: a full one has 8 MB and unpacks to 100."""
 _WIDTHS = {
     "boolean": 1,
     "int": 4,
@@ -98,7 +107,7 @@ def plan_scan(
             )
     refuse_inside(table, options.settings.compiled_dir)
     predicate = without_implied(predicate)
-    planning = _Planning(table, options, projection, predicate, hint)
+    planning = Planning(table, options, projection, predicate, hint)
     with name_snapshot(snapshot_id):
         chosen = planning.choose_files(limit)
     context = ScanContext(
@@ -138,7 +147,7 @@ def plan_scan(
     )
 
 
-class _Planning:
+class Planning:
     """One planning run: what it counts, and the choices it makes."""
 
     def __init__(
@@ -181,12 +190,9 @@ class _Planning:
 
     def choose_files(self, limit: int | None) -> list[Candidate]:
         """Return the files to read, in the order of the manifests."""
-        table = self._table
-        if table.snapshot is None or self._is_empty or limit == 0:
+        if limit == 0:
             return []
-        manifests = read_manifest_list(table.storage, table.snapshot)
-        data = self._prune_manifests([manifest for manifest in manifests if not manifest.is_deletes])
-        deletes = self._read_deletes([manifest for manifest in manifests if manifest.is_deletes], data)
+        data, deletes = self._manifests()
         chosen: list[Candidate] = []
         clean: list[Candidate] = []
         clean_rows = 0
@@ -210,6 +216,27 @@ class _Planning:
         self.counters["delete_files.skipped"] = deletes.skipped
         self.counters["delete_files.skipped.predicate"] = deletes.skipped_by_predicate
         return chosen
+
+    def files(self, *, metrics: bool) -> Iterator[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]]:
+        """Yield the data files that may hold a matching row, each with its verdict and deletes.
+
+        Few entries are held at a time. Without `metrics` those of columns are left out where neither the
+        predicate nor a delete needs them, which takes half the time.
+        """
+        data, deletes = self._manifests()
+        lean = not metrics and not self._is_filtered and not deletes.considered
+        for file, verdict in self._files(data, without=UNMEASURED if lean else UNSIZED):
+            yield file, verdict, deletes.deletes_of(file)
+
+    def _manifests(self) -> tuple[list[ManifestFile], DeleteIndex]:
+        """Return the data manifests that may matter, and the deletes."""
+        table = self._table
+        manifests: tuple[ManifestFile, ...] = ()
+        if table.snapshot is not None and not self._is_empty:
+            manifests = read_manifest_list(table.storage, table.snapshot)
+        data = self._prune_manifests([manifest for manifest in manifests if not manifest.is_deletes])
+        deletes = self._read_deletes([manifest for manifest in manifests if manifest.is_deletes], data)
+        return data, deletes
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:
         """Return the key fields of the applied equality deletes that the scan's schema lacks."""
@@ -288,14 +315,16 @@ class _Planning:
             predicate=self._predicate,
         )
 
-    def _files(self, manifests: list[ManifestFile]) -> Iterator[tuple[ContentFile, Verdict]]:
-        """Yield the data files that may hold a matching row.
+    def _files(
+        self, manifests: list[ManifestFile], without: frozenset[int] = frozenset()
+    ) -> Iterator[tuple[ContentFile, Verdict]]:
+        """Yield the data files that may hold a matching row, their entries read without these fields.
 
         A few manifests at a time: metrics of 40 columns take 16 kB a file, and a limit may end it early.
         """
-        for start in range(0, len(manifests), _MANIFESTS_AT_ONCE):
-            some = manifests[start : start + _MANIFESTS_AT_ONCE]
-            for entries in read_manifests(self._table.storage, some, self._table.metadata.specs):
+        specs = self._table.metadata.specs
+        for some in _few_at_a_time(manifests):
+            for entries in read_manifests(self._table.storage, some, specs, without=without):
                 for entry in entries:
                     file = without_metrics(entry, self._moved)
                     verdict = self._judge(file)
@@ -397,6 +426,21 @@ class _Planning:
         older = (metadata.schemas[number] for number in sorted(metadata.schemas, reverse=True))
         schemas = (self._table.schema, metadata.schema, *older)
         return next((schema for schema in schemas if field_id in schema), None)
+
+
+def _few_at_a_time(manifests: list[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """Yield the manifests in groups to read together."""
+    group: list[ManifestFile] = []
+    size = 0
+    for manifest in manifests:
+        length = manifest.length or 0
+        if group and (len(group) == _MANIFESTS_AT_ONCE or size + length > _BYTES_AT_ONCE):
+            yield group
+            group, size = [], 0
+        group.append(manifest)
+        size += length
+    if group:
+        yield group
 
 
 def _refuse_unreadable(file: ContentFile) -> None:

@@ -31,6 +31,10 @@ _CODE = "CORRUPT_MANIFEST"
 _READERS = 8
 """Manifests read at once: they are small, so waiting for the storage is most of the time."""
 _PARTITION = 102
+UNSIZED = frozenset((108, 132))
+"""Fields of an entry that only tell how to divide the reading: column sizes and split offsets."""
+UNMEASURED = UNSIZED | {109, 110, 125, 128, 137}
+"""The metrics of columns besides."""
 ABSENT: Mapping[int, Any] = MappingProxyType({})
 """The metrics of an entry that has none, which is not the same as an empty map to who looks at the metadata."""
 _LIST_IDS = {
@@ -188,30 +192,50 @@ def read_manifests(
     specs: Mapping[int, PartitionSpec],
     *,
     deleted: bool = False,
+    without: frozenset[int] = frozenset(),
 ) -> list[tuple[ContentFile, ...]]:
     """Return the live entries of each manifest, in order; those that record a deletion too if `deleted`.
+
+    The fields `without` are skipped: the entries are as if they had none.
 
     Raises:
         CorruptFileError: A manifest's bytes are wrong, or an entry lacks what the spec demands.
         MissingFileError: A manifest is not there.
     """
     if len(manifests) < 2:
-        return [read_manifest(storage, manifest, specs, deleted=deleted) for manifest in manifests]
+        return [
+            read_manifest(storage, manifest, specs, deleted=deleted, without=without)
+            for manifest in manifests
+        ]
     with ThreadPoolExecutor(min(_READERS, len(manifests)), "twostage-manifest") as pool:
         return list(
-            pool.map(lambda manifest: read_manifest(storage, manifest, specs, deleted=deleted), manifests)
+            pool.map(
+                lambda manifest: read_manifest(storage, manifest, specs, deleted=deleted, without=without),
+                manifests,
+            )
         )
 
 
 def read_manifest(
-    storage: Storage, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
+    storage: Storage,
+    manifest: ManifestFile,
+    specs: Mapping[int, PartitionSpec],
+    *,
+    deleted: bool = False,
+    without: frozenset[int] = frozenset(),
 ) -> tuple[ContentFile, ...]:
     """Return the entries of one manifest."""
-    return parse_manifest(read_all(storage, locate(storage, manifest.path)), manifest, specs, deleted=deleted)
+    data = read_all(storage, locate(storage, manifest.path))
+    return parse_manifest(data, manifest, specs, deleted=deleted, without=without)
 
 
 def parse_manifest(
-    data: bytes, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
+    data: bytes,
+    manifest: ManifestFile,
+    specs: Mapping[int, PartitionSpec],
+    *,
+    deleted: bool = False,
+    without: frozenset[int] = frozenset(),
 ) -> tuple[ContentFile, ...]:
     """Return the entries of a manifest's bytes; what they inherit comes from `manifest`."""
     file = open_avro(data, path=manifest.path, code=_CODE)
@@ -226,7 +250,8 @@ def parse_manifest(
     reader = _convert(
         file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id, deleted=deleted)
     )
-    entries = [_convert(file, record, reader.read) for record in read_records(file, schema)]
+    wanted = _convert(file, schema, lambda schema: _leave_out(schema, without)) if without else None
+    entries = [_convert(file, record, reader.read) for record in read_records(file, schema, wanted)]
     return tuple(entry for entry in entries if entry is not None)
 
 
@@ -391,6 +416,18 @@ def _named_by_id(schema: Any, names: Mapping[str, int], spec: PartitionSpec | No
         name = part["name"] if field_id is None else f"_{field_id}"
         renamed.append({**part, "name": name, "type": kind})
     return {**schema, "fields": renamed}
+
+
+def _leave_out(schema: dict[str, Any], without: frozenset[int]) -> dict[str, Any]:
+    """Return the schema of an entry without these fields of its file."""
+    names = {f"_{field_id}" for field_id in without}
+    fields = []
+    for part in schema["fields"]:
+        kind = part["type"]
+        if part["name"] == "_2":
+            kind = {**kind, "fields": [inner for inner in kind["fields"] if inner["name"] not in names]}
+        fields.append({**part, "type": kind})
+    return {**schema, "fields": fields}
 
 
 def _partition_names(kind: Any, spec: PartitionSpec) -> dict[str, int]:
