@@ -16,22 +16,23 @@ from twostage.deletes.applicable import DeleteIndex
 from twostage.deletes.compiled import refuse_inside
 from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
 from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.planning.estimates import live_rows, width
 from twostage.planning.name_mapping import moved_fields, parse_name_mapping, without_metrics
 from twostage.planning.partition import constants
 from twostage.planning.partition_type import partition_type
 from twostage.planning.prune_files import FilePruner, Verdict
 from twostage.planning.splits import Candidate, pack
 from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
-from twostage.schema import Field, List, Map, Primitive, Struct, children, leaves
+from twostage.schema import Field, Primitive, Struct, leaves
 from twostage.storage import canonical_for, locate, name_snapshot
 from twostage.table.manifest import (
-    UNMEASURED,
-    UNSIZED,
     ContentFile,
     ManifestFile,
     read_manifest_list,
     read_manifests,
+    stream_manifests,
 )
+from twostage.table.manifest_fields import UNMEASURED
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
-    from twostage.schema import Schema, Type
+    from twostage.schema import Schema
     from twostage.table.catalog import PinnedTable
 
 DATA_FORMATS = ("parquet", "orc", "avro")
@@ -51,21 +52,6 @@ SMALL_LIMIT = 65_536
 """A limit of at most this many rows is read by one task: a second one would start for nothing."""
 WHOLE = 2**62
 """A split size that no scan reaches."""
-_MANIFESTS_AT_ONCE = 8
-"""Manifests whose entries are in memory together, at most."""
-_BYTES_AT_ONCE = 8 * 2**20
-"""Bytes of manifests whose entries are in memory together, unless it is one: a full one has 8 MB and unpacks to 100."""
-_WIDTHS = {
-    "boolean": 1,
-    "int": 4,
-    "float": 4,
-    "date": 4,
-    "string": 20,
-    "binary": 100,
-    "uuid": 20,
-    "decimal": 16,
-}
-"""Bytes that Spark's optimizer assumes for a value; 8 for all others."""
 
 
 def plan_scan(
@@ -133,7 +119,7 @@ def plan_scan(
         split_size=WHOLE if one_group else options.split_size,
     )
     groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
-    rows = sum(_live_rows(candidate.task) for candidate in chosen)
+    rows = sum(live_rows(candidate.task) for candidate in chosen)
     rows = rows if limit is None else min(rows, limit)
     planning.describe(chosen, groups)
     planning.counters["time.planning"] = time.perf_counter_ns() - started
@@ -141,7 +127,7 @@ def plan_scan(
         context=context,
         groups=groups,
         estimated_rows=rows,
-        estimated_bytes=rows * (8 + sum(_width(field.type) for field in projection)),
+        estimated_bytes=rows * (8 + sum(width(field.type) for field in projection)),
         counters=dict(planning.counters),
         choices=tuple(planning.choices),
     )
@@ -196,7 +182,7 @@ class Planning:
         chosen: list[Candidate] = []
         clean: list[Candidate] = []
         clean_rows = 0
-        for file, verdict in self._files(data):
+        for file, verdict in self._files(data, may_end=limit is not None):
             applied = deletes.deletes_of(file)
             candidate = self._candidate(file, verdict, applied, deletes.whole_set(file))
             chosen.append(candidate)
@@ -225,7 +211,8 @@ class Planning:
         """
         data, deletes = self._manifests()
         lean = not metrics and not self._is_filtered and not deletes.considered
-        for file, verdict in self._files(data, without=UNMEASURED if lean else UNSIZED):
+        without = UNMEASURED if lean else frozenset[int]()
+        for file, verdict in self._files(data, may_end=self._is_filtered, without=without):
             yield file, verdict, deletes.deletes_of(file)
 
     def _manifests(self) -> tuple[list[ManifestFile], DeleteIndex]:
@@ -316,20 +303,19 @@ class Planning:
         )
 
     def _files(
-        self, manifests: list[ManifestFile], without: frozenset[int] = frozenset()
+        self, manifests: list[ManifestFile], *, may_end: bool, without: frozenset[int] = frozenset()
     ) -> Iterator[tuple[ContentFile, Verdict]]:
         """Yield the data files that may hold a matching row, their entries read without these fields.
 
-        A few manifests at a time: metrics of 40 columns take 16 kB a file, and a limit may end it early.
+        One that `may_end` early reads the first manifest before the others are asked for.
         """
-        specs = self._table.metadata.specs
-        for some in _few_at_a_time(manifests):
-            for entries in read_manifests(self._table.storage, some, specs, without=without):
-                for entry in entries:
-                    file = without_metrics(entry, self._moved)
-                    verdict = self._judge(file)
-                    if verdict.pruned_by is None:
-                        yield file, verdict
+        at_first = 1 if may_end else len(manifests)
+        storage, specs = self._table.storage, self._table.metadata.specs
+        for entry in stream_manifests(storage, manifests, specs, at_first=at_first, without=without):
+            file = without_metrics(entry, self._moved)
+            verdict = self._judge(file)
+            if verdict.pruned_by is None:
+                yield file, verdict
 
     def _judge(self, file: ContentFile) -> Verdict:
         self.counters["files.considered"] += 1
@@ -428,21 +414,6 @@ class Planning:
         return next((schema for schema in schemas if field_id in schema), None)
 
 
-def _few_at_a_time(manifests: list[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Yield the manifests in groups to read together."""
-    group: list[ManifestFile] = []
-    size = 0
-    for manifest in manifests:
-        length = manifest.length or 0
-        if group and (len(group) == _MANIFESTS_AT_ONCE or size + length > _BYTES_AT_ONCE):
-            yield group
-            group, size = [], 0
-        group.append(manifest)
-        size += length
-    if group:
-        yield group
-
-
 def _refuse_unreadable(file: ContentFile) -> None:
     if file.format not in DATA_FORMATS:
         raise UnsupportedFeatureError(
@@ -456,22 +427,3 @@ def _refuse_unreadable(file: ContentFile) -> None:
         raise UnsupportedFeatureError(
             "UNSUPPORTED_ENCRYPTION", "Data file is encrypted", path=file.path, stage="plan"
         )
-
-
-def _live_rows(task: ScanTask) -> int:
-    """Return about how many rows a file has after deletes; equality deletes are not guessed at."""
-    gone = sum(
-        delete.record_count
-        for delete in task.deletes
-        if delete.content != "equality" and delete.referenced_data_file is not None
-    )
-    return max(0, task.record_count - gone)
-
-
-def _width(kind: Type) -> int:
-    """Return the bytes that Spark's optimizer assumes for a value of this type."""
-    if isinstance(kind, Primitive):
-        return _WIDTHS.get(kind.name, 8)
-    inner = sum(_width(field.type) for field in children(kind))
-    assert isinstance(kind, Struct | List | Map)
-    return inner
