@@ -97,6 +97,8 @@ class ReadOptions:
     """Let Spark's own Parquet reader do the scans that gain nothing from reading late."""
     top_n: bool = True
     """Leave out rows that ORDER BY and LIMIT drop."""
+    metadata_aggregates: bool = True
+    """Answer count, min and max from manifests where they prove them."""
     truncate_nanoseconds: bool = False
     """Show ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()
@@ -204,6 +206,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "case-sensitive": ("case_sensitive", _boolean),
     "timestamp-ns": ("truncate_nanoseconds", _nanoseconds),
     "top-n": ("top_n", _boolean),
+    "aggregate-push-down-enabled": ("metadata_aggregates", _boolean),
     "scan.native": ("native_scans", _native),
 }
 _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {

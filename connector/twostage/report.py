@@ -43,6 +43,8 @@ class ScanReport:
         tasks_finished: Those that reported; fewer after a LIMIT, or before the query ran.
         is_handed_over: Spark's own Parquet reader did the scan: there are no tasks of ours, and what was read
             is in ``handed_over.files``, ``.rows`` and ``.bytes``, as the footers say.
+        is_from_metadata: Manifests answered the query's aggregates, and no data file was opened:
+            ``files.answered`` of them were asked for.
         metrics: Counters (see `metrics.py` for the names), predicates and choices, summed.
     """
 
@@ -57,6 +59,7 @@ class ScanReport:
     tasks_finished: int
     top: str = ""
     is_handed_over: bool = False
+    is_from_metadata: bool = False
     metrics: Metrics = field(default_factory=Metrics)
 
     @staticmethod
@@ -82,6 +85,7 @@ class ScanReport:
             tasks_planned=len(plan.groups),
             tasks_finished=finished,
             is_handed_over=plan.is_handed_over,
+            is_from_metadata=plan.is_from_metadata,
             metrics=total,
         )
 
@@ -149,11 +153,12 @@ class ScanReport:
         facts.append(("returned", ", ".join(self.columns) or "no column, rows only"))
         facts.append(("top", self.top))
         facts.append(("limit", "" if self.limit is None else str(self.limit)))
-        facts.append(
-            ("read by", "Spark's own Parquet reader")
-            if self.is_handed_over
-            else ("tasks", f"{self.tasks_finished} of {self.tasks_planned} reported")
-        )
+        if self.is_from_metadata:
+            facts.append(("read by", "nobody: answered from metadata"))
+        elif self.is_handed_over:
+            facts.append(("read by", "Spark's own Parquet reader"))
+        else:
+            facts.append(("tasks", f"{self.tasks_finished} of {self.tasks_planned} reported"))
         for label, value in facts:
             if value:
                 console.print(Text(f"  {label:<12}{_short(value)}"), soft_wrap=True)
@@ -203,14 +208,18 @@ class ScanReport:
             )
         )
         files = self.count("files.considered")
+        answered = self.count("files.answered")
+        pruned_files = self.reasons("files.pruned")
         rows.append(
             (
                 "data files",
                 f"{files:,}",
-                said(self.reasons("files.pruned")),
-                f"{files - sum(self.reasons('files.pruned').values()):,}",
+                said({**pruned_files, "metadata": answered} if answered else pruned_files),
+                f"{files - answered - sum(pruned_files.values()):,}",
             )
         )
+        if self.is_from_metadata:
+            return rows
         if self.is_handed_over:
             rest, pruned = self.count("handed_over.rows"), self.count("rows.pruned")
             by = f"{pruned:,} by pruning" if pruned else ""

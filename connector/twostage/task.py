@@ -162,3 +162,5 @@ class ScanPlan:
     """Of the bytes that all rows would take, those that the first rows by an order are expected to take."""
     is_handed_over: bool = False
     """Spark's own Parquet reader does the scan; there are no groups."""
+    is_from_metadata: bool = False
+    """Manifests answered the query's aggregates; there are no groups."""

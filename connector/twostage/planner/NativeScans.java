@@ -124,6 +124,7 @@ final class NativeScans {
     request.put("returned", returned);
     request.put("predicates", predicates);
     request.put("top", above.order == null ? null : top(relation, above));
+    request.put("aggregates", above.aggregate == null ? null : Aggregates.translate(above.aggregate));
     request.put("under_limit", Boolean.valueOf(above.limit));
     request.put("may_be_pruned_by_join", Boolean.valueOf(above.joined));
     request.put("names_files", namesFiles);

@@ -9,6 +9,7 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.NullOrdering;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.types.StructType;
@@ -16,7 +17,7 @@ import org.apache.spark.sql.types.StructType;
 /** Collects what Spark pushes into one scan. A predicate is taken over only if Python evaluates it exactly. */
 final class TwoStageScanBuilder
     implements ScanBuilder, SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
-        SupportsPushDownTopN {
+        SupportsPushDownTopN, SupportsPushDownAggregates {
   final TwoStageTable table;
   final List taken = new ArrayList();
   final List hints = new ArrayList();
@@ -27,6 +28,8 @@ final class TwoStageScanBuilder
   /** The first rows by a sort order, as the bridge's request says them, and in words; null for all rows. */
   Map top;
   String topText;
+  private Map asked;
+  private Map answer;
 
   TwoStageScanBuilder(TwoStageTable table) {
     this.table = table;
@@ -68,6 +71,34 @@ final class TwoStageScanBuilder
     readSchema = required;
   }
 
+  /** Asked first: metadata answers all of it, or nothing is pushed. */
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    Map wanted = hints.isEmpty() ? Aggregates.translate(aggregation) : null;
+    if (wanted == null || !wanted.equals(asked)) {
+      asked = wanted;
+      answer = wanted == null ? null : ask(wanted);
+    }
+    return answer != null;
+  }
+
+  public boolean pushAggregation(Aggregation aggregation) {
+    return supportCompletePushDown(aggregation);
+  }
+
+  private Map ask(Map wanted) {
+    List predicates = new ArrayList();
+    for (int i = 0; i < taken.size(); i++) {
+      Map predicate = new LinkedHashMap();
+      predicate.put("form", taken.get(i));
+      predicates.add(predicate);
+    }
+    Map request = Bridge.request("aggregate");
+    request.put("aggregates", wanted);
+    request.put("predicates", predicates);
+    Map found = table.call(request);
+    return found.get("lacks") == null ? found : null;
+  }
+
   public boolean pushLimit(int rows) {
     limit = rows;
     return true;
@@ -96,6 +127,10 @@ final class TwoStageScanBuilder
   }
 
   public Scan build() {
+    if (answer != null) {
+      return new TwoStageAnswer(answer, "twostage " + table.name + ", snapshot " + table.snapshot
+          + ", answered from metadata, predicates " + texts);
+    }
     return new TwoStageScan(this);
   }
 }

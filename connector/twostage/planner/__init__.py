@@ -23,6 +23,8 @@ _SOURCES = (
     "Bridge.java",
     "Predicates.java",
     "TwoStageTable.java",
+    "Aggregates.java",
+    "TwoStageAnswer.java",
     "TwoStageScanBuilder.java",
     "TwoStageScan.java",
     "TwoStageFiles.java",

@@ -26,7 +26,14 @@ from twostage.planning.top_n import TOP_SHARE, KnownFile, keep_best
 from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
 from twostage.schema import Field, Primitive, Struct, leaves
 from twostage.storage import canonical_for, locate, name_snapshot
-from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, read_manifests
+from twostage.table.manifest import (
+    ContentFile,
+    ManifestFile,
+    read_manifest_list,
+    read_manifests,
+    stream_manifests,
+)
+from twostage.table.manifest_fields import UNMEASURED
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
 
 if TYPE_CHECKING:
@@ -47,8 +54,6 @@ SMALL_LIMIT = 65_536
 """A limit of at most this many rows is read by one task: a second one would start for nothing."""
 WHOLE = 2**62
 """A split size that no scan reaches."""
-_MANIFESTS_AT_ONCE = 8
-"""Manifests whose entries are in memory together."""
 
 
 def plan_scan(
@@ -93,7 +98,7 @@ def plan_scan(
     refuse_inside(table, options.settings.compiled_dir)
     predicate = without_implied(predicate)
     top = top if options.top_n and hint == TRUE and limit is None else None
-    planning = _Planning(table, options, projection, predicate, hint, top)
+    planning = Planning(table, options, projection, predicate, hint, top)
     with name_snapshot(snapshot_id):
         chosen = planning.choose_files(limit)
     context = ScanContext(
@@ -135,7 +140,7 @@ def plan_scan(
     )
 
 
-class _Planning:
+class Planning:
     """One planning run: what it counts, and the choices it makes."""
 
     def __init__(
@@ -145,7 +150,7 @@ class _Planning:
         projection: tuple[Field, ...],
         predicate: Predicate,
         hint: Predicate,
-        top: TopRows | None,
+        top: TopRows | None = None,
     ) -> None:
         self.top = top
         self.counters: Counter[str] = Counter()
@@ -183,17 +188,14 @@ class _Planning:
 
     def choose_files(self, limit: int | None) -> list[Candidate]:
         """Return the files to read, in the order of the manifests."""
-        table = self._table
-        if table.snapshot is None or self._is_empty or limit == 0:
+        if limit == 0:
             return []
-        manifests = read_manifest_list(table.storage, table.snapshot)
-        data = self._prune_manifests([manifest for manifest in manifests if not manifest.is_deletes])
-        deletes = self._read_deletes([manifest for manifest in manifests if manifest.is_deletes], data)
+        data, deletes = self._manifests()
         chosen: list[Candidate] = []
         clean: list[Candidate] = []
         clean_rows = 0
         known = []
-        for file, verdict in self._files(data):
+        for file, verdict in self._files(data, may_end=limit is not None):
             applied = deletes.deletes_of(file)
             candidate = self._candidate(file, verdict, applied, deletes.whole_set(file))
             chosen.append(candidate)
@@ -223,6 +225,27 @@ class _Planning:
         if self.top is None or not self._whole_cost:
             return None
         return sum(candidate.cost for candidate in chosen) / self._whole_cost
+    def files(self, *, metrics: bool) -> Iterator[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]]:
+        """Yield the data files that may hold a matching row, each with its verdict and deletes.
+
+        Few entries are held at a time. Without `metrics` those of columns are left out where neither the
+        predicate nor a delete needs them, which takes half the time.
+        """
+        data, deletes = self._manifests()
+        lean = not metrics and not self._is_filtered and not deletes.considered
+        without = UNMEASURED if lean else frozenset[int]()
+        for file, verdict in self._files(data, may_end=self._is_filtered, without=without):
+            yield file, verdict, deletes.deletes_of(file)
+
+    def _manifests(self) -> tuple[list[ManifestFile], DeleteIndex]:
+        """Return the data manifests that may matter, and the deletes."""
+        table = self._table
+        manifests: tuple[ManifestFile, ...] = ()
+        if table.snapshot is not None and not self._is_empty:
+            manifests = read_manifest_list(table.storage, table.snapshot)
+        data = self._prune_manifests([manifest for manifest in manifests if not manifest.is_deletes])
+        deletes = self._read_deletes([manifest for manifest in manifests if manifest.is_deletes], data)
+        return data, deletes
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:
         """Return the key fields of the applied equality deletes that the scan's schema lacks."""
@@ -301,19 +324,20 @@ class _Planning:
             predicate=self._predicate,
         )
 
-    def _files(self, manifests: list[ManifestFile]) -> Iterator[tuple[ContentFile, Verdict]]:
-        """Yield the data files that may hold a matching row.
+    def _files(
+        self, manifests: list[ManifestFile], *, may_end: bool, without: frozenset[int] = frozenset()
+    ) -> Iterator[tuple[ContentFile, Verdict]]:
+        """Yield the data files that may hold a matching row, their entries read without these fields.
 
-        A few manifests at a time: metrics of 40 columns take 16 kB a file, and a limit may end it early.
+        One that `may_end` early reads the first manifest before the others are asked for.
         """
-        for start in range(0, len(manifests), _MANIFESTS_AT_ONCE):
-            some = manifests[start : start + _MANIFESTS_AT_ONCE]
-            for entries in read_manifests(self._table.storage, some, self._table.metadata.specs):
-                for entry in entries:
-                    file = without_metrics(entry, self._moved)
-                    verdict = self._judge(file)
-                    if verdict.pruned_by is None:
-                        yield file, verdict
+        at_first = 1 if may_end else len(manifests)
+        storage, specs = self._table.storage, self._table.metadata.specs
+        for entry in stream_manifests(storage, manifests, specs, at_first=at_first, without=without):
+            file = without_metrics(entry, self._moved)
+            verdict = self._judge(file)
+            if verdict.pruned_by is None:
+                yield file, verdict
 
     def _judge(self, file: ContentFile) -> Verdict:
         self.counters["files.considered"] += 1

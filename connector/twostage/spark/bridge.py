@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Field, Schema
+    from twostage.spark.aggregates import FromMetadata
     from twostage.spark.source import ScanMetrics
     from twostage.table.catalog import PinnedTable
     from twostage.task import ScanPlan
@@ -91,6 +92,7 @@ class Bridge:
         self._tables: OrderedDict[str, Pin] = OrderedDict()
         self._scans: OrderedDict[str, PlannedScan] = OrderedDict()
         self._spares: list[tuple[Any, ScanPlan]] = []
+        self._answers_held: list[tuple[Any, FromMetadata | str]] = []
         self._metrics: Accumulator[ScanMetrics] | None = None
         self._context: SparkContext | None = None
         self.calls: dict[str, int] = {}
@@ -102,6 +104,7 @@ class Bridge:
             "push": self._push,
             "top": self._top,
             "native": self._native,
+            "aggregate": self._aggregate,
             "started": self._started,
             "plan": self._plan,
             "read": self._read,
@@ -281,6 +284,8 @@ class Bridge:
         from twostage.spark.native_scan import hand_over  # noqa: PLC0415
 
         held = self._held(message["pin"], message.get("pinned"))
+        if message.get("aggregates") and not isinstance(self._answer(held, message), str):
+            return {"stays": "metadata answers its aggregates"}
 
         def plan_scan(
             projection: tuple[Field, ...], predicate: Predicate, hint: Predicate, top: TopRows | None
@@ -314,8 +319,43 @@ class Bridge:
         self._remember(PlannedScan(plan=found.plan))
         return {"stays": None, **found.answer}
 
+    def _aggregate(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Tell whether metadata answers aggregates: why not, or the rows."""
+        found = self._answer(self._held(message["pin"], message.get("pinned")), message, take=True)
+        if isinstance(found, str):
+            return {"lacks": found}
+        self._remember(PlannedScan(plan=found.plan))
+        return {
+            "lacks": None,
+            "scan": found.plan.context.scan_id,
+            "schema": json.dumps(found.schema),
+            "rows": found.rows,
+        }
+
+    def _answer(self, held: Pin, message: dict[str, Any], *, take: bool = False) -> FromMetadata | str:
+        """Answer aggregates; the planner asks first for the scan's sake, and then to `take` the answer."""
+        from twostage.spark.aggregates import answer_aggregates  # noqa: PLC0415
+
+        started = time.perf_counter_ns()
+        if any(raw["form"] is None for raw in message["predicates"]):
+            return "a filter is left to Spark"
+        predicate = both(held.filter, *(_bind(raw["form"], held) for raw in message["predicates"]))
+        key = (message["pin"], message["aggregates"], predicate)
+        with self._lock:
+            place = next((n for n, (known, _) in enumerate(self._answers_held) if known == key), None)
+            if place is not None:
+                return (self._answers_held.pop(place) if take else self._answers_held[place])[1]
+        found = answer_aggregates(held.table, held.options, message["aggregates"], predicate)
+        if not isinstance(found, str):
+            counters = {**found.plan.counters, "time.planning": time.perf_counter_ns() - started}
+            found = replace(found, plan=replace(found.plan, counters=counters))
+        if not take:
+            with self._lock:
+                self._answers_held = [*self._answers_held, (key, found)][-MAX_SPARES:]
+        return found
+
     def _started(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Note that Spark reads a scan that was handed over."""
+        """Note that Spark reads a scan that was handed over, or takes an answer from metadata."""
         with self._lock:
             scan = self._scans.get(message["scan"])
         if scan is not None and not scan.started:

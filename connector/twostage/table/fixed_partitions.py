@@ -10,30 +10,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twostage.errors import CorruptFileError
-from twostage.table.avro import read_records
+from twostage.table.avro import iterate_records, read_records
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from twostage.table.avro import AvroFile
 
 
-def read_entries(file: AvroFile, schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of a manifest, fixed partition values written either way.
+def iterate_entries(
+    file: AvroFile, schema: dict[str, Any], projection: dict[str, Any] | None = None
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the records of a manifest block by block, fixed partition values written either way.
 
     Args:
         file: The manifest.
         schema: Its schema, each field named ``_<field id>``.
+        projection: The part of it to decode; where there are fixed partition values all is decoded.
 
     Raises:
         CorruptFileError: The blocks do not hold the records that they announce.
         ResourceLimitError: They unpack to too many bytes.
     """
+    sizes: dict[str, int] = {}
     try:
-        return read_records(file, schema)
-    except CorruptFileError as error:
-        sizes: dict[str, int] = {}
         other = _with_lengths(schema, sizes)
-        if not sizes:
-            raise
+    except (LookupError, TypeError):
+        sizes.clear()  # no manifest's schema: reading it tells what is wrong
+    if not sizes:
+        yield from iterate_records(file, schema, projection)
+        return
+    try:
+        yield read_records(file, schema)
+    except CorruptFileError as error:
         try:
             records = read_records(file, other)
         except CorruptFileError:
@@ -42,7 +51,7 @@ def read_entries(file: AvroFile, schema: dict[str, Any]) -> list[dict[str, Any]]
             values = record["_2"]["_102"]
             if any(values[name] is not None and len(values[name]) != size for name, size in sizes.items()):
                 raise
-        return records
+        yield records
 
 
 def _with_lengths(schema: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
