@@ -36,9 +36,9 @@ class KnownFile:
     is_sure: bool
 
     @property
-    def rows(self) -> int:
-        """How many rows the manifest says it has."""
-        return self.candidate.task.record_count
+    def rows(self) -> int | None:
+        """How many rows the manifest says it has; None for none, or where nobody counted: there may be some."""
+        return max(0, self.candidate.task.record_count) or None
 
     def bounds_of(self, _: int) -> Bounds | None:
         """Return what is known of the only field that is asked for."""
@@ -57,8 +57,7 @@ def keep_best(
     wanted = top.no_worse(reached)
     kept = []
     for file in files:
-        # A file that is said to be empty may not be.
-        if wanted == TRUE or file.rows == 0 or match(wanted, file.bounds_of, file.rows) is not Match.NONE:
+        if wanted == TRUE or file.rows is None or match(wanted, file.bounds_of, file.rows) is not Match.NONE:
             kept.append(file)
         else:
             counters["files.pruned.top-n"] += 1
@@ -69,5 +68,5 @@ def keep_best(
     return [file.candidate for file in top.best_first(kept, _known)], top
 
 
-def _known(file: KnownFile) -> tuple[Callable[[int], Bounds | None], int]:
+def _known(file: KnownFile) -> tuple[Callable[[int], Bounds | None], int | None]:
     return file.bounds_of, file.rows

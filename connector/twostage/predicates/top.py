@@ -90,13 +90,15 @@ class TopRows:
         return bool(keys[0] > keys[1] if self.descending else keys[0] < keys[1])
 
     def best_first(
-        self, items: Iterable[Item], known: Callable[[Item], tuple[Callable[[int], Bounds | None], int]]
+        self,
+        items: Iterable[Item],
+        known: Callable[[Item], tuple[Callable[[int], Bounds | None], int | None]],
     ) -> list[Item]:
         """Return items (files, row groups) by the best value that each may hold; those that may hold any last.
 
         Args:
             items: What to order.
-            known: Gives an item's bounds by field id, and its rows.
+            known: Gives an item's bounds by field id, and its rows if they are known.
         """
         nulls: list[tuple[Any, Item]] = []
         values: list[tuple[Any, Item]] = []
@@ -116,7 +118,7 @@ class TopRows:
 
 
 def reached_by(
-    top: TopRows, files: Sequence[tuple[Callable[[int], Bounds | None], int]]
+    top: TopRows, files: Sequence[tuple[Callable[[int], Bounds | None], int | None]]
 ) -> tuple[Reached, int] | None:
     """Return a value that `count` rows reach for certain, and how many files prove it; None if bounds tell none.
 
@@ -127,6 +129,8 @@ def reached_by(
     nulls = null_files = 0
     values: list[tuple[Any, int]] = []
     for bounds_of, rows in files:
+        if rows is None:
+            continue
         found = value_range(top.column, bounds_of, rows)
         bounds = bounds_of(top.column.field_id)
         worst = found.lower if top.descending else found.upper
