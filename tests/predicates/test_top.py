@@ -147,6 +147,7 @@ def test_what_enough_rows_reach(
                 lower=low, upper=high, null_count=nulls, value_count=rows
             ),
             rows,
+            0,
         )
         for (low, high), nulls, rows in files
     ]
@@ -156,7 +157,7 @@ def test_what_enough_rows_reach(
 def test_nan_is_the_greatest() -> None:
     def known(nans: int | None) -> Any:
         bounds = Bounds(lower=1.0, upper=2.0, null_count=0, nan_count=nans, value_count=5)
-        return [(lambda _: bounds, 5)]
+        return [(lambda _: bounds, 5, 0)]
 
     double = Primitive("double")
     assert reached_by(top(double, descending=False), known(0)) == (Reached(2.0), 1)
@@ -165,6 +166,17 @@ def test_nan_is_the_greatest() -> None:
         assert found is not None
         assert math.isnan(found[0].value)
     assert reached_by(top(double), known(1)) == (Reached(1.0), 1)
+
+
+def test_deleted_rows_may_be_any() -> None:
+    bounds = Bounds(lower=1, upper=9, null_count=4, value_count=10)
+    for gone, first, last in ((0, 4, 6), (3, 1, 3), (5, 0, 1), (7, 0, 0)):
+        for count in range(1, 8):
+            known = [(lambda _: bounds, 10, gone)]
+            wanted = top(Primitive("long"), count=count, nulls_first=False)
+            assert (reached_by(wanted, known) is not None) == (count <= last)
+            found = reached_by(top(Primitive("long"), count=count, nulls_first=True), known)
+            assert (found is not None and found[0] == Reached(None)) == (count <= first)
 
 
 def test_files_are_read_best_first() -> None:

@@ -132,6 +132,21 @@ def test_deletes_and_filters_prove_nothing(tmp_path: Path) -> None:
     assert keys(scan(opened, predicate=even, top=first(opened, "k", 5)), 5) == [98, 96, 94, 92, 90]
 
 
+def test_vectors_say_how_many_rows_live(tmp_path: Path) -> None:
+    table = Table(tmp_path, {"k": "long"}, version=3)
+    best = table.append([{"k": 1000 + i} for i in range(100)])
+    table.append([{"k": i} for i in range(100)])
+    table.delete_vectors({best: list(range(5, 100))})
+    opened = open_table(table.write())
+    for count, files in ((5, 1), (6, 2)):
+        assert len(scan(opened, top=first(opened, "k", count)).rows) >= count
+        assert scan(opened, top=first(opened, "k", count)).count("files.read") == files
+        limited = scan(opened, limit=count)
+        assert limited.plan is not None
+        assert sum(len(group.tasks) for group in limited.plan.groups) == files
+    assert keys(scan(opened, top=first(opened, "k", 6)), 6) == [1004, 1003, 1002, 1001, 1000, 99]
+
+
 def test_a_hint_leaves_rows_unseen_so_that_nothing_is_left_out(tmp_path: Path) -> None:
     opened = open_table(wide(tmp_path, ASCENDING, files=5))
     column = opened.table.schema.find(("other",))

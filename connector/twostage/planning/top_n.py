@@ -1,8 +1,8 @@
 """Which data files ``ORDER BY … LIMIT`` can do without, and in which order the others are read.
 
 Takes the files that predicates left, with what is known of the first sort key in each; gives those that may hold
-one of the first rows, best first, and a value that enough rows reach. The rule: only files whose rows surely all
-live and match prove anything, and a file goes only if each of its rows is strictly worse than what they prove.
+one of the first rows, best first, and a value that enough rows reach. The rule: only files whose rows all match, and
+live but for a known number, prove anything, and a file goes only if each of its rows is strictly worse than what they prove.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ TOP_SHARE = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFile:
-    """A file to read. `is_sure`: each of its rows lives and matches, and the manifest's count can be relied upon."""
+    """A file to read. `is_sure`: all its rows match, and all live but `gone` of them; its counts can be relied upon."""
 
     candidate: Candidate
     key: Bounds | None
     """What is known of the first sort key."""
     is_sure: bool
+    gone: int = 0
 
     @property
     def rows(self) -> int | None:
@@ -49,7 +50,7 @@ def keep_best(
     top: TopRows, files: Sequence[KnownFile], counters: Counter[str], choices: list[str]
 ) -> tuple[list[Candidate], TopRows]:
     """Return the files that may hold one of the first rows, best first, and `top` with what is reached for certain."""
-    found = reached_by(top, [_known(file) for file in files if file.is_sure])
+    found = reached_by(top, [(*_known(file), file.gone) for file in files if file.is_sure])
     if found is None:
         return [file.candidate for file in top.best_first(files, _known)], top
     reached, proofs = found
