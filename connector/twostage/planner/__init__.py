@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import importlib.resources
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -28,12 +29,14 @@ _SOURCES = (
     "TwoStageScanBuilder.java",
     "TwoStageScan.java",
     "TwoStageFiles.java",
+    "Figures.java",
     "Above.java",
     "NativeScans.java",
     "Install.java",
     "TwoStageCatalog.java",
 )
 _INSTALLER = "twostage_planner.Install"
+_FIGURES = "twostage_planner.Figures"
 
 
 def load_installer(jvm: Any, gateway: Any) -> Any:
@@ -80,6 +83,24 @@ def install(
     for place, name in enumerate(names):
         types[place] = jvm.java.lang.Class.forName(name)
     installer.getMethod("install", types).invoke(None, values.toArray())
+
+
+def spark_figures(jvm: Any, gateway: Any, session: Any) -> dict[str, dict[str, int]]:
+    """Return Spark's own metrics of the last scans that were handed over, by scan id and by Spark's names.
+
+    Waits until Spark has told them of all queries that ended before. Empty where nothing was installed.
+    """
+    figures = _find(jvm.java.lang.Thread.currentThread().getContextClassLoader(), _FIGURES)
+    if figures is None:
+        return {}
+    types = gateway.new_array(jvm.java.lang.Class, 1)
+    types[0] = jvm.java.lang.Class.forName("java.lang.Object")
+    values = jvm.java.util.ArrayList()
+    values.add(session)
+    found: dict[str, dict[str, int]] = json.loads(
+        figures.getMethod("take", types).invoke(None, values.toArray())
+    )
+    return found
 
 
 def _compile(jvm: Any, gateway: Any, loader: Any, folder: Path) -> None:

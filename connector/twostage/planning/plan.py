@@ -194,22 +194,26 @@ class Planning:
         chosen: list[Candidate] = []
         clean: list[Candidate] = []
         clean_rows = 0
-        known = []
+        known: list[KnownFile] = []
         for file, verdict in self._files(data, may_end=limit is not None):
             applied = deletes.deletes_of(file)
             candidate = self._candidate(file, verdict, applied, deletes.whole_set(file))
             chosen.append(candidate)
             # Of Avro nobody knows the rows before they are all read, so that a wrong count would go unnoticed.
-            is_clean = verdict.all_match and not applied and file.record_count > 0 and file.format != "avro"
-            key = None if self.top is None else self._pruner.bounds(file, self.top.column.field_id)
-            known.append(KnownFile(candidate=candidate, key=key, is_sure=is_clean))
-            if limit is not None and is_clean and not self._is_hinted:
+            is_counted = verdict.all_match and file.record_count > 0 and file.format != "avro"
+            # How many rows a vector deletes is checked when it is read; of other deletes nobody knows.
+            gone = sum(d.record_count if d.content == "vector" else file.record_count for d in applied)
+            is_sure = is_counted and gone < file.record_count
+            if self.top is not None:
+                key = self._pruner.bounds(file, self.top.column.field_id)
+                known.append(KnownFile(candidate=candidate, key=key, is_sure=is_sure, gone=gone))
+            if limit is not None and is_sure and not self._is_hinted:
                 clean.append(candidate)
-                clean_rows += file.record_count
+                clean_rows += file.record_count - gone
                 if clean_rows >= limit:
                     self.limit_reached = True
                     self.choices.append(
-                        f"Limit {limit}: {len(clean)} files without deletes hold enough rows."
+                        f"Limit {limit}: {len(clean)} files have enough rows that live for certain."
                     )
                     chosen = clean
                     break

@@ -90,13 +90,15 @@ class TopRows:
         return bool(keys[0] > keys[1] if self.descending else keys[0] < keys[1])
 
     def best_first(
-        self, items: Iterable[Item], known: Callable[[Item], tuple[Callable[[int], Bounds | None], int]]
+        self,
+        items: Iterable[Item],
+        known: Callable[[Item], tuple[Callable[[int], Bounds | None], int | None]],
     ) -> list[Item]:
         """Return items (files, row groups) by the best value that each may hold; those that may hold any last.
 
         Args:
             items: What to order.
-            known: Gives an item's bounds by field id, and its rows.
+            known: Gives an item's bounds by field id, and its rows if they are known.
         """
         nulls: list[tuple[Any, Item]] = []
         values: list[tuple[Any, Item]] = []
@@ -116,29 +118,31 @@ class TopRows:
 
 
 def reached_by(
-    top: TopRows, files: Sequence[tuple[Callable[[int], Bounds | None], int]]
+    top: TopRows, files: Sequence[tuple[Callable[[int], Bounds | None], int | None, int]]
 ) -> tuple[Reached, int] | None:
     """Return a value that `count` rows reach for certain, and how many files prove it; None if bounds tell none.
 
     Args:
         top: What is asked for.
-        files: What is known of each file whose rows all live and match, and how many they are.
+        files: What is known of each file whose rows all match, how many they are, and how many of them are deleted.
     """
     nulls = null_files = 0
     values: list[tuple[Any, int]] = []
-    for bounds_of, rows in files:
+    for bounds_of, rows, gone in files:
+        if rows is None:
+            continue
         found = value_range(top.column, bounds_of, rows)
         bounds = bounds_of(top.column.field_id)
         worst = found.lower if top.descending else found.upper
         num_nulls = None if bounds is None else bounds.null_count
         if not found.may_value:
-            nulls, null_files = nulls + rows, null_files + 1
+            nulls, null_files = nulls + max(0, rows - gone), null_files + 1
         elif worst is None or num_nulls is None or not 0 <= num_nulls <= rows:
             continue
         elif bounds is not None and bounds.value_count in (None, rows):
             if num_nulls:
-                nulls, null_files = nulls + num_nulls, null_files + 1
-            values.append((worst, rows - num_nulls))
+                nulls, null_files = nulls + max(0, num_nulls - gone), null_files + 1
+            values.append((worst, max(0, rows - num_nulls - gone)))
     if top.nulls_first and nulls >= top.count:
         return Reached(None), null_files
     enough = nulls if top.nulls_first else 0

@@ -161,9 +161,8 @@ class BestRows:
         self._narrow(columns, self.wanted)
         if columns.alive.count:
             columns.condense()
-            keys = plain(columns.column(self.top.column.field_id))
-            alive = columns.alive.mask
-            self._seen.add(keys if alive is None else keys.filter(pa.array(alive)))
+            keys, alive = columns.column(self.top.column.field_id), columns.alive.mask
+            self._seen.add(plain(keys if alive is None else keys.filter(pa.array(alive))))
             reached = self._seen.reached()
             known = self._reached
             if reached is not None and (known is None or not self.top.is_better(known, reached)):
