@@ -112,6 +112,10 @@ bench-peers: .venv-4.1/.installed java ## the same queries on Iceberg-Spark, Spa
 bench-filters: install ## stage one's parts, in one process: IN lists, text, dictionary codes, normal forms
 	$(PYTHON) benchmarks/filters.py $(BENCH)
 
+.PHONY: bench-metadata
+bench-metadata: install ## a million data files in manifests: count, min, max, LIMIT, a needle (BENCH=--files=100000)
+	$(PYTHON) benchmarks/metadata.py $(BENCH)
+
 .PHONY: bench-deletes
 bench-deletes: .venv-4.1/.installed java ## equality deletes at scale, against Iceberg's own connector (BENCH=--rows=1000000)
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python benchmarks/deletes.py $(BENCH)

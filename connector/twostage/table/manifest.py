@@ -183,6 +183,14 @@ def stream_manifests(
         CorruptFileError: A manifest's bytes are wrong, or an entry lacks what the spec demands.
         MissingFileError: A manifest is not there.
     """
+    for manifest, data in fetch_manifests(storage, manifests, at_first=at_first):
+        yield from iterate_manifest(data, manifest, specs, without=without)
+
+
+def fetch_manifests(
+    storage: Storage, manifests: Sequence[ManifestFile], *, at_first: int = _READERS
+) -> Iterator[tuple[ManifestFile, bytes]]:
+    """Yield manifests with their bytes, in order, few at once."""
     waiting = iter(manifests)
     pool = ThreadPoolExecutor(min(_READERS, max(1, len(manifests))), "twostage-manifest")
     requested: deque[tuple[ManifestFile, Future[bytes]]] = deque()
@@ -195,8 +203,7 @@ def stream_manifests(
         request(min(at_first, _READERS))
         while requested:
             manifest, reading = requested.popleft()
-            data = reading.result()
-            yield from iterate_manifest(data, manifest, specs, without=without)
+            yield manifest, reading.result()
             request(_READERS)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
