@@ -176,7 +176,7 @@ def test_keys_beyond_the_budget_are_streamed_in_parts(tmp_path: Path, setting: A
     table.delete_equal(["k"], [{"k": k} for k in range(0, 30_000, 2)])
     table.delete_equal(["k", "s"], [{"k": 3 * i, "s": f"name {i % 3000}"} for i in range(5500, 6000)])
     left = range(1, 5500, 2)
-    options = {"task-memory": "100k", "split-size": "1g", "deletes.cache": "worker"}
+    options = {"task-memory": "100k", "split-size": "1g", "deletes.cache": "worker", "deletes.dense": "false"}
     with pytest.raises(ResourceLimitError, match="DELETE_KEYS_TOO_LARGE"):
         check(table, left, **options, **{"deletes.stream": "never"})
     for mode in ("auto", "always"):

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twostage import storage
+from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
 from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.host_keys import Request, planned_of, shared_keys
 from twostage.deletes.identity import of_delete
-from twostage.deletes.key_table import Budget, KeySet
+from twostage.deletes.key_set import KeySet
 from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls
 from twostage.errors import InternalError, UnsupportedFeatureError
 from twostage.schema import Primitive
@@ -212,7 +213,7 @@ def _cache_key(context: ScanContext, fields: Iterable[KeyField], scope: str) -> 
     table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
     shape = tuple((key.field.id, str(key.kind), repr(key.field.initial_default)) for key in fields)
     # Keys that were read unverified must not serve a scan that verifies.
-    settings = (context.settings.kernels, context.settings.verify_checksums)
+    settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return ("equality", *table, repr(context.name_mapping), shape, scope, settings)
 
 
@@ -245,7 +246,8 @@ class _Loader:
         key = _cache_key(context, fields, scope)
         shared = CACHE.get(key)
         if not isinstance(shared, _SharedKeys) or shared.contradicts(deletes):
-            shared = _SharedKeys(KeySet(Budget(self._limit, self._in_use), kernels=context.settings.kernels))
+            settings, budget = context.settings, Budget(self._limit, self._in_use)
+            shared = _SharedKeys(KeySet(budget, kernels=settings.kernels, dense=settings.dense_keys))
         shared.key_set.budget = Budget(self._limit, self._in_use)
         self._used[key] = shared
         missing = []

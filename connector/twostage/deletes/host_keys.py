@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from twostage.deletes import identity
 from twostage.deletes.host_cache import SUFFIX, HostCache
-from twostage.deletes.key_table import KeySet
+from twostage.deletes.key_set import KeySet
 from twostage.errors import TwoStageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from twostage.deletes.budget import Budget
     from twostage.deletes.cache_file import Description
-    from twostage.deletes.key_table import Budget
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext
 
@@ -148,8 +148,14 @@ class _Keys:
             return None
         request, values = self._request, entry.description.values
         try:
-            kernels = request.context.settings.kernels
-            key_set = KeySet.restored(values["set"], entry.arrays, request.budget, kernels=kernels)
+            settings = request.context.settings
+            key_set = KeySet.restored(
+                values["set"],
+                entry.arrays,
+                request.budget,
+                kernels=settings.kernels,
+                dense=settings.dense_keys,
+            )
             members = frozenset(map(str, values["members"]))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             self._cache.ignore(name, f"{type(error).__name__} in its description")
@@ -162,7 +168,8 @@ class _Keys:
         base = self._base()
         members: frozenset[str] = frozenset()
         if base is None:
-            key_set = KeySet(request.budget, kernels=request.context.settings.kernels)
+            settings = request.context.settings
+            key_set = KeySet(request.budget, kernels=settings.kernels, dense=settings.dense_keys)
         else:
             key_set, members = base.key_set, base.members
             self._metrics.add("delete_cache.merged")
