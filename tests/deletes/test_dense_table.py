@@ -16,7 +16,6 @@ from twostage.deletes.key_table import WordTable
 from twostage.deletes.keys import encode_column, group_by_nulls
 from twostage.errors import ResourceLimitError
 from twostage.schema import Primitive
-from twostage_native import dense
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -43,36 +42,6 @@ def probe(keys, values, sequence, *, kind=LONG, dtype=None):
 
 def kind_of(keys):
     return type(keys._tables[0])
-
-
-@pytest.mark.parametrize("low", [LOWEST, -40, 0, 7, HIGHEST - 99])
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_kernels(monkeypatch, compiled, dtype, low):
-    monkeypatch.setenv("TWOSTAGE_JIT", "always")
-    rng = np.random.default_rng(SEED)
-    sequences, codes = np.array([-1, 7, 3, 9, 5], np.int64), np.zeros(100, dtype)
-    lowest = np.uint64(low % 2**64)
-
-    def run(kernel, *arguments):
-        if not compiled:
-            return kernel.twin(*arguments)
-        if not kernel.compiled(*arguments):
-            pytest.skip("no Numba")
-        return kernel(*arguments)
-
-    known: dict[int, int] = {}
-    for code in (3, 1, 2, 4, 3, 1):
-        places = rng.integers(0, 100, 30)
-        run(dense.insert_dense, codes, lowest, places.astype(np.uint64) + lowest, code, sequences)
-        for place in places.tolist():
-            if sequences[known.get(place, 0)] < sequences[code]:
-                known[place] = code
-    around = np.arange(-50, 150)
-    words = around.astype(np.int64).view(np.uint64) + lowest
-    for applies in (sequences > 0, sequences > 3, sequences > 8, sequences > 9):
-        right = [bool(applies[known[place]]) if place in known else False for place in around.tolist()]
-        assert run(dense.probe_dense, codes, lowest, applies, words).tolist() == right
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 60))
@@ -219,4 +188,4 @@ def test_arrays_that_are_no_dense_table_are_refused():
         (LOWEST - 1, np.zeros(2, np.uint8)),
     ):
         with pytest.raises(ValueError, match="dense table"):
-            DenseTable.restored(low, [array], budget, kernels=False)
+            DenseTable.restored(low, [array], budget)

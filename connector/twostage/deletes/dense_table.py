@@ -4,8 +4,8 @@ Takes encoded keys with a code for each sequence number; answers which of the as
 applies. The rules: the answer is the one that a hash table gives; the array is made only where it takes no more
 memory than such a table would, and never past the budget; `takes` says so before keys are added.
 
-Measured: 10 M of 20 M numbers take 20 MB, not 143, are added in 0.06 s, not 0.9, and asked about in order at 1 ns a
-row, not 100.
+Measured: 10 M of 20 M numbers take 22 MB, not 143; they are added in 0.2 s, not 1.1, and 10 M rows are asked about
+in order in 0.05 s, not 1.4.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from twostage.deletes.key_table import frozen, run
-from twostage_native import dense
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,22 +32,22 @@ _GROWTH = 4
 pages of zeros that nothing is written to take no memory."""
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _CHUNK = 2**20
+_ROWS = 2**15
+"""Rows at once: what is made of them stays in the processor's cache. NumPy alone, because a compiled loop
+waits for memory just as long, and the first one takes 0.3 s and 80 MB for Numba."""
 
 
 class DenseTable:
     """Keys that are one 64-bit word each, and close as signed numbers."""
 
-    def __init__(self, budget: Budget, *, kernels: bool) -> None:
+    def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._kernels = kernels
         self._is_mapped = False
         self._low = 0
         self._codes: NDArray[Any] = np.zeros(0, np.uint8)
 
     @classmethod
-    def restored(
-        cls, low: int, arrays: Sequence[NDArray[Any]], budget: Budget, *, kernels: bool
-    ) -> DenseTable:
+    def restored(cls, low: int, arrays: Sequence[NDArray[Any]], budget: Budget) -> DenseTable:
         """Make a table of what `arrays` gave, read-only.
 
         Raises:
@@ -61,7 +58,7 @@ class DenseTable:
             raise ValueError("a dense table of another shape")
         if not _LOWEST <= low <= _HIGHEST - max(0, len(codes) - 1):
             raise ValueError("a dense table's range")
-        table = cls(budget, kernels=kernels)
+        table = cls(budget)
         table._low, table._codes, table._is_mapped = low, codes, True
         return table
 
@@ -118,21 +115,37 @@ class DenseTable:
 
     def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None:
         """Add keys that it `takes`; for a key already there, the code of the higher sequence number stays."""
-        arguments = (self._codes, self._word, keys.words[:, 0], code, sequences)
-        run(dense.insert_dense, self._kernels, *arguments)
+        words, lowest = keys.words[:, 0], self._word
+        is_newest = bool(sequences[code] > np.delete(sequences, code).max(initial=-1))
+        for start in range(0, len(words), _ROWS):
+            # Signed places are taken as they are, others are converted for each access: 1.5 ns a row, not 4.
+            places = (words[start : start + _ROWS] - lowest).view(np.int64)
+            if not is_newest:
+                places = places[sequences[self._codes[places]] < sequences[code]]
+            self._codes[places] = code
 
     def widen_codes(self) -> None:
         """Do nothing: `takes` makes room for a code that is too large."""
 
     @property
     def _word(self) -> np.uint64:
+        """Return the lowest number as a word: distances modulo 2**64 from it do not overflow."""
         return np.uint64(self._low % 2**64)
 
     def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which keys are in the table under a code that applies."""
-        arguments = (frozen(self._codes), self._word, applies, keys.words[:, 0])
-        found: NDArray[np.bool_] = run(dense.probe_dense, self._kernels, *arguments)
-        return found
+        codes, words, lowest = self._codes, keys.words[:, 0], self._word
+        result = np.zeros(len(words), np.bool_)
+        all_apply = bool(applies[1:].all())
+        for start in range(0, len(words), _ROWS):
+            places = words[start : start + _ROWS] - lowest
+            inside = places < np.uint64(len(codes))
+            if inside.all():
+                found = codes[places.view(np.int64)]
+                result[start : start + _ROWS] = found != 0 if all_apply else applies[found]
+            elif inside.any():
+                result[start : start + _ROWS][inside] = applies[codes[places[inside].view(np.int64)]]
+        return result
 
     def parts(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[Any]]]:
         """Yield all keys as words, with their codes."""

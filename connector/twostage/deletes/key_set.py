@@ -112,7 +112,7 @@ class KeySet:
             place += table["arrays"]
             made: _Table
             if len(parts) == 1:
-                made = DenseTable.restored(int(table["low"]), parts, budget, kernels=kernels)
+                made = DenseTable.restored(int(table["low"]), parts, budget)
             elif len(parts) == 2:
                 made = WordTable.restored(int(table["count"]), parts, budget, kernels=kernels)
             else:
@@ -144,7 +144,7 @@ class KeySet:
         """Return the table for keys of this pattern, `expected` still to come; make or change it if need be."""
         made = self._tables.get(keys.pattern)
         if made is None and self._dense and keys.is_word:
-            made = DenseTable(self._budget, kernels=self._kernels)
+            made = DenseTable(self._budget)
         if isinstance(made, DenseTable) and not made.takes(keys, code, expected):
             made = self._hashed(made, keys, expected)
         elif made is None:
