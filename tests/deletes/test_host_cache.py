@@ -401,3 +401,11 @@ def test_the_default_directory_is_the_users(tmp_path, monkeypatch):
     assert found.directory == tmp_path / "xdg" / "twostage" / "deletes"
     assert HostCache.find(ReadSettings(delete_cache="worker"), metrics) is None
     assert not metrics.counters
+
+
+def test_tests_keep_out_of_the_users_cache():
+    import pwd
+
+    found = HostCache.find(ReadSettings(), Metrics())
+    assert found is not None
+    assert not found.directory.is_relative_to(Path(pwd.getpwuid(os.getuid()).pw_dir))

@@ -141,6 +141,13 @@ def missing_keys(context: ScanContext, task: ScanTask) -> int:
     return missing
 
 
+def take_from_host(context: ScanContext, task: ScanTask, metrics: Metrics) -> None:
+    """Let the worker process hold those keys of a task's equality deletes that the host's cache has built."""
+    if context.settings.delete_cache == "host":
+        with CACHE.lock:
+            _Loader(context, metrics).take(applied_groups(task, task.deletes))
+
+
 def applied_groups(
     task: ScanTask, deletes: Iterable[DeleteFile]
 ) -> dict[tuple[int, ...], dict[str, list[DeleteFile]]]:
@@ -237,6 +244,20 @@ class _Loader:
             applied.append(_AppliedSet(fields, tuple(key_sets)))
         return EqualityDeletes(applied, task.sequence_number)
 
+    def take(self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]]) -> None:
+        """Keep what the host's cache holds of the key sets that the worker lacks."""
+        for ids, scopes in groups.items():
+            for scope, deletes in scopes.items():
+                fields = key_fields(self._context, ids, deletes[0])
+                key = _cache_key(self._context, fields, scope)
+                shared = CACHE.get(key)
+                files = shared.files if isinstance(shared, _SharedKeys) else {}
+                if deletes[0].scope is None or all(delete.path in files for delete in deletes):
+                    continue
+                found = self._from_host(key, fields, deletes, files, build=False)
+                if found is not None:
+                    self._keep(key, found)
+
     def _in_use(self) -> int:
         return sum(shared.key_set.nbytes for shared in self._used.values())
 
@@ -284,6 +305,8 @@ class _Loader:
         fields: Sequence[KeyField],
         deletes: Sequence[DeleteFile],
         held: Mapping[str, Any],
+        *,
+        build: bool = True,
     ) -> _SharedKeys | None:
         """Return a key set that the host's processes share, which holds these files; None where there is none.
 
@@ -305,6 +328,7 @@ class _Loader:
             budget=Budget(self._limit, self._in_use),
             add=lambda key_set, delete, expected: self._add_file(key_set, fields, delete, expected),
             adopt=adopt,
+            build=build,
         )
         found = shared_keys(request, self._metrics)
         if found is None:

@@ -53,6 +53,7 @@ class Request:
         budget: For the set.
         add: Adds a delete file's keys to a set; told how many keys are still to come.
         adopt: Called with the set that is being built: what it takes must count.
+        build: Whether to build it if the cache does not hold it.
     """
 
     context: ScanContext
@@ -62,6 +63,7 @@ class Request:
     budget: Budget
     add: Callable[[KeySet, DeleteFile, int], None]
     adopt: Callable[[KeySet], None]
+    build: bool = True
 
 
 def shared_keys(request: Request, metrics: Metrics) -> Held | None:
@@ -87,7 +89,7 @@ class _Keys:
 
     def find_or_build(self) -> Held | None:
         found = self._find()
-        if found is not None:
+        if found is not None or not self._request.build:
             return found
         needed = [self._planned[one] for one in self._needed]
         if _keys_of(needed) < MIN_SHARE * _keys_of(self._planned.values()):

@@ -7,6 +7,7 @@ give the same rows; ``deletes.stream`` chooses, or the numbers of rows and keys 
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from twostage.columns import arrow_type
-from twostage.deletes.equality import EqualityDeletes, load_equality, missing_keys
+from twostage.deletes.equality import EqualityDeletes, load_equality, missing_keys, take_from_host
 from twostage.deletes.key_bounds import DeleteRanges
 from twostage.deletes.stream import StreamedDeletes
 from twostage.errors import ResourceLimitError
@@ -35,12 +36,16 @@ LEAST_KEYS = 50_000
 """Fewer keys are loaded at once: it takes a few milliseconds, and the next query finds them."""
 MOST_STREAMED = 2
 """Times that a worker streams a snapshot's keys before it loads them: loading costs three times as much."""
+HOST_SECONDS = 5.0
+"""The host's cache is not asked again so soon: that takes a few milliseconds for 200 files."""
 CHECKED = 4
 """Values that a row group's bounds leave are looked up if there are so many times as many rows."""
 _INTEGERS = frozenset("int long date timestamp timestamptz timestamp_ns timestamptz_ns".split())
 
 _streamed: cachetools.LRUCache[Any, int] = cachetools.LRUCache(256)
 """Keys that this worker has streamed, by table, snapshot and budget."""
+_absent: cachetools.LRUCache[Any, float] = cachetools.LRUCache(256)
+"""When the host's cache did not hold the keys of some delete files."""
 _too_large: cachetools.LRUCache[Any, bool] = cachetools.LRUCache(256)
 """Tables and snapshots whose keys exceeded the budget."""
 
@@ -135,7 +140,18 @@ class TaskDeletes:
         keys = sum(delete.record_count for delete in deletes)
         if keys < LEAST_KEYS or num_rows * FEW > keys:
             return False
-        missing = missing_keys(self._context, replace(self._task, deletes=deletes))
+        task = replace(self._task, deletes=deletes)
+        missing = missing_keys(self._context, task)
+        if num_rows * FEW > missing:
+            return False
+        place = self._context.settings.delete_cache_dir
+        asked = (self._memo, place, frozenset(delete.path for delete in deletes))
+        if time.monotonic() - _absent.get(asked, -HOST_SECONDS) >= HOST_SECONDS:
+            # Another worker may have built the table: it is mapped in milliseconds.
+            take_from_host(self._context, task, self._metrics)
+            missing = missing_keys(self._context, task)
+            if missing:
+                _absent[asked] = time.monotonic()
         return num_rows * FEW <= missing and _streamed.get(self._memo, 0) < MOST_STREAMED * missing
 
     def count_streamed(self, keys: int) -> None:
