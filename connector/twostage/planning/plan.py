@@ -25,6 +25,7 @@ from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
 from twostage.schema import Field, List, Map, Primitive, Struct, children, leaves
 from twostage.storage import canonical_for, locate, name_snapshot
 from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, read_manifests
+from twostage.table.manifest_cache import read_delete_manifests
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ class _Planning:
         self.counters["manifests.pruned"] += len(manifests) - len(kept)
         specs, storage = self._table.metadata.specs, self._table.storage
         return DeleteIndex(
-            (entry for entries in read_manifests(storage, kept, specs) for entry in entries),
+            (entry for entries in read_delete_manifests(storage, kept, specs) for entry in entries),
             specs,
             key_field=self._key_field,
             canonical=canonical_for(storage),
