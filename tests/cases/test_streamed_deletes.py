@@ -244,3 +244,20 @@ def test_keys_that_another_worker_built_are_mapped_not_streamed(
     CACHE.clear()
     never = open_table(table.folder, **{"deletes.cache": "worker"})
     assert scan(never, predicate=predicate).metrics.counters["delete_cache.hits"] == 0
+
+
+@pytest.mark.parametrize("base", [0, -(2**63), 2**63 - 60])
+@pytest.mark.parametrize("null", [False, True])
+def test_row_groups_between_the_keys_are_not_asked(
+    tmp_path: Path, base: int, null: bool, setting: Any
+) -> None:  # noqa: FBT001
+    """The delete file's own bounds meet all row groups; its keys are in the first and in the last of them."""
+    table = Table(tmp_path, {"id": "long", "k": "long"})
+    table.append(ids(60, k=lambda i: None if null and i == 25 else base + i), row_group_size=10)
+    table.delete_equal(["k"], [{"k": base + k} for k in (0, 1, 19, 50, 59)] + [{"k": None}] * null)
+    left = set(range(60)) - {0, 1, 19, 50, 59} - ({25} if null else set())
+    found = check_all(table, left)
+    if setting.data == "parquet":
+        assert found["never"]["row_groups.untouched"] == (2 if null else 3)
+        off = check(table, left, **{"deletes.stream": "never", "deletes.dense": "false"})
+        assert off.metrics.counters["row_groups.untouched"] == 0

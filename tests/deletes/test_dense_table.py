@@ -189,3 +189,37 @@ def test_arrays_that_are_no_dense_table_are_refused():
     ):
         with pytest.raises(ValueError, match="dense table"):
             DenseTable.restored(low, [array], budget)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + 20))
+def test_ranges_that_hold_no_key(seed):
+    rng = random.Random(seed)
+    base = rng.choice([0, -50, LOWEST, HIGHEST - 400])
+    keys = key_set()
+    known = [base + rng.randrange(400) for _ in range(rng.choice([1, 5, 30]))]
+    insert(keys, [*known, None], 5)
+    for _ in range(200):
+        low = min(HIGHEST, max(LOWEST, base + rng.randrange(-100, 500)))
+        high = min(HIGHEST, low + rng.choice([0, 1, 10, 1000]))
+        assert keys.none_between(low, high) == (not any(low <= key <= high for key in known)), f"seed {seed}"
+    assert not keys.none_between(LOWEST, HIGHEST)
+    apart = key_set(dense=False)
+    insert(apart, known, 5)
+    assert not apart.none_between(base - 10 if base > LOWEST else base, base)  # not known
+    only_null = key_set()
+    insert(only_null, [None], 5)
+    assert only_null.none_between(LOWEST, HIGHEST)
+
+
+@pytest.mark.parametrize("count", [1, 16, 17])
+def test_few_keys_far_apart(count):
+    keys = key_set()
+    values = [number * 2**58 - 2**62 for number in range(count)]
+    for number, value in enumerate(values):
+        insert(keys, [value], number + 1)
+    if count > 1:
+        assert kind_of(keys) is WordTable
+    asked = [*values, *(value + 1 for value in values), None, 0 if 0 not in values else 5]
+    for sequence in (0, 5, count):
+        right = [number + 1 > sequence for number in range(count)] + [False] * (count + 2)
+        assert probe(keys, asked, sequence) == right

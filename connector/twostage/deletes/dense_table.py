@@ -147,6 +147,11 @@ class DenseTable:
                 result[start : start + _ROWS][inside] = applies[codes[places[inside].view(np.int64)]]
         return result
 
+    def none_between(self, low: int, high: int) -> bool:
+        """Tell whether it holds no number from `low` to `high`."""
+        start, end = max(0, low - self._low), min(len(self._codes), high - self._low + 1)
+        return start >= end or not self._codes[start:end].any()
+
     def parts(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[Any]]]:
         """Yield all keys as words, with their codes."""
         for start in range(0, len(self._codes), _CHUNK):

@@ -101,6 +101,15 @@ class EqualityDeletes:
                 result |= key_set.probe(groups, num_rows, self._sequence_number)
         return result
 
+    def none_between(self, field_id: int, low: int, high: int) -> bool:
+        """Tell whether no key of any set is a number from `low` to `high`; False if that is not known.
+
+        All sets are of this one column, whose words are its numbers.
+        """
+        return self.field_ids == (field_id,) and all(
+            key_set.none_between(low, high) for applied in self._applied for key_set in applied.key_sets
+        )
+
 
 def encode_data(columns: Mapping[int, pa.Array], key: KeyField) -> KeyColumn:
     """Return the comparable form of one of the data rows' key columns."""

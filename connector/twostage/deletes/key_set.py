@@ -128,6 +128,11 @@ class KeySet:
         self._tables, self._all_null, self._sequences = tables, all_null, sequences
         self._codes = {number: code for code, number in enumerate(sequences.tolist()) if code}
 
+    def none_between(self, low: int, high: int) -> bool:
+        """Tell whether no key, of a single column, is a number from `low` to `high`; False if that is not known."""
+        table = self._tables.get(0)
+        return table is None or (isinstance(table, DenseTable) and table.none_between(low, high))
+
     def insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
         """Add the keys of a delete file; `expected` is how many keys are still to come."""
         code = self._code(sequence_number)

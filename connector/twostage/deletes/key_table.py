@@ -35,6 +35,9 @@ _STRETCH = 1.125
 _SMALLEST = 1024
 _COMPILE_FROM = 2**20
 """Keys: with so many, the kernel's twin would take a second and several times the table's memory."""
+FEW = 16
+"""So few keys are compared one by one: 0.2 ms for 50,000 rows, a tenth of what the kernel's twin takes, and no
+kernel is compiled where a few rows are left of a scan."""
 PROBED = 2**18
 """Rows that are asked about at once: the twins take ten times the bytes of the rows meanwhile."""
 
@@ -153,6 +156,12 @@ class WordTable:
     def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which keys are in the table under a code that applies."""
         words = keys.words[:, 0]
+        if self._count <= FEW and len(self._codes) <= 4 * _SMALLEST:
+            found = np.zeros(len(words), np.bool_)
+            for slot in np.flatnonzero(self._codes).tolist():
+                if applies[self._codes[slot]]:
+                    found |= words == self._keys[slot]
+            return found
         found = np.empty(len(words), np.bool_)
         table = frozen(self._keys), frozen(self._codes)
         for start in range(0, len(words), PROBED):

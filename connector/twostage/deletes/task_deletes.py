@@ -42,6 +42,9 @@ CHECKED = 4
 """Values that a row group's bounds leave are looked up if there are so many times as many rows."""
 _INTEGERS = frozenset("int long date timestamp timestamptz timestamp_ns timestamptz_ns".split())
 
+_NUMBERS = frozenset(("int", "long", "date"))
+"""Types whose words are their internal form."""
+
 _streamed: cachetools.LRUCache[Any, int] = cachetools.LRUCache(256)
 """Keys that this worker has streamed, by table, snapshot and budget."""
 _absent: cachetools.LRUCache[Any, float] = cachetools.LRUCache(256)
@@ -166,8 +169,12 @@ class TaskDeletes:
         The values that the bounds leave are looked up themselves: one where lowest and highest are the same,
         few where numbers lie close. None: the rows must be asked.
         """
-        if equality.is_streamed or not self._context.settings.prune_deletes or row_group.num_rows == 0:
+        if isinstance(equality, StreamedDeletes):
             return None
+        if not self._context.settings.prune_deletes or row_group.num_rows == 0:
+            return None
+        if self._all_missed(data_file, row_group, equality):
+            return False
         values: dict[int, pa.Array | None] = {}
         count = 1
         for field_id in equality.field_ids:
@@ -186,6 +193,19 @@ class TaskDeletes:
         }
         deleted = equality.deleted(columns, count)
         return True if deleted.all() else None if deleted.any() else False
+
+    def _all_missed(self, data_file: DataFile, row_group: RowGroup, equality: EqualityDeletes) -> bool:
+        """Tell whether no key lies between the bounds of the one key column, a number that is never NULL."""
+        if len(equality.field_ids) != 1 or not self._is_column(equality.field_ids[0]):
+            return False
+        (field_id,) = equality.field_ids
+        bounds = self._bounds(data_file, row_group, field_id)
+        if self._kind_of(field_id).name not in _NUMBERS or bounds is None:
+            return False
+        if bounds.null_count != 0 or bounds.value_count != row_group.num_rows:
+            return False
+        lower, upper = bounds.lower, bounds.upper
+        return lower is not None and upper is not None and equality.none_between(field_id, lower, upper)
 
     def _bounds(self, data_file: DataFile, row_group: RowGroup, field_id: int) -> Bounds | None:
         if field_id not in self._context.schema:
