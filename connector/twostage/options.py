@@ -40,6 +40,8 @@ class ReadSettings:
     stream_deletes: str = "auto"
     """Whether equality deletes are read past the rows that are left instead of into a table: ``auto`` (few rows,
     many keys, or keys that exceed the budget), ``always`` or ``never``."""
+    dense_keys: bool = True
+    """Whether equality-delete keys that are numbers close to each other are kept in an array, not a hash table."""
     verify_checksums: bool = True
     normalize: str = "none"
     merge_gap: int | None = None
@@ -217,6 +219,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "prune.bloom": ("bloom_filter", _boolean),
     "prune.deletes": ("prune_deletes", _boolean),
     "deletes.stream": ("stream_deletes", _when),
+    "deletes.dense": ("dense_keys", _boolean),
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
     "filter.kernels": ("kernels", _boolean),

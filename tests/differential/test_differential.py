@@ -43,6 +43,7 @@ SWITCHES = (
     "prune.dictionary",
     "prune.bloom",
     "prune.deletes",
+    "deletes.dense",
     "two-stage",
     "filter.kernels",
     "filter.dictionary",

@@ -26,13 +26,8 @@ from twostage.planning.top_n import TOP_SHARE, KnownFile, keep_best
 from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
 from twostage.schema import Field, Primitive, Struct, leaves
 from twostage.storage import canonical_for, locate, name_snapshot
-from twostage.table.manifest import (
-    ContentFile,
-    ManifestFile,
-    read_manifest_list,
-    read_manifests,
-    stream_manifests,
-)
+from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, stream_manifests
+from twostage.table.manifest_cache import read_delete_manifests
 from twostage.table.manifest_fields import UNMEASURED
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
 
@@ -319,7 +314,7 @@ class Planning:
         self.counters["manifests.pruned"] += len(manifests) - len(kept)
         specs, storage = self._table.metadata.specs, self._table.storage
         return DeleteIndex(
-            (entry for entries in read_manifests(storage, kept, specs) for entry in entries),
+            (entry for entries in read_delete_manifests(storage, kept, specs) for entry in entries),
             specs,
             key_field=self._key_field,
             canonical=canonical_for(storage),

@@ -42,9 +42,9 @@ def subtract(
     if not deletes or alive == 0:
         return None
     meeting = deletes.meeting(file.data_file, row_group)
-    metrics.add("row_groups.untouched", not meeting)
     equality = deletes.choose(meeting, alive)
     whole = False if not meeting else deletes.whole(file.data_file, row_group, equality, alive)
+    metrics.add("row_groups.untouched", whole is False)
     if whole is not None:
         gone = np.full(columns.base.count, whole)
         if deletes.recorder is not None:
