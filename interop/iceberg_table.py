@@ -100,9 +100,10 @@ class IcebergTable(Table):
         for file in added:
             self._kinds.add(type(file))
             self._layouts[file] = self._layout
-            if not isinstance(file, VectorDelete) and file.sequence not in (self._sequence, 0):
-                raise NotImplementedError("Iceberg numbers its files itself")
-        self._queue.append(lambda: self._commit_java(added, removed))
+            if isinstance(file, DataFile) and file.sequence not in (self._sequence, 0):
+                raise NotImplementedError("Iceberg numbers its data files itself")
+        older = [file for file in added if not isinstance(file, DataFile) and file.sequence < self._sequence]
+        self._queue.append(lambda: self._commit_java(added, removed, older))
 
     # ---- what Iceberg writes
 
@@ -183,7 +184,9 @@ class IcebergTable(Table):
 
         return step
 
-    def _commit_java(self, added: list[ContentFile], removed: list[ContentFile]) -> None:
+    def _commit_java(
+        self, added: list[ContentFile], removed: list[ContentFile], older: list[ContentFile]
+    ) -> None:
         if any(isinstance(file, VectorDelete) for file in added):
             self._replace(lambda current: current.upgradeToFormatVersion(3))
         self._java.refresh()
@@ -208,12 +211,17 @@ class IcebergTable(Table):
             for file in removed:
                 (change.removeRows if isinstance(file, DataFile) else change.removeDeletes)(self._files[file])
         change.commit()
+        for file in older:
+            # Only a rewrite may give a delete file a number of its own.
+            rewrite = self._java.newRewrite().deleteFile(self._files[file])
+            self._files[file] = self._write_delete(file, again=True)
+            rewrite.addFile(self._files[file], file.sequence).commit()
 
     def _spec(self, file: ContentFile) -> Any:
         return self._java.specs()[self._spec_ids[file.spec_id]]
 
-    def _output(self, file: ContentFile) -> Any:
-        location = self._java.io().newOutputFile(file.path)
+    def _output(self, file: ContentFile, *, again: bool = False) -> Any:
+        location = self._java.io().newOutputFile(f"{file.path}.again" if again else file.path)
         return self._iceberg.encryption.EncryptedFiles.plainAsEncryptedOutput(location)
 
     def _class(self, name: str) -> Any:
@@ -288,21 +296,24 @@ class IcebergTable(Table):
                 return made.partition()
         return self._iceberg.PartitionData(self._spec(file).partitionType())
 
-    def _write_delete(self, file: ContentFile) -> Any:
+    def _write_delete(self, file: ContentFile, *, again: bool = False) -> Any:
         kind = getattr(self._iceberg.FileFormat, file.entry["file_format"])
         registry = self._iceberg.formats.FormatModelRegistry
         if isinstance(file, PositionDelete):
-            builder = registry.positionDeleteWriteBuilder(kind, self._output(file))
+            builder = registry.positionDeleteWriteBuilder(kind, self._output(file, again=again))
         else:
             assert isinstance(file, EqualityDelete)
             record = self._class("org.apache.iceberg.data.Record")
-            builder = registry.equalityDeleteWriteBuilder(kind, record, self._output(file))
+            builder = registry.equalityDeleteWriteBuilder(kind, record, self._output(file, again=again))
             numbers = self.spark._sc._gateway.new_array(self.spark._jvm.int, len(file.ids))
             for index, number in enumerate(file.ids):
                 numbers[index] = number
             builder = builder.schema(self._schema(file.columns)).equalityFieldIds(numbers)
         builder = builder.spec(self._spec(file)).overwrite()
-        builder = builder.metricsConfig(self._iceberg.MetricsConfig.getDefault())
+        config = self._iceberg.MetricsConfig
+        builder = builder.metricsConfig(
+            config.forPositionDelete() if isinstance(file, PositionDelete) else config.getDefault()
+        )
         if (partition := self._partition_of(file)) is not None:
             builder = builder.partition(partition)
         writer = builder.build()
@@ -329,8 +340,8 @@ class IcebergTable(Table):
         """Write one Puffin file with all of them."""
         iceberg = self._iceberg
         files = iceberg.io.OutputFileFactory.builderFor(self._java, next(self._numbers), 1)
-        no_former = iceberg.relocated.com.google.common.base.Functions.constant(None)
-        writer = iceberg.deletes.BaseDVFileWriter(files.format(iceberg.FileFormat.PUFFIN).build(), no_former)
+        output = files.format(iceberg.FileFormat.PUFFIN).build()
+        writer = iceberg.deletes.BaseDVFileWriter(output, self._no_former_vectors())
         for vector in vectors:
             index = iceberg.deletes.Deletes.toPositionIndex(iceberg.io.CloseableIterable.empty())
             for first, last in _runs(sorted(vector.positions)):

@@ -14,7 +14,7 @@ import pytest
 from case_list import CASES, runs
 from cells import DECLARED, EXCLUDED, ICEBERG_SPARK, PYICEBERG, every, possible, run_by
 
-from figures import record
+from figures import FULL, record
 from tables import Table
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from settings import Setting
 
 WRITER = os.environ.get("TWOSTAGE_WRITER", DECLARED)
+CELL_RUNS = int(os.environ.get("TWOSTAGE_CELL_RUNS", "0" if FULL or WRITER == DECLARED else "2"))
+"""Runs of each cell, spread over all of its runs; 0 for all. Through Iceberg's library a run takes ten times as long."""
 
 
 @pytest.fixture(scope="session")
@@ -54,17 +56,17 @@ def _name(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[Any], config: pytest.Config) -> None:
-    """Leave those runs that Iceberg can write, if it is to write."""
-    if WRITER == DECLARED:
+    """Leave so many runs of each cell as are asked for, and of Iceberg's writer nothing else."""
+    if WRITER == DECLARED and not CELL_RUNS:
         return
-    wanted = {
-        run
-        for cell, of_cell in run_by([_name(item.nodeid) for item in items], WRITER).items()
-        if cell.writer == WRITER and cell in possible()
-        for run in of_cell
-    }
-    config.hook.pytest_deselected(items=[item for item in items if _name(item.nodeid) not in wanted])
-    items[:] = [item for item in items if _name(item.nodeid) in wanted]
+    found = run_by(sorted(_name(item.nodeid) for item in items), WRITER)
+    left = set()
+    for cell, of_cell in found.items():
+        if cell in possible() and (WRITER == DECLARED or cell.writer == WRITER):
+            count = min(CELL_RUNS, len(of_cell)) or len(of_cell)
+            left |= {of_cell[len(of_cell) * number // count] for number in range(count)}
+    config.hook.pytest_deselected(items=[item for item in items if _name(item.nodeid) not in left])
+    items[:] = [item for item in items if _name(item.nodeid) in left]
 
 
 _passed: dict[str, bool] = {}

@@ -73,6 +73,13 @@ def test_every_possible_cell_runs(cells: frozenset[Cell]) -> None:
     assert len(wanted) > 900
 
 
+def test_every_possible_cell_of_iceberg_spark_runs(names: list[str]) -> None:
+    """The same tests, their tables written by Iceberg's own library: ``TWOSTAGE_WRITER``, see `conftest.py`."""
+    wanted = {cell for cell in possible() if cell.writer == ICEBERG_SPARK}
+    assert not sorted(wanted - set(run_by(names if FULL else case_names("1"), ICEBERG_SPARK)))
+    assert len(wanted) > 800
+
+
 def test_the_selection_has_every_case_in_every_version_and_format(names: list[str]) -> None:
     """What runs without TWOSTAGE_FULL=1; formats of data files and of delete files."""
     met: dict[str, set[object]] = {}
