@@ -57,19 +57,15 @@ LOCAL = {  # word: name of the cell on the scoreboard
     "memory": "worker out of memory once",
 }
 CLUSTER = {
-    "raise": "worker raises, cluster",
-    "kill": "worker killed, cluster",
-    "half": "half of the batches sent, cluster",
     "executor": "executor killed",
-    "wait": "query cancelled, cluster",
     "slow": "speculative copy wins",
-    "race": "speculative copy and first attempt both end",
+    "race": "speculative copy and first attempt race",
     "late": "speculative copy loses",
 }
-CLUSTER_PR = ("executor", "slow", "race", "late")
+IN_BOTH = ("raise", "kill", "half", "wait")
+"""Words of `LOCAL` that the cluster runs once at the nightly sizes."""
 ALWAYS = "memory-always"
 RETRIED = ("raise", "kill", "each-kill", "half", "executor", "memory")
-EVERY = ("each-kill", "half", "wait")
 MEMORY = (2, 4, 6, 8, 10, 12, 16, 24, 32, 1024) if FULL else (2, 12, 1024)
 """MiB that the workers may take above what they have, one query each; the last one is enough."""
 MALLOC = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
@@ -230,9 +226,9 @@ def test_faults_in_a_cluster(tables, tmp_path):
     """An executor is lost; speculative copies of a slow task win, lose, and end together with it."""
     environment, temporary = environment_of(tmp_path)
     with standalone(tmp_path, {**environment, "TMPDIR": str(temporary)}) as master:
-        words = CLUSTER if FULL else CLUSTER_PR
-        found, temporary = run(master, tables, tmp_path, SPECULATION, ordered(words))
-    check(found, temporary, CLUSTER)
+        cases = ordered(CLUSTER) + [f"{word}:{word}-too:0" for word in IN_BOTH if FULL]
+        found, temporary = run(master, tables, tmp_path, SPECULATION, cases)
+    check(found, temporary, LOCAL | CLUSTER)
     assert not (left := remaining(str(tmp_path), 10)), left
 
 

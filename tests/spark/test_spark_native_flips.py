@@ -8,6 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from figures import FULL, record
 from fuzz.mutations import flip
@@ -57,12 +59,16 @@ def rows(pick: random.Random) -> list[dict]:
     return made
 
 
+def hashes(spark, path, **options):
+    """Return a frame of each row's hash: a changed date may be none that Python has."""
+    return load(spark, path, **options).selectExpr(f"id, xxhash64({', '.join(COLUMNS)}) AS h")
+
+
 def outcome(frame, expected) -> str:
     """Return what came of a read: ``exact``, ``silent`` change, or ``refused``."""
     try:
         found = frame.collect()
-    except Exception as error:
-        assert "spark" in f"{type(error).__module__} {error}".lower(), error
+    except (PySparkException, Py4JJavaError):
         return "refused"
     return "exact" if canonical(found) == expected else "silent"
 
@@ -77,7 +83,7 @@ def test_bit_flips_in_checksummed_pages(spark, tmp_path):
         table = Table(tmp_path / f"t{number}", COLUMNS)
         file = Path(table.append(rows(pick), page_checksums=True, **layout).path)
         path = table.write()
-        frames.append((path, load(spark, path), canonical(load(spark, path).collect())))
+        frames.append((path, hashes(spark, path), canonical(hashes(spark, path).collect())))
         files.append((file, file.read_bytes(), page_bodies(file)))
         assert is_native(frames[-1][1])
         assert len(frames[-1][2]) == ROWS
@@ -87,7 +93,7 @@ def test_bit_flips_in_checksummed_pages(spark, tmp_path):
         (file, data, pages), (path, frame, expected) = files[place], frames[place]
         file.write_bytes(flip(data, pages, pick))
         if number % 50 < len(files):
-            frame = load(spark, path)
+            frame = hashes(spark, path)
             assert is_native(frame)
         found = outcome(frame, expected)
         outcomes[found] += 1
@@ -107,7 +113,7 @@ def test_the_same_flips_are_silent_where_nothing_verifies(spark, tmp_path):
     table = Table(tmp_path / "t", COLUMNS)
     file = Path(table.append(rows(pick), page_checksums=True, **LAYOUTS["plain, uncompressed"]).path)
     path, data, pages = table.write(), file.read_bytes(), page_bodies(file)
-    frame = load(spark, path, **{"verify-checksums": "false"})
+    frame = hashes(spark, path, **{"verify-checksums": "false"})
     assert is_native(frame)
     expected = canonical(frame.collect())
     found = []
