@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FOLDER = "TWOSTAGE_TEST_FAULTS"
 SLOW_SECONDS = 40.0
+COPY_SECONDS = 300.0
+"""An attempt that is to lose against another one waits so long; Spark kills it as soon as the other has ended."""
 WORDS = {
     "none": "nothing goes wrong",
     "raise": "the worker raises before its first batch",
@@ -99,9 +101,9 @@ def _rebuild(schema: Any, metrics: Any, folder: str) -> FaultyReader:
 def _beside_a_copy(word: str, is_first: bool, attempts: Callable[[], int]) -> None:
     """Wait as the case asks; `attempts` tells how many have begun."""
     if (word, is_first) in (("slow", True), ("late", False)):
-        time.sleep(SLOW_SECONDS)
+        time.sleep(COPY_SECONDS)
     elif is_first:
-        end = time.monotonic() + SLOW_SECONDS
+        end = time.monotonic() + COPY_SECONDS
         while attempts() < 2 and time.monotonic() < end:
             time.sleep(0.02)
 

@@ -96,7 +96,7 @@ class Cases:
         seconds = time.time() - started
         report = twostage.last_scan(self.spark)
         attempts = len(list(self.folder.glob(f"attempt-{name}-*")))
-        copies = self.copies(name) if word in COPIES else {}
+        copies = self.copies(name, int(task)) if word in COPIES else {}
         self.order("none")
         self.spark.sparkContext.setJobGroup("after", "after a fault")
         after = self.wide_query() if word.startswith("memory") else self.query()
@@ -126,29 +126,24 @@ class Cases:
             text = str(error)
             return next((name for name in REFUSALS if name in text), f"another error: {text[:3000]}")
 
-    def copies(self, group: str) -> dict[str, Any]:
-        """Return what Spark's own status says of speculative attempts: their ends, and those of their originals."""
+    def copies(self, group: str, index: int) -> dict[str, Any]:
+        """Return what Spark's own status says of a task: how its attempts ended, speculative or not, and where."""
         context: Any = self.spark.sparkContext
         tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
         for _ in range(100):  # the store hears of ends a little later
-            tasks = []
+            attempts = []
             for job in tracker.getJobIdsForGroup(group):
                 for stage in tracker.getJobInfo(job).stageIds:
                     found = store.taskList(stage, 0, 1000)
-                    tasks += [found.apply(place) for place in range(found.length())]
-            copied = {task.index() for task in tasks if task.speculative()}
-            ends = {
-                kind: sorted(task.status() for task in tasks if test(task))
-                for kind, test in (
-                    ("copy", lambda task: task.speculative()),
-                    ("first", lambda task: not task.speculative() and task.index() in copied),
-                )
-            }
-            hosts = [sorted({task.host() for task in tasks if task.index() == index}) for index in copied]
-            if copied and "RUNNING" not in ends["copy"] + ends["first"]:
+                    attempts += [found.apply(place) for place in range(found.length())]
+            attempts = [attempt for attempt in attempts if attempt.index() == index]
+            ends: dict[str, list[str]] = {"copy": [], "first": []}
+            for attempt in attempts:
+                ends["copy" if attempt.speculative() else "first"].append(attempt.status())
+            if ends["copy"] and "RUNNING" not in ends["copy"] + ends["first"]:
                 break
             time.sleep(0.1)
-        return {**ends, "hosts": hosts}
+        return {**ends, "hosts": sorted({attempt.host() for attempt in attempts})}
 
     def cancelled(self, name: str) -> bool:
         """Cancel a query whose tasks wait; tell whether it ended with Spark's error for that."""
