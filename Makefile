@@ -100,13 +100,18 @@ scoreboard: install java ## the tests behind each row of docs/scoreboard.md, whi
 	TWOSTAGE_FULL=$(FULL) $(PYTHON) benchmarks/scoreboard.py $(ROWS)
 
 .PHONY: bench
-bench: install java ## the figures of the README
-	$(PYTHON) benchmarks/selective.py $(BENCH)
+bench: .venv-bench/.installed java ## twostage against Iceberg-Spark, Spark, DuckDB, Polars and DataFusion: docs/benchmarks.md (SIZE=small|full|huge; PAGES="needles tpch"; WAREHOUSE=folder)
+	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/bench.py --size $(or $(SIZE),full) $(if $(WAREHOUSE),--warehouse $(WAREHOUSE)) $(PAGES)
 
-.PHONY: bench-peers
-bench-peers: .venv-4.1/.installed java ## the same queries on Iceberg-Spark, Spark's Parquet reader, DuckDB and Polars
-	.venv-4.1/bin/python -m pip install -q polars
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python benchmarks/peers.py $(BENCH)
+.PHONY: bench-page
+bench-page: .venv-bench/.installed ## write docs/benchmarks.md again from the figures that are there
+	.venv-bench/bin/python benchmarks/bench.py --page-only --size $(or $(SIZE),full)
+
+.venv-bench/.installed: pyproject.toml
+	$(BASE_PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
+	$(@D)/bin/python -m pip install -q -e . --group bench
+	@touch $@
 
 .PHONY: bench-filters
 bench-filters: install ## stage one's parts, in one process: IN lists, text, dictionary codes, normal forms
@@ -127,4 +132,4 @@ build: install ## wheel and source distribution into dist/
 
 .PHONY: clean
 clean: ## remove what the targets made
-	rm -rf .venv .venv-4.1 .venv-4.2 dist build demo-warehouse benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-4.1 .venv-4.2 .venv-bench dist build demo-warehouse benchmarks/results benchmarks/data .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ with; read the ratios. Each comparison first checks that both answers agree. Run
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import tempfile
@@ -48,7 +49,8 @@ LISTED = 1_000
 PATIENCE = 8.0
 """Seconds that a form of the ORs may take before larger ones are left out."""
 _random = np.random.default_rng(7)
-console = Console()
+console = Console(width=150)
+shown_tables: list[Table] = []
 
 
 def milliseconds(run: Callable[[], Any], repeats: int = 5) -> float:
@@ -70,6 +72,27 @@ def table(title: str, *columns: str) -> Table:
     for number, name in enumerate(columns):
         made.add_column(name, justify="left" if number == 0 else "right")
     return made
+
+
+def show(made: Table) -> None:
+    """Print a table and keep it for `--json`."""
+    console.print(made)
+    shown_tables.append(made)
+
+
+def as_json() -> str:
+    """Return all tables that were shown."""
+    tables = [
+        {
+            "title": str(made.title),
+            "columns": [str(one.header) for one in made.columns],
+            "rows": [
+                list(row) for row in zip(*(list(map(str, one.cells)) for one in made.columns), strict=True)
+            ],
+        }
+        for made in shown_tables
+    ]
+    return json.dumps({"tables": tables}, indent=1)
 
 
 def column(kind: str, field_id: int = 0) -> Column:
@@ -110,7 +133,7 @@ def in_lists(rows: int) -> None:
             own = milliseconds(lambda p=predicate, v=values: evaluate(p, {0: v}, rows))
             theirs = milliseconds(lambda v=values, m=listed: pc.is_in(v, m))
             shown.add_row(kind, f"{len(literals):,}", f"{own:.2f}", f"{theirs:.2f}", f"{theirs / own:.1f}")
-    console.print(shown)
+    show(shown)
 
 
 def searches(rows: int) -> None:
@@ -133,7 +156,7 @@ def searches(rows: int) -> None:
         assert np.array_equal(ours, theirs().to_numpy(zero_copy_only=False))
         own, other = milliseconds(lambda p=predicate: evaluate(p, {0: words}, rows)), milliseconds(theirs)
         shown.add_row(name, f"{own:.2f}", f"{other:.2f}", f"{other / own:.1f}")
-    console.print(shown)
+    show(shown)
 
 
 class File:
@@ -203,7 +226,7 @@ def dictionary_codes(rows: int, folder: Path) -> None:
                 for switch in ("true", "false")
             )
             shown.add_row(name, str(predicate)[:40], f"{on:.1f}", f"{off:.1f}", f"{off / on:.1f}")
-    console.print(shown)
+    show(shown)
 
 
 def ors(branches: int) -> Predicate:
@@ -295,14 +318,16 @@ def normal_forms(rows: int, folder: Path) -> None:
         for mode in ("none", "cnf"):
             row.append(f"{milliseconds(lambda p=predicate, m=mode: file.scan(p, filter_normalize=m), 3):.1f}")
         shown.add_row(*row)
-    console.print(shown)
+    show(shown)
     console.print(f"scan, cnf: beyond {limit:,} leaves the option leaves the predicate compact.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
-    rows = parser.parse_args().rows
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    arguments = parser.parse_args()
+    rows = arguments.rows
     pa.set_cpu_count(1)
     console.print(f"pyarrow {pa.__version__}, numpy {np.__version__}; medians of CPU time, one process")
     in_lists(rows)
@@ -310,6 +335,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         dictionary_codes(rows, Path(folder))
         normal_forms(rows, Path(folder))
+    if arguments.json:
+        arguments.json.write_text(as_json())
 
 
 if __name__ == "__main__":

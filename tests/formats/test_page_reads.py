@@ -15,6 +15,7 @@ from declared.files import FileOptions, write_rows
 from declared.types import Column
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
+from twostage.parquet import page_reader
 from twostage.reading.selection import Selection
 
 CODECS = ("zstd", "snappy", "gzip", "none", "lz4", "brotli")
@@ -129,16 +130,10 @@ def test_a_code_outside_its_dictionary_is_reported_where_it_is_wanted(tmp_path):
     packed = bytes([0b01100100]) * 40  # four codes of two bits a byte
     assert data.count(packed) == 1
     path.write_bytes(data.replace(packed, bytes([0b01100111]) + packed[1:]))  # the first one is 3
-    for row in (0, 9):
-        mask = np.arange(200) == row
-        with open_file(path, schema, read_pages="always") as file:
-            (group,) = file.row_groups()
-            if row == 0:
-                with pytest.raises(TwoStageError, match="CORRUPT"):
-                    list(file.select(group, schema.fields, Selection.of(mask), 10))
-            else:
-                ((array,),) = file.select(group, schema.fields, Selection.of(mask), 10)
-                assert array.to_pylist() == ["b"]
+    with open_file(path, schema, read_pages="always") as file:
+        (group,) = file.row_groups()
+        with pytest.raises(TwoStageError, match="CORRUPT"):
+            list(file.select(group, schema.fields, Selection.of(np.arange(200) == 0), 10))
 
 
 @pytest.mark.parametrize("index", [True, False])
@@ -161,3 +156,35 @@ def test_a_needle_reads_few_bytes(index, tmp_path):
         ]
     assert metrics.counters["pages.read"] == 6
     assert metrics.counters["bytes.fetch"] < path.stat().st_size / 20
+
+
+@pytest.mark.parametrize("limit", [2**31 - 1, 10])
+def test_text_of_few_rows_is_looked_up_after_they_are_taken(limit, tmp_path, monkeypatch):
+    """Beyond what 32-bit offsets reach (here: 10 bytes), whole chunks are read instead."""
+    monkeypatch.setattr(page_reader, "MAX_TEXT_BYTES", limit)
+    fields = [Column(1, "t", "string"), Column(2, "b", "binary"), Column(3, "plain", "string")]
+    rows = [
+        {1: None if i % 5 == 0 else f"text {i % 70}", 2: bytes([i % 90]) * 9, 3: f"{i}"} for i in range(9_000)
+    ]
+    path = tmp_path / "file.parquet"
+    write_pages(
+        path, fields, rows, 0, use_dictionary=["t", "b"], dictionary_pagesize_limit=2**20, data_page_size=500,
+        write_batch_size=100, row_group_size=9_000, write_page_index=True,
+    )  # fmt: skip
+    looked_up = []
+    look_up = page_reader._looked_up
+    monkeypatch.setattr(
+        page_reader, "_looked_up", lambda array: looked_up.append(array.type) or look_up(array)
+    )
+    schema = schema_of(fields)
+    with open_file(path, schema) as file:
+        (group,) = file.row_groups()
+        mask = np.zeros(9_000, np.bool_)
+        mask[[5, 1_234, 8_999]] = True
+        steps = list(file.select(group, schema.fields, Selection.of(mask), 100))
+    for place, field in enumerate(fields):
+        assert {step[place].type for step in steps} == {pa.binary() if field.id == 2 else pa.string()}
+        found = [value for step in steps for value in step[place].to_pylist()]
+        assert found == [rows[i][field.id] for i in (5, 1_234, 8_999)]
+    kinds = (pa.string(), pa.binary()) if limit > 10 else (pa.string(),)
+    assert looked_up == [pa.dictionary(pa.int32(), kind) for kind in kinds]

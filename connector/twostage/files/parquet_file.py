@@ -23,8 +23,7 @@ from twostage.files.datafile import DataFile, PageBounds, RowGroup, descend, one
 from twostage.parquet import assemble, filters
 from twostage.parquet.dictionary import is_all_dictionary
 from twostage.parquet.footer import FIRST_READ, Footer, Leaf, read_end, row_group_bounds
-from twostage.parquet.page_reader import FEW_ROWS, WHOLE_SHARE, PageChoice, PageReader, checked_codes
-from twostage.parquet.schema_tree import BYTE_ARRAY
+from twostage.parquet.page_reader import FEW, WHOLE_SHARE, PageChoice, PageReader, checked_codes, is_text
 from twostage.parquet.virtual_file import VirtualSchema
 from twostage.reading.selection import Selection
 from twostage.schema import Primitive, Struct
@@ -248,7 +247,7 @@ class ParquetDataFile(DataFile):
     def _encoded_text(self, row_group: RowGroup, field_id: int) -> tuple[int, int] | None:
         """Return leaf and depth of a field of text whose pages all hold codes, if these may stand for it."""
         found, source = self._leaf(field_id), self._find_deep(field_id)
-        if found is None or source is None or not _is_text(found[0]):
+        if found is None or source is None or not is_text(found[0]):
             return None
         leaf, kind = found
         if not is_all_dictionary(self._footer.row_groups[row_group.index].columns[leaf.index]):
@@ -278,7 +277,7 @@ class ParquetDataFile(DataFile):
                 array = (self._pages.read(group, choice, "filter", as_codes=True) or {}).get(number)
         if array is None:
             if "codes" not in self._readers:
-                texts = [leaf.index for leaf in self._footer.leaves if _is_text(leaf)]
+                texts = [leaf.index for leaf in self._footer.leaves if is_text(leaf)]
                 self._readers["codes"] = self._reader(texts)
             self._count_bytes(row_group, {number}, "filter")
             table = self._readers["codes"].reader.read_row_group(
@@ -351,7 +350,7 @@ class ParquetDataFile(DataFile):
                 choice = choice.without(leaves)  # a column's leaves are read in one way
         sizes = {leaf: group.columns[leaf].compressed_size for leaf in wanted}
         read = sum(size * choice.shares.get(leaf, 1.0) for leaf, size in sizes.items())
-        is_most = read > WHOLE_SHARE * sum(sizes.values()) and len(rows) * FEW_ROWS > row_group.num_rows
+        is_most = read > WHOLE_SHARE * sum(sizes.values()) and len(rows) * FEW > row_group.num_rows
         if not choice.tables or (when == "auto" and is_most):
             return None
         return choice
@@ -409,9 +408,3 @@ class ParquetDataFile(DataFile):
         size = sum(chunks[leaf].compressed_size for leaf in wanted)
         self._metrics.add(f"bytes.{stage}", size)
         self._metrics.add("bytes.read", size)
-
-
-def _is_text(leaf: Leaf) -> bool:
-    """Tell whether pyarrow can give a leaf as dictionary arrays that stand alone: strings and byte strings."""
-    is_number = leaf.logical is not None and leaf.logical.name == "decimal"
-    return leaf.physical == BYTE_ARRAY and leaf.max_repetition == 0 and not is_number

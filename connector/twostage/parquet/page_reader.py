@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import cachetools
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from twostage import ranges
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 WHOLE_SHARE = 0.7
 """Of the pages' bytes: above it whole chunks are faster; they are copied once less and stream."""
 DICTIONARY_ENCODINGS = (2, 8)
-FEW_ROWS = 8
-"""Of as many rows in a column's kept pages one is wanted: text is then decoded as codes, and looked up for
-the wanted rows only. Decoding 340,000 texts of a dictionary of 5,000 took 4.5 ms, their codes 1.1."""
+MAX_TEXT_BYTES = 2**31 - 1
+FEW = 4
+"""Below one wanted row in FEW of the pages read, text is decoded as codes, of which only the wanted are looked up."""
 TABLE_CACHE_BYTES = 32 * 2**20
 """Page tables of some 20,000 column chunks."""
 _lock = threading.Lock()
@@ -163,48 +164,45 @@ class PageReader:
             parts[leaf].append(data)
             if is_dictionary:
                 dictionaries[leaf] = len(data)
-        columns: list[VirtualColumn] = []
-        coded: list[int] = []
+        columns, codes = [], set(leaves) if as_codes else set()
         for leaf in leaves:
-            table, (kept, _) = choice.tables[leaf], choice.kept[leaf]
+            table, (kept, wanted) = choice.tables[leaf], choice.kept[leaf]
             self.metrics.add("pages.considered", len(table))
             self.metrics.add("pages.read", len(kept))
             has_dictionary = dictionaries[leaf] > 0
-            headers = self._headers(table, kept, parts[leaf][has_dictionary:])
-            held = table.row_counts[kept]
-            num_rows = int(held.sum())
-            counts = [count for count, _ in headers or ()]
-            uses_dictionary = [encoding in DICTIONARY_ENCODINGS for _, encoding in headers or ()]
-            if (
-                headers is None
-                or (any(uses_dictionary) and not has_dictionary)
-                or (self.footer.leaves[leaf].max_repetition == 0 and counts != held.tolist())
-            ):
+            read = self._value_counts(
+                table, kept, parts[leaf][has_dictionary:], has_dictionary=has_dictionary
+            )
+            counts, all_codes = (None, False) if read is None else read
+            num_rows = int(table.row_counts[kept].sum())
+            is_flat = self.footer.leaves[leaf].max_repetition == 0
+            if counts is None or (is_flat and not np.array_equal(counts, table.row_counts[kept])):
                 self.metrics.add("page_indexes.ignored")
                 return None
+            of_column = self.footer.leaves[leaf]
+            is_few = int(wanted.sum()) * FEW <= num_rows
+            if all_codes and is_few and len(of_column.path) == 1 and is_text(of_column):
+                codes.add(leaf)
+                self.metrics.add("columns.fetched_as_codes", not as_codes)
             columns.append(
                 VirtualColumn(
                     leaf=self.footer.leaves[leaf],
                     chunk=group.columns[leaf],
-                    num_values=sum(counts),
+                    num_values=int(counts.sum()),
                     num_rows=num_rows,
                     dictionary_size=dictionaries[leaf],
                     parts=parts[leaf],
                 )
             )
-            is_text = is_top_level_text(self.footer.leaves[leaf])
-            if as_codes or (is_text and all(uses_dictionary) and len(choice.rows) * FEW_ROWS <= num_rows):
-                coded.append(len(columns) - 1)
-                self.metrics.add("columns.fetched_as_codes", not as_codes)
-        return self._decode(columns, choice, coded, as_codes=as_codes)
+        return self._decode(columns, choice, codes, as_codes=as_codes)
 
     def _decode(
-        self, columns: Sequence[VirtualColumn], choice: PageChoice, coded: Sequence[int], *, as_codes: bool
+        self, columns: Sequence[VirtualColumn], choice: PageChoice, codes: AbstractSet[int], *, as_codes: bool
     ) -> dict[int, pa.Array] | None:
-        """Decode columns, those in `coded` as codes; their texts are returned unless `as_codes`."""
+        """Decode columns and take their rows; those of `codes` as codes, looked up for the rows unless `as_codes`."""
         reader = pq.ParquetFile(
             pa.BufferReader(virtual_file.build(self.schema, columns)),
-            read_dictionary=coded or None,
+            read_dictionary=[number for number, column in enumerate(columns) if column.leaf.index in codes],
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
             page_checksum_verification=self.verify_checksums,
@@ -213,7 +211,7 @@ class PageReader:
         for number, column in enumerate(columns):
             leaf = column.leaf.index
             decoded = reader.read_column(number)
-            if as_codes:
+            if leaf in codes:
                 array = checked_codes(decoded)
             else:
                 array = decoded.chunk(0) if decoded.num_chunks == 1 else decoded.combine_chunks()
@@ -228,10 +226,10 @@ class PageReader:
             indices = choice.rows - np.repeat(table.first_rows[kept] - before, counts)
             if len(indices) < len(array) or array.offset:
                 array = array.take(pa.array(indices))
-            if isinstance(array, pa.DictionaryArray) and not as_codes:
-                if not _is_within(array):
+            if leaf in codes and not as_codes:
+                array = _looked_up(array)
+                if array is None:
                     return None
-                array = array.dictionary_decode()
             arrays[leaf] = array
         return arrays
 
@@ -247,20 +245,24 @@ class PageReader:
         return not (sum(item[2] for item in data) == len(table) and kept[0] >= encoded)
 
     @staticmethod
-    def _headers(
-        table: PageTable, kept: NDArray[np.int64], parts: Sequence[memoryview]
-    ) -> list[tuple[int, int]] | None:
-        """Return each kept page's number of values and encoding by its own header; None if one can't be read."""
-        found = []
+    def _value_counts(
+        table: PageTable, kept: NDArray[np.int64], parts: Sequence[memoryview], *, has_dictionary: bool
+    ) -> tuple[NDArray[np.int64], bool] | None:
+        """Return each kept page's number of values by its own header, and whether all pages hold codes.
+
+        None if a page can't be decoded alone.
+        """
+        counts, all_codes = [], True
         for (first, last), data in zip(_runs(kept), parts, strict=True):
             start = int(table.offsets[first])
             for page in range(first, last + 1):
                 at = int(table.offsets[page]) - start
                 header = pages.data_page_header(data[at : at + int(table.sizes[page])])
-                if header is None:
+                if header is None or (header[1] in DICTIONARY_ENCODINGS and not has_dictionary):
                     return None
-                found.append(header)
-        return found
+                counts.append(header[0])
+                all_codes = all_codes and header[1] in DICTIONARY_ENCODINGS
+        return np.array(counts, np.int64), all_codes
 
     def _walk(self, group: RowGroup, leaf: int) -> PageTable | None:
         if self.cost.parallel > 1:
@@ -287,15 +289,24 @@ def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
     [(0, 1), (4, 4)]
     """
     runs: list[tuple[int, int]] = []
-    for page in kept.tolist():  # 1 µs for the few pages of a needle, where NumPy's calls take 15
-        runs.append((runs.pop()[0] if runs and runs[-1][1] == page - 1 else page, page))
+    for page in kept.tolist():  # few, mostly: 20 times faster than NumPy's calls
+        if runs and runs[-1][1] + 1 == page:
+            runs[-1] = (runs[-1][0], page)
+        else:
+            runs.append((page, page))
     return runs
 
 
-def is_top_level_text(leaf: Leaf) -> bool:
-    """Tell whether pyarrow gives a column as dictionary arrays: strings and byte strings."""
+def is_text(leaf: Leaf) -> bool:
+    """Tell whether pyarrow can give a leaf as dictionary arrays that stand alone: strings and byte strings."""
     is_number = leaf.logical is not None and leaf.logical.name == "decimal"
-    return leaf.physical == BYTE_ARRAY and len(leaf.path) == 1 and leaf.max_repetition == 0 and not is_number
+    return leaf.physical == BYTE_ARRAY and leaf.max_repetition == 0 and not is_number
+
+
+def _looked_up(array: pa.Array) -> pa.Array | None:
+    """Return a dictionary array's values; None where they exceed what 32-bit offsets reach."""
+    size = pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
+    return array.dictionary_decode() if size <= MAX_TEXT_BYTES else None
 
 
 def checked_codes(column: pa.ChunkedArray) -> pa.Array | None:

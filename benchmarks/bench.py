@@ -1,0 +1,217 @@
+"""The benchmark: all engines in one run on the same files, their answers compared, docs/benchmarks.md written.
+
+    make bench                                  every page, 3,000,000 rows x 120 columns and TPC-H at scale 1
+    make bench PAGES="needles scans tpch"       these pages; the others keep their last result
+    make bench SIZE=small                       minutes: whether all works and the answers agree
+    make bench SIZE=huge                        12,000,000 rows, TPC-H at scale 4
+
+Each page's figures go to a JSON file, and docs/benchmarks.md is made of those that are there, so that pages can be
+measured one by one. Engines take turns, query by query, in processes of their own, measured from outside. It ends with
+an error if two engines disagree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmark_page import write_page
+from engine_process import EngineError, EngineProcess, Measured
+from machine import describe
+from process_tree import forget_files
+from queries import CORE, ICEBERG, IN_SPARK, NEEDLES, PAGES, SIZES, SPARK, TWOSTAGE, Page, Query, Size
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parents[1]
+console = Console(width=150)
+OTHER_PAGES = ("sessions", "filters")
+LATER_QUERIES = 6
+"""Asked of one session after its first query."""
+
+
+class Bench:
+    """Engines on one warehouse, started when a page first needs them."""
+
+    def __init__(self, warehouse: Path, size: Size) -> None:
+        self.warehouse = warehouse
+        self.size = size
+        self._processes: dict[str, EngineProcess] = {}
+        self.problems: list[str] = []
+
+    def process(self, engine: str) -> EngineProcess:
+        """Return the process of an engine; all ways through Spark share one."""
+        key = "Spark" if engine in IN_SPARK else engine
+        if key not in self._processes:
+            self._processes[key] = EngineProcess(str(self.warehouse))
+        return self._processes[key]
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in self._processes.values():
+            process.__exit__()
+        self._processes.clear()
+
+    def measure(self, page: Page) -> dict[str, Any]:
+        """Ask a page's queries of its engines."""
+        return {"queries": [self._measure(page, query) for query in page.queries]}
+
+    def _measure(self, page: Page, query: Query) -> dict[str, Any]:
+        engines = [name for name in page.engines if name != CORE or query.columns not in {"", "count"}]
+        figures: dict[str, dict[str, Any]] = {name: {} for name in engines}
+        answers: dict[str, str] = {}
+        for name in engines:  # checks, and warms: caches of all kinds, compilers
+            started = time.perf_counter()
+            try:
+                answer = self.process(name).ask("answer", name, query, self.size.cap)
+            except EngineError as error:  # the others are measured all the same
+                self.problems.append(f"{page.name}, {query.title}: {error}")
+                figures[name]["failed"] = str(error)[:300]
+                continue
+            if answer is None:
+                figures[name]["stopped"] = self.size.cap
+                continue
+            answers[name] = answer
+            if time.perf_counter() - started < self.size.patience / 4:
+                self.process(name).measure(name, query, self.size.cap)
+        runs: dict[str, list[Measured]] = {name: [] for name in answers}
+        for _ in range(self.size.repeats):
+            for name, done in runs.items():
+                if sum(run.seconds for run in done) > self.size.patience or "stopped" in figures[name]:
+                    continue
+                run = self.process(name).measure(name, query, self.size.cap)
+                if run is None:
+                    figures[name]["stopped"] = self.size.cap
+                else:
+                    done.append(run)
+        for name, done in runs.items():
+            figures[name].update(
+                seconds=[round(run.seconds, 4) for run in done],
+                cpu=[round(run.cpu, 3) for run in done],
+                read=[run.read for run in done],
+                from_disk=[run.from_disk for run in done],
+            )
+            if query.title in page.cold and done:
+                forget_files(self.warehouse / "db")
+                if (run := self.process(name).measure(name, query, self.size.cap)) is not None:
+                    figures[name]["cold"] = {"seconds": round(run.seconds, 4), "from_disk": run.from_disk}
+        self._compare(page, query, answers)
+        shown = ", ".join(
+            f"{name} {min(f['seconds']):.2f}" if f.get("seconds") else f"{name} -"
+            for name, f in figures.items()
+        )
+        console.print(f"  {query.title}: {next(iter(answers.values()), 'no answer')}: {shown}")
+        return {"title": query.title, "answer": next(iter(answers.values()), ""), "engines": figures}
+
+    def _compare(self, page: Page, query: Query, answers: dict[str, str]) -> None:
+        if len(set(answers.values())) > 1:
+            self.problems.append(f"{page.name}, {query.title}: answers differ: {answers}")
+            console.print(f"[red]{self.problems[-1]}[/red]")
+
+    def measure_sessions(self) -> dict[str, Any]:
+        """Ask the same needle again and again in new sessions, one engine in each."""
+        self.close()  # nothing else has a Spark session meanwhile
+        query = next(one for one in NEEDLES if one.columns == "16")
+        figures: dict[str, list[dict[str, Any]]] = {}
+        for _ in range(self.size.sessions):
+            for name in (TWOSTAGE, ICEBERG, SPARK):
+                with EngineProcess(str(self.warehouse)) as process:
+                    started = time.perf_counter()
+                    process.ask("start", name)
+                    session = time.perf_counter() - started
+                    runs = [process.measure(name, query, self.size.cap) for _ in range(1 + LATER_QUERIES)]
+                seconds = [round(run.seconds, 4) for run in runs if run is not None]
+                figures.setdefault(name, []).append({"session": round(session, 3), "seconds": seconds})
+                console.print(f"  {name}: session {session:.1f}, queries {seconds}")
+        return {"query": query.title, "engines": figures}
+
+    def measure_filters(self, folder: Path) -> dict[str, Any]:
+        """Run the benchmark of the filters, one process and no Spark."""
+        target = folder / "filters.json"
+        command = [sys.executable, str(Path(__file__).with_name("filters.py")), "--json", str(target)]
+        subprocess.run([*command, "--rows", str(min(1_000_000, self.size.rows))], check=True)
+        return dict(json.loads(target.read_text()))
+
+
+def main() -> int:
+    """Measure pages, write their figures, then the document."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "pages", nargs="*", help=f"of {', '.join((*PAGES, *OTHER_PAGES))}; all if none is named"
+    )
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument(
+        "--warehouse", type=Path, help="where the tables are kept (default: benchmarks/data/SIZE)"
+    )
+    parser.add_argument("--page-only", action="store_true", help="measure nothing, write the document again")
+    arguments = parser.parse_args()
+    wanted = arguments.pages or [*PAGES, *OTHER_PAGES]
+    if unknown := set(wanted) - {*PAGES, *OTHER_PAGES}:
+        parser.error(f"no such page: {', '.join(sorted(unknown))}")
+    is_small = arguments.size == "small"
+    folder = ROOT / "benchmarks" / "results" / "small" if is_small else ROOT / "docs" / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    document = folder / "benchmarks.md" if is_small else ROOT / "docs" / "benchmarks.md"
+    size = SIZES[arguments.size]
+    warehouse = (arguments.warehouse or ROOT / "benchmarks" / "data" / arguments.size).absolute()
+    problems: list[str] = []
+    if not arguments.page_only:
+        started = time.perf_counter()
+        subprocess.run(  # a Spark session of its own, gone when the measuring starts
+            [
+                sys.executable,
+                str(Path(__file__).with_name("bench_tables.py")),
+                str(warehouse),
+                arguments.size,
+            ],
+            check=True,
+            stderr=subprocess.DEVNULL if is_small else None,
+        )
+        console.print(f"tables in {warehouse}: {time.perf_counter() - started:.0f} s")
+        bench = Bench(warehouse, size)
+        try:
+            for name in wanted:
+                measure_page(bench, name, arguments.size, folder)
+        finally:
+            bench.close()
+        problems = bench.problems
+    write_page(folder, document)
+    console.print(f"written: {document}")
+    for line in problems:
+        console.print(f"[red]{line}[/red]")
+    return 1 if problems else 0
+
+
+def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:
+    """Measure one page and write its figures."""
+    console.print(f"{name} …")
+    started, load = time.perf_counter(), os.getloadavg()[0]
+    if name == "sessions":
+        figures = bench.measure_sessions()
+    elif name == "filters":
+        bench.close()
+        figures = bench.measure_filters(folder)
+    else:
+        figures = bench.measure(PAGES[name])
+    about = {
+        "page": name,
+        "size": size,
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "took": round(time.perf_counter() - started),
+        "load_before": round(load, 1),
+        "machine": describe(bench.warehouse),
+    }
+    (folder / f"{name}.json").write_text(json.dumps(about | figures, indent=1) + "\n")
+    console.print(f"{name}: {about['took']} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Pictures of figures: small SVG files with real text, the same bytes for the same figures.
+
+Takes names and numbers; each picture says in its title what is measured and which way is better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from queries import CORE, DATAFUSION, DUCKDB, ICEBERG, ONE_STAGE, POLARS, PYTHON, SPARK, TWOSTAGE, UNVERIFIED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+mpl.rcParams.update(
+    {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "twostage",
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "figure.facecolor": "white",  # readable where the page is dark
+    }
+)
+COLOURS = {
+    TWOSTAGE: "#0b6e4f",
+    CORE: "#0b6e4f",
+    UNVERIFIED: "#5fb597",
+    PYTHON: "#a8d5c2",
+    ONE_STAGE: "#a8d5c2",
+    ICEBERG: "#3b6fb6",
+    SPARK: "#e0803a",
+    POLARS: "#7d5ba6",
+    DATAFUSION: "#b0436e",
+    DUCKDB: "#c2a20a",
+}
+OTHER = "#777777"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: whose it is, how long, what is written at its end."""
+
+    name: str
+    value: float
+    label: str
+
+
+def draw_bars(path: Path, title: str, panels: dict[str, list[Bar]], columns: int = 2) -> None:
+    """Draw one panel of bars for each query; every panel has a scale of its own."""
+    rows = -(-len(panels) // columns)
+    most = max(len(bars) for bars in panels.values())
+    heights = 0.42 + 0.2 * most
+    figure = Figure(figsize=(9.2, 0.55 + rows * heights), layout="constrained")
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    for number, (query, bars) in enumerate(panels.items()):
+        _bars(figure.add_subplot(rows, columns, number + 1), query, bars)
+    _save(figure, path)
+
+
+def _bars(axes: Axes, query: str, bars: list[Bar]) -> None:
+    longest = max(bar.value for bar in bars) or 1
+    places = range(len(bars))
+    axes.barh(
+        places,
+        [bar.value for bar in bars],
+        height=0.72,
+        color=[COLOURS.get(bar.name.partition(":")[0], OTHER) for bar in bars],
+    )
+    for place, bar in zip(places, bars, strict=True):
+        axes.text(bar.value + longest * 0.015, place, bar.label, va="center", fontsize=8)
+    axes.set_yticks(places, [bar.name for bar in bars])
+    axes.invert_yaxis()
+    axes.set_xlim(0, longest * 1.3)
+    axes.set_xticks([])
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.set_title(query, fontsize=9, loc="left")
+
+
+def draw_lines(
+    path: Path, title: str, across: str, places: list[str], lines: dict[str, list[float | None]]
+) -> None:
+    """Draw lines on a logarithmic scale, each with its name at its end; places without a figure are left out."""
+    figure = Figure(figsize=(9.2, 3.4), layout="constrained")
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    axes = figure.add_subplot()
+    for name, values in lines.items():
+        known = [(place, value) for place, value in enumerate(values) if value is not None]
+        if not known:
+            continue
+        across_, up = zip(*known, strict=True)
+        drawn = axes.plot(across_, up, marker="o", markersize=4, color=COLOURS.get(name))
+        axes.annotate(
+            f"  {name}, {up[-1]:,.0f}", (across_[-1], up[-1]), va="center", color=drawn[0].get_color()
+        )
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(places)), places)
+    axes.set_xlim(-0.2, len(places) + 0.6)
+    axes.set_xlabel(across)
+    axes.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, format="svg", metadata={"Date": None})

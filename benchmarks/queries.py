@@ -1,0 +1,210 @@
+"""What the benchmark asks: tables, engines and queries, page by page.
+
+A page is what is measured and shown together. Every query has one text that all engines understand; names of tables
+stand in braces, because each engine knows them by a name of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+TWOSTAGE = "twostage"
+UNVERIFIED = "no page checksums"
+PYTHON = "Python path alone"
+ONE_STAGE = "one stage"
+ICEBERG = "Iceberg-Spark"
+SPARK = "Spark Parquet"
+CORE = "core alone"
+DUCKDB = "DuckDB"
+POLARS = "Polars"
+DATAFUSION = "DataFusion"
+
+OPTIONS: dict[str, dict[str, str]] = {
+    TWOSTAGE: {},
+    UNVERIFIED: {"verify-checksums": "false"},
+    PYTHON: {"scan.native": "never"},
+    ONE_STAGE: {"two-stage": "false", "scan.native": "never"},
+}
+"""The options of each way in which twostage reads through Spark."""
+IN_SPARK = (*OPTIONS, ICEBERG, SPARK)
+WITHOUT_SPARK = (CORE, POLARS, DATAFUSION, DUCKDB)
+ENGINES = (*IN_SPARK, *WITHOUT_SPARK)
+
+DELETED = "deleted"
+"""The branch of each table that has positional deletes: one row in a hundred, scattered."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much data there is, and how often it is read."""
+
+    rows: int
+    columns: int
+    scale: float
+    """Of TPC-H's tables; 1 is 6,001,215 line items."""
+    repeats: int
+    sessions: int
+    """Spark sessions started for each engine of the page about first queries."""
+    patience: float
+    """Seconds of repeats, after which a query is not repeated again on an engine."""
+    cap: float
+    """Seconds after which a query is stopped."""
+
+
+SIZES = {
+    "small": Size(rows=120_000, columns=120, scale=0.05, repeats=1, sessions=1, patience=10, cap=60),
+    "full": Size(rows=3_000_000, columns=120, scale=1, repeats=3, sessions=2, patience=12, cap=60),
+    "huge": Size(rows=12_000_000, columns=120, scale=4, repeats=3, sessions=2, patience=60, cap=300),
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question. Either columns and a filter of the wide table, or a whole statement."""
+
+    title: str
+    columns: str = ""
+    """`*`, `count`, or how many of the first columns."""
+    where: str = ""
+    statement: str = ""
+    is_large: bool = False
+    """Whether there are so many rows that sums are compared instead of them."""
+    branch: str = ""
+
+    def sql(self, names: list[str]) -> str:
+        """Return the statement, given the wide table's columns."""
+        if self.statement:
+            return self.statement
+        wanted = {"*": "*", "count": "count(*) AS n"}.get(self.columns) or ", ".join(
+            names[: int(self.columns)]
+        )
+        return f"SELECT {wanted} FROM {{wide}}" + (f" WHERE {self.where}" if self.where else "")
+
+    @property
+    def returns_rows(self) -> bool:
+        """Whether rows come back as they are stored; otherwise sums and counts."""
+        return not self.statement and self.columns != "count"
+
+
+@dataclass(frozen=True)
+class Page:
+    """Queries that are measured on the same engines and shown in one section."""
+
+    name: str
+    title: str
+    text: str
+    engines: tuple[str, ...]
+    queries: tuple[Query, ...]
+    cold: tuple[str, ...] = ()
+    """Titles of queries that also run once with nothing of the data in memory."""
+
+
+def _listed(count: int, seed: int) -> str:
+    """Return values of the wide table's columns of a billion values, most of which no row has."""
+    return ", ".join(map(str, np.random.default_rng(seed).integers(0, 1_000_000_007, count).tolist()))
+
+
+# m1, m5 and m9 are longs of 1,000,000,007 possible values: a thousand of them match about three rows in three million.
+SEARCH = " OR ".join(f"m{number} IN ({_listed(1_000, number)})" for number in (1, 5, 9))
+NEEDLE_IN = "user_id IN (11, 222, 3333)"
+NEEDLES = (
+    Query("SELECT *, equality", "*", "user_id = 222"),
+    Query("SELECT *, IN", "*", NEEDLE_IN),
+    Query("SELECT *, string equality", "*", "device = 'device-000077'"),
+    Query("SELECT *, LIKE", "*", "device LIKE '%-00007%'"),
+    Query("SELECT *, OR over two columns", "*", "user_id = 11 OR device = 'device-000077'"),
+    Query("16 columns, IN", "16", NEEDLE_IN),
+    Query("16 columns, string equality", "16", "device = 'device-000077'"),
+    Query("SELECT *, clustered", "*", "id BETWEEN 50000 AND 50219"),
+)
+
+Q1 = """SELECT l_returnflag, l_linestatus, sum(l_quantity) AS a, sum(l_extendedprice) AS b,
+sum(l_extendedprice * (1 - l_discount)) AS c, sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS d,
+avg(CAST(l_discount AS double)) AS e, count(*) AS n
+FROM {lineitem} WHERE l_shipdate <= DATE '1998-09-02' GROUP BY l_returnflag, l_linestatus"""
+Q6 = """SELECT sum(l_extendedprice * l_discount) AS revenue FROM {lineitem}
+WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
+AND l_discount >= 0.05 AND l_discount <= 0.07 AND l_quantity < 24"""
+Q12 = """SELECT l_shipmode,
+sum(CASE WHEN o_orderpriority = '1-URGENT' OR o_orderpriority = '2-HIGH' THEN 1 ELSE 0 END) AS high,
+sum(CASE WHEN o_orderpriority <> '1-URGENT' AND o_orderpriority <> '2-HIGH' THEN 1 ELSE 0 END) AS low
+FROM {orders} JOIN {lineitem} ON o_orderkey = l_orderkey
+WHERE l_shipmode IN ('MAIL', 'SHIP') AND l_commitdate < l_receiptdate AND l_shipdate < l_commitdate
+AND l_receiptdate >= DATE '1994-01-01' AND l_receiptdate < DATE '1995-01-01' GROUP BY l_shipmode"""
+Q14 = """SELECT sum(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) ELSE 0 END) AS promo,
+sum(l_extendedprice * (1 - l_discount)) AS revenue
+FROM {lineitem} JOIN {part} ON l_partkey = p_partkey
+WHERE l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'"""
+TPCH = (
+    Query("Q1", statement=Q1),
+    Query("Q6", statement=Q6),
+    Query("Q12", statement=Q12),
+    Query("Q14", statement=Q14),
+)
+TABLES = ("wide", "lineitem", "orders", "part")
+
+
+def _on_branch(queries: tuple[Query, ...]) -> tuple[Query, ...]:
+    return tuple(
+        Query(one.title, one.columns, one.where, one.statement, one.is_large, DELETED) for one in queries
+    )
+
+
+SCANS = (
+    Query("16 columns, 50 % of the rows", "16", "half < 5", is_large=True),
+    Query("16 columns, 90 % of the rows", "16", "half < 9", is_large=True),
+    Query("16 columns, 100 % by a filter", "16", "half <> 10", is_large=True),
+    Query("16 columns, no filter", "16", is_large=True),
+    Query("SELECT *, no filter", "*", is_large=True),
+    Query("count(*)", "count"),
+    Query("min, max", statement="SELECT min(ts) AS a, max(ts) AS b, max(half) AS c FROM {wide}"),
+    Query("count(*) of a needle", "count", NEEDLE_IN),
+)
+
+PAGES = {
+    page.name: page
+    for page in (
+        Page(
+            "needles",
+            "Needles",
+            "A few rows of the wide table. `clustered` is a range of a column in whose order the rows lie; all other "
+            "filters are on scattered values.",
+            (TWOSTAGE, UNVERIFIED, ICEBERG, SPARK, CORE, POLARS, DATAFUSION, DUCKDB),
+            NEEDLES,
+            cold=("SELECT *, IN", "16 columns, IN", "SELECT *, clustered"),
+        ),
+        Page(
+            "orc",
+            "The search of the ORC document",
+            "Three filter columns, each in a list of 1,000 values, joined by OR. The document that brought two stages to "
+            "ORC saved 45 % of the I/O and 47 % of the CPU with 16 columns, 70 % and 87 % with all, against the same "
+            "reader in one stage.",
+            (TWOSTAGE, ONE_STAGE, ICEBERG, SPARK),
+            (Query("16 columns", "16", SEARCH), Query("SELECT *", "*", SEARCH)),
+        ),
+        Page(
+            "scans",
+            "Scans of half of the rows and of all",
+            "Where there is nothing to be late for, twostage hands the scan to Spark's own Parquet reader. "
+            "`Python path alone` is twostage with `scan.native=never`.",
+            (TWOSTAGE, UNVERIFIED, PYTHON, ICEBERG, SPARK, POLARS, DATAFUSION, DUCKDB),
+            SCANS,
+        ),
+        Page(
+            "tpch",
+            "TPC-H",
+            "Queries 1, 6, 12 and 14 on tables that Iceberg's connector wrote, not partitioned, not sorted.",
+            (TWOSTAGE, PYTHON, ICEBERG, SPARK, POLARS, DATAFUSION, DUCKDB),
+            TPCH,
+        ),
+        Page(
+            "position-deletes",
+            "The same with positional deletes",
+            "One row in a hundred deleted, scattered, by Iceberg's own `DELETE` (merge on read).",
+            (TWOSTAGE, PYTHON, ICEBERG),
+            _on_branch((NEEDLES[1], NEEDLES[5], NEEDLES[7], SCANS[0], SCANS[3], SCANS[5], *TPCH)),
+        ),
+    )
+}
