@@ -107,7 +107,7 @@ def test_text_of_few_rows_is_looked_up_by_its_codes(codes, tmp_path):
         data_page_size=100,
         write_batch_size=80,
     )
-    for chosen, looked_up in (((0,), 2), ((3, 399, 799), 2), (tuple(range(0, 800, 4)), 0)):
+    for chosen, looked_up in (((0,), 2), ((3, 399, 799), 2), (tuple(range(0, 800, 3)), 0)):
         mask = np.zeros(800, np.bool_)
         mask[list(chosen)] = True
         metrics = Metrics()

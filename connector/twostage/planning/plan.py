@@ -224,6 +224,7 @@ class Planning:
         if self.top is None or not self._whole_cost:
             return None
         return sum(candidate.cost for candidate in chosen) / self._whole_cost
+
     def files(self, *, metrics: bool) -> Iterator[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]]:
         """Yield the data files that may hold a matching row, each with its verdict and deletes.
 
