@@ -10,6 +10,7 @@ import pytest
 from core_scan import open_table, scan
 from tables import FileOptions, Table
 from twostage.errors import CorruptFileError
+from twostage.planning import native
 from twostage.planning.native import MOST_FOR_TOP, stays_by_top
 from twostage.predicates.predicate import TRUE, Column, Compare
 from twostage.predicates.top import Reached, TopRows
@@ -181,12 +182,16 @@ def test_files_whose_rows_nobody_counted_are_read(tmp_path: Path, count: int) ->
     assert keys(result, 5) == [102, 101, 100, 49, 48]
 
 
-def test_many_columns_stay_and_the_key_alone_does_not(tmp_path: Path) -> None:
+def test_many_columns_stay_and_the_key_alone_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the columns outweigh the opening of files."""
     opened = open_table(wide(tmp_path, SHUFFLED, replace(SMALL_PAGES, compression="none")))
     wanted = first(opened, "k", 5)
     plan = scan(opened, top=wanted).plan
     assert plan is not None
+    assert stays_by_top(plan) is None  # the whole table is small
+    monkeypatch.setattr(native, "LEAST_FOR_TOP", 2**20)
     reason = stays_by_top(plan)
     assert reason is not None
     assert reason.startswith("ORDER BY and LIMIT leave about ")
