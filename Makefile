@@ -90,8 +90,9 @@ findings: .venv-4.1/.installed java ## where Iceberg-Spark 1.12.0 differs, shown
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q --timeout 1200 interop/test_findings.py -k "$(if $(TEST),finding_$(TEST),test)"
 
 .PHONY: interop
-interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers
+interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers; the named cases, written by it
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q -s --timeout 1200 interop
+	TWOSTAGE_WRITER=Iceberg-Spark PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q --timeout 1200 tests/cases
 
 ##@ Measure
 .PHONY: scoreboard

@@ -1,6 +1,6 @@
-"""How many rows and bytes a scan is expected to give, for Spark's optimizer.
+"""What Spark's optimizer is told of a scan: about how many rows a file has left, and how wide a value is.
 
-Takes tasks and types; gives numbers. They decide plans, and never rows.
+Takes a task or a type; gives a number. The rule: it decides how Spark plans around a scan, never which rows come back.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def live_rows(task: ScanTask) -> int:
     return max(0, task.record_count - gone)
 
 
-def width(kind: Type) -> int:
+def value_width(kind: Type) -> int:
     """Return the bytes that Spark's optimizer assumes for a value of this type."""
     if isinstance(kind, Primitive):
         return _WIDTHS.get(kind.name, 8)
-    inner = sum(width(field.type) for field in children(kind))
+    inner = sum(value_width(field.type) for field in children(kind))
     assert isinstance(kind, Struct | List | Map)
     return inner

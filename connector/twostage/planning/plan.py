@@ -16,22 +16,18 @@ from twostage.deletes.applicable import DeleteIndex
 from twostage.deletes.compiled import refuse_inside
 from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
 from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
-from twostage.planning.estimates import live_rows, width
+from twostage.planning.estimates import live_rows, value_width
 from twostage.planning.name_mapping import moved_fields, parse_name_mapping, without_metrics
 from twostage.planning.partition import constants
 from twostage.planning.partition_type import partition_type
 from twostage.planning.prune_files import FilePruner, Verdict
 from twostage.planning.splits import Candidate, pack
+from twostage.planning.top_n import TOP_SHARE, KnownFile, keep_best
 from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
 from twostage.schema import Field, Primitive, Struct, leaves
 from twostage.storage import canonical_for, locate, name_snapshot
-from twostage.table.manifest import (
-    ContentFile,
-    ManifestFile,
-    read_manifest_list,
-    read_manifests,
-    stream_manifests,
-)
+from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, stream_manifests
+from twostage.table.manifest_cache import read_delete_manifests
 from twostage.table.manifest_fields import UNMEASURED
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
 
@@ -40,6 +36,7 @@ if TYPE_CHECKING:
 
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
+    from twostage.predicates.top import TopRows
     from twostage.schema import Schema
     from twostage.table.catalog import PinnedTable
 
@@ -64,6 +61,7 @@ def plan_scan(
     limit: int | None,
     parallelism: int,
     scan_id: str,
+    top: TopRows | None = None,
 ) -> ScanPlan:
     """Plan a scan.
 
@@ -76,6 +74,7 @@ def plan_scan(
         limit: How many rows suffice, if Spark said so.
         parallelism: How many tasks run at once.
         scan_id: Names the scan in reports.
+        top: Which rows suffice under ORDER BY and LIMIT, if Spark said so; of no use where rows go unseen.
 
     Raises:
         CorruptFileError: Metadata, a manifest list or a manifest is damaged.
@@ -93,7 +92,8 @@ def plan_scan(
             )
     refuse_inside(table, options.settings.compiled_dir)
     predicate = without_implied(predicate)
-    planning = Planning(table, options, projection, predicate, hint)
+    top = top if options.top_n and hint == TRUE and limit is None else None
+    planning = Planning(table, options, projection, predicate, hint, top)
     with name_snapshot(snapshot_id):
         chosen = planning.choose_files(limit)
     context = ScanContext(
@@ -107,6 +107,7 @@ def plan_scan(
         key_fields=planning.key_fields(chosen),
         name_mapping=parse_name_mapping(table.metadata),
         limit=limit,
+        top=planning.top,
         table_uuid=table.metadata.table_uuid,
         equality_deletes=planning.equality_deletes(chosen),
         storage=table.storage,
@@ -120,14 +121,15 @@ def plan_scan(
     )
     groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
     rows = sum(live_rows(candidate.task) for candidate in chosen)
-    rows = rows if limit is None else min(rows, limit)
+    rows = min([rows, *([] if limit is None else [limit]), *([] if top is None else [top.count])])
     planning.describe(chosen, groups)
     planning.counters["time.planning"] = time.perf_counter_ns() - started
     return ScanPlan(
         context=context,
         groups=groups,
         estimated_rows=rows,
-        estimated_bytes=rows * (8 + sum(width(field.type) for field in projection)),
+        estimated_bytes=rows * (8 + sum(value_width(field.type) for field in projection)),
+        top_share=planning.top_share(chosen),
         counters=dict(planning.counters),
         choices=tuple(planning.choices),
     )
@@ -143,10 +145,13 @@ class Planning:
         projection: tuple[Field, ...],
         predicate: Predicate,
         hint: Predicate,
+        top: TopRows | None = None,
     ) -> None:
+        self.top = top
         self.counters: Counter[str] = Counter()
         self.choices: list[str] = []
         self.limit_reached = False
+        self._whole_cost = 0
         self._written: dict[str, str] = {}
         self._table = table
         self._settings = options.settings
@@ -163,6 +168,8 @@ class Planning:
         self._filter_ids = {
             leaf.id for column in columns(predicate) for leaf in self._leaves_of(column.field_id)
         }
+        if top is not None:
+            self._filter_ids.add(top.column.field_id)
         self._select_ids = {leaf.id for field in projection for leaf in leaves(field)} - self._filter_ids
         self._num_leaves = max(1, sum(1 for field in table.schema.fields for _ in leaves(field)))
         self._source_types = {
@@ -182,27 +189,41 @@ class Planning:
         chosen: list[Candidate] = []
         clean: list[Candidate] = []
         clean_rows = 0
+        known: list[KnownFile] = []
         for file, verdict in self._files(data, may_end=limit is not None):
             applied = deletes.deletes_of(file)
             candidate = self._candidate(file, verdict, applied, deletes.whole_set(file))
             chosen.append(candidate)
             # Of Avro nobody knows the rows before they are all read, so that a wrong count would go unnoticed.
-            is_clean = verdict.all_match and not applied and file.record_count > 0 and file.format != "avro"
-            if limit is not None and is_clean and not self._is_hinted:
+            is_counted = verdict.all_match and file.record_count > 0 and file.format != "avro"
+            # How many rows a vector deletes is checked when it is read; of other deletes nobody knows.
+            gone = sum(d.record_count if d.content == "vector" else file.record_count for d in applied)
+            is_sure = is_counted and gone < file.record_count
+            if self.top is not None:
+                key = self._pruner.bounds(file, self.top.column.field_id)
+                known.append(KnownFile(candidate=candidate, key=key, is_sure=is_sure, gone=gone))
+            if limit is not None and is_sure and not self._is_hinted:
                 clean.append(candidate)
-                clean_rows += file.record_count
+                clean_rows += file.record_count - gone
                 if clean_rows >= limit:
                     self.limit_reached = True
                     self.choices.append(
-                        f"Limit {limit}: {len(clean)} files without deletes hold enough rows."
+                        f"Limit {limit}: {len(clean)} files have enough rows that live for certain."
                     )
                     chosen = clean
                     break
+        if self.top is not None and self._settings.prune_files:
+            chosen, self.top = keep_best(self.top, known, self.counters, self.choices)
         self.counters["delete_files.considered"] = deletes.considered
         self.counters["delete_files.skipped"] = deletes.skipped
         self.counters["delete_files.skipped.predicate"] = deletes.skipped_by_predicate
         return chosen
 
+    def top_share(self, chosen: list[Candidate]) -> float | None:
+        """Return the bytes that a scan of the first rows is expected to read, as a share of all rows'."""
+        if self.top is None or not self._whole_cost:
+            return None
+        return sum(candidate.cost for candidate in chosen) / self._whole_cost
     def files(self, *, metrics: bool) -> Iterator[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]]:
         """Yield the data files that may hold a matching row, each with its verdict and deletes.
 
@@ -293,7 +314,7 @@ class Planning:
         self.counters["manifests.pruned"] += len(manifests) - len(kept)
         specs, storage = self._table.metadata.specs, self._table.storage
         return DeleteIndex(
-            (entry for entries in read_manifests(storage, kept, specs) for entry in entries),
+            (entry for entries in read_delete_manifests(storage, kept, specs) for entry in entries),
             specs,
             key_field=self._key_field,
             canonical=canonical_for(storage),
@@ -380,6 +401,8 @@ class Planning:
         keys = {field_id for delete in task.deletes for field_id in delete.equality_ids}
         filtering = keys if task.all_match else keys | self._filter_ids
         share = FETCH_SHARE if filtering and self._settings.two_stage else 1.0
+        if self.top is not None and self._settings.two_stage:
+            filtering, share = filtering | {self.top.column.field_id}, TOP_SHARE
         if file.column_sizes:
             sizes = file.column_sizes
             first = sum(sizes.get(field_id, 0) for field_id in filtering)
@@ -387,6 +410,7 @@ class Planning:
         else:
             each = file.file_size / self._num_leaves
             first, then = int(each * len(filtering)), int(each * len(self._select_ids - filtering))
+        self._whole_cost += OPEN_COST + first + then
         return OPEN_COST + first + int(share * then)
 
     def _leaves_of(self, field_id: int) -> Iterator[Field]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
+    from twostage.predicates.top import TopRows
     from twostage.schema import Field, Schema
     from twostage.spark.aggregates import FromMetadata
     from twostage.spark.source import ScanMetrics
@@ -101,6 +102,7 @@ class Bridge:
             "create": self._create,
             "adopt": self._adopt,
             "push": self._push,
+            "top": self._top,
             "native": self._native,
             "aggregate": self._aggregate,
             "started": self._started,
@@ -228,6 +230,11 @@ class Bridge:
         filters = held.table.metadata_table is None  # metadata tables are small: Spark filters them
         return {"exact": [filters and is_exact(one) for one in bound], "texts": [str(one) for one in bound]}
 
+    def _top(self, message: dict[str, Any]) -> dict[str, Any]:
+        held = self._held(message["pin"], message.get("pinned"))
+        top = _bind_top(message["top"], held)
+        return {"text": None if top is None else str(top)}
+
     def _plan(self, message: dict[str, Any]) -> dict[str, Any]:
         plan = self._planned(message)
         return {
@@ -248,6 +255,7 @@ class Bridge:
             predicate=both(held.filter, *(_bind(raw, held) for raw in message["taken"])),
             hint=both(TRUE, *(weaken(one) for one in hints)),
             limit=message["limit"],
+            top=_bind_top(message["top"], held),
         )
         if message.get("stays"):
             choice = f"Not handed to Spark's own Parquet reader: {message['stays']}."
@@ -279,8 +287,16 @@ class Bridge:
         if message.get("aggregates") and not isinstance(self._answer(held, message), str):
             return {"stays": "metadata answers its aggregates"}
 
-        def plan_scan(projection: tuple[Field, ...], predicate: Predicate, hint: Predicate) -> ScanPlan:
-            wanted = {"projection": projection, "predicate": predicate, "hint": hint, "limit": None}
+        def plan_scan(
+            projection: tuple[Field, ...], predicate: Predicate, hint: Predicate, top: TopRows | None
+        ) -> ScanPlan:
+            wanted = {
+                "projection": projection,
+                "predicate": predicate,
+                "hint": hint,
+                "limit": None,
+                "top": top,
+            }
             plan = self._plan_scan(held, message, **wanted)
             with self._lock:
                 self._spares = [*self._spares, ((message["pin"], message["parallelism"], wanted), plan)]
@@ -288,7 +304,12 @@ class Bridge:
             return plan
 
         found = hand_over(
-            held.table, held.options, message, bind=lambda raw: _bind(raw, held), plan_scan=plan_scan
+            held.table,
+            held.options,
+            message,
+            bind=lambda raw: _bind(raw, held),
+            plan_scan=plan_scan,
+            top=_bind_top(message["top"], held),
         )
         if isinstance(found, str):
             return {"stays": found}
@@ -415,6 +436,14 @@ def _bind(raw: Mapping[str, Any], held: Pin) -> Predicate:
     from twostage.predicates.bind import bind_predicate  # noqa: PLC0415
 
     return bind_predicate(raw, held.schema, case_sensitive=held.case_sensitive)
+
+
+def _bind_top(raw: Mapping[str, Any] | None, held: Pin) -> TopRows | None:
+    from twostage.predicates.bind import bind_top  # noqa: PLC0415
+
+    if raw is None or not held.options.top_n or held.table.metadata_table is not None:
+        return None
+    return bind_top(raw, held.table.schema, case_sensitive=held.case_sensitive)
 
 
 def _text(raw: bytes) -> str:

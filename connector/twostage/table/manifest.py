@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from twostage.storage import locate, read_all
-from twostage.table.avro import AvroFile, iterate_records, open_avro, read_records
+from twostage.table.avro import AvroFile, open_avro, read_records
+from twostage.table.fixed_partitions import iterate_entries
 from twostage.table.manifest_fields import ENTRY_IDS, LIST_IDS, leave_out, named_by_id
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def iterate_manifest(
         file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id, deleted=deleted)
     )
     wanted = _convert(file, schema, lambda schema: leave_out(schema, without)) if without else None
-    for records in iterate_records(file, schema, wanted):
+    for records in iterate_entries(file, schema, wanted):
         for record in records:
             entry = _convert(file, record, reader.read)
             if entry is not None:
