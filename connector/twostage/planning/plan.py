@@ -226,11 +226,7 @@ class Planning:
         return sum(candidate.cost for candidate in chosen) / self._whole_cost
 
     def files(self, *, metrics: bool) -> Iterator[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]]:
-        """Yield the data files that may hold a matching row, each with its verdict and deletes.
-
-        Few entries are held at a time. Without `metrics` those of columns are left out where neither the
-        predicate nor a delete needs them, which takes half the time.
-        """
+        """Yield the data files that may hold a matching row; without `metrics` of columns unless needed here."""
         data, deletes = self._manifests()
         lean = not metrics and not self._is_filtered and not deletes.considered
         without = UNMEASURED if lean else frozenset[int]()

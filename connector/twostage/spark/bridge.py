@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Field, Schema
-    from twostage.spark.aggregates import FromMetadata
+    from twostage.spark.aggregates import Answers, FromMetadata
     from twostage.spark.source import ScanMetrics
     from twostage.table.catalog import PinnedTable
     from twostage.task import ScanPlan
@@ -92,7 +92,7 @@ class Bridge:
         self._tables: OrderedDict[str, Pin] = OrderedDict()
         self._scans: OrderedDict[str, PlannedScan] = OrderedDict()
         self._spares: list[tuple[Any, ScanPlan]] = []
-        self._answers_held: list[tuple[Any, FromMetadata | str]] = []
+        self._held_answers: Answers | None = None
         self._metrics: Accumulator[ScanMetrics] | None = None
         self._context: SparkContext | None = None
         self.calls: dict[str, int] = {}
@@ -334,25 +334,15 @@ class Bridge:
 
     def _answer(self, held: Pin, message: dict[str, Any], *, take: bool = False) -> FromMetadata | str:
         """Answer aggregates; the planner asks first for the scan's sake, and then to `take` the answer."""
-        from twostage.spark.aggregates import answer_aggregates  # noqa: PLC0415
+        from twostage.spark.aggregates import Answers  # noqa: PLC0415
 
-        started = time.perf_counter_ns()
         if any(raw["form"] is None for raw in message["predicates"]):
             return "a filter is left to Spark"
         predicate = both(held.filter, *(_bind(raw["form"], held) for raw in message["predicates"]))
-        key = (message["pin"], message["aggregates"], predicate)
         with self._lock:
-            place = next((n for n, (known, _) in enumerate(self._answers_held) if known == key), None)
-            if place is not None:
-                return (self._answers_held.pop(place) if take else self._answers_held[place])[1]
-        found = answer_aggregates(held.table, held.options, message["aggregates"], predicate)
-        if not isinstance(found, str):
-            counters = {**found.plan.counters, "time.planning": time.perf_counter_ns() - started}
-            found = replace(found, plan=replace(found.plan, counters=counters))
-        if not take:
-            with self._lock:
-                self._answers_held = [*self._answers_held, (key, found)][-MAX_SPARES:]
-        return found
+            answers = self._held_answers = self._held_answers or Answers()
+        wanted = message["aggregates"]
+        return answers.find(message["pin"], held.table, held.options, wanted, predicate, take=take)
 
     def _started(self, message: dict[str, Any]) -> dict[str, Any]:
         """Note that Spark reads a scan that was handed over, or takes an answer from metadata."""
