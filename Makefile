@@ -90,8 +90,9 @@ findings: .venv-4.1/.installed java ## where Iceberg-Spark 1.12.0 differs, shown
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q --timeout 1200 interop/test_findings.py -k "$(if $(TEST),finding_$(TEST),test)"
 
 .PHONY: interop
-interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers
+interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers; the named cases, written by it
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q -s --timeout 1200 interop
+	TWOSTAGE_WRITER=Iceberg-Spark PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q --timeout 1200 tests/cases
 
 ##@ Measure
 .PHONY: scoreboard
@@ -115,6 +116,10 @@ bench-page: .venv-bench/.installed ## write docs/benchmarks.md again from the fi
 .PHONY: bench-filters
 bench-filters: install ## stage one's parts, in one process: IN lists, text, dictionary codes, normal forms
 	$(PYTHON) benchmarks/filters.py $(BENCH)
+
+.PHONY: bench-metadata
+bench-metadata: install ## a million data files in manifests: count, min, max, LIMIT, a needle (BENCH=--files=100000)
+	$(PYTHON) benchmarks/metadata.py $(BENCH)
 
 .PHONY: bench-deletes
 bench-deletes: .venv-4.1/.installed java ## equality deletes at scale, against Iceberg's own connector (BENCH=--rows=1000000)

@@ -1,10 +1,11 @@
 """Times scans of a table under equality deletes: twostage cold and warm, Iceberg's Spark connector.
 
 A cold scan runs in Python workers that were just started, on a host that knows nothing of the deletes; a warm one is
-the same scan again; a later one runs in new workers, and finds what the host's cache kept. Iceberg's
-connector is stopped after a while, and not asked about more deletes of a kind once it was. The figures are
+the same scan again; a later one runs in new workers, and finds what the host's cache kept; a compiled one
+finds what ``compile-deletes`` left. Iceberg's connector is stopped after a while, and not asked about more deletes of a kind once it was. The figures are
 seconds, with ratios to twostage's own time without deletes and to Iceberg's. ``make bench-deletes`` runs it;
-``--core`` measures CPU seconds of planning and reading in this process instead, without Spark.
+``--core`` measures CPU seconds of planning and reading instead, without Spark; ``--markdown`` writes the page.
+DuckDB's iceberg extension is not asked: it is not on the package indexes, only on DuckDB's own server.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import iceberg_session
+from delete_core import apart, compile_all, measure
+from delete_report import Report
 from delete_tables import NAME, Case, add_deletes, make_table
 from pyspark.errors import PySparkException
 from rich.console import Console
-from rich.table import Table
 
 import twostage
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 NEEDLE = "customer = 4711"
 QUERIES = ("count(amount)", "SELECT *", "needle")
+READERS = ("cold", "warm", "later", "compiled")
 
 
 def start(warehouse: str) -> SparkSession:
@@ -108,21 +111,28 @@ class Bench:
 
     def measure(self, case: Case) -> None:
         """Measure all queries of a case on twostage, cold and warm."""
-        figures = self.seconds.setdefault(str(case), {query: {} for query in QUERIES})
+        self.seconds.setdefault(str(case), {query: {} for query in QUERIES})
+        with tempfile.TemporaryDirectory() as compiled:
+            if case.files:
+                apart(compile_all, self.location, case.branch, compiled)
+            for query in QUERIES if case.files else ():
+                self._measure(case, query, ("compiled",), compiled)
         for query in QUERIES:
             with tempfile.TemporaryDirectory() as cache:
                 for readers in (("cold", "warm"), ("later",)):
-                    spark = start(self.warehouse)
-                    spark.range(10).selectExpr(
-                        "sum(id)"
-                    ).collect()  # the JVM's own start is not in the figure
-                    for reader in readers:
-                        frame = ours(spark, self.location, case, cache)
-                        figures[query][reader], found = timed(lambda: run(frame, query))  # noqa: B023
-                        self._check(case, query, found)
-                        if self.arguments.report:
-                            self.reports.append(f"{case}, {query}, {reader}\n{twostage.last_scan(spark)}")
-                    spark.stop()
+                    self._measure(case, query, readers, cache)
+
+    def _measure(self, case: Case, query: str, readers: tuple[str, ...], cache: str) -> None:
+        """Measure a query in new workers, as often as there are names for it."""
+        spark = start(self.warehouse)
+        spark.range(10).selectExpr("sum(id)").collect()  # the JVM's own start is not in the figure
+        for reader in readers:
+            frame = ours(spark, self.location, case, cache)
+            self.seconds[str(case)][query][reader], found = timed(lambda: run(frame, query))  # noqa: B023
+            self._check(case, query, found)
+            if self.arguments.report:
+                self.reports.append(f"{case}, {query}, {reader}\n{twostage.last_scan(spark)}")
+        spark.stop()
 
     def measure_iceberg(self, case: Case) -> bool:
         """Measure all queries of a case on Iceberg's connector; tell whether all came to an end."""
@@ -147,40 +157,52 @@ class Bench:
 
     answers: dict[tuple[Case, str], int] = {}  # noqa: RUF012 - one run, one dictionary
 
-    def table(self) -> Table:
+    def report(self) -> Report:
         """Return what to print."""
-        shown = Table(
-            "deletes",
-            "query",
-            "cold",
-            "warm",
-            "later",
-            "Iceberg",
-            "cold / none",
-            "warm / none",
-            "later / none",
-            "Iceberg / cold",
+        rows, cap = f"{self.arguments.rows:,} rows x 6 columns, 4 data files", self.arguments.cap
+        report = Report(
+            "Equality deletes at scale",
+            [
+                f"{rows}; half of the keys are of rows. Seconds, one run each, Spark on two cores.",
+                "Cold: new workers, a host that knows nothing of the deletes; warm: the same query again;",
+                "later: new workers, the host's cache filled; compiled: new workers, after `compile-deletes`.",
+                "Ratios are to the same query without deletes. Iceberg: its own Spark connector, stopped after",
+                f"{cap:.0f} s (>), and not asked about more deletes of a kind once it was. DuckDB's iceberg extension",
+                "was not to be had.",
+            ],
+            [
+                "deletes",
+                "query",
+                *READERS,
+                "Iceberg",
+                *(f"{one} / none" for one in READERS),
+                "Iceberg / cold",
+            ],
         )
         clean = self.seconds[str(Case("long", 0, 0))]
         for case, queries in self.seconds.items():
             for query, figures in queries.items():
-                cold, warm, later, none = figures["cold"], figures["warm"], figures["later"], clean[query]
-                stopped = "iceberg stopped" in figures
+                sign = ">" if "iceberg stopped" in figures else ""
                 theirs = figures.get("iceberg", figures.get("iceberg stopped"))
-                sign = ">" if stopped else ""
-                shown.add_row(
-                    case if query == QUERIES[0] else "",
-                    query,
-                    f"{cold:.2f}",
-                    f"{warm:.2f}",
-                    f"{later:.2f}",
-                    "" if theirs is None else f"{sign}{theirs:.1f}",
-                    f"{cold / none['cold']:.2f}",
-                    f"{warm / none['warm']:.2f}",
-                    f"{later / none['later']:.2f}",
-                    "" if theirs is None else f"{sign}{theirs / cold:.1f}",
+                none = {"compiled": clean[query]["later"], **clean[query]}
+                report.rows.append(
+                    [
+                        case,
+                        query,
+                        *(f"{figures[one]:.2f}" if one in figures else "" for one in READERS),
+                        "" if theirs is None else f"{sign}{theirs:.1f}",
+                        *(f"{figures[one] / none[one]:.2f}" if one in figures else "" for one in READERS),
+                        "" if theirs is None else f"{sign}{theirs / figures['cold']:.1f}",
+                    ]
                 )
-        return shown
+        return report
+
+
+def publish(report: Report, console: Console, page: Path | None) -> None:
+    """Print a report; write its page if there is one."""
+    report.show(console)
+    if page is not None:
+        report.write(page)
 
 
 def main() -> None:
@@ -188,11 +210,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--files", default="1,20,200,2000", help="delete files of long keys")
-    parser.add_argument("--other-files", default="200", help="delete files of string and of two-column keys")
+    parser.add_argument(
+        "--other-files", default="1,20,200,2000", help="delete files of string and of two-column keys"
+    )
     parser.add_argument("--cap", type=float, default=40, help="seconds after which Iceberg is stopped")
     parser.add_argument("--no-iceberg", action="store_true")
     parser.add_argument("--warehouse", help="keep the table in this folder, or use the one that is there")
     parser.add_argument("--core", action="store_true", help="CPU seconds in this process, without Spark")
+    parser.add_argument("--repeats", type=int, default=3, help="with --core")
+    parser.add_argument("--markdown", type=Path, help="write the figures to this page too")
     parser.add_argument("--report", action="store_true", help="print the scan reports")
     arguments = parser.parse_args()
     most = max(1, arguments.rows // 200)  # as many keys as rows in 200 files; more files hold fewer each
@@ -209,9 +235,8 @@ def main() -> None:
         bench = Bench(arguments, arguments.warehouse or folder)
         bench.prepare(cases)
         if arguments.core:
-            from delete_core import measure  # noqa: PLC0415 - Spark's figures need none of it
-
-            console.print(measure(bench.location, cases))
+            sentence = f"{arguments.rows:,} rows x 6 columns, 4 data files; half of the keys are of rows."
+            publish(measure(bench.location, cases, arguments.repeats, sentence), console, arguments.markdown)
             return
         stopped: set[str] = set()
         for case in cases:
@@ -220,10 +245,7 @@ def main() -> None:
                 stopped.add(case.kind)
         for report in bench.reports:
             console.print(report)
-        console.print(
-            f"{arguments.rows:,} rows x 6 columns; cold: new workers; later: new workers, the host's cache filled; seconds; Iceberg stopped after {arguments.cap:.0f}"
-        )
-        console.print(bench.table())
+        publish(bench.report(), console, arguments.markdown)
         Path("benchmarks/results").mkdir(exist_ok=True)
         Path("benchmarks/results/deletes.json").write_text(json.dumps(bench.seconds, indent=2))
 

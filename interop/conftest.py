@@ -15,13 +15,12 @@ from pyspark.sql import SparkSession
 
 import twostage
 from comparison import Prepared, Workshop
+from iceberg_table import RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from case import Case
-
-RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
 # Python's datetimes cross into Spark in the process's zone.
 os.environ["TZ"] = "UTC"

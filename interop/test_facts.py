@@ -269,3 +269,24 @@ def test_snapshots_of_the_log_by_time(workshop: Workshop) -> None:
         assert _ids(spark, f"lake.db.timed TIMESTAMP AS OF '{text}'") == ids
         assert _core_ids(spark, name, **{"as-of-timestamp": str(row.ms)}) == ids
         assert _ids(spark, _ours(spark, name, timestampAsOf=text)) == ids
+
+
+def test_avro_files_have_no_bounds(workshop: Workshop) -> None:
+    """Neither data files nor positional delete files; the list of named cases leaves out what would need them."""
+    name = "ice.db.avro_bounds"
+    workshop.create(name, "id bigint", write__format__default="avro")
+    workshop.append(name, [(1,), (2,)], "id bigint")
+    workshop.sql(f"DELETE FROM {name} WHERE id = 1")
+    found = workshop.spark.sql(f"SELECT content, file_format, lower_bounds FROM {name}.files").collect()
+    assert sorted(row.content for row in found) == [0, 1]
+    assert {row.file_format.upper() for row in found} == {"AVRO"}
+    assert not any(row.lower_bounds for row in found)
+
+
+def test_version_1_keeps_dropped_partition_fields(workshop: Workshop) -> None:
+    """The list of named cases leaves out specs of version 1 that drop a field."""
+    name = "ice.db.dropped_fields"
+    workshop.create(name, "id bigint, b int", version=1, partitioned="b")
+    workshop.sql(f"ALTER TABLE {name} DROP PARTITION FIELD b")
+    fields = iceberg_java.load(workshop.spark, name).spec().fields()
+    assert [field.transform().toString() for field in fields] == ["void"]

@@ -1,8 +1,35 @@
-"""What all tests share: the header that says how to repeat a run."""
+"""What all tests share: the header that says how to repeat a run, and caches that are not the user's."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+_made: list[Path] = []
+
+
+def pytest_configure() -> None:
+    """Keep the user's cache directory out of the tests; Spark and other children inherit the environment.
+
+    The host's cache of deletes begins empty. Compiled kernels stay for the next run: they take half a minute.
+    """
+    _made.append(Path(tempfile.mkdtemp(prefix="twostage-cache-")))
+    os.environ["XDG_CACHE_HOME"] = str(_made[-1])
+    kernels = Path(tempfile.gettempdir(), f"twostage-tests-{os.getuid()}")
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(kernels))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's hook
+    """Remove what the tests cached."""
+    for folder in _made:
+        shutil.rmtree(folder, ignore_errors=True)
+    _made.clear()
 
 
 def pytest_report_header() -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from twostage.predicates.predicate import Predicate
+    from twostage.predicates.top import TopRows
     from twostage.schema import Field
     from twostage.task import ScanPlan
 
@@ -70,6 +71,7 @@ def scan(
     hint: Predicate = TRUE,
     limit: int | None = None,
     parallelism: int = 2,
+    top: TopRows | None = None,
 ) -> Result:
     """Plan and read; every task group takes the way through pickle that Spark's would."""
     plan = plan_scan(
@@ -81,6 +83,7 @@ def scan(
         limit=limit,
         parallelism=parallelism,
         scan_id="test",
+        top=top,
     )
     result = Result(plan=plan)
     result.metrics.counters.update(plan.counters)

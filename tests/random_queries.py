@@ -40,7 +40,7 @@ def random_query(
     pick = maker.random
     return Query(
         projection=maker.projection(),
-        predicate=tree.TRUE if pick.random() < 0.08 else maker.predicate(pick.choice((0, 1, 1, 2, 3))),
+        predicate=tree.TRUE if pick.random() < 0.08 else maker.predicate(pick.choice((0, 1, 1, 2, 2, 3))),
         hint=maker.predicate(1) if pick.random() < 0.1 else tree.TRUE,
         limit=pick.randint(0, 12) if pick.random() < 0.15 else None,
     )
@@ -105,7 +105,7 @@ class _Maker:
             return tree.CompareColumns(pick.choice(tree.COMPARISONS), column, pick.choice(others))
         if pick.random() < 0.08 and column.type.name in _CASTS:
             column = replace(column, cast=Primitive(pick.choice(_CASTS[column.type.name])))
-        if column.type.name == "string" and pick.random() < 0.25:
+        if column.type.name == "string" and pick.random() < 0.3:
             text = self._literal(column)
             start = pick.randint(0, len(text))
             part = pick.choice((text[:start], text[start:], text[start : start + 2]))
@@ -116,9 +116,12 @@ class _Maker:
         return tree.Compare(pick.choice(tree.COMPARISONS), column, self._literal(column))
 
     def _column(self) -> tree.Column:
-        """Return a column of any type: rare types come as often as the others."""
-        kind = self.random.choice(sorted({column.type.name for column in self.columns}))
-        return self.random.choice([column for column in self.columns if column.type.name == kind])
+        """Return a column of any type: rare types come as often as the others, the id, which all tables have, less."""
+        columns = [column for column in self.columns if column.path != ("id",)]
+        if not columns or self.random.random() < 0.08:
+            columns = self.columns
+        kind = self.random.choice(sorted({column.type.name for column in columns}))
+        return self.random.choice([column for column in columns if column.type.name == kind])
 
     def _any_ids(self) -> list[int]:
         return [field.id for field in self.schema.fields] + [column.field_id for column in self.columns]

@@ -26,24 +26,36 @@ _BLOOM = ("int", "long", "string", "binary", "date", "timestamp", "double", "flo
 
 
 class Maker:
-    """Makes one random table; `pools` are the values that each primitive field was drawn from."""
+    """Makes one random table; `pools` are the values that each primitive field was drawn from.
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    Args:
+        seed: The same seed makes the same table.
+        folder: Where it lies.
+        plain: What Spark's own Parquet reader can read: Parquet files of its types, no deletes, seldom nested columns.
+    """
+
+    def __init__(self, seed: int, folder: Path, *, plain: bool = False) -> None:
         self.random = random.Random(seed)
+        self.plain = plain
+        self.primitives = random_values.PLAIN if plain else random_values.PRIMITIVES
         self.formats = random.Random(f"formats of {seed}")
         self.pools: dict[int, list[Any]] = {}
         chance = self.random.random()
-        version = 1 if chance < 0.08 else 2 if chance < 0.6 else 3
+        version = 1 if chance < 0.08 else 2 if chance < 0.54 else 3
         columns: dict[str, Any] = {"id": "long"}
-        for index in range(self.random.randint(2, 6)):
-            columns[f"c{index}"] = self.random.choice(random_values.PRIMITIVES)
-        if self.random.random() < 0.5:
+        # Mostly a type of its own for each column: a table then meets more kinds of predicate.
+        kinds = self.random.sample(self.primitives, 8)
+        for index in range(self.random.randint(3, 7)):
+            same = self.random.random() < 0.2
+            columns[f"c{index}"] = self.random.choice(self.primitives) if same else kinds[index]
+        if self.random.random() < (0.2 if plain else 0.5):
             columns["s"] = self._struct_type()
-        if self.random.random() < 0.25:
+        rarely = 0.2 if plain else 1.0
+        if self.random.random() < 0.25 * rarely:
             columns["list"] = [self.random.choice(("int", "string", "double"))]
-        if self.random.random() < 0.2:
+        if self.random.random() < 0.2 * rarely:
             columns["map"] = ("map", "string", self.random.choice(("long", "decimal(9,2)")))
-        if self.random.random() < 0.15:
+        if self.random.random() < 0.15 * rarely:
             columns["structs"] = [{"x": "int", "y": "string"}]
         self.mapped = self.random.random() < 0.2
         self.table = Table(
@@ -58,9 +70,9 @@ class Maker:
 
     def _struct_type(self) -> dict[str, Any]:
         pick = self.random.choice
-        inner: dict[str, Any] = {"a": pick(random_values.PRIMITIVES), "b": pick(random_values.PRIMITIVES)}
+        inner: dict[str, Any] = {"a": pick(self.primitives), "b": pick(self.primitives)}
         if self.random.random() < 0.4:
-            inner["m"] = {"z": pick(random_values.PRIMITIVES)}
+            inner["m"] = {"z": pick(self.primitives)}
         return inner
 
     def make(self) -> Table:
@@ -68,7 +80,7 @@ class Maker:
         if self.random.random() < 0.5:
             self._partition()
         self._append()
-        for _ in range(self.random.randint(1, 8)):
+        for _ in range(self.random.randint(2, 9)):
             step = self.random.choices(
                 (
                     self._append,
@@ -79,7 +91,7 @@ class Maker:
                     self._remove,
                     self._upgrade,
                 ),
-                weights=(4, 3, 5, 1, 0.6, 0.4, 0.3),
+                weights=(4, 3, 0, 0, 0.6, 0.4, 0.3) if self.plain else (4, 3, 7, 1, 0.6, 0.4, 0.3),
             )[0]
             step()
         self.table.write()
@@ -157,7 +169,9 @@ class Maker:
             metrics=pick.choices(("full", "counts", "bounds", "none"), weights=(7, 1, 1, 1))[0],
             unmeasured=tuple(c.name for c in table.columns if pick.random() < 0.05),
             integer_decimals=pick.random() < 0.5,
-            format=self.formats.choice(("parquet", "parquet", "parquet", "orc", "avro")),
+            format="parquet"
+            if self.plain
+            else self.formats.choice(("parquet", "parquet", "parquet", "orc", "avro")),
             mixed=True,
         )
 
@@ -170,7 +184,7 @@ class Maker:
         files = self._live_files()
         if self.table.version == 1 or not files:
             return
-        kind = self.random.choice(("rows", "equality"))
+        kind = self.random.choice(("rows", "rows", "rows", "equality", "equality"))
         if kind == "equality":
             self._delete_equal(files)
             return
@@ -298,7 +312,7 @@ class Maker:
                 if not parents or len(parents[0].type.fields) > 1:  # type: ignore[union-attr]
                     table.drop_column(path)
                     if "." not in path and pick.random() < 0.3:
-                        table.add_column(path, pick.choice(random_values.PRIMITIVES))  # the name again
+                        table.add_column(path, pick.choice(self.primitives))  # the name again
             case "rename":
                 path, column = pick.choice(columns)
                 if path != "id":
@@ -314,7 +328,7 @@ class Maker:
 
     def _add_column(self) -> None:
         pick, table = self.random, self.table
-        kind = pick.choice(random_values.PRIMITIVES)
+        kind = pick.choice(self.primitives)
         structs = [c.name for c in table.columns if isinstance(c.type, Struct)]
         name = f"n{len(self.pools)}_{len(table.columns)}_{pick.randint(0, 999)}"
         path = f"{pick.choice(structs)}.{name}" if structs and pick.random() < 0.4 else name
@@ -349,8 +363,8 @@ def _put(row: dict[str, Any], path: list[str], value: Any) -> None:
     row[name] = value
 
 
-def random_table(seed: int, folder: Path) -> tuple[Table, dict[int, list[Any]]]:
-    """Return the table of this seed, written, and the pools of values by field id."""
-    maker = Maker(seed, folder)
+def random_table(seed: int, folder: Path, *, plain: bool = False) -> tuple[Table, dict[int, list[Any]]]:
+    """Return the table of this seed, written, and the pools of values by field id; `plain` as in `Maker`."""
+    maker = Maker(seed, folder, plain=plain)
     table = maker.make()
     return table, maker.pools

@@ -32,6 +32,8 @@ PRIMITIVES = (
     "fixed[4]",
     "binary",
 )
+PLAIN = tuple(kind for kind in PRIMITIVES if kind not in ("uuid", "fixed[4]"))
+"""Those that Spark's own Parquet reader reads as we do."""
 _EDGES: dict[str, list[Any]] = {
     "boolean": [True, False],
     "int": [0, -1, 2**31 - 1, -(2**31)],

@@ -40,6 +40,8 @@ class ReadSettings:
     stream_deletes: str = "auto"
     """Whether equality deletes are read past the rows that are left instead of into a table: ``auto`` (few rows,
     many keys, or keys that exceed the budget), ``always`` or ``never``."""
+    dense_keys: bool = True
+    """Whether equality-delete keys that are numbers close to each other are kept in an array, not a hash table."""
     verify_checksums: bool = True
     normalize: str = "none"
     merge_gap: int | None = None
@@ -95,6 +97,10 @@ class ReadOptions:
     case_sensitive: bool = False
     native_scans: bool = True
     """Let Spark's own Parquet reader do the scans that gain nothing from reading late."""
+    top_n: bool = True
+    """Leave out rows that ORDER BY and LIMIT drop."""
+    metadata_aggregates: bool = True
+    """Answer count, min and max from manifests where they prove them."""
     truncate_nanoseconds: bool = False
     """Show ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()
@@ -201,6 +207,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "parallelism": ("parallelism", _positive),
     "case-sensitive": ("case_sensitive", _boolean),
     "timestamp-ns": ("truncate_nanoseconds", _nanoseconds),
+    "top-n": ("top_n", _boolean),
+    "aggregate-push-down-enabled": ("metadata_aggregates", _boolean),
     "scan.native": ("native_scans", _native),
 }
 _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
@@ -211,6 +219,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "prune.bloom": ("bloom_filter", _boolean),
     "prune.deletes": ("prune_deletes", _boolean),
     "deletes.stream": ("stream_deletes", _when),
+    "deletes.dense": ("dense_keys", _boolean),
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
     "filter.kernels": ("kernels", _boolean),

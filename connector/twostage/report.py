@@ -14,13 +14,20 @@ from typing import TYPE_CHECKING, Any
 from twostage.metrics import Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rich.console import Console
 
     from twostage.task import ScanPlan
 
 _TIMES = ("planning", "open", "prune", "deletes", "filter", "fetch")
+_SPARK = {
+    "numFiles": "spark.files",
+    "filesSize": "spark.files.bytes",
+    "numOutputRows": "spark.rows",
+    "scanTime": "spark.scan.ms",
+}
+"""The names of Spark's own metrics of a scan, and ours for them."""
 _WIDTH = 110
 _LEAST_ADVISED = 200_000_000
 """Nanoseconds that deletes must have taken before anybody is told to do something about them."""
@@ -38,10 +45,15 @@ class ScanReport:
         predicate: What twostage filtered by; ``TRUE`` for nothing.
         hint: What only pruned: it follows from what Spark evaluates itself, or from a join's keys.
         limit: Rows wanted at most by each task.
+        top: By which order each task returns its first rows only; empty for none.
         tasks_planned: Spark tasks of the plan.
         tasks_finished: Those that reported; fewer after a LIMIT, or before the query ran.
-        is_handed_over: Spark's own Parquet reader did the scan: there are no tasks of ours, and what was read
-            is in ``handed_over.files``, ``.rows`` and ``.bytes``, as the footers say.
+        is_handed_over: Spark's own Parquet reader did the scan: there are no tasks of ours. What the footers say that
+            it was to read is in ``handed_over.files``, ``.rows`` and ``.bytes``; what Spark measured, when the query
+            has ended, in ``spark.files``, ``spark.files.bytes`` (whole files), ``spark.rows`` (that the scan gave
+            out) and ``spark.scan.ms`` (of all tasks). Bytes are always the footers'.
+        is_from_metadata: Manifests answered the query's aggregates, and no data file was opened:
+            ``files.answered`` of them were asked for.
         metrics: Counters (see `metrics.py` for the names), predicates and choices, summed.
     """
 
@@ -54,15 +66,23 @@ class ScanReport:
     limit: int | None
     tasks_planned: int
     tasks_finished: int
+    top: str = ""
     is_handed_over: bool = False
+    is_from_metadata: bool = False
     metrics: Metrics = field(default_factory=Metrics)
 
     @staticmethod
-    def build(plan: ScanPlan, tasks: Iterable[Metrics] = ()) -> ScanReport:
-        """Sum the plan's counters and those of the tasks that finished (one `Metrics` each)."""
+    def build(
+        plan: ScanPlan, tasks: Iterable[Metrics] = (), spark: Mapping[str, int] | None = None
+    ) -> ScanReport:
+        """Sum the plan's counters and those of the tasks that finished (one `Metrics` each).
+
+        `spark` is what Spark measured of a scan that its own reader did, by its names; None while it reads.
+        """
         total = Metrics()
         total.counters.update(plan.counters)
         total.choices.update(plan.choices)
+        total.counters.update({_SPARK[name]: n for name, n in (spark or {}).items() if name in _SPARK})
         finished = 0
         for metrics in tasks:
             finished += 1
@@ -76,9 +96,11 @@ class ScanReport:
             predicate=str(context.predicate),
             hint=str(context.hint),
             limit=context.limit,
+            top="" if context.top is None else str(context.top),
             tasks_planned=len(plan.groups),
             tasks_finished=finished,
             is_handed_over=plan.is_handed_over,
+            is_from_metadata=plan.is_from_metadata,
             metrics=total,
         )
 
@@ -144,12 +166,20 @@ class ScanReport:
         console.print(Text(f"twostage scan of {self.table}, snapshot {self.snapshot_id}", style="bold"))
         facts = [("filtered by", self.predicate), ("pruned by", self.hint if self.hint != "TRUE" else "")]
         facts.append(("returned", ", ".join(self.columns) or "no column, rows only"))
+        facts.append(("top", self.top))
         facts.append(("limit", "" if self.limit is None else str(self.limit)))
-        facts.append(
-            ("read by", "Spark's own Parquet reader")
-            if self.is_handed_over
-            else ("tasks", f"{self.tasks_finished} of {self.tasks_planned} reported")
-        )
+        if self.is_from_metadata:
+            facts.append(("read by", "nobody: answered from metadata"))
+        elif self.is_handed_over:
+            facts.append(("read by", "Spark's own Parquet reader"))
+        else:
+            facts.append(("tasks", f"{self.tasks_finished} of {self.tasks_planned} reported"))
+        if self.count("spark.files"):
+            files, size = self.count("spark.files"), _bytes(self.count("spark.files.bytes"))
+            rows_out, spent = self.count("spark.rows"), self.count("spark.scan.ms")
+            facts.append(
+                ("measured", f"{files:,} files of {size}, {rows_out:,} rows, {spent:,} ms in its tasks")
+            )
         for label, value in facts:
             if value:
                 console.print(Text(f"  {label:<12}{_short(value)}"), soft_wrap=True)
@@ -183,10 +213,6 @@ class ScanReport:
 
     def _funnel(self) -> list[tuple[str, str, str, str]]:
         """Return the rows of the main table: name, considered, pruned or removed by what, read."""
-
-        def said(reasons: dict[str, int]) -> str:
-            return ", ".join(f"{n:,} by {reason}" for reason, n in reasons.items())
-
         rows = []
         manifests = self.count("manifests.considered")
         pruned = self.count("manifests.pruned")
@@ -199,21 +225,20 @@ class ScanReport:
             )
         )
         files = self.count("files.considered")
+        answered = self.count("files.answered")
+        pruned_files = self.reasons("files.pruned")
         rows.append(
             (
                 "data files",
                 f"{files:,}",
-                said(self.reasons("files.pruned")),
-                f"{files - sum(self.reasons('files.pruned').values()):,}",
+                _said({**pruned_files, "metadata": answered} if answered else pruned_files),
+                f"{files - answered - sum(pruned_files.values()):,}",
             )
         )
-        if self.is_handed_over:
-            rest, pruned = self.count("handed_over.rows"), self.count("rows.pruned")
-            by = f"{pruned:,} by pruning" if pruned else ""
-            rows.append(("rows", f"{rest + pruned:,}", by, f"{rest:,}"))
-            considered, handed = self.count("bytes.considered"), self.count("handed_over.bytes")
-            rows.append(("bytes", _bytes(considered), "", _bytes(handed)))
+        if self.is_from_metadata:
             return rows
+        if self.is_handed_over:
+            return rows + self._handed_over()
         deletes = self.count("delete_files.considered")
         if deletes:
             skipped = self.count("delete_files.skipped")
@@ -242,7 +267,7 @@ class ScanReport:
                 )
                 rows.append(("delete keys", "", note, f"{keys:,}"))
         groups = self.count("row_groups.considered")
-        reasons = said(self.reasons("row_groups.pruned"))
+        reasons = _said(self.reasons("row_groups.pruned"))
         rows.append(("row groups", f"{groups:,}", reasons, f"{self.count('row_groups.read'):,}"))
         pages = self.count("pages.considered")
         if pages:
@@ -254,8 +279,10 @@ class ScanReport:
             removed["pruning"] = self.count("rows.pruned")
         if self.count("rows.filtered"):
             removed["filters"] = self.count("rows.filtered")
+        if self.count("rows.top-n"):
+            removed["top-n"] = self.count("rows.top-n")
         rows.append(
-            ("rows", f"{self.count('rows.considered'):,}", said(removed), f"{self.count('rows.fetched'):,}")
+            ("rows", f"{self.count('rows.considered'):,}", _said(removed), f"{self.count('rows.fetched'):,}")
         )
         total, read = self.count("bytes.considered"), self.count("bytes.read")
         split = ", ".join(
@@ -267,6 +294,24 @@ class ScanReport:
             split += f"{', ' if split else ''}{100 * (1 - read / total):.1f} % not read"
         rows.append(("bytes", _bytes(total), split, _bytes(read)))
         return rows
+
+    def _handed_over(self) -> list[tuple[str, str, str, str]]:
+        """Return the rows of the main table for what Spark's reader read: rows as measured, if they are."""
+        rest, pruned = self.count("handed_over.rows"), self.count("rows.pruned")
+        considered, read = self.count("bytes.considered"), self.count("handed_over.bytes")
+        removed = {"pruning": pruned}
+        given = rest
+        if self.count("spark.files"):
+            given = self.count("spark.rows")
+            removed["Spark's reader"] = max(0, rest - given)
+        return [
+            ("rows", f"{rest + pruned:,}", _said(removed), f"{given:,}"),
+            ("bytes", _bytes(considered), "", _bytes(read)),
+        ]
+
+
+def _said(reasons: dict[str, int]) -> str:
+    return ", ".join(f"{n:,} by {reason}" for reason, n in reasons.items() if n)
 
 
 def _short(text: str, width: int = 90) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from twostage.options import ReadSettings
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
+    from twostage.predicates.top import TopRows
     from twostage.schema import Field, Schema
 
 
@@ -117,6 +118,8 @@ class ScanContext:
     name_mapping: tuple[Any, ...] | None = None
     """Parsed ``schema.name-mapping.default``, for files without field ids."""
     limit: int | None = None
+    top: TopRows | None = None
+    """Spark sorts the rows and keeps the first of them: each task must return those, and need not return others."""
     table_uuid: str | None = None
     equality_deletes: tuple[DeleteFile, ...] = field(default=(), repr=False)
     """The equality-delete files that some task of the scan applies: workers that share key sets build one for all."""
@@ -155,5 +158,9 @@ class ScanPlan:
     estimated_bytes: int
     counters: Mapping[str, int] = field(default_factory=dict)
     choices: tuple[str, ...] = ()
+    top_share: float | None = None
+    """Of the bytes that all rows would take, those that the first rows by an order are expected to take."""
     is_handed_over: bool = False
     """Spark's own Parquet reader does the scan; there are no groups."""
+    is_from_metadata: bool = False
+    """Manifests answered the query's aggregates; there are no groups."""

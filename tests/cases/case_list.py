@@ -166,7 +166,9 @@ _BY_PY = f"{_PY}every_operator"
 FILTERS = {
     "filter: = <> < <= > >= <=> IN NOT": _line(_OPERATORS, _ALL, _BY_PY),
     "filter: LIKE": _line(f"{_F}like", _TYPES, _BY_PY),
-    "filter: two columns": _line(f"{_F}two_columns_compared", "types_v2 types_v3"),
+    "filter: two columns": _line(
+        f"{_F}two_columns_compared", "types_v2 types_v3", f"{_PY}two_columns_compared"
+    ),
     "filter: NULL": _line(f"{_F}three_valued_logic {_F}an_or_of_different_columns_with_nulls", _ALL, _BY_PY),
     "filter: NaN": _line(f"{_OPERATORS}@double {_F}all_null_and_all_nan_columns", _ALL, _BY_PY),
     "filter: missing statistics": _line(
@@ -196,7 +198,9 @@ FILTERS = {
         "truncate[3]", "partitioned_truncate partitioned_truncate_more"
     ),
     "filter: partition by day": _transform("day", "partitioned_times"),
-    "filter: partition by void": _transform("void", "void", f"{_PY}specs_that_changed@v1"),
+    "filter: partition by void": _transform(
+        "void", "void", f"{_PY}specs_that_changed@v1 {_PY}a_void_partition"
+    ),
     "filter: partition specs that changed": _line(
         f"{_F}an_evolved_spec_prunes_each_file_by_its_own", "specs_changed", f"{_PY}specs_that_changed"
     ),

@@ -38,6 +38,7 @@ def test_positions_and_equality(table: Table) -> None:
 
 
 def test_positions_vector_and_equality_on_one_file(table: Table) -> None:
+    """In version 3; where the setting says 2 the table was upgraded before the vector came."""
     (file,) = (f for f in table.content().data if f.rows)
     table.version = 3
     table.delete_vectors({file: [*range(10), 99]})

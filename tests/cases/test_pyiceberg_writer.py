@@ -28,6 +28,7 @@ from twostage.predicates.predicate import (
     COMPARISONS,
     TRUE,
     Compare,
+    CompareColumns,
     In,
     IsNull,
     Not,
@@ -232,6 +233,28 @@ def test_identity_partitions(make: Callable[..., Table], column: str) -> None:
     table.append(rows(0, 40))
     table.delete(EqualTo("id", 7))
     check(table, {*range(40)} - {7})
+
+
+def test_two_columns_compared(make: Callable[..., Table]) -> None:
+    table = make()
+    table.append(rows(0, 60))
+    for operator in COMPARISONS:
+        check(table, where=lambda c: CompareColumns(operator, c("k"), c("st.a")))  # noqa: B023
+        check(table, where=lambda c: Not(CompareColumns(operator, c("st.a"), c("k"))))  # noqa: B023
+    check(
+        table,
+        [i for i in range(60) if i % 7 != 3 and i % 13 != 8 and i % 5 == i % 4],
+        lambda c: CompareColumns("=", c("k"), c("st.a")),
+    )
+
+
+def test_a_void_partition(make: Callable[..., Table]) -> None:
+    table = make()
+    with table.update_spec() as update:
+        update.add_field("k", VoidTransform(), "part")
+    table.append(rows(0, 40))
+    check(table, range(40))
+    check(table, [i for i in range(40) if i % 5 == 2 and i % 7 != 3], lambda c: Compare("=", c("k"), 2))
 
 
 def test_specs_that_changed(make: Callable[..., Table], version: int) -> None:

@@ -6,22 +6,23 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from settings import DELETES, each_of
+from settings import Setting, each_of
 from test_equality_deletes import OF_TYPE
 
 from check import Columns, check, ids
 from core_scan import open_table, scan
 from tables import Table
-from twostage.deletes import task_deletes
+from twostage.deletes import host_keys, task_deletes
 from twostage.deletes.cache import CACHE
 from twostage.errors import ResourceLimitError
 from twostage.predicates.predicate import Compare, In, IsNull, Not, Or
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = each_of(DELETES[0], DELETES[1], DELETES[5])
+pytestmark = each_of(Setting(2, "parquet", "parquet"), Setting(2, "orc", "avro"), Setting(3, "avro", "orc"))
 MODES = ("auto", "always", "never")
 
 
@@ -30,6 +31,7 @@ def _nothing_known() -> Iterator[None]:
     CACHE.clear()
     task_deletes._streamed.clear()
     task_deletes._too_large.clear()
+    task_deletes._absent.clear()
     yield
     CACHE.clear()
 
@@ -176,7 +178,7 @@ def test_keys_beyond_the_budget_are_streamed_in_parts(tmp_path: Path, setting: A
     table.delete_equal(["k"], [{"k": k} for k in range(0, 30_000, 2)])
     table.delete_equal(["k", "s"], [{"k": 3 * i, "s": f"name {i % 3000}"} for i in range(5500, 6000)])
     left = range(1, 5500, 2)
-    options = {"task-memory": "100k", "split-size": "1g", "deletes.cache": "worker"}
+    options = {"task-memory": "100k", "split-size": "1g", "deletes.cache": "worker", "deletes.dense": "false"}
     with pytest.raises(ResourceLimitError, match="DELETE_KEYS_TOO_LARGE"):
         check(table, left, **options, **{"deletes.stream": "never"})
     for mode in ("auto", "always"):
@@ -207,3 +209,55 @@ def test_few_rows_against_many_keys_are_streamed_twice_and_then_loaded(
         )
     assert ways == [(300, 0), (300, 0), (0, 300), (0, 0)]
     assert len(scan(opened).rows) == 300
+
+
+def test_keys_that_another_worker_built_are_mapped_not_streamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_deletes, "LEAST_KEYS", 100)
+    monkeypatch.setattr(host_keys, "MIN_KEYS", 100)
+    table = Table(tmp_path / "table", {"id": "long", "k": "long", "s": "string"})
+    table.append(ids(600, k=lambda i: i, s=lambda i: f"{i * 7 % 600}"), row_group_size=200)
+    table.delete_equal(["k"], [{"k": k} for k in range(0, 600, 2)])
+    table.write()
+    opened = open_table(table.folder, **{"deletes.cache-dir": str(tmp_path / "cache")})
+    predicate = In(Columns(opened.table.schema)("s"), ("21", "14"))  # rows 3 and 2
+
+    def needle() -> Counter[str]:
+        result = scan(opened, predicate=predicate)
+        assert len(result.rows) == 1  # id 3
+        return result.metrics.counters
+
+    first = needle()
+    assert (first["delete_keys.streamed"], first["delete_cache.hits"]) == (300, 0)
+    CACHE.clear()  # another worker
+    assert len(scan(opened).rows) == 300
+    CACHE.clear()
+    task_deletes._absent.clear()
+    found = needle()
+    assert (found["delete_keys.streamed"], found["delete_keys.loaded"], found["delete_files.opened"]) == (
+        0,
+        0,
+        0,
+    )
+    assert found["delete_cache.hits"] == 1
+    CACHE.clear()
+    never = open_table(table.folder, **{"deletes.cache": "worker"})
+    assert scan(never, predicate=predicate).metrics.counters["delete_cache.hits"] == 0
+
+
+@pytest.mark.parametrize("base", [0, -(2**63), 2**63 - 60])
+@pytest.mark.parametrize("null", [False, True])
+def test_row_groups_between_the_keys_are_not_asked(
+    tmp_path: Path, base: int, null: bool, setting: Any
+) -> None:  # noqa: FBT001
+    """The delete file's own bounds meet all row groups; its keys are in the first and in the last of them."""
+    table = Table(tmp_path, {"id": "long", "k": "long"})
+    table.append(ids(60, k=lambda i: None if null and i == 25 else base + i), row_group_size=10)
+    table.delete_equal(["k"], [{"k": base + k} for k in (0, 1, 19, 50, 59)] + [{"k": None}] * null)
+    left = set(range(60)) - {0, 1, 19, 50, 59} - ({25} if null else set())
+    found = check_all(table, left)
+    if setting.data == "parquet":
+        assert found["never"]["row_groups.untouched"] == (2 if null else 3)
+        off = check(table, left, **{"deletes.stream": "never", "deletes.dense": "false"})
+        assert off.metrics.counters["row_groups.untouched"] == 0

@@ -31,11 +31,10 @@ def ask(**request):
     with LimitedProcess("delete_loads:load", memory=64 * 2**30, seconds=280, pool="") as process:
         if "types" in request:
             small = request["path"].with_name("small.parquet")
-            keys = [pa.array(["a" if kind == "string" else 1] * 10) for kind in request["types"]]
+            # Far apart: hash tables, whose kernels are compiled here.
+            keys = [pa.array(["a", "b"] if kind == "string" else [1, 2**62]) for kind in request["types"]]
             write_keys(small, keys)
-            process.ask(
-                {**request, "path": str(small), "delete": {"content": "equality", "record_count": 10}}
-            )
+            process.ask({**request, "path": str(small), "delete": {"content": "equality", "record_count": 2}})
         return process.ask({**request, "path": str(request["path"])})
 
 
@@ -48,9 +47,9 @@ def write_keys(path, columns):
     pq.write_table(table, path, use_dictionary=False, row_group_size=MIB)
 
 
-def longs(count):
-    """Distinct odd numbers in no order."""
-    return np.random.default_rng(count).permutation(np.arange(count)) * 2 + 1
+def longs(count, *, apart=1):
+    """Distinct odd numbers in no order, close to each other or `apart` times as far."""
+    return (np.random.default_rng(count).permutation(np.arange(count)) * 2 + 1) * apart
 
 
 def texts(numbers):
@@ -64,6 +63,7 @@ def texts(numbers):
 @pytest.mark.parametrize(
     ("name", "types", "count", "budget"),
     [
+        ("10m_close_longs", ["long"], KEYS, 128 * MIB),
         ("10m_longs", ["long"], KEYS, 512 * MIB),
         pytest.param(
             "50m_longs", ["long"], 5 * KEYS, 2048 * MIB, marks=pytest.mark.skipif(not FULL, reason="nightly")
@@ -79,9 +79,11 @@ def texts(numbers):
 )
 def test_equality_keys(tmp_path, name, types, count, budget):
     path = tmp_path / "keys.parquet"
-    values = longs(count)
+    apart = 1 if "close" in name else 1001
+    values = longs(count, apart=apart)
     write_keys(path, [pa.array(values), texts(values)][: len(types)])
-    asked = [[1, 2, 2 * count - 1, 2 * count + 1], [f"{n:016}" for n in (1, 2, 2 * count - 1, 2 * count + 1)]]
+    numbers = [apart, 2 * apart, (2 * count - 1) * apart, (2 * count + 1) * apart]
+    asked = [numbers, [f"{n:016}" for n in numbers]]
     answer = ask(
         path=path,
         types=types,
@@ -98,7 +100,7 @@ def test_equality_keys(tmp_path, name, types, count, budget):
 def test_keys_above_the_budget(tmp_path):
     """The error comes when a table would have to grow past the budget, not when memory is gone."""
     path = tmp_path / "keys.parquet"
-    write_keys(path, [pa.array(longs(KEYS))])
+    write_keys(path, [pa.array(longs(KEYS, apart=1001))])
     answer = ask(
         path=path,
         types=["long"],

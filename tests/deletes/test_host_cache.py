@@ -18,10 +18,11 @@ from test_equality import VALUES, data_columns, expected, random_row
 
 from declared.types import Column
 from twostage.deletes import cache_file, host_keys
+from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
 from twostage.deletes.host_cache import SUFFIX, HostCache, private_directory
-from twostage.deletes.key_table import Budget, KeySet
+from twostage.deletes.key_set import KeySet
 from twostage.errors import ResourceLimitError
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
@@ -202,7 +203,7 @@ def test_a_thousand_flipped_bits_are_never_wrong_rows(tmp_path, columns):
         ignored += was_ignored
         if was_ignored:
             assert path.read_bytes() == good or path.stat().st_size == len(good)  # written again
-    assert ignored > 450  # the others lie in the zeros between arrays
+    assert ignored > 350  # the others lie in the zeros between arrays: a sixth of so small a file
 
 
 @pytest.mark.parametrize(
@@ -296,7 +297,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, where, code):
 
 
 def test_the_size_is_bounded(tmp_path):
-    settings = {"delete_cache_size": 60_000}
+    settings = {"delete_cache_size": 60_000, "dense_keys": False}
     for n in range(12):
         deletes = files_of(tmp_path, 1, start=n, size=20)
         answer, counted = ask(tmp_path, deletes, snapshot_id=n, settings=settings)
@@ -400,3 +401,11 @@ def test_the_default_directory_is_the_users(tmp_path, monkeypatch):
     assert found.directory == tmp_path / "xdg" / "twostage" / "deletes"
     assert HostCache.find(ReadSettings(delete_cache="worker"), metrics) is None
     assert not metrics.counters
+
+
+def test_tests_keep_out_of_the_users_cache():
+    import pwd
+
+    found = HostCache.find(ReadSettings(), Metrics())
+    assert found is not None
+    assert not found.directory.is_relative_to(Path(pwd.getpwuid(os.getuid()).pw_dir))

@@ -1,13 +1,15 @@
 """Faults of Spark's workers and executors: exact rows, the next query right, and nothing left open or running.
 
-`local[2]` never retries a task, so it would prove nothing: `local[2,4]` does, and `local-cluster` has executors of its
-own to lose. One Spark program runs all cases of a master.
+`local[2]` never retries a task, so it would prove nothing: `local[2,4]` does. The other cluster has two hosts, with
+executors that can be lost and room for speculative copies. One Spark program runs all cases of a master; at the
+nightly sizes each ten times, with the fault in another task each time.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -15,6 +17,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from faulty_reader import WORDS
+from marked import MARK, remaining
+from standalone import HOSTS, standalone
 
 from figures import FULL, record
 from tables import Table
@@ -22,6 +27,9 @@ from tables import Table
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ROWS = 4000
+WIDE_ROWS, WIDE_BYTES = 40_000, 400
+TASKS = 4
+RUNS = 10 if FULL else 1
 CONFS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -31,41 +39,61 @@ CONFS = {
     # A killed worker's daemon and an executor's heartbeat are noticed sooner.
     "spark.python.worker.reuse": "true",
 }
-LOCAL = {
-    "raise:raised": 1,
-    "kill:killed": 1,
-    "each-kill:all-killed": 4,
-    "half:half-sent": 4,
-    "limit:limit": 0,
-    "wait:cancel": 1,
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.25",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.minTaskRuntime": "300ms",
+    "spark.speculation.efficiency.enabled": "false",
+}
+LOCAL = {  # word: name of the cell on the scoreboard
+    "raise": "worker raises",
+    "kill": "worker killed",
+    "each-kill": "every worker killed",
+    "half": "half of the batches sent",
+    "limit": "LIMIT leaves iterators",
+    "wait": "query cancelled",
+    "memory": "worker out of memory once",
 }
 CLUSTER = {
-    "raise:raised": 1,
-    "kill:killed": 1,
-    "half:half-sent": 4,
-    "executor:executor-killed": 1,
-    "limit:limit": 0,
-    "wait:cancel": 1,
+    "executor": "executor killed",
+    "slow": "speculative copy wins",
+    "race": "speculative copy and first attempt race",
+    "late": "speculative copy loses",
 }
-RETRIED = ("raise", "kill", "each-kill", "half", "executor")
+IN_BOTH = ("raise", "kill", "half", "wait")
+"""Words of `LOCAL` that the cluster runs once at the nightly sizes."""
+ALWAYS = "memory-always"
+RETRIED = ("raise", "kill", "each-kill", "half", "executor", "memory")
+MEMORY = (2, 4, 6, 8, 10, 12, 16, 24, 32, 1024) if FULL else (2, 12, 1024)
+"""MiB that the workers may take above what they have, one query each; the last one is enough."""
+MALLOC = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+"""Other pools and arenas reserve address space far beyond what they use: no limit of it would be felt."""
 
 
 @pytest.fixture
-def table(tmp_path):
-    """Four data files of ten row groups; every third row is deleted by nobody: the query filters it."""
-    made = Table(tmp_path / "t", {"id": "long", "s": "string"}, version=2)
-    for first in range(0, ROWS, ROWS // 4):
-        rows = [{"id": number, "s": f"s{number}"} for number in range(first, first + ROWS // 4)]
+def tables(tmp_path):
+    """Two tables of four files: one of ten small row groups a file, one of a row group of 4 MB."""
+    made = Table(tmp_path / "tables" / "narrow", {"id": "long", "s": "string"}, version=2)
+    for first in range(0, ROWS, ROWS // TASKS):
+        rows = [{"id": number, "s": f"s{number}"} for number in range(first, first + ROWS // TASKS)]
         made.append(rows, row_group_size=100)
     made.write()
-    return tmp_path / "t"
+    wide = Table(tmp_path / "tables" / "wide", {"id": "long", "s": "string"}, version=2)
+    for first in range(0, WIDE_ROWS, WIDE_ROWS // TASKS):
+        numbers = range(first, first + WIDE_ROWS // TASKS)
+        draw = random.Random(first)
+        texts = [f"{number} {draw.randbytes(WIDE_BYTES // 2).hex()}"[:WIDE_BYTES] for number in numbers]
+        wide.append([{"id": number, "s": text} for number, text in zip(numbers, texts, strict=True)])
+    wide.write()
+    return {"narrow": str(made.folder), "wide": str(wide.folder)}
 
 
-def run(master, table, tmp_path, confs, cases):
-    """Run the program; return its cases, and what it left behind."""
-    faults, temporary = tmp_path / "faults", tmp_path / "temporary"
-    faults.mkdir()
-    temporary.mkdir()
+def environment_of(tmp_path):
+    """Return the environment of a program, whose processes it marks, and the folder of its temporary files."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir(exist_ok=True)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_GATEWAY")}
     paths = [str(ROOT / "connector"), str(ROOT / "native"), str(HERE)]
     environment |= {
@@ -74,20 +102,23 @@ def run(master, table, tmp_path, confs, cases):
         "SPARK_LOCAL_IP": "127.0.0.1",
         "TMPDIR": str(temporary),
         "SPARK_LOCAL_DIRS": str(temporary),
-        "TWOSTAGE_TEST_FAULTS": str(faults),
-        "TWOSTAGE_TEST_MARK": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "TWOSTAGE_TEST_FAULTS": str(tmp_path / "faults"),
+        MARK: str(tmp_path),
     }
+    return environment, temporary
+
+
+def run(master, tables, tmp_path, confs, cases, more=()):
+    """Run the program; return its cases, and what it left behind."""
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    environment, temporary = environment_of(tmp_path)
+    environment |= dict(more)
     confs = {**CONFS, **confs, "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={temporary}"}
-    command = [
-        sys.executable,
-        str(HERE / "spark_cases.py"),
-        master,
-        str(table),
-        str(faults),
-        json.dumps(confs),
-    ]
+    program = [sys.executable, str(HERE / "spark_cases.py"), master, json.dumps(tables), str(faults)]
     process = subprocess.Popen(
-        [*command, *cases],
+        [*program, json.dumps(confs), *cases],
         env=environment,
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -96,7 +127,7 @@ def run(master, table, tmp_path, confs, cases):
         start_new_session=True,
     )
     try:
-        printed, _ = process.communicate(timeout=400)
+        printed, _ = process.communicate(timeout=400 * (1 + RUNS // 2))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         printed, _ = process.communicate()
@@ -107,8 +138,8 @@ def run(master, table, tmp_path, confs, cases):
     assert process.returncode == 0, printed[-4000:]
     assert "THREAD " not in printed
     found = [json.loads(line[5:]) for line in printed.splitlines() if line.startswith("CASE ")]
-    assert [one["case"] for one in found] == [case.partition(":")[2] for case in cases], printed[-4000:]
-    assert not marked(str(tmp_path)), "a process is left"
+    print(*found, sep="\n")
+    assert [one["case"] for one in found] == [case.split(":")[1] for case in cases], printed[-4000:]
     return found, sorted(path.name for path in temporary.rglob("*") if path.is_file())
 
 
@@ -122,49 +153,86 @@ def _remove_work(application):
         work.rmdir()
 
 
-def marked(mark):
-    """Return the processes that our environment variable marks, those of the program and all its children."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if f"TWOSTAGE_TEST_MARK={mark}\0".encode() in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200])
-            except OSError:
-                continue
-    return found
+def ordered(words):
+    """Return the cases of a program: every word in turn, RUNS times, each time in another task."""
+    return [f"{word}:{word}-{number}:{number % TASKS}" for number in range(RUNS) for word in words]
 
 
-def check(found, cases, temporary, master):
-    for one, (case, strikes) in zip(found, cases.items(), strict=True):
-        assert one["exact"], one
-        word = case.partition(":")[0]
-        assert word not in RETRIED or one["attempts"] >= 2, f"no task ran twice: {one}"
-        assert word != "executor" or one["executors_killed"] == 1, f"no executor was killed: {one}"
+def check(found, temporary, cells):
+    """Check what the program said of its cases, and record each run that was exact."""
+    for one in found:
+        word = one["word"]
+        assert one["exact"] is True, one
         assert one["after"], f"the query after it is wrong: {one}"
-        assert one["struck"] >= strikes, f"the fault did not strike: {one}"
+        struck = 0 if word == "limit" else TASKS if word in ("each-kill", "half") else 1
+        assert one["struck"] >= struck, f"the fault did not strike: {one}"
+        assert word not in RETRIED or one["attempts"] >= 2, f"no task ran twice: {one}"
+        assert one["executors_killed"] == (word == "executor"), one
         assert one["open"] == [], f"files are left open: {one}"
-        assert one["tasks"] == one["counted"] >= 4, one
-        record("R7", **{f"{master}_{case.partition(':')[2]}": "exact"})
+        rows = WIDE_ROWS if word == "memory" else ROWS
+        # Only the query after them is whole: a limit and a cancelled query leave tasks out.
+        for place in (1,) if word in ("limit", "wait") else (0, 1):
+            assert one["tasks"][place] == one["counted"][place] == TASKS, f"a task is not counted once: {one}"
+            assert one["rows"][place] == rows, f"a task is not counted once: {one}"
+        if one["copies"]:
+            check_copies(one)
+        record("R7", cell=cells[word])
     ours = [name for name in temporary if name.endswith((".parquet", ".avro", ".arrow", ".orc", ".puffin"))]
     assert not ours, ours
 
 
-@pytest.mark.timeout(500)
-def test_faults_in_one_process(table, tmp_path):
-    """A worker raises, is killed mid-batch, fails after half its batches; a limit, a cancelled query."""
-    found, temporary = run("local[2,4]", table, tmp_path, {}, LOCAL)
-    print(*found, sep="\n")
-    check(found, LOCAL, temporary, "local")
+def check_copies(one):
+    """Check that Spark ran a copy of the task on the other host, and that it ended as the case wants it."""
+    copies = one["copies"]
+    assert copies["copy"], f"no copy was run: {one}"
+    assert copies["hosts"] == list(HOSTS), f"no copy on the other host: {one}"
+    assert one["attempts"] >= 2, one
+    if one["word"] == "slow":
+        assert copies["copy"] == ["SUCCESS"], one
+        assert copies["first"] == ["KILLED"], one
+    if one["word"] == "late":
+        assert copies["copy"] == ["KILLED"], one
+        assert copies["first"] == ["SUCCESS"], one
+    if one["word"] == "race":
+        assert "SUCCESS" in copies["copy"] + copies["first"], one
 
 
-@pytest.mark.skipif(not FULL, reason="two executors and their loss take a minute: nightly")
-@pytest.mark.timeout(500)
-def test_faults_in_a_cluster(table, tmp_path):
-    """The same with executors that can be lost.
+@pytest.mark.timeout(400 * RUNS)
+def test_faults_in_one_process(tables, tmp_path):
+    """A worker raises, is killed mid-batch, fails after half its batches; a limit, a cancelled query, no memory."""
+    cases = ordered(LOCAL)
+    for number, amount in enumerate(MEMORY):
+        cases.append(f"{ALWAYS}:{ALWAYS}-{number}:0:{amount}")
+    found, temporary = run("local[2,4]", tables, tmp_path, {}, cases, MALLOC)
+    check([one for one in found if one["word"] != ALWAYS], temporary, LOCAL)
+    check_memory([one for one in found if one["word"] == ALWAYS])
+    assert not (left := remaining(str(tmp_path), 10)), left
 
-    Speculation is not tested: Spark never runs a copy on the host of the first attempt, and this cluster is one host.
-    """
-    found, temporary = run("local-cluster[2,1,1024]", table, tmp_path, {}, CLUSTER)
-    print(*found, sep="\n")
-    check(found, CLUSTER, temporary, "cluster")
+
+def check_memory(found):
+    """Check queries of which every attempt has so many MiB: exact rows or an error that tells; the next one right."""
+    outcomes = [one["exact"] for one in found]
+    for one in found:
+        assert one["exact"] is True or not one["exact"].startswith("another error"), one
+        assert one["after"], one
+        assert one["open"] == [], one
+        record("R7", cell="worker out of memory always")
+    assert "OUT_OF_MEMORY" in outcomes, "no limit was felt"
+    assert outcomes[-1] is True, "the greatest limit is no limit"
+    record("R7", memory_refused=len(outcomes) - outcomes.count(True), memory_exact=outcomes.count(True))
+
+
+@pytest.mark.timeout(400 * RUNS)
+def test_faults_in_a_cluster(tables, tmp_path):
+    """An executor is lost; speculative copies of a slow task win, lose, and end together with it."""
+    environment, temporary = environment_of(tmp_path)
+    with standalone(tmp_path, {**environment, "TMPDIR": str(temporary)}) as master:
+        cases = ordered(CLUSTER) + [f"{word}:{word}-too:0" for word in IN_BOTH if FULL]
+        found, temporary = run(master, tables, tmp_path, SPECULATION, cases)
+    check(found, temporary, LOCAL | CLUSTER)
+    assert not (left := remaining(str(tmp_path), 10)), left
+
+
+def test_every_fault_is_used():
+    """A word of the reader that no case orders would test nothing."""
+    assert {*LOCAL, *CLUSTER, ALWAYS, "none"} == set(WORDS)

@@ -13,6 +13,7 @@ from test_files import Values, columns, rows_of
 
 from declared.files import FileOptions, write_rows
 from declared.types import Column
+from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 from twostage.parquet import page_reader
 from twostage.reading.selection import Selection
@@ -87,6 +88,52 @@ def test_any_rows_by_pages(seed, tmp_path):
                     assert all(len(arrays_[0]) <= 7 for arrays_ in steps), said
     assert not metrics.counters["page_indexes.ignored"], layout
     assert metrics.counters["pages.read"] > 0
+
+
+@pytest.mark.parametrize("codes", [range(8), (0, 5, 2, 1, 0, 7, 7, 3)], ids=["within", "some NULL"])
+def test_text_of_few_rows_is_looked_up_by_its_codes(codes, tmp_path):
+    """Only the codes of the pages are decoded; a page of plain values, or many rows, take the usual way."""
+    schema = schema_of([Column(1, "t", "string"), Column(2, "b", "binary")])
+    texts = [None if code == 5 and codes != range(8) else f"täxt {code}" for code in codes] * 100
+    fields = [
+        pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+        for number, (name, kind) in enumerate((("t", pa.string()), ("b", pa.binary())), 1)
+    ]
+    columns_ = [pa.array(texts), pa.array([None if t is None else t.encode() for t in texts])]
+    path = tmp_path / "file.parquet"
+    pq.write_table(
+        pa.Table.from_arrays(columns_, schema=pa.schema(fields)),
+        path,
+        data_page_size=100,
+        write_batch_size=80,
+    )
+    for chosen, looked_up in (((0,), 2), ((3, 399, 799), 2), (tuple(range(0, 800, 3)), 0)):
+        mask = np.zeros(800, np.bool_)
+        mask[list(chosen)] = True
+        metrics = Metrics()
+        with open_file(path, schema, read_pages="always", metrics=metrics) as file:
+            (group,) = file.row_groups()
+            (found,) = file.select(group, schema.fields, Selection.of(mask), 1_000)
+        assert [array.type for array in found] == [pa.string(), pa.binary()]
+        assert found[0].to_pylist() == [texts[i] for i in chosen]
+        assert found[1].to_pylist() == [columns_[1][i].as_py() for i in chosen]
+        assert metrics.counters["columns.fetched_as_codes"] == looked_up
+
+
+def test_a_code_outside_its_dictionary_is_reported_where_it_is_wanted(tmp_path):
+    schema = schema_of([Column(1, "t", "string")])
+    field = pa.field("t", pa.string(), metadata={"PARQUET:field_id": "1"})
+    table = pa.Table.from_arrays([pa.array(["a", "b", "c", "b"] * 50)], schema=pa.schema([field]))
+    path = tmp_path / "file.parquet"
+    pq.write_table(table, path, compression="none", write_statistics=False)
+    data = path.read_bytes()
+    packed = bytes([0b01100100]) * 40  # four codes of two bits a byte
+    assert data.count(packed) == 1
+    path.write_bytes(data.replace(packed, bytes([0b01100111]) + packed[1:]))  # the first one is 3
+    with open_file(path, schema, read_pages="always") as file:
+        (group,) = file.row_groups()
+        with pytest.raises(TwoStageError, match="CORRUPT"):
+            list(file.select(group, schema.fields, Selection.of(np.arange(200) == 0), 10))
 
 
 @pytest.mark.parametrize("index", [True, False])

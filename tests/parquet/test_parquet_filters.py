@@ -93,7 +93,7 @@ CASES: list[tuple[pa.DataType, Primitive, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("arrow", "kind", "stored", "internal"), CASES, ids=str)
+@pytest.mark.parametrize(("arrow", "kind", "stored", "internal"), CASES, ids=[str(case[0]) for case in CASES])
 def test_bloom_finds_what_is_there_and_spares_what_is_not(
     arrow: pa.DataType, kind: Primitive, stored: Any, internal: Any
 ) -> None:

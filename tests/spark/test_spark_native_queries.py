@@ -32,6 +32,55 @@ def test_report_and_explain(spark, tmp_path):
     assert json.loads(report.json())["is_handed_over"] is True
 
 
+def test_figures_are_sparks_own(spark, tmp_path):
+    path = simple(tmp_path / "t", files=3)
+    sizes = sorted(file.stat().st_size for file in (path.parents[1] / "data").iterdir())
+    view = load(spark, path)
+    for frame, files, rows in (
+        (view.where("id >= 100"), 2, 200),
+        (view.groupBy("name").count(), 3, 300),
+        (view.repartition(3).select("id").distinct(), 3, 300),
+        (view.selectExpr("id + 1", "name"), 3, 300),
+    ):
+        if rows == 300 and frame.columns[0] == "(id + 1)":
+            frame.cache()
+        frame.collect()
+        report = twostage.last_scan(spark)
+        assert report.is_handed_over
+        assert (report.count("spark.files"), report.count("spark.rows")) == (files, rows)
+        assert report.count("spark.files.bytes") in (
+            sum(sizes[:2]),
+            sum(sizes[1:]),
+            sum(sizes),
+            sizes[0] + sizes[2],
+        )
+        assert f"measured    {files} files of" in str(report)
+    frame.unpersist()
+
+
+def test_figures_of_two_scans_in_one_query(spark, tmp_path):
+    one, two = simple(tmp_path / "one"), simple(tmp_path / "two", files=3)
+    load(spark, one).union(load(spark, two)).collect()
+    found = {report.table: report for report in twostage.scans(spark)[-2:]}
+    assert [report.count("spark.rows") for _, report in sorted(found.items())] == [200, 300]
+    assert [report.count("spark.files") for _, report in sorted(found.items())] == [2, 3]
+
+
+def test_figures_wait_for_nobody_and_are_bounded(spark, tmp_path):
+    path = simple(tmp_path / "t")
+    load(spark, path).collect()
+    frame = load(spark, path).selectExpr("raise_error('stop') AS e")
+    for _ in range(2):
+        try:
+            frame.collect()
+        except Exception as error:  # noqa: BLE001 - Spark's own
+            assert "stop" in str(error)
+    assert "twostage scan of" in str(twostage.last_scan(spark))
+    from twostage.spark.session import _spark_figures
+
+    assert 0 < len(_spark_figures(spark)) <= 100
+
+
 def test_sql_catalog_views_unions_subqueries_and_caches(spark, warehouse):
     columns = "id, device, price, amount, flag, day, ts, local, payload"
     query = f"SELECT {columns} FROM {{}}"

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twostage import storage
+from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
 from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.host_keys import Request, planned_of, shared_keys
 from twostage.deletes.identity import of_delete
-from twostage.deletes.key_table import Budget, KeySet
+from twostage.deletes.key_set import KeySet
 from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls
 from twostage.errors import InternalError, UnsupportedFeatureError
 from twostage.schema import Primitive
@@ -100,6 +101,15 @@ class EqualityDeletes:
                 result |= key_set.probe(groups, num_rows, self._sequence_number)
         return result
 
+    def none_between(self, field_id: int, low: int, high: int) -> bool:
+        """Tell whether no key of any set is a number from `low` to `high`; False if that is not known.
+
+        All sets are of this one column, whose words are its numbers.
+        """
+        return self.field_ids == (field_id,) and all(
+            key_set.none_between(low, high) for applied in self._applied for key_set in applied.key_sets
+        )
+
 
 def encode_data(columns: Mapping[int, pa.Array], key: KeyField) -> KeyColumn:
     """Return the comparable form of one of the data rows' key columns."""
@@ -138,6 +148,13 @@ def missing_keys(context: ScanContext, task: ScanTask) -> int:
             files = shared.files if isinstance(shared, _SharedKeys) else {}
             missing += sum(delete.record_count for delete in deletes if delete.path not in files)
     return missing
+
+
+def take_from_host(context: ScanContext, task: ScanTask, metrics: Metrics) -> None:
+    """Let the worker process hold those keys of a task's equality deletes that the host's cache has built."""
+    if context.settings.delete_cache == "host":
+        with CACHE.lock:
+            _Loader(context, metrics).take(applied_groups(task, task.deletes))
 
 
 def applied_groups(
@@ -212,7 +229,7 @@ def _cache_key(context: ScanContext, fields: Iterable[KeyField], scope: str) -> 
     table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
     shape = tuple((key.field.id, str(key.kind), repr(key.field.initial_default)) for key in fields)
     # Keys that were read unverified must not serve a scan that verifies.
-    settings = (context.settings.kernels, context.settings.verify_checksums)
+    settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return ("equality", *table, repr(context.name_mapping), shape, scope, settings)
 
 
@@ -236,6 +253,20 @@ class _Loader:
             applied.append(_AppliedSet(fields, tuple(key_sets)))
         return EqualityDeletes(applied, task.sequence_number)
 
+    def take(self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]]) -> None:
+        """Keep what the host's cache holds of the key sets that the worker lacks."""
+        for ids, scopes in groups.items():
+            for scope, deletes in scopes.items():
+                fields = key_fields(self._context, ids, deletes[0])
+                key = _cache_key(self._context, fields, scope)
+                shared = CACHE.get(key)
+                files = shared.files if isinstance(shared, _SharedKeys) else {}
+                if deletes[0].scope is None or all(delete.path in files for delete in deletes):
+                    continue
+                found = self._from_host(key, fields, deletes, files, build=False)
+                if found is not None:
+                    self._keep(key, found)
+
     def _in_use(self) -> int:
         return sum(shared.key_set.nbytes for shared in self._used.values())
 
@@ -245,7 +276,8 @@ class _Loader:
         key = _cache_key(context, fields, scope)
         shared = CACHE.get(key)
         if not isinstance(shared, _SharedKeys) or shared.contradicts(deletes):
-            shared = _SharedKeys(KeySet(Budget(self._limit, self._in_use), kernels=context.settings.kernels))
+            settings, budget = context.settings, Budget(self._limit, self._in_use)
+            shared = _SharedKeys(KeySet(budget, kernels=settings.kernels, dense=settings.dense_keys))
         shared.key_set.budget = Budget(self._limit, self._in_use)
         self._used[key] = shared
         missing = []
@@ -282,6 +314,8 @@ class _Loader:
         fields: Sequence[KeyField],
         deletes: Sequence[DeleteFile],
         held: Mapping[str, Any],
+        *,
+        build: bool = True,
     ) -> _SharedKeys | None:
         """Return a key set that the host's processes share, which holds these files; None where there is none.
 
@@ -303,6 +337,7 @@ class _Loader:
             budget=Budget(self._limit, self._in_use),
             add=lambda key_set, delete, expected: self._add_file(key_set, fields, delete, expected),
             adopt=adopt,
+            build=build,
         )
         found = shared_keys(request, self._metrics)
         if found is None:

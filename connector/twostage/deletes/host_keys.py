@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from twostage.deletes import identity
 from twostage.deletes.host_cache import SUFFIX, HostCache
-from twostage.deletes.key_table import KeySet
+from twostage.deletes.key_set import KeySet
 from twostage.errors import TwoStageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from twostage.deletes.budget import Budget
     from twostage.deletes.cache_file import Description
-    from twostage.deletes.key_table import Budget
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext
 
@@ -53,6 +53,7 @@ class Request:
         budget: For the set.
         add: Adds a delete file's keys to a set; told how many keys are still to come.
         adopt: Called with the set that is being built: what it takes must count.
+        build: Whether to build it if the cache does not hold it.
     """
 
     context: ScanContext
@@ -62,6 +63,7 @@ class Request:
     budget: Budget
     add: Callable[[KeySet, DeleteFile, int], None]
     adopt: Callable[[KeySet], None]
+    build: bool = True
 
 
 def shared_keys(request: Request, metrics: Metrics) -> Held | None:
@@ -87,7 +89,7 @@ class _Keys:
 
     def find_or_build(self) -> Held | None:
         found = self._find()
-        if found is not None:
+        if found is not None or not self._request.build:
             return found
         needed = [self._planned[one] for one in self._needed]
         if _keys_of(needed) < MIN_SHARE * _keys_of(self._planned.values()):
@@ -148,8 +150,14 @@ class _Keys:
             return None
         request, values = self._request, entry.description.values
         try:
-            kernels = request.context.settings.kernels
-            key_set = KeySet.restored(values["set"], entry.arrays, request.budget, kernels=kernels)
+            settings = request.context.settings
+            key_set = KeySet.restored(
+                values["set"],
+                entry.arrays,
+                request.budget,
+                kernels=settings.kernels,
+                dense=settings.dense_keys,
+            )
             members = frozenset(map(str, values["members"]))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             self._cache.ignore(name, f"{type(error).__name__} in its description")
@@ -162,7 +170,8 @@ class _Keys:
         base = self._base()
         members: frozenset[str] = frozenset()
         if base is None:
-            key_set = KeySet(request.budget, kernels=request.context.settings.kernels)
+            settings = request.context.settings
+            key_set = KeySet(request.budget, kernels=settings.kernels, dense=settings.dense_keys)
         else:
             key_set, members = base.key_set, base.members
             self._metrics.add("delete_cache.merged")

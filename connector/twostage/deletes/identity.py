@@ -47,7 +47,7 @@ def of_reading(context: ScanContext) -> str:
     places = sorted((name, mask(str(text))) for name, text in given.items() if name.endswith(_PLACES))
     where = (mask(context.storage.root), mask(context.storage.moved_from or ""), places)
     # Keys that were read unverified must not serve a scan that verifies.
-    settings = (context.settings.kernels, context.settings.verify_checksums)
+    settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return digest(FORMAT, sys.byteorder, context.table_uuid, where, repr(context.name_mapping), settings)
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twostage.deletes.budget import Budget
 from twostage.deletes.delete_files import fetch_ahead, read_columns
 from twostage.deletes.equality import applied_groups, encode_data, encode_delete, key_fields, wanted_fields
-from twostage.deletes.key_table import Budget, KeySet
+from twostage.deletes.key_set import KeySet
 from twostage.deletes.keys import TEXT, KeyColumn, group_by_nulls, take_columns
 from twostage.errors import ResourceLimitError
 from twostage.predicates.predicate import Column, In, IsNull, both, either
@@ -143,10 +144,11 @@ class _Question:
         self._context = context
         self._fields = fields
         self._asked = asked
-        limit, kernels = context.settings.memory_budget // SHARE, context.settings.kernels
+        settings = context.settings
+        limit = settings.memory_budget // SHARE
         budget = Budget(limit, lambda: self._wanted.nbytes + self._found.nbytes)
-        self._wanted = KeySet(budget, kernels=kernels)
-        self._found = KeySet(budget, kernels=kernels)
+        self._wanted = KeySet(budget, kernels=settings.kernels, dense=settings.dense_keys)
+        self._found = KeySet(budget, kernels=settings.kernels, dense=settings.dense_keys)
         self._groups: list[list[KeyRows]] = []
         left = sum(one.num_rows for one in asked)
         encoded: list[list[KeyColumn]] = []

@@ -7,6 +7,7 @@ give the same rows; ``deletes.stream`` chooses, or the numbers of rows and keys 
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from twostage.columns import arrow_type
-from twostage.deletes.equality import EqualityDeletes, load_equality, missing_keys
+from twostage.deletes.equality import EqualityDeletes, load_equality, missing_keys, take_from_host
 from twostage.deletes.key_bounds import DeleteRanges
 from twostage.deletes.stream import StreamedDeletes
 from twostage.errors import ResourceLimitError
@@ -35,12 +36,19 @@ LEAST_KEYS = 50_000
 """Fewer keys are loaded at once: it takes a few milliseconds, and the next query finds them."""
 MOST_STREAMED = 2
 """Times that a worker streams a snapshot's keys before it loads them: loading costs three times as much."""
+HOST_SECONDS = 5.0
+"""The host's cache is not asked again so soon: that takes a few milliseconds for 200 files."""
 CHECKED = 4
 """Values that a row group's bounds leave are looked up if there are so many times as many rows."""
 _INTEGERS = frozenset("int long date timestamp timestamptz timestamp_ns timestamptz_ns".split())
 
+_NUMBERS = frozenset(("int", "long", "date"))
+"""Types whose words are their internal form."""
+
 _streamed: cachetools.LRUCache[Any, int] = cachetools.LRUCache(256)
 """Keys that this worker has streamed, by table, snapshot and budget."""
+_absent: cachetools.LRUCache[Any, float] = cachetools.LRUCache(256)
+"""When the host's cache did not hold the keys of some delete files."""
 _too_large: cachetools.LRUCache[Any, bool] = cachetools.LRUCache(256)
 """Tables and snapshots whose keys exceeded the budget."""
 
@@ -135,7 +143,18 @@ class TaskDeletes:
         keys = sum(delete.record_count for delete in deletes)
         if keys < LEAST_KEYS or num_rows * FEW > keys:
             return False
-        missing = missing_keys(self._context, replace(self._task, deletes=deletes))
+        task = replace(self._task, deletes=deletes)
+        missing = missing_keys(self._context, task)
+        if num_rows * FEW > missing:
+            return False
+        place = self._context.settings.delete_cache_dir
+        asked = (self._memo, place, frozenset(delete.path for delete in deletes))
+        if time.monotonic() - _absent.get(asked, -HOST_SECONDS) >= HOST_SECONDS:
+            # Another worker may have built the table: it is mapped in milliseconds.
+            take_from_host(self._context, task, self._metrics)
+            missing = missing_keys(self._context, task)
+            if missing:
+                _absent[asked] = time.monotonic()
         return num_rows * FEW <= missing and _streamed.get(self._memo, 0) < MOST_STREAMED * missing
 
     def count_streamed(self, keys: int) -> None:
@@ -150,8 +169,12 @@ class TaskDeletes:
         The values that the bounds leave are looked up themselves: one where lowest and highest are the same,
         few where numbers lie close. None: the rows must be asked.
         """
-        if equality.is_streamed or not self._context.settings.prune_deletes or row_group.num_rows == 0:
+        if isinstance(equality, StreamedDeletes):
             return None
+        if not self._context.settings.prune_deletes or row_group.num_rows == 0:
+            return None
+        if self._all_missed(data_file, row_group, equality):
+            return False
         values: dict[int, pa.Array | None] = {}
         count = 1
         for field_id in equality.field_ids:
@@ -170,6 +193,19 @@ class TaskDeletes:
         }
         deleted = equality.deleted(columns, count)
         return True if deleted.all() else None if deleted.any() else False
+
+    def _all_missed(self, data_file: DataFile, row_group: RowGroup, equality: EqualityDeletes) -> bool:
+        """Tell whether no key lies between the bounds of the one key column, a number that is never NULL."""
+        if len(equality.field_ids) != 1 or not self._is_column(equality.field_ids[0]):
+            return False
+        (field_id,) = equality.field_ids
+        bounds = self._bounds(data_file, row_group, field_id)
+        if self._kind_of(field_id).name not in _NUMBERS or bounds is None:
+            return False
+        if bounds.null_count != 0 or bounds.value_count != row_group.num_rows:
+            return False
+        lower, upper = bounds.lower, bounds.upper
+        return lower is not None and upper is not None and equality.none_between(field_id, lower, upper)
 
     def _bounds(self, data_file: DataFile, row_group: RowGroup, field_id: int) -> Bounds | None:
         if field_id not in self._context.schema:

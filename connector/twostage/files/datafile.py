@@ -294,7 +294,8 @@ class DataFile(ABC):
         A count that is wrong changes nothing else: rows are what the file holds, as with Iceberg's own reader.
         """
         found = self.num_rows()
-        if self.context.limit is not None and found is not None and found < self.task.record_count:
+        is_limited = self.context.limit is not None or self.context.top is not None
+        if is_limited and found is not None and found < self.task.record_count:
             raise CorruptFileError(
                 "CORRUPT_MANIFEST",
                 f"Manifest says {self.task.record_count} rows, the data file holds {found}",

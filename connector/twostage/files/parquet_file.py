@@ -23,7 +23,7 @@ from twostage.files.datafile import DataFile, PageBounds, RowGroup, descend, one
 from twostage.parquet import assemble, filters
 from twostage.parquet.dictionary import is_all_dictionary
 from twostage.parquet.footer import FIRST_READ, Footer, Leaf, read_end, row_group_bounds
-from twostage.parquet.page_reader import WHOLE_SHARE, PageChoice, PageReader, checked_codes, is_text
+from twostage.parquet.page_reader import FEW, WHOLE_SHARE, PageChoice, PageReader, checked_codes, is_text
 from twostage.parquet.virtual_file import VirtualSchema
 from twostage.reading.selection import Selection
 from twostage.schema import Primitive, Struct
@@ -350,7 +350,8 @@ class ParquetDataFile(DataFile):
                 choice = choice.without(leaves)  # a column's leaves are read in one way
         sizes = {leaf: group.columns[leaf].compressed_size for leaf in wanted}
         read = sum(size * choice.shares.get(leaf, 1.0) for leaf, size in sizes.items())
-        if not choice.tables or (when == "auto" and read > WHOLE_SHARE * sum(sizes.values())):
+        is_most = read > WHOLE_SHARE * sum(sizes.values()) and len(rows) * FEW > row_group.num_rows
+        if not choice.tables or (when == "auto" and is_most):
             return None
         return choice
 

@@ -183,6 +183,7 @@ class PageReader:
             is_few = int(wanted.sum()) * FEW <= num_rows
             if all_codes and is_few and len(of_column.path) == 1 and is_text(of_column):
                 codes.add(leaf)
+                self.metrics.add("columns.fetched_as_codes", not as_codes)
             columns.append(
                 VirtualColumn(
                     leaf=self.footer.leaves[leaf],

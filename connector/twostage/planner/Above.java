@@ -3,17 +3,19 @@ package twostage_planner;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Exists;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.InSubquery;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import scala.collection.immutable.Seq;
 
 /** What the operators above a plan's node ask of it, from the root down. Immutable. */
 final class Above {
-  static final Above NOTHING = new Above(null, new ArrayList(), false, false);
+  static final Above NOTHING = new Above(null, new ArrayList(), false, false, null, null, null);
 
   /** Columns that the operators use, those of `predicates` not counted; null for all. */
   final AttributeSet returned;
@@ -22,12 +24,28 @@ final class Above {
   final boolean limit;
   /** The other side of a join is filtered: its keys may prune this side while the query runs. */
   final boolean joined;
+  /** How many rows the nearest limit lets pass, with nothing in between but projections; null for no limit. */
+  private final Integer count;
+  /** The order by which the first `count` rows are wanted (its `SortOrder`s); null for none. */
+  final Seq order;
+  /** The aggregates above, with nothing but filters and columns in between; null if there are none. */
+  final Aggregate aggregate;
 
-  private Above(AttributeSet returned, List predicates, boolean limit, boolean joined) {
+  private Above(
+      AttributeSet returned, List predicates, boolean limit, boolean joined, Integer count, Seq order,
+      Aggregate aggregate) {
     this.returned = returned;
     this.predicates = predicates;
     this.limit = limit;
     this.joined = joined;
+    this.count = count;
+    this.order = order;
+    this.aggregate = aggregate;
+  }
+
+  /** How many of the first rows by `order` are wanted. */
+  int count() {
+    return count.intValue();
   }
 
   /** What holds for child `place` of `node`. */
@@ -35,23 +53,49 @@ final class Above {
     if (node instanceof Filter) {
       List all = new ArrayList(predicates);
       split(((Filter) node).condition(), all);
-      return new Above(returned, all, limit, joined || asksForKeys(((Filter) node).condition()));
+      return new Above(
+          returned, all, limit, joined || asksForKeys(((Filter) node).condition()), order == null ? null : count, order,
+          aggregate);
     }
     if (node instanceof Project) {
-      return new Above(node.references(), new ArrayList(), limit, joined);
+      // Filters above the columns are lost here, and with them what the aggregates are about.
+      boolean plain = predicates.isEmpty() && isPlain((Project) node);
+      return new Above(
+          node.references(), new ArrayList(), limit, joined, count, order, plain ? aggregate : null);
     }
     if (node instanceof Aggregate) {
-      return new Above(node.references(), new ArrayList(), false, joined);
+      return new Above(node.references(), new ArrayList(), false, joined, null, null, (Aggregate) node);
     }
     if (node instanceof GlobalLimit || node instanceof LocalLimit || node instanceof Offset) {
-      return new Above(null, new ArrayList(), true, joined);
+      return new Above(null, new ArrayList(), true, joined, rows(node), null, null);
+    }
+    if (node instanceof Sort && ((Sort) node).global() && count != null && order == null) {
+      return new Above(null, new ArrayList(), false, joined, count, ((Sort) node).order(), null);
     }
     if (node instanceof SubqueryAlias || node instanceof Subquery) {
       return this;
     }
     boolean keys = node instanceof Join && ((Join) node).condition().isDefined()
         && isSelective((LogicalPlan) node.children().apply(1 - place));
-    return new Above(null, new ArrayList(), false, joined || keys);
+    return new Above(null, new ArrayList(), false, joined || keys, null, null, null);
+  }
+
+  /** The number of rows that a limit lets pass; null where it is no plain number. */
+  private static Integer rows(LogicalPlan limit) {
+    Expression number = limit instanceof GlobalLimit ? ((GlobalLimit) limit).limitExpr()
+        : limit instanceof LocalLimit ? ((LocalLimit) limit).limitExpr() : null;
+    boolean isPlain = number instanceof Literal && ((Literal) number).value() instanceof Integer;
+    return isPlain ? (Integer) ((Literal) number).value() : null;
+  }
+
+  private static boolean isPlain(Project node) {
+    Seq items = node.projectList();
+    for (int i = 0; i < items.size(); i++) {
+      if (!(items.apply(i) instanceof Attribute)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   static void split(Expression condition, List into) {

@@ -42,6 +42,7 @@ public final class Install {
     Bridge.connect(callback);
     stock = (UserDefinedPythonDataSource) source;
     SparkSession spark = (SparkSession) session;
+    Figures.watch(((org.apache.spark.sql.SparkSession) spark).sparkContext());
     SparkSessionExtensions extensions = spark.extensions();
     Registration registration = (Registration) EXTENDED.get(extensions);
     if (registration == null) {

@@ -123,12 +123,31 @@ final class NativeScans {
     request.put("columns", columns);
     request.put("returned", returned);
     request.put("predicates", predicates);
+    request.put("top", above.order == null ? null : top(relation, above));
+    request.put("aggregates", above.aggregate == null ? null : Aggregates.translate(above.aggregate));
     request.put("under_limit", Boolean.valueOf(above.limit));
     request.put("may_be_pruned_by_join", Boolean.valueOf(above.joined));
     request.put("names_files", namesFiles);
     request.put("reads_vectors", Boolean.valueOf(SQLConf.get().parquetVectorizedReaderEnabled()));
     request.put("parallelism", Integer.valueOf(Install.parallelism()));
     return request;
+  }
+
+  /** The first rows by an order, as `TwoStageScanBuilder` says them; null if the first key is no plain column. */
+  private static Map top(DataSourceV2Relation relation, Above above) {
+    SortOrder first = (SortOrder) above.order.apply(0);
+    if (!(first.child() instanceof AttributeReference) || !relation.outputSet().contains((NamedExpression) first.child())) {
+      return null;
+    }
+    List column = new ArrayList();
+    column.add(((AttributeReference) first.child()).name());
+    Map top = new LinkedHashMap();
+    top.put("column", column);
+    top.put("descending", Boolean.valueOf(first.direction() instanceof Descending$));
+    top.put("nulls_first", Boolean.valueOf(first.nullOrdering() instanceof NullsFirst$));
+    top.put("keys", Integer.valueOf(above.order.size()));
+    top.put("count", Integer.valueOf(above.count()));
+    return top;
   }
 
   private static List names(DataSourceV2Relation relation, AttributeSet wanted) {

@@ -24,10 +24,12 @@ final class TwoStageFiles implements FileIndex {
   private final long bytes;
   private final String scan;
   private boolean started;
+  private static volatile boolean made;
 
   /** `listed` holds a path and a length for each file; `bytes` is what the optimizer should take the rows for. */
   TwoStageFiles(String scan, String root, List listed, long bytes) {
     this.scan = scan;
+    made = true;
     this.root = path(root);
     this.key = listed;
     this.bytes = bytes;
@@ -42,6 +44,15 @@ final class TwoStageFiles implements FileIndex {
   /** A local file's name is literal and belongs to no default file system. */
   private static Path path(String located) {
     return located.startsWith("/") ? new Path("file", null, located) : new Path(located);
+  }
+
+  /** Whether a scan was handed over since Spark started. */
+  static boolean wasMade() {
+    return made;
+  }
+
+  String scan() {
+    return scan;
   }
 
   FileStatus first() {

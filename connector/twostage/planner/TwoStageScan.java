@@ -40,6 +40,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     request.put("taken", builder.taken);
     request.put("hints", builder.hints);
     request.put("limit", builder.limit < 0 ? null : Integer.valueOf(builder.limit));
+    request.put("top", builder.top);
     request.put("parallelism", Integer.valueOf(Install.parallelism()));
     StringBuilder words = new StringBuilder("twostage ").append(table.name);
     words.append(", snapshot ").append(table.snapshot);
@@ -47,6 +48,9 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     words.append(", predicates ").append(builder.texts);
     if (builder.limit >= 0) {
       words.append(", limit ").append(builder.limit);
+    }
+    if (builder.top != null) {
+      words.append(", first by ").append(builder.topText);
     }
     if (table.reason != null) {
       words.append(", not Spark's reader: ").append(table.reason);
@@ -59,6 +63,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     key.add(builder.taken.toString());
     key.add(builder.hints.toString());
     key.add(Integer.valueOf(builder.limit));
+    key.add(String.valueOf(builder.top));
   }
 
   public StructType readSchema() {

@@ -8,7 +8,10 @@ receive may be an instance of one of them.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.resources
+import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -23,15 +26,20 @@ _SOURCES = (
     "Bridge.java",
     "Predicates.java",
     "TwoStageTable.java",
+    "Aggregates.java",
+    "TwoStageAnswer.java",
     "TwoStageScanBuilder.java",
     "TwoStageScan.java",
     "TwoStageFiles.java",
+    "Figures.java",
     "Above.java",
     "NativeScans.java",
     "Install.java",
     "TwoStageCatalog.java",
 )
 _INSTALLER = "twostage_planner.Install"
+_FIGURES = "twostage_planner.Figures"
+_PREFIX = "twostage-planner-"
 
 
 def load_installer(jvm: Any, gateway: Any) -> Any:
@@ -54,8 +62,9 @@ def load_installer(jvm: Any, gateway: Any) -> Any:
             stage="options",
             hint="Use the options columns and filter without twostage.enable.",
         )
-    # mkdtemp makes it readable for this user only: whoever could write there could run code in the driver.
-    folder = tempfile.mkdtemp(prefix="twostage-planner-")
+    folder = _folder()
+    # Whichever of the two processes ends in order removes it, should the other be killed.
+    jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(folder))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _compile(jvm, gateway, loader, Path(folder))
     open_loader.addURL(jvm.java.io.File(folder).toURI().toURL())
@@ -78,6 +87,70 @@ def install(
     for place, name in enumerate(names):
         types[place] = jvm.java.lang.Class.forName(name)
     installer.getMethod("install", types).invoke(None, values.toArray())
+
+
+def spark_figures(jvm: Any, gateway: Any, session: Any) -> dict[str, dict[str, int]]:
+    """Return Spark's own metrics of the last scans that were handed over, by scan id and by Spark's names.
+
+    Waits until Spark has told them of all queries that ended before. Empty where nothing was installed.
+    """
+    figures = _find(jvm.java.lang.Thread.currentThread().getContextClassLoader(), _FIGURES)
+    if figures is None:
+        return {}
+    types = gateway.new_array(jvm.java.lang.Class, 1)
+    types[0] = jvm.java.lang.Class.forName("java.lang.Object")
+    values = jvm.java.util.ArrayList()
+    values.add(session)
+    found: dict[str, dict[str, int]] = json.loads(
+        figures.getMethod("take", types).invoke(None, values.toArray())
+    )
+    return found
+
+
+def _folder() -> str:
+    """Return a new folder for the classes, locked while this process lives; remove those of drivers that were killed."""
+    _remove_left_over()
+    while True:
+        # mkdtemp makes it readable for this user only: whoever could write there could run code in the driver.
+        folder = tempfile.mkdtemp(prefix=_PREFIX)
+        try:
+            _lock(folder)
+        except (FileNotFoundError, BlockingIOError):
+            continue  # another driver that starts now took it for one that was left
+        except (ImportError, OSError):
+            pass  # no locks here: nobody will remove it, either
+        return folder
+
+
+def _remove_left_over() -> None:
+    """Remove this user's folders that no process holds locked: their driver was killed, and its JVM with it."""
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(ImportError, OSError):
+                    if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                        lock = _lock(entry.path)
+                        shutil.rmtree(entry.path, ignore_errors=True)
+                        os.close(lock)
+
+
+def _lock(folder: str) -> int:
+    """Lock a folder until the descriptor is closed or the process ends.
+
+    Raises:
+        ImportError: This platform has no such locks.
+        OSError: BlockingIOError if another has it, FileNotFoundError if the folder is gone, or the file system's own.
+    """
+    import fcntl  # noqa: PLC0415 - not on every platform
+
+    handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.lstat(folder)  # it may have been removed since it was opened
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _compile(jvm: Any, gateway: Any, loader: Any, folder: Path) -> None:

@@ -29,6 +29,10 @@ MOST_FOOTERS = 1_000
 """Parsing a footer takes 1 to 5 ms of the driver."""
 LEAST_KEPT = 0.4
 """Of the rows, for Spark to read all and to filter them itself: half of 1.5 M rows x 16 columns took it 0.42 s, us 0.47."""
+MOST_FOR_TOP = 0.5
+"""Of the bytes of a full scan that reading the first sort key, and little else, may take to be worth it."""
+LEAST_FOR_TOP = 4 * 2**20
+"""Bytes of the files that Spark's reader reads in about the time that a Python task takes to start."""
 WORTH_A_PROBE = 16 * 2**20
 """Bytes of the planned files below which who filters them makes no difference that is worth 5 ms of looking."""
 WORTH_A_FOOTER = 8 * 2**20
@@ -124,6 +128,15 @@ def stays_by_plan(plan: ScanPlan) -> str | None:
         if family not in _LOCAL and not (family in _HADOOP and not storage.properties):
             return f"Spark may not reach files of {family} as the catalog does"
     return None
+
+
+def stays_by_top(plan: ScanPlan) -> str | None:
+    """Return why the scan stays with us if its query wants the first rows by an order only."""
+    if plan.context.top is None or plan.top_share is None or plan.top_share > MOST_FOR_TOP:
+        return None
+    if plan.counters.get("bytes.considered", 0) < LEAST_FOR_TOP:
+        return None
+    return f"ORDER BY and LIMIT leave about {plan.top_share:.0%} of its bytes to be read"
 
 
 def stays_by_size(plan: ScanPlan) -> str | None:

@@ -16,15 +16,19 @@ from twostage.deletes.applicable import DeleteIndex
 from twostage.deletes.compiled import refuse_inside
 from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
 from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.planning.estimates import live_rows, value_width
 from twostage.planning.name_mapping import moved_fields, parse_name_mapping, without_metrics
 from twostage.planning.partition import constants
 from twostage.planning.partition_type import partition_type
 from twostage.planning.prune_files import FilePruner, Verdict
 from twostage.planning.splits import Candidate, pack
+from twostage.planning.top_n import TOP_SHARE, KnownFile, keep_best
 from twostage.predicates.predicate import FALSE, TRUE, columns, without_implied
-from twostage.schema import Field, List, Map, Primitive, Struct, children, leaves
+from twostage.schema import Field, Primitive, Struct, leaves
 from twostage.storage import canonical_for, locate, name_snapshot
-from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, read_manifests
+from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, stream_manifests
+from twostage.table.manifest_cache import read_delete_manifests
+from twostage.table.manifest_fields import UNMEASURED
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, TaskGroup
 
 if TYPE_CHECKING:
@@ -32,7 +36,8 @@ if TYPE_CHECKING:
 
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
-    from twostage.schema import Schema, Type
+    from twostage.predicates.top import TopRows
+    from twostage.schema import Schema
     from twostage.table.catalog import PinnedTable
 
 DATA_FORMATS = ("parquet", "orc", "avro")
@@ -44,19 +49,6 @@ SMALL_LIMIT = 65_536
 """A limit of at most this many rows is read by one task: a second one would start for nothing."""
 WHOLE = 2**62
 """A split size that no scan reaches."""
-_MANIFESTS_AT_ONCE = 8
-"""Manifests whose entries are in memory together."""
-_WIDTHS = {
-    "boolean": 1,
-    "int": 4,
-    "float": 4,
-    "date": 4,
-    "string": 20,
-    "binary": 100,
-    "uuid": 20,
-    "decimal": 16,
-}
-"""Bytes that Spark's optimizer assumes for a value; 8 for all others."""
 
 
 def plan_scan(
@@ -69,6 +61,7 @@ def plan_scan(
     limit: int | None,
     parallelism: int,
     scan_id: str,
+    top: TopRows | None = None,
 ) -> ScanPlan:
     """Plan a scan.
 
@@ -81,6 +74,7 @@ def plan_scan(
         limit: How many rows suffice, if Spark said so.
         parallelism: How many tasks run at once.
         scan_id: Names the scan in reports.
+        top: Which rows suffice under ORDER BY and LIMIT, if Spark said so; of no use where rows go unseen.
 
     Raises:
         CorruptFileError: Metadata, a manifest list or a manifest is damaged.
@@ -98,7 +92,8 @@ def plan_scan(
             )
     refuse_inside(table, options.settings.compiled_dir)
     predicate = without_implied(predicate)
-    planning = _Planning(table, options, projection, predicate, hint)
+    top = top if options.top_n and hint == TRUE and limit is None else None
+    planning = Planning(table, options, projection, predicate, hint, top)
     with name_snapshot(snapshot_id):
         chosen = planning.choose_files(limit)
     context = ScanContext(
@@ -112,6 +107,7 @@ def plan_scan(
         key_fields=planning.key_fields(chosen),
         name_mapping=parse_name_mapping(table.metadata),
         limit=limit,
+        top=planning.top,
         table_uuid=table.metadata.table_uuid,
         equality_deletes=planning.equality_deletes(chosen),
         storage=table.storage,
@@ -124,21 +120,22 @@ def plan_scan(
         split_size=WHOLE if one_group else options.split_size,
     )
     groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
-    rows = sum(_live_rows(candidate.task) for candidate in chosen)
-    rows = rows if limit is None else min(rows, limit)
+    rows = sum(live_rows(candidate.task) for candidate in chosen)
+    rows = min([rows, *([] if limit is None else [limit]), *([] if top is None else [top.count])])
     planning.describe(chosen, groups)
     planning.counters["time.planning"] = time.perf_counter_ns() - started
     return ScanPlan(
         context=context,
         groups=groups,
         estimated_rows=rows,
-        estimated_bytes=rows * (8 + sum(_width(field.type) for field in projection)),
+        estimated_bytes=rows * (8 + sum(value_width(field.type) for field in projection)),
+        top_share=planning.top_share(chosen),
         counters=dict(planning.counters),
         choices=tuple(planning.choices),
     )
 
 
-class _Planning:
+class Planning:
     """One planning run: what it counts, and the choices it makes."""
 
     def __init__(
@@ -148,10 +145,13 @@ class _Planning:
         projection: tuple[Field, ...],
         predicate: Predicate,
         hint: Predicate,
+        top: TopRows | None = None,
     ) -> None:
+        self.top = top
         self.counters: Counter[str] = Counter()
         self.choices: list[str] = []
         self.limit_reached = False
+        self._whole_cost = 0
         self._written: dict[str, str] = {}
         self._table = table
         self._settings = options.settings
@@ -168,6 +168,8 @@ class _Planning:
         self._filter_ids = {
             leaf.id for column in columns(predicate) for leaf in self._leaves_of(column.field_id)
         }
+        if top is not None:
+            self._filter_ids.add(top.column.field_id)
         self._select_ids = {leaf.id for field in projection for leaf in leaves(field)} - self._filter_ids
         self._num_leaves = max(1, sum(1 for field in table.schema.fields for _ in leaves(field)))
         self._source_types = {
@@ -181,35 +183,65 @@ class _Planning:
 
     def choose_files(self, limit: int | None) -> list[Candidate]:
         """Return the files to read, in the order of the manifests."""
-        table = self._table
-        if table.snapshot is None or self._is_empty or limit == 0:
+        if limit == 0:
             return []
-        manifests = read_manifest_list(table.storage, table.snapshot)
-        data = self._prune_manifests([manifest for manifest in manifests if not manifest.is_deletes])
-        deletes = self._read_deletes([manifest for manifest in manifests if manifest.is_deletes], data)
+        data, deletes = self._manifests()
         chosen: list[Candidate] = []
         clean: list[Candidate] = []
         clean_rows = 0
-        for file, verdict in self._files(data):
+        known: list[KnownFile] = []
+        for file, verdict in self._files(data, may_end=limit is not None):
             applied = deletes.deletes_of(file)
             candidate = self._candidate(file, verdict, applied, deletes.whole_set(file))
             chosen.append(candidate)
             # Of Avro nobody knows the rows before they are all read, so that a wrong count would go unnoticed.
-            is_clean = verdict.all_match and not applied and file.record_count > 0 and file.format != "avro"
-            if limit is not None and is_clean and not self._is_hinted:
+            is_counted = verdict.all_match and file.record_count > 0 and file.format != "avro"
+            # How many rows a vector deletes is checked when it is read; of other deletes nobody knows.
+            gone = sum(d.record_count if d.content == "vector" else file.record_count for d in applied)
+            is_sure = is_counted and gone < file.record_count
+            if self.top is not None:
+                key = self._pruner.bounds(file, self.top.column.field_id)
+                known.append(KnownFile(candidate=candidate, key=key, is_sure=is_sure, gone=gone))
+            if limit is not None and is_sure and not self._is_hinted:
                 clean.append(candidate)
-                clean_rows += file.record_count
+                clean_rows += file.record_count - gone
                 if clean_rows >= limit:
                     self.limit_reached = True
                     self.choices.append(
-                        f"Limit {limit}: {len(clean)} files without deletes hold enough rows."
+                        f"Limit {limit}: {len(clean)} files have enough rows that live for certain."
                     )
                     chosen = clean
                     break
+        if self.top is not None and self._settings.prune_files:
+            chosen, self.top = keep_best(self.top, known, self.counters, self.choices)
         self.counters["delete_files.considered"] = deletes.considered
         self.counters["delete_files.skipped"] = deletes.skipped
         self.counters["delete_files.skipped.predicate"] = deletes.skipped_by_predicate
         return chosen
+
+    def top_share(self, chosen: list[Candidate]) -> float | None:
+        """Return the bytes that a scan of the first rows is expected to read, as a share of all rows'."""
+        if self.top is None or not self._whole_cost:
+            return None
+        return sum(candidate.cost for candidate in chosen) / self._whole_cost
+
+    def files(self, *, metrics: bool) -> Iterator[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]]:
+        """Yield the data files that may hold a matching row; without `metrics` of columns unless needed here."""
+        data, deletes = self._manifests()
+        lean = not metrics and not self._is_filtered and not deletes.considered
+        without = UNMEASURED if lean else frozenset[int]()
+        for file, verdict in self._files(data, may_end=self._is_filtered, without=without):
+            yield file, verdict, deletes.deletes_of(file)
+
+    def _manifests(self) -> tuple[list[ManifestFile], DeleteIndex]:
+        """Return the data manifests that may matter, and the deletes."""
+        table = self._table
+        manifests: tuple[ManifestFile, ...] = ()
+        if table.snapshot is not None and not self._is_empty:
+            manifests = read_manifest_list(table.storage, table.snapshot)
+        data = self._prune_manifests([manifest for manifest in manifests if not manifest.is_deletes])
+        deletes = self._read_deletes([manifest for manifest in manifests if manifest.is_deletes], data)
+        return data, deletes
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:
         """Return the key fields of the applied equality deletes that the scan's schema lacks."""
@@ -279,7 +311,7 @@ class _Planning:
         self.counters["manifests.pruned"] += len(manifests) - len(kept)
         specs, storage = self._table.metadata.specs, self._table.storage
         return DeleteIndex(
-            (entry for entries in read_manifests(storage, kept, specs) for entry in entries),
+            (entry for entries in read_delete_manifests(storage, kept, specs) for entry in entries),
             specs,
             key_field=self._key_field,
             canonical=canonical_for(storage),
@@ -288,19 +320,20 @@ class _Planning:
             predicate=self._predicate,
         )
 
-    def _files(self, manifests: list[ManifestFile]) -> Iterator[tuple[ContentFile, Verdict]]:
-        """Yield the data files that may hold a matching row.
+    def _files(
+        self, manifests: list[ManifestFile], *, may_end: bool, without: frozenset[int] = frozenset()
+    ) -> Iterator[tuple[ContentFile, Verdict]]:
+        """Yield the data files that may hold a matching row, their entries read without these fields.
 
-        A few manifests at a time: metrics of 40 columns take 16 kB a file, and a limit may end it early.
+        One that `may_end` early reads the first manifest before the others are asked for.
         """
-        for start in range(0, len(manifests), _MANIFESTS_AT_ONCE):
-            some = manifests[start : start + _MANIFESTS_AT_ONCE]
-            for entries in read_manifests(self._table.storage, some, self._table.metadata.specs):
-                for entry in entries:
-                    file = without_metrics(entry, self._moved)
-                    verdict = self._judge(file)
-                    if verdict.pruned_by is None:
-                        yield file, verdict
+        at_first = 1 if may_end else len(manifests)
+        storage, specs = self._table.storage, self._table.metadata.specs
+        for entry in stream_manifests(storage, manifests, specs, at_first=at_first, without=without):
+            file = without_metrics(entry, self._moved)
+            verdict = self._judge(file)
+            if verdict.pruned_by is None:
+                yield file, verdict
 
     def _judge(self, file: ContentFile) -> Verdict:
         self.counters["files.considered"] += 1
@@ -365,6 +398,8 @@ class _Planning:
         keys = {field_id for delete in task.deletes for field_id in delete.equality_ids}
         filtering = keys if task.all_match else keys | self._filter_ids
         share = FETCH_SHARE if filtering and self._settings.two_stage else 1.0
+        if self.top is not None and self._settings.two_stage:
+            filtering, share = filtering | {self.top.column.field_id}, TOP_SHARE
         if file.column_sizes:
             sizes = file.column_sizes
             first = sum(sizes.get(field_id, 0) for field_id in filtering)
@@ -372,6 +407,7 @@ class _Planning:
         else:
             each = file.file_size / self._num_leaves
             first, then = int(each * len(filtering)), int(each * len(self._select_ids - filtering))
+        self._whole_cost += OPEN_COST + first + then
         return OPEN_COST + first + int(share * then)
 
     def _leaves_of(self, field_id: int) -> Iterator[Field]:
@@ -412,22 +448,3 @@ def _refuse_unreadable(file: ContentFile) -> None:
         raise UnsupportedFeatureError(
             "UNSUPPORTED_ENCRYPTION", "Data file is encrypted", path=file.path, stage="plan"
         )
-
-
-def _live_rows(task: ScanTask) -> int:
-    """Return about how many rows a file has after deletes; equality deletes are not guessed at."""
-    gone = sum(
-        delete.record_count
-        for delete in task.deletes
-        if delete.content != "equality" and delete.referenced_data_file is not None
-    )
-    return max(0, task.record_count - gone)
-
-
-def _width(kind: Type) -> int:
-    """Return the bytes that Spark's optimizer assumes for a value of this type."""
-    if isinstance(kind, Primitive):
-        return _WIDTHS.get(kind.name, 8)
-    inner = sum(_width(field.type) for field in children(kind))
-    assert isinstance(kind, Struct | List | Map)
-    return inner

@@ -109,13 +109,7 @@ class FilePruner:
             return Verdict("bounds")
         columns = self._columns[file.spec_id]
         combined, predicate = self._narrow(file, columns)
-        by_partition: dict[int, Bounds | None] = {}
-        for column in columns:
-            if column.field.field_id not in file.partition:
-                continue
-            source = column.field.source_id
-            bounds = _bounds_of_value(column, file)
-            by_partition[source] = tighter(column.kind, by_partition.get(source), bounds)
+        by_partition = _bounds_by_partition(columns, file)
         if columns and match(combined, by_partition.get, file.num_rows) is Match.NONE:
             return Verdict("partition")
         bounds_of = self._bounds_of(file, by_partition)
@@ -123,6 +117,10 @@ class FilePruner:
             return Verdict("bounds")
         proven = self._is_exact and match(predicate, bounds_of, file.num_rows) is Match.ALL
         return Verdict(None, all_match=proven)
+
+    def bounds(self, file: ContentFile, field_id: int) -> Bounds | None:
+        """Return what is known of a column in a data file."""
+        return self._bounds_of(file, _bounds_by_partition(self._columns[file.spec_id], file))(field_id)
 
     def _bounds_of(
         self, file: ContentFile, by_partition: dict[int, Bounds | None]
@@ -189,6 +187,18 @@ class FilePruner:
             return None if number is None else lowest <= number <= highest
 
         return decide
+
+
+def _bounds_by_partition(
+    columns: tuple[_PartitionColumn, ...], file: ContentFile
+) -> dict[int, Bounds | None]:
+    """Return what a file's partition tells of the columns that it was made from."""
+    known: dict[int, Bounds | None] = {}
+    for column in columns:
+        if column.field.field_id in file.partition:
+            source = column.field.source_id
+            known[source] = tighter(column.kind, known.get(source), _bounds_of_value(column, file))
+    return known
 
 
 def _bounds_of_value(column: _PartitionColumn, file: ContentFile) -> Bounds | None:

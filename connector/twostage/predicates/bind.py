@@ -27,6 +27,7 @@ from twostage.predicates.predicate import (
     StringMatch,
     Unknown,
 )
+from twostage.predicates.top import MOST_ROWS, TYPES, TopRows
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -86,6 +87,32 @@ def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bo
     """
     binder = _Binder(schema, case_sensitive=case_sensitive)
     return binder.predicate(raw)
+
+
+def bind_top(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bool = False) -> TopRows | None:
+    """Bind the first rows by a sort order.
+
+    Args:
+        raw: ``{"column": [names], "descending": …, "nulls_first": …, "keys": number, "count": number}``: the first
+            sort key (None for one that is no column), how many keys there are, and how many rows are wanted.
+        schema: The table's own columns.
+        case_sensitive: Whether names must match exactly (``spark.sql.caseSensitive``).
+
+    Returns:
+        None if it leaves nothing out: a key that is no plain column of a type in `TYPES`, or too many rows.
+    """
+    if raw["column"] is None or len(raw["column"]) != 1 or not 0 < raw["count"] <= MOST_ROWS:
+        return None
+    found = schema.find(tuple(raw["column"]), case_sensitive=case_sensitive)
+    if found is None or not isinstance(found.type, Primitive) or found.type.name not in TYPES:
+        return None
+    return TopRows(
+        column=Column(found.id, (found.name,), found.type),
+        count=raw["count"],
+        descending=raw["descending"],
+        nulls_first=raw["nulls_first"],
+        has_more_keys=raw["keys"] > 1,
+    )
 
 
 class _Binder:

@@ -70,6 +70,12 @@ class Costs:
             found = self._costs[id(part)] = (part, Cost(guess(part)))  # held, so that its id stays its own
         return found[1]
 
+    def rename(self, old: Predicate, new: Predicate) -> None:
+        """Let a part that stands in another's place go on with what was measured of that one."""
+        _, cost = self._costs.pop(id(old), (old, None))
+        if cost is not None:
+            self._costs[id(new)] = (new, cost)
+
     def order(self, parts: Sequence[Predicate], word: str) -> list[Predicate]:
         """Return the parts of an AND or OR (the `word`), the one to ask first first."""
         ordered = sorted(parts, key=lambda part: self.of(part).rank)

@@ -68,7 +68,7 @@ class Match(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
+class ValueRange:
     """What a column's values may be: order keys, None for no limit. `may_value`: some row is not NULL."""
 
     lower: Any = None
@@ -79,7 +79,7 @@ class _Range:
     """All values are equal: to `lower`, and nothing was truncated."""
 
 
-_UNKNOWN = _Range()
+_UNKNOWN = ValueRange()
 
 
 def match(predicate: Predicate, bounds_of: BoundsOf, num_rows: int | None = None) -> Match:
@@ -177,25 +177,25 @@ def _outcomes(predicate: Predicate, bounds_of: BoundsOf, num_rows: int | None) -
         case Constant(value):
             return _N if value is None else _T if value else _F
         case Compare(op, column, value):
-            values = _range(column, bounds_of, num_rows)
+            values = value_range(column, bounds_of, num_rows)
             return _compared(op, column, value, values)
         case In():
-            return _listed(predicate, _range(predicate.column, bounds_of, num_rows))
+            return _listed(predicate, value_range(predicate.column, bounds_of, num_rows))
         case IsNull(column):
-            values = _range(column, bounds_of, num_rows)
+            values = value_range(column, bounds_of, num_rows)
             return (_T if values.may_null else 0) | (_F if values.may_value else 0)
         case StringMatch():
-            return _string_matched(predicate, _range(predicate.column, bounds_of, num_rows))
+            return _string_matched(predicate, value_range(predicate.column, bounds_of, num_rows))
         case CompareColumns(op, left, right):
             if left.value_type != right.value_type:
                 return _ANY
             return _columns_compared(
-                op, _range(left, bounds_of, num_rows), _range(right, bounds_of, num_rows)
+                op, value_range(left, bounds_of, num_rows), value_range(right, bounds_of, num_rows)
             )
     return _ANY
 
 
-def _range(column: Column, bounds_of: BoundsOf, num_rows: int | None) -> _Range:
+def value_range(column: Column, bounds_of: BoundsOf, num_rows: int | None) -> ValueRange:
     """Turn a column's bounds into the range of its values, after its cast."""
     source = column.type
     if not isinstance(source, Primitive) or (bounds := bounds_of(column.field_id)) is None:
@@ -215,7 +215,7 @@ def _range(column: Column, bounds_of: BoundsOf, num_rows: int | None) -> _Range:
     )
     if not may_value:
         said = bounds.lower is not None or bounds.upper is not None
-        return _UNKNOWN if said else _Range(may_null=True, may_value=False)
+        return _UNKNOWN if said else ValueRange(may_null=True, may_value=False)
     values = None if nulls is None or count is None else count - nulls
     lower, upper = _limits(source, column.cast, bounds, values)
     if column.cast is not None and (lower is None or upper is None):
@@ -225,7 +225,7 @@ def _range(column: Column, bounds_of: BoundsOf, num_rows: int | None) -> _Range:
     single = lower is not None and lower == upper
     if single and source.name in _TRUNCATED:
         single = bounds.exact_lower and bounds.exact_upper
-    return _Range(lower, upper, may_null, may_value, single)
+    return ValueRange(lower, upper, may_null, may_value, single)
 
 
 def _limits(source: Primitive, cast: Primitive | None, bounds: Bounds, values: int | None) -> tuple[Any, Any]:
@@ -272,7 +272,7 @@ def _widened(value: Any, source: Primitive, target: Primitive) -> Any:
     return None
 
 
-def _compared(op: str, column: Column, value: Any, values: _Range) -> int:
+def _compared(op: str, column: Column, value: Any, values: ValueRange) -> int:
     kind = column.value_type
     key = order_key(kind, value) if isinstance(kind, Primitive) else None
     null = (_F if op == "<=>" else _N) if values.may_null else 0
@@ -280,10 +280,10 @@ def _compared(op: str, column: Column, value: Any, values: _Range) -> int:
         return null
     if key is None:
         return null | (_T | _F)
-    return null | _ordered("=" if op == "<=>" else op, values, _Range(key, key, single=True))
+    return null | _ordered("=" if op == "<=>" else op, values, ValueRange(key, key, single=True))
 
 
-def _ordered(op: str, left: _Range, right: _Range) -> int:
+def _ordered(op: str, left: ValueRange, right: ValueRange) -> int:
     """Return the outcomes of a comparison between any value of `left` and any of `right`."""
     match op:
         case "=":
@@ -316,7 +316,7 @@ def _not_after(upper: Any, lower: Any) -> bool:
     return upper is not None and lower is not None and bool(upper <= lower)
 
 
-def _columns_compared(op: str, left: _Range, right: _Range) -> int:
+def _columns_compared(op: str, left: ValueRange, right: ValueRange) -> int:
     outcomes = _ordered("=" if op == "<=>" else op, left, right) if left.may_value and right.may_value else 0
     if op != "<=>":
         return outcomes | (_N if left.may_null or right.may_null else 0)
@@ -350,7 +350,7 @@ def _sorted_keys(leaf: In) -> Sequence[Any] | None:
     return result
 
 
-def _listed(leaf: In, values: _Range) -> int:
+def _listed(leaf: In, values: ValueRange) -> int:
     null = _N if values.may_null else 0
     miss = _N if leaf.has_null else _F
     if not values.may_value:
@@ -369,7 +369,7 @@ def _listed(leaf: In, values: _Range) -> int:
     return null | _T | miss
 
 
-def _string_matched(leaf: StringMatch, values: _Range) -> int:
+def _string_matched(leaf: StringMatch, values: ValueRange) -> int:
     null = _N if values.may_null else 0
     if not values.may_value:
         return null

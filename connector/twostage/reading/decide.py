@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twostage.deletes.position import DeletedPositions
+from twostage.predicates.predicate import TRUE
 from twostage.reading.filter import RowFilter, filter_rows
 from twostage.reading.live_columns import LiveColumns
 from twostage.reading.payoff import Payoff
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from twostage.deletes.task_deletes import TaskDeletes
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.metrics import Metrics
+    from twostage.reading.top_rows import BestRows
 
 KEEPS_NEARLY_ALL = 0.9
 """Of the rows considered: a filter that keeps more makes two stages 0 to 6 % slower than one."""
@@ -42,6 +44,7 @@ class Learned:
     row_filter: RowFilter
     dictionaries: Payoff = field(default_factory=Payoff)
     pages: Payoff = field(default_factory=Payoff)
+    best: BestRows | None = None
     groups_filtered: int = 0
     rows_filtered: int = 0
     rows_kept: int = 0
@@ -87,21 +90,28 @@ def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | N
     settings = data_file.context.settings
     metrics.add("row_groups.considered")
     metrics.add("rows.considered", row_group.num_rows)
+    best = learned.best
     with metrics.timed("prune"):
+        if best is not None and not best.may_hold(data_file, row_group):
+            metrics.add("row_groups.pruned.top-n")
+            metrics.add("rows.pruned", row_group.num_rows)
+            return None
         verdict = judge_row_group(data_file, row_group, learned.dictionaries, metrics)
     if verdict is Verdict.SKIP:
         return None
     selection = _subtract_positions(row_group, file, metrics)
     filters = verdict is Verdict.FILTER
     row_filter = learned.row_filter if filters else RowFilter()
+    wanted = TRUE if best is None else best.wanted
+    row_filter = row_filter if best is None else best.joined_to(row_filter)
     if not settings.two_stage:
         return Decided(row_group, selection, row_filter, None)
-    if filters and learned.keeps_nearly_all:
+    if filters and best is None and learned.keeps_nearly_all:
         metrics.choices["read in one stage: the filter keeps nearly all rows"] += 1
         return Decided(row_group, selection, row_filter, None)
-    if filters:
+    if filters or wanted != TRUE:
         with metrics.timed("prune"):
-            selection = prune_pages(data_file, row_group, selection, learned.pages, metrics)
+            selection = prune_pages(data_file, row_group, selection, learned.pages, metrics, wanted=wanted)
     parts = count_windows(data_file, row_group, row_filter)
     if parts == 0:
         metrics.choices["read in one stage: the filter columns of a row group exceed task-memory"] += 1
@@ -121,6 +131,12 @@ def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | N
     if columns.alive.count == 0:
         metrics.add("row_groups.pruned.deletes")
         return None
+    if best is not None and asked is None:
+        with metrics.timed("filter"):
+            best.admit(columns, learned.row_filter, metrics)
+        if columns.alive.count == 0:
+            metrics.add("row_groups.pruned.top-n")
+            return None
     return Decided(row_group, selection, row_filter, columns, (), asked)
 
 
@@ -142,10 +158,8 @@ def filtered_columns(
     columns = LiveColumns(selection, read, reads_parts=file.data_file.reads_parts)
     with metrics.timed("filter"):
         filter_rows(row_filter, columns, metrics)
-        kept = columns.alive.count
-        metrics.add("rows.filtered", selection.count - kept)
     if row_filter is file.learned.row_filter:
-        file.learned.rows_kept += kept
+        file.learned.rows_kept += columns.alive.count
     return columns
 
 

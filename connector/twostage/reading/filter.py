@@ -38,6 +38,8 @@ class Conjunct:
     predicate: Predicate
     text: str
     field_ids: tuple[int, ...]
+    counter: str = "rows.filtered"
+    """What counts the rows that it drops."""
 
 
 @dataclass(slots=True)
@@ -97,6 +99,7 @@ def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -
         after = columns.alive.count
         row_filter.costs.of(conjunct.predicate).add(before, before - after, spent)
         metrics.count_predicate(conjunct.text, before, after, spent)
+        metrics.add(conjunct.counter, before - after)
     metrics.choices.update(row_filter.costs.changes)
     row_filter.costs.changes.clear()
 

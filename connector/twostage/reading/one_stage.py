@@ -65,7 +65,6 @@ def read_one_stage(
             start += length
             live = LiveColumns(alive, functools.partial(_cut, columns))
             filter_rows(row_filter, live, metrics)
-            metrics.add("rows.filtered", alive.count - live.alive.count)
             subtract_equality(equality, live, first_row, metrics)
             alive = live.selection()
             counted += alive.count

@@ -31,13 +31,19 @@ MAX_RUNS = 20_000
 
 
 def prune_pages(
-    data_file: DataFile, row_group: RowGroup, selection: Selection, payoff: Payoff, metrics: Metrics
+    data_file: DataFile,
+    row_group: RowGroup,
+    selection: Selection,
+    payoff: Payoff,
+    metrics: Metrics,
+    *,
+    wanted: Predicate = tree.TRUE,
 ) -> Selection:
-    """Return the rows of `selection` in pages that may hold a match."""
+    """Return the rows of `selection` in pages that may hold a match which is `wanted`, too."""
     context = data_file.context
     if not context.settings.prune_pages or not payoff.pays or selection.count == 0:
         return selection
-    predicate = stored_part(tree.both(context.predicate, context.hint))
+    predicate = stored_part(tree.both(context.predicate, context.hint, wanted))
     before, was_asked = selection.count, False
     for conjunct in tree.conjuncts(predicate):
         if selection.count == 0:

@@ -16,6 +16,8 @@ from twostage.predicates.prune import Match, match
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.metrics import Metrics
     from twostage.reading.payoff import Payoff
@@ -42,17 +44,7 @@ def judge_row_group(
     if not settings.prune_row_groups:
         return Verdict.TAKE if context.predicate == tree.TRUE else Verdict.FILTER
     reason: str | None = None
-
-    def bounds_of(field_id: int) -> Bounds | None:
-        constants = data_file.task.constants
-        if field_id in constants and field_id in context.schema:
-            if isinstance(context.schema.field(field_id).type, Primitive):
-                return _constant(constants[field_id], row_group.num_rows)
-            return None
-        if field_id in COMPUTED:
-            return computed_bounds(data_file, row_group, field_id)
-        return data_file.bounds(row_group, field_id)
-
+    bounds_of = row_group_bounds(data_file, row_group)
     both = tree.both(context.predicate, context.hint)
     if match(both, bounds_of, row_group.num_rows) is Match.NONE:
         reason = "statistics"
@@ -72,6 +64,22 @@ def judge_row_group(
         metrics.add("rows.pruned", row_group.num_rows)
         return Verdict.SKIP
     return Verdict.FILTER
+
+
+def row_group_bounds(data_file: DataFile, row_group: RowGroup) -> Callable[[int], Bounds | None]:
+    """Return what tells the bounds of a field in a row group."""
+    schema, constants = data_file.context.schema, data_file.task.constants
+
+    def bounds_of(field_id: int) -> Bounds | None:
+        if field_id in constants and field_id in schema:
+            if isinstance(schema.field(field_id).type, Primitive):
+                return _constant(constants[field_id], row_group.num_rows)
+            return None
+        if field_id in COMPUTED:
+            return computed_bounds(data_file, row_group, field_id)
+        return data_file.bounds(row_group, field_id)
+
+    return bounds_of
 
 
 def _constant(value: object, num_rows: int) -> Bounds | None:

@@ -24,15 +24,16 @@ from twostage.reading.fetch import fetch_columns
 from twostage.reading.filter import RowFilter
 from twostage.reading.one_stage import read_one_stage
 from twostage.reading.subtract import Held
+from twostage.reading.top_rows import BestRows
 from twostage.storage import name_snapshot
 from twostage.table.metadata_rows import read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
-    from twostage.files.datafile import DataFile
+    from twostage.files.datafile import DataFile, RowGroup
     from twostage.metrics import Metrics
     from twostage.task import ScanContext, ScanTask, TaskGroup
 
@@ -63,7 +64,9 @@ def read_group(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
 
 def read_tasks(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the live, matching rows of all data files."""
-    learned = Learned(RowFilter.of(group.context))
+    top = group.context.top
+    best = None if top is None else BestRows(top, kernels=group.context.settings.kernels)
+    learned = Learned(RowFilter.of(group.context), best=best)
     with Held(group.context) as held:
         for task in group.tasks:
             yield from read_task(group, task, learned, held, metrics)
@@ -91,26 +94,34 @@ def read_task(
             equality = TaskDeletes.none(context, task, metrics)
 
         file = OpenTask(data_file, positions, equality, learned, by_equality)
+        row_groups: Iterable[RowGroup] = data_file.row_groups()
+        # Avro's blocks have no bounds, and are found by reading.
+        if learned.best is not None and task.format != "avro":
+            row_groups = learned.best.best_first(data_file, row_groups)
         decisions = steps_ahead(
-            compiled.row_groups(data_file.row_groups()),
+            compiled.row_groups(row_groups),
             functools.partial(decide, file),
             metrics,
             # Equality deletes, and `_deleted` which asks them, belong to one thread.
             ahead=context.settings.prefetch
             and data_file.is_remote
             and not equality
-            and data_file.deleted_rows is None,
+            and data_file.deleted_rows is None
+            and not (learned.best is not None and held.has_questions),
             alone=lambda decided: decided is not None and bool(decided.windows),
         )
         with contextlib.closing(decisions):
             for decided in decisions:
                 if decided is None:
                     continue
-                if decided.asked is not None:
-                    held.add(file, decided, decided.asked)
-                if decided.asked is None or held.is_full:
+                # Better rows may come, for which these need not be fetched.
+                may_lose = learned.best is not None and data_file.reads_parts and decided.columns is not None
+                waits = decided.asked is not None or may_lose
+                if waits:
+                    held.add(file, decided)
+                if not waits or held.is_full:
                     yield from read_held(held, metrics)  # first, so that rows stay in order
-                if decided.asked is None:
+                if not waits:
                     yield from read_decided(file, decided, metrics)
         if not data_file.reads_parts:  # such a file keeps a row group unpacked: one at a time
             yield from read_held(held, metrics)
@@ -119,7 +130,7 @@ def read_task(
 
 
 def read_held(held: Held, metrics: Metrics) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that waited for equality deletes, and are not deleted."""
+    """Yield the rows that waited for equality deletes or better rows, and are left."""
     for file, decided in held.release(metrics):
         yield from read_decided(file, decided, metrics)
 
@@ -153,6 +164,8 @@ def read_windows(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator
     is_read = False
     for window in decided.windows:
         columns = live_columns(file, decided.row_group, decided.row_filter, window, metrics)
+        if file.learned.best is not None:
+            file.learned.best.admit(columns, file.learned.row_filter, metrics)
         if columns.alive.count:
             metrics.add("row_groups.read", not is_read)
             is_read = True

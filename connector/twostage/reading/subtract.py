@@ -42,9 +42,9 @@ def subtract(
     if not deletes or alive == 0:
         return None
     meeting = deletes.meeting(file.data_file, row_group)
-    metrics.add("row_groups.untouched", not meeting)
     equality = deletes.choose(meeting, alive)
     whole = False if not meeting else deletes.whole(file.data_file, row_group, equality, alive)
+    metrics.add("row_groups.untouched", whole is False)
     if whole is not None:
         gone = np.full(columns.base.count, whole)
         if deletes.recorder is not None:
@@ -69,7 +69,7 @@ class Held:
         self._context = context
         self._files = contextlib.ExitStack()
         self._num_files = 0
-        self._items: list[tuple[OpenTask, Decided, Asked]] = []
+        self._items: list[tuple[OpenTask, Decided, Asked | None]] = []
         self._size = 0
 
     def __enter__(self) -> Held:
@@ -80,12 +80,23 @@ class Held:
     ) -> None:
         self._files.__exit__(kind, error, trace)
 
-    def add(self, file: OpenTask, decided: Decided, asked: Asked) -> None:
+    def add(self, file: OpenTask, decided: Decided) -> None:
         """Let a row group wait."""
-        self._items.append((file, decided, asked))
+        self._items.append((file, decided, decided.asked))
+        if decided.columns is not None and decided.asked is None:
+            wanted = {field.id for field in self._context.projection}
+            if self._context.top is not None:
+                wanted.add(self._context.top.column.field_id)
+            decided.columns.forget_all_but(wanted)
+            decided.columns.condense(to_the_rows=True)
         if decided.columns is not None:
             columns = decided.columns.read_columns().values()
             self._size += sum(int(array.nbytes) for array in columns) + decided.row_group.num_rows
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether rows wait for deletes."""
+        return any(asked is not None for _, _, asked in self._items)
 
     @property
     def is_full(self) -> bool:
@@ -103,23 +114,35 @@ class Held:
     def release(self, metrics: Metrics) -> Iterator[tuple[OpenTask, Decided]]:
         """Let the delete files pass; yield the row groups that have rows left, in order. Then close the files."""
         items, self._items, self._size = self._items, [], 0
-        if not items:
-            return
+        asked = [(file, decided, asked) for file, decided, asked in items if asked is not None]
+        if asked:
+            self._ask(asked, metrics)
+        for file, decided, _ in items:
+            columns, best = decided.columns, file.learned.best
+            assert columns is not None
+            if best is not None and columns.alive.count:
+                best.cut(columns, metrics)
+                metrics.add("row_groups.pruned.top-n", columns.alive.count == 0)
+            if columns.alive.count:
+                yield file, decided
+        self._files.close()
+        self._num_files = 0
+
+    def _ask(self, items: list[tuple[OpenTask, Decided, Asked]], metrics: Metrics) -> None:
+        """Let the delete files pass, and take away the rows that they delete."""
         with metrics.timed("deletes"):
             results = stream_deleted(self._context, [asked for _, _, asked in items], metrics)
             counted = {id(delete): delete.record_count for _, _, asked in items for delete in asked.deletes}
             items[0][0].equality.count_streamed(sum(counted.values()))
         for (file, decided, _), deleted in zip(items, results, strict=True):
-            columns = decided.columns
+            columns, learned = decided.columns, file.learned
             assert columns is not None
             recorder = file.equality.recorder
             if recorder is not None:
                 recorder.add(decided.row_group.first_row, columns.base, deleted)
             columns.keep(~deleted)
             metrics.add("rows.deleted.equality", int(deleted.sum()))
-            if columns.alive.count:
-                yield file, decided
-            else:
-                metrics.add("row_groups.pruned.deletes")
-        self._files.close()
-        self._num_files = 0
+            metrics.add("row_groups.pruned.deletes", columns.alive.count == 0)
+            if learned.best is not None and columns.alive.count:
+                learned.best.admit(columns, learned.row_filter, metrics)
+                metrics.add("row_groups.pruned.top-n", columns.alive.count == 0)

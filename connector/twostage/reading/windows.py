@@ -33,6 +33,8 @@ def count_windows(data_file: DataFile, row_group: RowGroup, row_filter: RowFilte
     context = data_file.context
     wanted = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
     wanted.update(field_id for delete in data_file.task.deletes for field_id in delete.equality_ids)
+    if context.top is not None:
+        wanted.add(context.top.column.field_id)
     size = COPIES * data_file.decoded_bytes(row_group, wanted)
     if size <= context.settings.memory_budget:
         return 1

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
+    from twostage.predicates.top import TopRows
     from twostage.schema import Field, Schema
+    from twostage.spark.aggregates import Answers, FromMetadata
     from twostage.spark.source import ScanMetrics
     from twostage.table.catalog import PinnedTable
     from twostage.task import ScanPlan
@@ -90,6 +92,7 @@ class Bridge:
         self._tables: OrderedDict[str, Pin] = OrderedDict()
         self._scans: OrderedDict[str, PlannedScan] = OrderedDict()
         self._spares: list[tuple[Any, ScanPlan]] = []
+        self._held_answers: Answers | None = None
         self._metrics: Accumulator[ScanMetrics] | None = None
         self._context: SparkContext | None = None
         self.calls: dict[str, int] = {}
@@ -99,7 +102,9 @@ class Bridge:
             "create": self._create,
             "adopt": self._adopt,
             "push": self._push,
+            "top": self._top,
             "native": self._native,
+            "aggregate": self._aggregate,
             "started": self._started,
             "plan": self._plan,
             "read": self._read,
@@ -225,6 +230,11 @@ class Bridge:
         filters = held.table.metadata_table is None  # metadata tables are small: Spark filters them
         return {"exact": [filters and is_exact(one) for one in bound], "texts": [str(one) for one in bound]}
 
+    def _top(self, message: dict[str, Any]) -> dict[str, Any]:
+        held = self._held(message["pin"], message.get("pinned"))
+        top = _bind_top(message["top"], held)
+        return {"text": None if top is None else str(top)}
+
     def _plan(self, message: dict[str, Any]) -> dict[str, Any]:
         plan = self._planned(message)
         return {
@@ -245,6 +255,7 @@ class Bridge:
             predicate=both(held.filter, *(_bind(raw, held) for raw in message["taken"])),
             hint=both(TRUE, *(weaken(one) for one in hints)),
             limit=message["limit"],
+            top=_bind_top(message["top"], held),
         )
         if message.get("stays"):
             choice = f"Not handed to Spark's own Parquet reader: {message['stays']}."
@@ -273,9 +284,19 @@ class Bridge:
         from twostage.spark.native_scan import hand_over  # noqa: PLC0415
 
         held = self._held(message["pin"], message.get("pinned"))
+        if message.get("aggregates") and not isinstance(self._answer(held, message), str):
+            return {"stays": "metadata answers its aggregates"}
 
-        def plan_scan(projection: tuple[Field, ...], predicate: Predicate, hint: Predicate) -> ScanPlan:
-            wanted = {"projection": projection, "predicate": predicate, "hint": hint, "limit": None}
+        def plan_scan(
+            projection: tuple[Field, ...], predicate: Predicate, hint: Predicate, top: TopRows | None
+        ) -> ScanPlan:
+            wanted = {
+                "projection": projection,
+                "predicate": predicate,
+                "hint": hint,
+                "limit": None,
+                "top": top,
+            }
             plan = self._plan_scan(held, message, **wanted)
             with self._lock:
                 self._spares = [*self._spares, ((message["pin"], message["parallelism"], wanted), plan)]
@@ -283,7 +304,12 @@ class Bridge:
             return plan
 
         found = hand_over(
-            held.table, held.options, message, bind=lambda raw: _bind(raw, held), plan_scan=plan_scan
+            held.table,
+            held.options,
+            message,
+            bind=lambda raw: _bind(raw, held),
+            plan_scan=plan_scan,
+            top=_bind_top(message["top"], held),
         )
         if isinstance(found, str):
             return {"stays": found}
@@ -293,8 +319,33 @@ class Bridge:
         self._remember(PlannedScan(plan=found.plan))
         return {"stays": None, **found.answer}
 
+    def _aggregate(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Tell whether metadata answers aggregates: why not, or the rows."""
+        found = self._answer(self._held(message["pin"], message.get("pinned")), message, take=True)
+        if isinstance(found, str):
+            return {"lacks": found}
+        self._remember(PlannedScan(plan=found.plan))
+        return {
+            "lacks": None,
+            "scan": found.plan.context.scan_id,
+            "schema": json.dumps(found.schema),
+            "rows": found.rows,
+        }
+
+    def _answer(self, held: Pin, message: dict[str, Any], *, take: bool = False) -> FromMetadata | str:
+        """Answer aggregates; the planner asks first for the scan's sake, and then to `take` the answer."""
+        from twostage.spark.aggregates import Answers  # noqa: PLC0415
+
+        if any(raw["form"] is None for raw in message["predicates"]):
+            return "a filter is left to Spark"
+        predicate = both(held.filter, *(_bind(raw["form"], held) for raw in message["predicates"]))
+        with self._lock:
+            answers = self._held_answers = self._held_answers or Answers()
+        wanted = message["aggregates"]
+        return answers.find(message["pin"], held.table, held.options, wanted, predicate, take=take)
+
     def _started(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Note that Spark reads a scan that was handed over."""
+        """Note that Spark reads a scan that was handed over, or takes an answer from metadata."""
         with self._lock:
             scan = self._scans.get(message["scan"])
         if scan is not None and not scan.started:
@@ -375,6 +426,14 @@ def _bind(raw: Mapping[str, Any], held: Pin) -> Predicate:
     from twostage.predicates.bind import bind_predicate  # noqa: PLC0415
 
     return bind_predicate(raw, held.schema, case_sensitive=held.case_sensitive)
+
+
+def _bind_top(raw: Mapping[str, Any] | None, held: Pin) -> TopRows | None:
+    from twostage.predicates.bind import bind_top  # noqa: PLC0415
+
+    if raw is None or not held.options.top_n or held.table.metadata_table is not None:
+        return None
+    return bind_top(raw, held.table.schema, case_sensitive=held.case_sensitive)
 
 
 def _text(raw: bytes) -> str:

@@ -21,6 +21,7 @@ from twostage.planning.native import (
     stays_by_query,
     stays_by_share,
     stays_by_size,
+    stays_by_top,
 )
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
 from twostage.reading.probe import estimate_kept_share
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from twostage.options import ReadOptions
     from twostage.planning.file_facts import FileFacts
     from twostage.predicates.predicate import Predicate
+    from twostage.predicates.top import TopRows
     from twostage.reading.probe import KeptShare
     from twostage.schema import Field
     from twostage.table.catalog import PinnedTable
@@ -64,7 +66,8 @@ def hand_over(
     message: Mapping[str, Any],
     *,
     bind: Callable[[Mapping[str, Any]], Predicate],
-    plan_scan: Callable[[tuple[Field, ...], Predicate, Predicate], ScanPlan],
+    plan_scan: Callable[[tuple[Field, ...], Predicate, Predicate, TopRows | None], ScanPlan],
+    top: TopRows | None = None,
 ) -> HandedOver | str:
     """Return the scan as it is handed over, or the reason why it stays.
 
@@ -73,7 +76,8 @@ def hand_over(
         options: The reader's options.
         message: The planner's request ``native``.
         bind: Makes a predicate of the planner's JSON.
-        plan_scan: Plans the scan of a projection, a predicate and a hint.
+        plan_scan: Plans the scan of a projection, a predicate, a hint and the first rows by an order.
+        top: The first rows by an order, if the query wants only these of those that its filters leave.
     """
     query = Surroundings(
         columns=tuple(message["columns"]),
@@ -99,7 +103,10 @@ def hand_over(
     try:
         # As the scan would be planned here, so that the plan serves if it stays.
         projection = tuple(by_name[name] for name in query.columns if name in kept)
-        plan = plan_scan(projection, both(TRUE, *taken), both(TRUE, *hints))
+        wanted = (projection, both(TRUE, *taken), both(TRUE, *hints))
+        if top is not None and not hints and (reason := stays_by_top(plan_scan(*wanted, top))) is not None:
+            return reason
+        plan = plan_scan(*wanted, None)
         reason = stays_by_plan(plan) or stays_by_size(plan)
         kept_share = estimate_kept_share(plan) if reason is None else None
         found = (

@@ -118,11 +118,24 @@ def _redact_options(session: Any) -> None:
         session.conf.set(_REDACTED, f"{pattern}|{_CATALOG_OPTIONS}")
 
 
-def scans(spark: SparkSession) -> list[ScanReport]:  # noqa: ARG001 - the session says whose scans, once there are more
+def scans(spark: SparkSession) -> list[ScanReport]:
     """Return the reports of the last scans that Spark read, oldest first, at most 100."""
     from twostage.report import ScanReport  # noqa: PLC0415
 
-    return [ScanReport.build(plan, tasks) for plan, tasks in _the_bridge().started_scans()]
+    started = _the_bridge().started_scans()
+    figures: Mapping[str, Mapping[str, int]] = {}
+    if any(plan.is_handed_over for plan, _ in started):
+        figures = _spark_figures(spark)
+    return [ScanReport.build(plan, tasks, figures.get(plan.context.scan_id)) for plan, tasks in started]
+
+
+def _spark_figures(spark: SparkSession) -> dict[str, dict[str, int]]:
+    """Return Spark's own metrics of the scans that were handed over, by scan id."""
+    from twostage import planner  # noqa: PLC0415
+
+    session: Any = spark
+    gateway = session.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to its JVM
+    return planner.spark_figures(gateway.jvm, gateway, session._jsparkSession)  # noqa: SLF001
 
 
 def last_scan(spark: SparkSession) -> ScanReport:

@@ -122,7 +122,18 @@ def read_records(
     *,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Read all records, as dictionaries.
+    """Read all records, as dictionaries; see `iterate_records`."""
+    return [record for block in iterate_records(file, schema, projection, limit=limit) for record in block]
+
+
+def iterate_records(
+    file: AvroFile,
+    schema: dict[str, Any],
+    projection: dict[str, Any] | None = None,
+    *,
+    limit: int | None = None,
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the records of each block, as dictionaries.
 
     Args:
         file: What `open_avro` returned.
@@ -134,7 +145,6 @@ def read_records(
         CorruptFileError: The blocks do not hold exactly the records that they announce.
         ResourceLimitError: They unpack to more than the limit.
     """
-    records: list[dict[str, Any]] = []
     limit = MAX_UNPACKED_BYTES if limit is None else limit
     budget = limit
     try:
@@ -163,10 +173,9 @@ def read_records(
             found: Any = fastavro.schemaless_reader(stream, array, wanted)
             if len(found) != count or stream.tell() != len(encoded):
                 raise ValueError(f"a block does not hold the {count} records that it announces")
-            records.extend(found)
+            yield found
     except _MALFORMED as error:
         raise file.corrupt(f"Avro file is malformed: {error!r}") from error
-    return records
 
 
 def _read_header(data: bytes) -> tuple[dict[str, bytes], int]:

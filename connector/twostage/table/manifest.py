@@ -9,18 +9,22 @@ Source: Iceberg table spec, "Manifests", "Manifest Lists" and "Sequence Number I
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from twostage.storage import locate, read_all
 from twostage.table.avro import AvroFile, open_avro, read_records
+from twostage.table.fixed_partitions import iterate_entries
+from twostage.table.manifest_fields import ENTRY_IDS, LIST_IDS, leave_out, named_by_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from twostage.table.metadata import PartitionSpec, Snapshot
     from twostage.task import Storage
@@ -30,56 +34,8 @@ DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 _CODE = "CORRUPT_MANIFEST"
 _READERS = 8
 """Manifests read at once: they are small, so waiting for the storage is most of the time."""
-_PARTITION = 102
 ABSENT: Mapping[int, Any] = MappingProxyType({})
 """The metrics of an entry that has none, which is not the same as an empty map to who looks at the metadata."""
-_LIST_IDS = {
-    "manifest_path": 500,
-    "manifest_length": 501,
-    "partition_spec_id": 502,
-    "content": 517,
-    "sequence_number": 515,
-    "added_snapshot_id": 503,
-    "partitions": 507,
-    "first_row_id": 520,
-    "contains_null": 509,
-    "contains_nan": 518,
-    "key_metadata": 519,
-    "lower_bound": 510,
-    "upper_bound": 511,
-    "added_files_count": 504,
-    "existing_files_count": 505,
-    "deleted_files_count": 506,
-    "added_rows_count": 512,
-    "existing_rows_count": 513,
-}
-_ENTRY_IDS = {
-    "status": 0,
-    "snapshot_id": 1,
-    "sequence_number": 3,
-    "file_sequence_number": 4,
-    "data_file": 2,
-    "content": 134,
-    "file_path": 100,
-    "file_format": 101,
-    "partition": _PARTITION,
-    "record_count": 103,
-    "file_size_in_bytes": 104,
-    "column_sizes": 108,
-    "value_counts": 109,
-    "null_value_counts": 110,
-    "nan_value_counts": 137,
-    "lower_bounds": 125,
-    "upper_bounds": 128,
-    "key_metadata": 131,
-    "split_offsets": 132,
-    "equality_ids": 135,
-    "sort_order_id": 140,
-    "first_row_id": 142,
-    "referenced_data_file": 143,
-    "content_offset": 144,
-    "content_size_in_bytes": 145,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +134,7 @@ def read_manifest_list(storage: Storage, snapshot: Snapshot) -> tuple[ManifestFi
         return tuple(ManifestFile(path=path, spec_id=None) for path in snapshot.manifests)
     path = snapshot.manifest_list
     file = open_avro(read_all(storage, locate(storage, path)), path=path, code=_CODE)
-    records = read_records(file, _convert(file, file.schema, lambda schema: _named_by_id(schema, _LIST_IDS)))
+    records = read_records(file, _convert(file, file.schema, lambda schema: named_by_id(schema, LIST_IDS)))
     return tuple(_convert(file, record, _manifest_file) for record in records)
 
 
@@ -203,17 +159,83 @@ def read_manifests(
         )
 
 
+def stream_manifests(
+    storage: Storage,
+    manifests: Sequence[ManifestFile],
+    specs: Mapping[int, PartitionSpec],
+    *,
+    at_first: int = _READERS,
+    without: frozenset[int] = frozenset(),
+) -> Iterator[ContentFile]:
+    """Yield the live entries of all manifests, in order.
+
+    The bytes of few manifests and the entries of one block are in memory together: entries with metrics of 40
+    columns take 16 kB each, and there may be millions.
+
+    Args:
+        storage: The scan's.
+        manifests: What to read.
+        specs: The table's.
+        at_first: Manifests requested before the first entry is asked for; after the first manifest, 8 at once.
+        without: Fields that are skipped: the entries are as if they had none.
+
+    Raises:
+        CorruptFileError: A manifest's bytes are wrong, or an entry lacks what the spec demands.
+        MissingFileError: A manifest is not there.
+    """
+    for manifest, data in fetch_manifests(storage, manifests, at_first=at_first):
+        yield from iterate_manifest(data, manifest, specs, without=without)
+
+
+def fetch_manifests(
+    storage: Storage, manifests: Sequence[ManifestFile], *, at_first: int = _READERS
+) -> Iterator[tuple[ManifestFile, bytes]]:
+    """Yield manifests with their bytes, in order, few at once."""
+    waiting = iter(manifests)
+    pool = ThreadPoolExecutor(min(_READERS, max(1, len(manifests))), "twostage-manifest")
+    requested: deque[tuple[ManifestFile, Future[bytes]]] = deque()
+
+    def request(most: int) -> None:
+        for manifest in islice(waiting, most - len(requested)):
+            requested.append((manifest, pool.submit(_fetch, storage, manifest)))
+
+    try:
+        request(min(at_first, _READERS))
+        while requested:
+            manifest, reading = requested.popleft()
+            yield manifest, reading.result()
+            request(_READERS)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 def read_manifest(
     storage: Storage, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
 ) -> tuple[ContentFile, ...]:
     """Return the entries of one manifest."""
-    return parse_manifest(read_all(storage, locate(storage, manifest.path)), manifest, specs, deleted=deleted)
+    return parse_manifest(_fetch(storage, manifest), manifest, specs, deleted=deleted)
+
+
+def _fetch(storage: Storage, manifest: ManifestFile) -> bytes:
+    return read_all(storage, locate(storage, manifest.path))
 
 
 def parse_manifest(
     data: bytes, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
 ) -> tuple[ContentFile, ...]:
     """Return the entries of a manifest's bytes; what they inherit comes from `manifest`."""
+    return tuple(iterate_manifest(data, manifest, specs, deleted=deleted))
+
+
+def iterate_manifest(
+    data: bytes,
+    manifest: ManifestFile,
+    specs: Mapping[int, PartitionSpec],
+    *,
+    deleted: bool = False,
+    without: frozenset[int] = frozenset(),
+) -> Iterator[ContentFile]:
+    """Yield the entries of a manifest's bytes, block by block."""
     file = open_avro(data, path=manifest.path, code=_CODE)
     spec_id = manifest.spec_id
     if spec_id is None:
@@ -222,12 +244,16 @@ def parse_manifest(
     if spec_id not in specs:
         raise file.corrupt(f"Manifest has a partition spec that the table lacks: {spec_id}")
     spec = specs[spec_id]
-    schema = _convert(file, file.schema, lambda schema: _named_by_id(schema, _ENTRY_IDS, spec))
+    schema = _convert(file, file.schema, lambda schema: named_by_id(schema, ENTRY_IDS, spec))
     reader = _convert(
         file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id, deleted=deleted)
     )
-    entries = [_convert(file, record, reader.read) for record in read_records(file, schema)]
-    return tuple(entry for entry in entries if entry is not None)
+    wanted = _convert(file, schema, lambda schema: leave_out(schema, without)) if without else None
+    for records in iterate_entries(file, schema, wanted):
+        for record in records:
+            entry = _convert(file, record, reader.read)
+            if entry is not None:
+                yield entry
 
 
 class _EntryReader:
@@ -368,38 +394,6 @@ def _pairs(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:
         return ABSENT
     pairs: Any = map(dict.values, items)  # half the time of a loop, and there are millions
     return dict(pairs)
-
-
-def _named_by_id(schema: Any, names: Mapping[str, int], spec: PartitionSpec | None = None) -> Any:
-    """Return the Avro schema with each record field named ``_<field id>``."""
-    if isinstance(schema, list):
-        return [_named_by_id(item, names, spec) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if schema.get("type") != "record":
-        return {
-            key: _named_by_id(part, names, spec) if key in ("type", "items", "values") else part
-            for key, part in schema.items()
-        }
-    renamed = []
-    for part in schema["fields"]:
-        field_id = part.get("field-id", names.get(part["name"]))
-        if field_id == _PARTITION and spec is not None:
-            kind = _named_by_id(part["type"], _partition_names(part["type"], spec))
-        else:
-            kind = _named_by_id(part["type"], names, spec)
-        name = part["name"] if field_id is None else f"_{field_id}"
-        renamed.append({**part, "name": name, "type": kind})
-    return {**schema, "fields": renamed}
-
-
-def _partition_names(kind: Any, spec: PartitionSpec) -> dict[str, int]:
-    """Match partition values without field ids to the spec: by name, else by place if all are there."""
-    names = {part.name: part.field_id for part in spec.fields}
-    written = [part["name"] for part in kind["fields"]] if isinstance(kind, dict) and "fields" in kind else []
-    if not set(written) <= set(names) and len(written) == len(spec.fields):
-        names = {name: part.field_id for name, part in zip(written, spec.fields, strict=True)}
-    return names
 
 
 def _partition_readers(schema: dict[str, Any]) -> list[tuple[int, str, Callable[[Any], Any]]]:

@@ -1,0 +1,203 @@
+"""The keys of many equality-delete files, and which of them are deleted for a data file.
+
+Takes encoded keys with the sequence number of their delete file; answers which rows' keys are deleted for a data
+file of some sequence number. The rule: a key is deleted exactly if a delete file with a strictly higher
+sequence number holds it. Keys that are NULL in the same columns are in one table: an array with a place for each
+number where single words lie close (`dense_table`), a hash table otherwise (`key_table`). A set can be
+taken apart into arrays and made again from read-only ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from twostage.deletes.dense_table import DenseTable
+from twostage.deletes.key_table import RecordTable, WordTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from twostage.deletes.budget import Budget
+    from twostage.deletes.keys import KeyRows
+
+_NARROW_CODES = 2**16 - 1
+
+
+class _Table(Protocol):
+    budget: Budget
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None: ...
+    def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
+    def widen_codes(self) -> None: ...
+    def arrays(self) -> tuple[NDArray[Any], ...]: ...
+
+
+class KeySet:
+    """All keys of one set of equality ids: a table for each combination of NULL columns.
+
+    Args:
+        budget: Bytes that its tables may take.
+        kernels: Whether compiled kernels may run; their twins otherwise.
+        dense: Whether numbers that lie close may be in a dense table.
+    """
+
+    def __init__(self, budget: Budget, *, kernels: bool, dense: bool = True) -> None:
+        self._budget = budget
+        self._kernels = kernels
+        self._dense = dense
+        self._tables: dict[int, _Table] = {}
+        self._all_null: dict[int, int] = {}
+        """Highest sequence number of a key that is NULL in every column, by pattern."""
+        self._sequences = np.full(1, -1, np.int64)
+        self._codes: dict[int, int] = {}
+
+    @property
+    def budget(self) -> Budget:
+        """What its tables may take; set anew for each task that may add keys."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        self._budget = budget
+        for table in self._tables.values():
+            table.budget = budget
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of private memory that all tables take."""
+        return sum(table.nbytes for table in self._tables.values())
+
+    @property
+    def count(self) -> int:
+        """Return how many different keys it holds."""
+        return sum(table.count for table in self._tables.values()) + len(self._all_null)
+
+    def take_apart(self) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+        """Return what `restored` needs: plain values for JSON, and arrays."""
+        tables, arrays = [], [self._sequences]
+        for pattern, table in self._tables.items():
+            parts = table.arrays()
+            plain = {"pattern": pattern, "count": table.count, "arrays": len(parts)}
+            tables.append(plain | ({"low": table.low} if isinstance(table, DenseTable) else {}))
+            arrays += parts
+        return {"tables": tables, "all_null": sorted(self._all_null.items())}, arrays
+
+    @classmethod
+    def restored(
+        cls,
+        plain: dict[str, Any],
+        arrays: Sequence[NDArray[Any]],
+        budget: Budget,
+        *,
+        kernels: bool,
+        dense: bool = True,
+    ) -> KeySet:
+        """Make a set again of what `take_apart` gave; the arrays may be read-only.
+
+        Raises:
+            ValueError, KeyError, TypeError: They do not fit each other.
+        """
+        tables: dict[int, _Table] = {}
+        place = 1
+        for table in plain["tables"]:
+            parts = arrays[place : place + table["arrays"]]
+            place += table["arrays"]
+            made: _Table
+            if len(parts) == 1:
+                made = DenseTable.restored(int(table["low"]), parts, budget)
+            elif len(parts) == 2:
+                made = WordTable.restored(int(table["count"]), parts, budget, kernels=kernels)
+            else:
+                made = RecordTable.restored(int(table["count"]), parts, budget, kernels=kernels)
+            tables[int(table["pattern"])] = made
+        nulls = {int(pattern): int(number) for pattern, number in plain["all_null"]}
+        found = cls(budget, kernels=kernels, dense=dense)
+        found.map(tables, nulls, np.array(arrays[0], np.int64))
+        return found
+
+    def map(self, tables: dict[int, _Table], all_null: dict[int, int], sequences: NDArray[np.int64]) -> None:
+        """Use these tables."""
+        self._tables, self._all_null, self._sequences = tables, all_null, sequences
+        self._codes = {number: code for code, number in enumerate(sequences.tolist()) if code}
+
+    def none_between(self, low: int, high: int) -> bool:
+        """Tell whether no key, of a single column, is a number from `low` to `high`; False if that is not known."""
+        table = self._tables.get(0)
+        return table is None or (isinstance(table, DenseTable) and table.none_between(low, high))
+
+    def insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
+        """Add the keys of a delete file; `expected` is how many keys are still to come."""
+        code = self._code(sequence_number)
+        for keys in groups:
+            if not len(keys.words):
+                continue
+            if not keys.words.shape[1] and not len(keys.offsets):
+                self._all_null[keys.pattern] = max(sequence_number, self._all_null.get(keys.pattern, -1))
+                continue
+            still = expected if keys.pattern == 0 else 0
+            self._table_for(keys, code, max(still, len(keys.words))).insert(keys, code, self._sequences)
+
+    def _table_for(self, keys: KeyRows, code: int, expected: int) -> _Table:
+        """Return the table for keys of this pattern, `expected` still to come; make or change it if need be."""
+        made = self._tables.get(keys.pattern)
+        if made is None and self._dense and keys.is_word:
+            made = DenseTable(self._budget)
+        if isinstance(made, DenseTable) and not made.takes(keys, code, expected):
+            made = self._hashed(made, keys, expected)
+        elif made is None:
+            made = self._new_table(keys, expected)
+        self._tables[keys.pattern] = made
+        return made
+
+    def _hashed(self, dense: DenseTable, keys: KeyRows, expected: int) -> _Table:
+        """Return a hash table of a dense table's keys, with room for more."""
+        made = self._new_table(keys, dense.count + expected)
+        assert isinstance(made, WordTable)
+        for words, codes in dense.parts():
+            made.adopt(words, codes)
+        return made
+
+    def _new_table(self, keys: KeyRows, expected: int) -> WordTable | RecordTable:
+        made: WordTable | RecordTable
+        if keys.is_word:
+            made = WordTable(expected, self._budget, kernels=self._kernels)
+        else:
+            made = RecordTable(expected, keys, self._budget, kernels=self._kernels)
+        if len(self._sequences) > _NARROW_CODES:
+            made.widen_codes()
+        return made
+
+    def _code(self, sequence_number: int) -> int:
+        code = self._codes.get(sequence_number)
+        if code is None:
+            code = self._codes[sequence_number] = len(self._sequences)
+            if code == _NARROW_CODES:
+                for table in self._tables.values():
+                    table.widen_codes()
+            self._sequences = np.append(self._sequences, sequence_number)
+        return code
+
+    def probe(self, groups: Iterable[KeyRows], num_rows: int, sequence_number: int) -> NDArray[np.bool_]:
+        """Return which rows' keys a delete file with a higher sequence number holds."""
+        deleted = np.zeros(num_rows, np.bool_)
+        applies = self._sequences > sequence_number
+        for keys in groups:
+            if keys.pattern in self._all_null and not keys.words.shape[1] and not len(keys.offsets):
+                hits: Any = self._all_null[keys.pattern] > sequence_number
+            elif keys.pattern in self._tables:
+                hits = self._tables[keys.pattern].probe(keys, applies)
+            else:
+                continue
+            if keys.rows is None:
+                deleted |= hits
+            else:
+                deleted[keys.rows] = hits
+        return deleted

@@ -1,0 +1,79 @@
+package twostage_planner;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Aggregates that metadata answered: rows that Python computed, read by nobody. */
+final class TwoStageAnswer implements LocalScan {
+  private final String scan;
+  private final List values;
+  private final StructType schema;
+  private final String text;
+
+  TwoStageAnswer(Map answer, String text) {
+    scan = (String) answer.get("scan");
+    values = (List) answer.get("rows");
+    schema = (StructType) DataType.fromJson((String) answer.get("schema"));
+    this.text = text;
+  }
+
+  public StructType readSchema() {
+    return schema;
+  }
+
+  public String description() {
+    return text;
+  }
+
+  public InternalRow[] rows() {
+    Map started = Bridge.request("started");
+    started.put("scan", scan);
+    Bridge.call(started);
+    StructField[] fields = schema.fields();
+    InternalRow[] rows = new InternalRow[values.size()];
+    for (int i = 0; i < rows.length; i++) {
+      List texts = (List) values.get(i);
+      Object[] row = new Object[fields.length];
+      for (int j = 0; j < fields.length; j++) {
+        row[j] = parse(fields[j].dataType(), (String) texts.get(j));
+      }
+      rows[i] = new GenericInternalRow(row);
+    }
+    return rows;
+  }
+
+  /** A value as Spark holds it. */
+  private static Object parse(DataType type, String text) {
+    if (text == null) {
+      return null;
+    }
+    if (type instanceof BooleanType) {
+      return Boolean.valueOf(text);
+    }
+    if (type instanceof IntegerType || type instanceof DateType) {
+      return Integer.valueOf(text);
+    }
+    if (type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType) {
+      return Long.valueOf(text);
+    }
+    if (type instanceof FloatType) {
+      return Float.valueOf(text);
+    }
+    if (type instanceof DoubleType) {
+      return Double.valueOf(text);
+    }
+    if (type instanceof DecimalType) {
+      DecimalType decimal = (DecimalType) type;
+      return Decimal.apply(new java.math.BigDecimal(text), decimal.precision(), decimal.scale());
+    }
+    if (type instanceof StringType) {
+      return UTF8String.fromString(text);
+    }
+    throw new IllegalStateException("[TWOSTAGE.INTERNAL] Metadata answered with a value of type " + type);
+  }
+}

@@ -1,0 +1,211 @@
+"""The best rows so far of a scan under ``ORDER BY … LIMIT``, by the first sort key.
+
+Takes the live, matching rows of one row group after another; lets those live that may still be among the best,
+and gives the predicate that later rows must meet, which prunes row groups and pages too. The rule: of the rows
+that a task was shown, `count` stay that no other is better than, and if there are further sort keys, all that
+equal the last of them in the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twostage.predicates.evaluate import evaluate
+from twostage.predicates.predicate import TRUE
+from twostage.predicates.prune import Match, match
+from twostage.predicates.row_columns import RowColumns
+from twostage.predicates.top import Reached
+from twostage.reading.filter import Conjunct, RowFilter
+from twostage.reading.live_columns import plain
+from twostage.reading.prune_row_groups import row_group_bounds
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.metrics import Metrics
+    from twostage.predicates.predicate import Predicate
+    from twostage.predicates.top import TopRows
+    from twostage.reading.live_columns import LiveColumns
+
+COUNTER = "rows.top-n"
+_SORTED_BY_ARROW = ("string", "decimal")
+_NUMPY = {"int": pa.int32(), "date": pa.int32(), "float": pa.float32(), "double": pa.float64()}
+"""What NumPy sees of a column's values; 64-bit integers where none is given."""
+
+
+class SeenKeys:
+    """The best values of the first sort key among those seen, at most `count`, and how many NULLs there were.
+
+    >>> from twostage.predicates.predicate import Column
+    >>> from twostage.predicates.top import TopRows
+    >>> key = Column(1, ("a",), Primitive("long"))
+    >>> seen = SeenKeys(TopRows(column=key, count=2, descending=True, nulls_first=False))
+    >>> seen.add(pa.array([5, None, 9, 7]))
+    >>> seen.reached()
+    Reached(value=7)
+    """
+
+    def __init__(self, top: TopRows) -> None:
+        self._top = top
+        kind = top.column.type
+        assert isinstance(kind, Primitive)
+        self._kind = kind.name
+        self._nulls = 0
+        self._texts: pa.Array | None = None
+        """Strings and decimals, best first."""
+        self._numbers: NDArray[Any] | None = None
+        """All others, in any order."""
+
+    def add(self, values: pa.Array) -> None:
+        """Add the keys of some rows."""
+        count, descending = self._top.count, self._top.descending
+        self._nulls = min(count, self._nulls + values.null_count)
+        values = values.drop_null()
+        if self._kind in _SORTED_BY_ARROW:
+            if self._kind == "string":
+                values = values.cast(pa.large_string())
+            if self._texts is not None:
+                values = pa.concat_arrays([self._texts, values])
+            order = "descending" if descending else "ascending"
+            best = pc.select_k_unstable(values, min(count, len(values)), [("", order)])
+            self._texts = values.take(best)
+            return
+        numbers = values.view(_NUMPY.get(self._kind, pa.int64())).to_numpy(zero_copy_only=False)
+        if self._numbers is not None:
+            numbers = np.concatenate([self._numbers, numbers])
+        if len(numbers) > count:  # NaN is the greatest here, too
+            place = len(numbers) - count if descending else count - 1
+            parted = np.partition(numbers, place)
+            numbers = parted[place:] if descending else parted[:count]
+        self._numbers = numbers.copy()  # not a part of a row group's
+
+    def reached(self) -> Reached | None:
+        """Return the value of the last of the `count` best; None while fewer were seen."""
+        count = self._top.count
+        if self._top.nulls_first:
+            if self._nulls >= count:
+                return Reached(None)
+            count -= self._nulls
+        found = self._kth(count)
+        if found is None and not self._top.nulls_first and self._nulls + self._num_values >= count:
+            return Reached(None)
+        return found
+
+    @property
+    def _num_values(self) -> int:
+        return len(self._numbers) if self._numbers is not None else len(self._texts or ())
+
+    def _kth(self, place: int) -> Reached | None:
+        if self._num_values < place:
+            return None
+        if self._numbers is not None:
+            index = len(self._numbers) - place if self._top.descending else place - 1
+            return Reached(np.partition(self._numbers, index)[index].item())
+        assert self._texts is not None
+        try:
+            return Reached(self._texts[place - 1].as_py())
+        except UnicodeDecodeError:  # text that is none has no literal
+            return None
+
+
+class BestRows:
+    """What one Spark task knows of its best rows."""
+
+    def __init__(self, top: TopRows, *, kernels: bool = True) -> None:
+        self.top = top
+        self._kernels = kernels
+        self._seen = SeenKeys(top)
+        self._reached = top.reached
+        self._wanted = self._conjunct(top.no_worse(top.reached))
+
+    @property
+    def wanted(self) -> Predicate:
+        """What further rows must meet."""
+        return self._wanted.predicate
+
+    def best_first(self, data_file: DataFile, row_groups: Iterable[RowGroup]) -> list[RowGroup]:
+        """Return the row groups by the best key that each may hold."""
+        return self.top.best_first(
+            row_groups, lambda group: (row_group_bounds(data_file, group), group.num_rows)
+        )
+
+    def may_hold(self, data_file: DataFile, row_group: RowGroup) -> bool:
+        """Return False only if the bounds of a row group prove that no row meets `wanted`."""
+        if not data_file.context.settings.prune_row_groups or self.wanted == TRUE:
+            return True
+        bounds_of = row_group_bounds(data_file, row_group)
+        return match(self.wanted, bounds_of, row_group.num_rows) is not Match.NONE
+
+    def joined_to(self, row_filter: RowFilter) -> RowFilter:
+        """Return the filter with `wanted` as one more conjunct."""
+        if self.wanted == TRUE:
+            return row_filter
+        return replace(
+            row_filter,
+            conjuncts=[self._wanted, *row_filter.conjuncts],
+            shared=row_filter.shared | {self.top.column.field_id},
+        )
+
+    def admit(self, columns: LiveColumns, row_filter: RowFilter, metrics: Metrics) -> None:
+        """Count live rows among those seen, and let those live that may be among the best."""
+        before = columns.alive.count
+        self._narrow(columns, self.wanted)
+        if columns.alive.count:
+            columns.condense()
+            keys, alive = columns.column(self.top.column.field_id), columns.alive.mask
+            self._seen.add(plain(keys if alive is None else keys.filter(pa.array(alive))))
+            reached = self._seen.reached()
+            known = self._reached
+            if reached is not None and (known is None or not self.top.is_better(known, reached)):
+                self._reach(reached, row_filter)
+                self._narrow(columns, self.top.no_worse(reached))
+                if not self.top.has_more_keys:
+                    self._drop_ties(columns, reached)
+        metrics.add(COUNTER, before - columns.alive.count)
+
+    def cut(self, columns: LiveColumns, metrics: Metrics) -> None:
+        """Let those of the rows live that were admitted earlier and may still be among the best."""
+        before = columns.alive.count
+        self._narrow(columns, self.top.no_worse(self._reached))
+        metrics.add(COUNTER, before - columns.alive.count)
+
+    def _reach(self, reached: Reached, row_filter: RowFilter) -> None:
+        self._reached = reached
+        # Of rows that are equal in the only key, `count` were seen, and any of them will do.
+        wanted = self.top.no_worse(reached) if self.top.has_more_keys else self.top.better(reached)
+        if wanted != self.wanted:
+            row_filter.costs.rename(self.wanted, wanted)
+            self._wanted = self._conjunct(wanted)
+
+    def _conjunct(self, wanted: Predicate) -> Conjunct:
+        return Conjunct(wanted, f"among the first by {self.top}", (self.top.column.field_id,), COUNTER)
+
+    def _drop_ties(self, columns: LiveColumns, reached: Reached) -> None:
+        """Of the live rows, all of which reach a value, drop those equal to it beyond the `count` first."""
+        spare = columns.alive.count - self.top.count
+        if spare <= 0:
+            return
+        columns.condense(to_the_rows=True)
+        kept = self._truth(columns, self.top.better(reached))
+        ties = np.flatnonzero(~kept)
+        kept[ties[: len(ties) - min(spare, len(ties))]] = True
+        columns.keep(kept)
+
+    def _narrow(self, columns: LiveColumns, predicate: Predicate) -> None:
+        if predicate != TRUE and columns.alive.count:
+            columns.condense()
+            columns.keep(self._truth(columns, predicate))
+
+    def _truth(self, columns: LiveColumns, predicate: Predicate) -> NDArray[np.bool_]:
+        field_id, count = self.top.column.field_id, columns.base.count
+        arrays = RowColumns.of({field_id: columns.column(field_id)}, count)
+        return evaluate(predicate, arrays, count, kernels=self._kernels).true.copy()

@@ -1,0 +1,126 @@
+"""A walk over encoded Avro records that keeps a few of their fields and builds no objects.
+
+Takes a block's bytes and a program, one row for each step of a record; gives the kept numbers and where kept bytes
+lie. The rule: a step never leaves the bytes, whatever they are; the answer then is that they are malformed.
+
+A row of the program is ``(operation, a, b)``:
+
+- ``END``: the record is over.
+- ``LONG, slot``: a number, kept in `slot` unless that is -1.
+- ``BYTES, slot``: bytes or text; where they begin goes to `slot`, how many they are to ``slot + 1``.
+- ``SKIP, n``: n bytes.
+- ``UNION, n``: then n rows ``JUMP``, one for each branch; a branch ends with a ``JUMP`` behind all.
+- ``ARRAY, end``: the rows up to ``LOOP`` are an item's; `end` is the row behind it. Maps are arrays of a key and a value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twostage_native import avro_walk_reference as reference
+from twostage_native._jit import inner, kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+END, LONG, BYTES, SKIP, UNION, JUMP, ARRAY, LOOP = range(8)
+ABSENT = -(2**63)
+"""In the slot of a field that is NULL."""
+DEEPEST = 8
+"""Arrays within each other, at most."""
+_MALFORMED = -1
+
+
+@inner
+def _varint(data: Any, at: Any, end: Any) -> Any:
+    """Return a zigzag number and the place behind it; a place of -1 where there is none."""
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while at < end and shift < np.uint64(64):
+        byte = data[at]
+        at += 1
+        value |= np.uint64(byte & 0x7F) << shift
+        if byte < 0x80:
+            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), at
+        shift += np.uint64(7)
+    return np.int64(0), np.int64(-1)
+
+
+@inner
+def _block(data: Any, at: Any, end: Any) -> Any:
+    """Return how many items an array's next block has and where they begin; a place of -1 if that is malformed."""
+    count, at = _varint(data, at, end)
+    if at >= 0 and count < 0:
+        count = -count
+        _, at = _varint(data, at, end)
+    if at >= 0 and (count < 0 or count > end - at):
+        at = np.int64(-1)
+    return count, at
+
+
+@kernel(reference.walk_records)
+def walk_records(data: NDArray[np.uint8], program: NDArray[np.int64], kept: NDArray[np.int64]) -> int:
+    """Walk ``len(kept)`` records from the start of `data`; return where they end, or -1 if they are malformed.
+
+    Args:
+        data: A block's bytes.
+        program: How a record is laid out.
+        kept: Filled with what is kept, a row for each record.
+    """
+    end = np.int64(len(data))
+    at = np.int64(0)
+    left = np.zeros(DEEPEST, np.int64)
+    for record in range(len(kept)):
+        for slot in range(kept.shape[1]):
+            kept[record, slot] = ABSENT
+        depth = 0
+        step = 0
+        while program[step, 0] != END:
+            operation, a = program[step, 0], program[step, 1]
+            step += 1
+            if operation == JUMP:
+                step = a
+            elif operation == SKIP:
+                at += a
+                if at > end:
+                    return _MALFORMED
+            elif operation in (LOOP, ARRAY):
+                if operation == ARRAY:
+                    if depth == DEEPEST:
+                        return _MALFORMED
+                    left[depth] = 0
+                    depth += 1
+                    item, behind = step, a
+                else:
+                    item, behind = a, step
+                    left[depth - 1] -= 1
+                if left[depth - 1] == 0:
+                    left[depth - 1], at = _block(data, at, end)
+                    if at < 0:
+                        return _MALFORMED
+                if left[depth - 1] == 0:
+                    depth -= 1
+                    step = behind
+                else:
+                    step = item
+            else:
+                number, at = _varint(data, at, end)
+                if at < 0:
+                    return _MALFORMED
+                if operation == LONG:
+                    if a >= 0:
+                        kept[record, a] = number
+                elif operation == BYTES:
+                    if number < 0 or number > end - at:
+                        return _MALFORMED
+                    if a >= 0:
+                        kept[record, a] = at
+                        kept[record, a + 1] = number
+                    at += number
+                else:
+                    if number < 0 or number >= a:
+                        return _MALFORMED
+                    step += number
+    return int(at)

@@ -1,0 +1,133 @@
+"""Rows of very many files: what the walk over encoded entries counts is what reading the entries gives."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from core_scan import open_table, scan
+from random_tables import random_table
+from tables import Table
+from twostage.planning import metadata_answer
+from twostage.planning.metadata_answer import Aggregate, Answer, answer
+from twostage.storage import locate, read_all
+from twostage.table import row_counts
+from twostage.table.avro import open_avro, unpack
+from twostage.table.manifest import parse_manifest, read_manifest_list
+from twostage.table.manifest_fields import ENTRY_IDS, named_by_id
+from twostage_native import avro_walk_reference
+from twostage_native.avro_walk import END, walk_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core_scan import Opened
+
+SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
+pytest.importorskip("numba")
+
+
+def manifests_of(opened: Opened) -> Iterator[tuple[Any, bytes, Any]]:
+    """Yield the data manifests with their bytes and specs."""
+    table = opened.table
+    assert table.snapshot is not None
+    for manifest in read_manifest_list(table.storage, table.snapshot):
+        if not manifest.is_deletes:
+            data = read_all(table.storage, locate(table.storage, manifest.path))
+            assert manifest.spec_id is not None
+            yield manifest, data, table.metadata.specs[manifest.spec_id]
+
+
+def test_random_manifests_are_counted_as_they_are_read(tmp_path: Path) -> None:
+    assert row_counts.is_compiled()
+    counted = closer = 0
+    for seed in range(SEED, SEED + 40):
+        random_table(seed, tmp_path / str(seed))
+        opened = open_table(tmp_path / str(seed))
+        for manifest, data, spec in manifests_of(opened):
+            entries = parse_manifest(data, manifest, opened.table.metadata.specs)
+            plain = all(one.format in ("parquet", "orc") and one.record_count > 0 for one in entries)
+            expected = (len(entries), sum(one.record_count for one in entries)) if plain else None
+            assert row_counts.count_rows(data, manifest, spec) == expected, f"TWOSTAGE_SEED={seed}"
+            counted += expected is not None
+            closer += expected is None
+    assert counted > 20
+    assert closer > 5
+
+
+def test_kernel_and_twin_agree_on_whatever_bytes(tmp_path: Path) -> None:
+    """Flipped, cut and repeated bytes: no step leaves them, and both say alike that they are malformed."""
+    table = Table(tmp_path, {"id": "long", "p": "string", "x": "double"}, partition=["p"], version=3)
+    table.append_all([{"id": i, "p": f"p{i % 3}", "x": i / 2} for i in range(12)])
+    ((manifest, data, spec),) = manifests_of(open_table(table.write()))
+    file = open_avro(data, path=manifest.path, code="X")
+    ((count, packed),) = file.blocks
+    whole = unpack(file.codec, packed, 1 << 20)
+    steps: list[list[int]] = []
+    row_counts._compile(named_by_id(file.schema, ENTRY_IDS, spec), steps)
+    program = np.array([*steps, [END, 0, 0]], np.int64)
+    pick = random.Random(SEED)
+    malformed = 0
+    for number in range(1500):
+        made = bytearray(whole)
+        for _ in range(pick.randint(0, 3) if number else 0):
+            made[pick.randrange(len(made))] = pick.randrange(256)
+        if pick.random() < 0.2 and number:
+            del made[pick.randrange(len(made)) :]
+        block = np.frombuffer(bytes(made), np.uint8)
+        ends, kept = [], []
+        assert walk_records.compiled(block, program, np.empty((count, 9), np.int64))
+        for walk in (walk_records, avro_walk_reference.walk_records):
+            found = np.zeros((count, 9), np.int64)
+            ends.append(walk(block, program, found))
+            kept.append(found)
+        assert ends[0] == ends[1], f"TWOSTAGE_SEED={SEED} number {number}"
+        if ends[0] < 0:
+            malformed += 1
+        else:
+            assert (kept[0] == kept[1]).all(), f"TWOSTAGE_SEED={SEED} number {number}"
+        if number == 0:
+            assert ends[0] == len(whole)
+            assert kept[0][:, 2].tolist() == [4, 4, 4]
+    assert 100 < malformed < 1500
+
+
+@pytest.mark.parametrize("count", [-1, 0, 3])
+def test_answers_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Rows that nobody counted take a closer look, which is refused."""
+    monkeypatch.setattr(metadata_answer, "MANY_FILES", 2)
+    walked: list[Any] = []
+    real = row_counts.count_rows
+    monkeypatch.setattr(row_counts, "count_rows", lambda *given: walked.append(real(*given)) or walked[-1])
+    table = Table(tmp_path, {"id": "long"})
+    gone = table.append([{"id": 9}])
+    with table.transaction():
+        table.append([{"id": 1}, {"id": 2}])
+        table.append([{"id": i} for i in range(3)]).entry["record_count"] = count  # type: ignore[index]
+    table.remove(gone)
+    opened = open_table(table.write())
+    found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
+    if count > 0:
+        assert isinstance(found, Answer)
+        assert found.rows == ((5,),)
+        assert len(scan(opened, ()).rows) == 5
+        assert sum(files for files, _ in walked) == found.files == 2
+    else:
+        assert found == "a file's rows were not counted"
+        assert None in walked
+
+
+def test_deletes_of_many_files_take_a_closer_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_answer, "MANY_FILES", 1)
+    table = Table(tmp_path, {"id": "long"}, version=3)
+    file = table.append([{"id": i} for i in range(5)])
+    table.delete_vectors({file: [1]})
+    opened = open_table(table.write())
+    found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
+    assert isinstance(found, Answer)
+    assert found.rows == ((4,),)
