@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 Figures = dict[str, Any]
 MIB = 2**20
 OTHERS = {
-    "metadata": ("Metadata of large tables", "make bench-metadata"),
-    "deletes": ("Equality deletes", "make bench-deletes"),
+    "metadata": (
+        "Metadata of large tables",
+        "make bench-metadata BENCH='--json docs/benchmarks/metadata.json'",
+    ),
+    "equality-deletes": (
+        "Equality deletes",
+        "make bench-deletes BENCH='--markdown docs/equality-deletes.md'",
+    ),
 }
 """Pages that other targets measure."""
 INTRODUCTION = """# Benchmarks
@@ -65,7 +71,10 @@ def write_page(folder: Path, document: Path) -> None:
     parts += ["## Filters\n", _optional(known, "filters", _filters, pictures)]
     for name, (title, command) in OTHERS.items():
         parts.append(f"## {title}\n")
-        parts.append(_tables(known[name]) if "tables" in known.get(name, {}) else _missing(command))
+        if (document.parent / f"{name}.md").exists():
+            parts.append(f"[{title}]({name}.md), a page of its own: `{command}`.\n")
+        else:
+            parts.append(_tables(known[name]) if name in known else _missing(command))
     document.parent.mkdir(parents=True, exist_ok=True)
     document.write_text("\n".join(parts))
 

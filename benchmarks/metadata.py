@@ -265,24 +265,32 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=10)
     parser.add_argument("--files-a-manifest", type=int, default=8_000)
     parser.add_argument("--only", nargs="*", default=list(QUESTIONS), choices=list(QUESTIONS))
+    parser.add_argument(
+        "--json", type=Path, help="write the figures to this file too, for docs/benchmarks.md"
+    )
     given = parser.parse_args()
     context = multiprocessing.get_context("spawn")
-    shown = Table("question", "answer", "s", "CPU s", "memory grew by MiB", box=None)
+    heads = ("question", "answer", "s", "CPU s", "memory grew by MiB")
+    shown, rows = Table(*heads, box=None), []
     with tempfile.TemporaryDirectory(prefix="twostage-metadata-") as folder:
         started = time.perf_counter()
         path = make_table(Path(folder) / "t", given.files, given.columns, given.files_a_manifest)
         size = sum(file.stat().st_size for file in path.parent.iterdir())
-        print(
-            f"{given.files:,} files: {size / 2**20:,.0f} MiB of metadata, {time.perf_counter() - started:.0f} s to write"
-        )
+        about = f"{given.files:,} files: {size / 2**20:,.0f} MiB of metadata, {time.perf_counter() - started:.0f} s to write"
+        print(about)
         for name in given.only:
             results = context.Queue()
             process = context.Process(target=_measured, args=(name, path, results))
             process.start()
             found, wall, cpu, grown = results.get()
             process.join()
-            shown.add_row(name, found, f"{wall:.2f}", f"{cpu:.2f}", f"{grown:,.0f}")
+            rows.append([name, str(found), f"{wall:.2f}", f"{cpu:.2f}", f"{grown:,.0f}"])
+            shown.add_row(*rows[-1])
     Console(width=110).print(shown)
+    if given.json:
+        given.json.write_text(
+            json.dumps({"tables": [{"title": about, "columns": heads, "rows": rows}]}, indent=1)
+        )
 
 
 if __name__ == "__main__":
