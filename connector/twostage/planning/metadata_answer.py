@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from twostage.planning.choose_files import Planning
 from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY, moved_fields
 from twostage.planning.partition import Transform, partition_value
-from twostage.planning.plan import Planning
 from twostage.predicates.bounds import decode_bound
 from twostage.predicates.predicate import TRUE, is_exact
 from twostage.predicates.prune import order_key
