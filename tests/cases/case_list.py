@@ -2,7 +2,8 @@
 
 A test is ``module::function``, or ``module::function@part`` for the runs whose id holds that part (``_`` for a
 blank) between its hyphens. ``interop:name`` is a case of the interop suite (tables that Iceberg-Spark writes), or one of its test
-functions. `test_case_list.py` checks that all of them exist.
+functions; besides, Iceberg's own library writes the declared tables of every line (`conftest.py`), in the
+combinations that `cells.py` leaves. `test_case_list.py` checks that all of them exist.
 """
 
 from __future__ import annotations
