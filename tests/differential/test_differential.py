@@ -56,7 +56,7 @@ CORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {},
     dict.fromkeys((switch for switch in SWITCHES if switch.startswith("prune.")), "false"),
     {"two-stage": "false", "deletes.stream": "always"},
-    {"filter.kernels": "false", "filter.dictionary": "false"},
+    {"filter.kernels": "false", "filter.dictionary": "false", "deletes.dense": "false"},
     NOT_COMPILED,
     {"read.pages": "always", "batch-size": "1"},
     {"batch-size": "7", "split-size": "1", "deletes.stream": "always"},
