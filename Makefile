@@ -8,6 +8,7 @@ export PYSPARK_PYTHON = $(CURDIR)/$(VENV)/bin/python
 export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP = 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+WORKERS ?= -n 2 --dist loadfile  # processes that share the tests, a file each; WORKERS= for one
 
 ##@ Use
 .PHONY: help
@@ -52,7 +53,7 @@ types: install ## mypy --strict
 
 .PHONY: test
 test: install java ## all tests, real Spark included (set TWOSTAGE_TABLES for the tables of other writers)
-	TWOSTAGE_JIT=always $(PYTHON) -m pytest -q
+	TWOSTAGE_JIT=always $(PYTHON) -m pytest -q $(WORKERS)
 
 .PHONY: test-core
 test-core: install ## the tests that need no Spark
@@ -60,16 +61,16 @@ test-core: install ## the tests that need no Spark
 
 .PHONY: test-spark-4.1 test-spark-4.2
 test-spark-4.1: .venv-4.1/.installed java ## the Spark tests on PySpark 4.1.4
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q tests/spark
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q $(WORKERS) tests/spark
 test-spark-4.2: .venv-4.2/.installed java ## the Spark tests on PySpark 4.2.1
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.2/bin/python .venv-4.2/bin/python -m pytest -q tests/spark
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.2/bin/python .venv-4.2/bin/python -m pytest -q $(WORKERS) tests/spark
 
 .venv-4.1/.installed: SPARK = 4.1.4
 .venv-4.2/.installed: SPARK = 4.2.1
 .venv-4.1/.installed .venv-4.2/.installed: pyproject.toml
 	$(BASE_PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
-	$(@D)/bin/python -m pip install -q -e . "pyspark==$(SPARK)" "pyiceberg[sql-sqlite]==0.12.0" pytest pytest-randomly pytest-timeout hypothesis duckdb
+	$(@D)/bin/python -m pip install -q -e . "pyspark==$(SPARK)" "pyiceberg[sql-sqlite]==0.12.0" pytest pytest-randomly pytest-timeout pytest-xdist hypothesis duckdb
 	@touch $@
 
 .PHONY: differential
