@@ -37,9 +37,9 @@ WORDS = {
     "limit": "nothing; the query stops early",
     "memory": "no byte of memory is left for the first attempt",
     "memory-always": "so many MiB are left for any attempt of any task",
-    "slow": "the first attempt waits after its first batch, so that its copy ends first",
-    "race": "the first attempt goes on when its copy begins, so that both end",
-    "late": "the same, and the copy waits: the first attempt ends first",
+    "slow": "of two copies the first reader waits after its first batch, so that the other ends first",
+    "race": "the first reader goes on when the other begins",
+    "late": "the same, and the other waits: the first reader ends first",
 }
 EVERY = ("half", "each-kill", "wait", "memory-always")
 

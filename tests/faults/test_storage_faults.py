@@ -254,6 +254,7 @@ def test_what_is_cached_of_a_replaced_object_is_not_used(lake):
     assert ("int", 1_000_001) not in found
 
 
+@pytest.mark.timeout(900 if FULL else 90)
 def test_random_faults(lake):
     """Any mixture of faults: exact rows, or one of our errors and no secret in it."""
     seed = time.time_ns() % 10**6
