@@ -15,7 +15,9 @@ from tables import Table
 from twostage.deletes import host_keys, task_deletes
 from twostage.deletes.cache import CACHE
 from twostage.errors import ResourceLimitError
-from twostage.predicates.predicate import Compare, In, IsNull, Not, Or
+from twostage.predicates.predicate import Column, Compare, In, IsNull, Not, Or
+from twostage.predicates.top import TopRows
+from twostage.schema import Primitive
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -261,3 +263,41 @@ def test_row_groups_between_the_keys_are_not_asked(
         assert found["never"]["row_groups.untouched"] == (2 if null else 3)
         off = check(table, left, **{"deletes.stream": "never", "deletes.dense": "false"})
         assert off.metrics.counters["row_groups.untouched"] == 0
+
+
+@pytest.mark.parametrize("top", [True, False])
+def test_few_rows_of_many_combinations_of_null_are_asked_in_whatever_budget(
+    tmp_path: Path, setting: Any, top: bool
+) -> None:
+    """Each of the seven combinations has a table of 10 kB, which even 64 rows cannot do without."""
+    if setting.data == "avro":
+        pytest.skip("the blocks of the data file exceed such a budget")
+    table = Table(tmp_path, {"id": "long", "a": "long", "b": "string", "c": "long"})
+    rows = [
+        {
+            "id": i,
+            "a": i if i & 1 else None,
+            "b": f"{i}" if i & 2 else None,
+            "c": i if i & 4 else None,
+        }
+        for i in range(200)
+    ]
+    table.append(rows)
+    for names in (["a", "b", "c"], ["a", "b"]):
+        table.delete_equal(names, [{name: rows[i][name] for name in names} for i in range(5, 200, 7)])
+    gone = {(row["a"], row["b"], row["c"]) for row in rows[5::7]}
+    pairs = {(row["a"], row["b"]) for row in rows[5::7]}
+    left = [
+        row["id"]
+        for row in rows
+        if (row["a"], row["b"], row["c"]) not in gone and (row["a"], row["b"]) not in pairs
+    ]
+    table.write()
+    opened = open_table(table.folder, **{"task-memory": "30k", "deletes.stream": "always"})
+    field = opened.table.schema.fields[0]
+    order = TopRows(
+        column=Column(field.id, ("id",), Primitive("long")), count=3, descending=True, nulls_first=False
+    )
+    found = sorted(row[0][1] for row in scan(opened, top=order if top else None).rows)
+    assert found[-3:] == left[-3:]
+    assert top or found == left

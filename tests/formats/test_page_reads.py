@@ -188,3 +188,25 @@ def test_text_of_few_rows_is_looked_up_after_they_are_taken(limit, tmp_path, mon
         assert found == [rows[i][field.id] for i in (5, 1_234, 8_999)]
     kinds = (pa.string(), pa.binary()) if limit > 10 else (pa.string(),)
     assert looked_up == [pa.dictionary(pa.int32(), kind) for kind in kinds]
+
+
+def test_long_text_of_few_rows_is_read_in_parts(tmp_path):
+    """A dictionary makes the chunk small, 40 kB; the rows wanted take 40 MB, and the budget is 16."""
+    field = pa.field("t", pa.string(), metadata={"PARQUET:field_id": "1"})
+    texts = [letter * 10_000 for letter in "abcd"]
+    path = tmp_path / "file.parquet"
+    pq.write_table(
+        pa.Table.from_arrays([pa.array(texts * 5_000)], schema=pa.schema([field])),
+        path,
+        row_group_size=20_000,
+    )
+    schema = schema_of([Column(1, "t", "string")])
+    with open_file(path, schema, task_memory=16 * 2**20) as file:
+        (group,) = file.row_groups()
+        before, most, rows = pa.total_allocated_bytes(), 0, 0
+        for (array,) in file.select(group, schema.fields, Selection.of(np.arange(20_000) % 5 == 0), 100):
+            most = max(most, pa.total_allocated_bytes() - before)
+            assert array.to_pylist() == [texts[5 * row % 4] for row in range(rows, rows + len(array))]
+            rows += len(array)
+    assert rows == 4_000
+    assert most < 16 * 2**20

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from cachetools import LRUCache
 
 from check import check, ids
 from core_scan import open_table
@@ -116,12 +119,42 @@ def test_it_is_bounded(tmp_path: Path, reads: list[str], monkeypatch: pytest.Mon
     lake.read(manifests=unknown)
     lake.read(manifests=unknown)
     assert len(reads) == 6
-    large = [replace(one, length=manifest_cache.BYTES // 4 + 1) for one in lake.manifests]
-    lake.read(manifests=large)
+    monkeypatch.setattr(manifest_cache, "BYTES", 4 * 1000)
+    lake.read()
     assert manifest_cache._kept.currsize == 0
+    monkeypatch.setattr(manifest_cache, "BYTES", 2**20)
+    monkeypatch.setattr(manifest_cache, "_kept", LRUCache(2**16, getsizeof=lambda kept: kept[0]))
     for number in range(40):
-        fitting = [
-            replace(one, length=manifest_cache.BYTES // 4, sequence_number=number) for one in lake.manifests
-        ]
-        lake.read(manifests=fitting)
-    assert 0 < manifest_cache._kept.currsize <= manifest_cache.BYTES
+        lake.read(manifests=[replace(one, sequence_number=number) for one in lake.manifests])
+    assert 2**15 < manifest_cache._kept.currsize <= 2**16
+
+
+@pytest.mark.parametrize("columns", [1, 40])
+def test_its_size_is_that_of_the_parsed_entries(tmp_path: Path, columns: int) -> None:
+    """Packed, 200 entries of 40 columns take 24 kB, and parsed 70 times as much."""
+    names = [f"c{number}" for number in range(columns)]
+    table = Table(tmp_path, dict.fromkeys(names, "long"))
+    table.append([dict.fromkeys(names, 1)])
+    with table.transaction():
+        for value in range(100):
+            table.delete_equal(names, [dict.fromkeys(names, 5000 + value)])
+    opened = open_table(table.write()).table
+    listed = [one for one in read_manifest_list(opened.storage, opened.snapshot) if one.is_deletes]
+    read = lambda: manifest.read_manifests(opened.storage, listed, opened.metadata.specs)  # noqa: E731
+    read()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        entries = read()
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.6 < sum(map(manifest_cache._size, entries)) / taken < 2
+
+
+def test_no_secret_is_kept(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.read(storage=replace(lake.storage, properties={"s3.secret-access-key": "open sesame"}))
+    assert len(manifest_cache._kept) == 3
+    assert "sesame" not in repr(list(manifest_cache._kept.keys()))

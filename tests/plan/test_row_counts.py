@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import random
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import numpy as np
 import pytest
 
 from core_scan import open_table, scan
 from random_tables import random_table
 from tables import Table
+from twostage.errors import CorruptFileError
 from twostage.planning import metadata_answer
 from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.storage import locate, read_all
@@ -131,3 +135,90 @@ def test_deletes_of_many_files_take_a_closer_look(tmp_path: Path, monkeypatch: p
     found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
     assert isinstance(found, Answer)
     assert found.rows == ((4,),)
+
+
+def container(fields: list[dict[str, Any]], block: bytes, count: int = 1, codec: str = "null") -> bytes:
+    """Return a manifest of one block, whose files have these fields besides path, format and rows."""
+    kinds = [("file_path", 100, "string"), ("file_format", 101, "string"), ("record_count", 103, "long")]
+    known = [{"name": name, "field-id": number, "type": kind} for name, number, kind in kinds]
+    inner = {"type": "record", "name": "r2", "fields": [*known, *fields]}
+    parts = [
+        {"name": "status", "field-id": 0, "type": "int"},
+        {"name": "data_file", "field-id": 2, "type": inner},
+    ]
+    schema = json.dumps({"type": "record", "name": "e", "fields": parts}).encode()
+    header = b"\x04" + b"".join(
+        encode(len(text)) + text for text in (b"avro.schema", schema, b"avro.codec", codec.encode())
+    )
+    sync = bytes(range(16))
+    return b"Obj\x01" + header + b"\0" + sync + encode(count) + encode(len(block)) + block + sync
+
+
+def encode(number: int) -> bytes:
+    """Return a number as Avro writes it."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, "long", number)
+    return out.getvalue()
+
+
+ENTRY = encode(1) + encode(3) + b"a/b" + encode(7) + b"parquet"
+
+
+@pytest.mark.parametrize(
+    ("fields", "rest", "expected"),
+    [
+        ([], encode(5), (1, 5)),
+        ([{"name": "x", "type": {"type": "fixed", "name": "f", "size": 2}}], encode(5) + b"xx", (1, 5)),
+        # Sizes that lead behind the bytes, in front of them, or past 64 bits.
+        *(
+            ([{"name": "x", "type": {"type": "fixed", "name": "f", "size": size}}], encode(5) + b"xx", None)
+            for size in (3, -2, -40, 2**63 - 1, 2**70)
+        ),
+        # Items of no bytes: some of 2**60 would be walked for years.
+        ([{"name": "x", "type": {"type": "array", "items": "null"}}], encode(5) + encode(2) + b"\0", None),
+        # A text where a number belongs is no number of rows.
+        ([{"name": "rows", "field-id": 103, "type": "string"}], encode(5) + b"\0", None),
+        ([], encode(2**62), None),
+        ([], encode(-1), None),
+    ],
+)
+def test_what_is_not_plainly_in_order_is_not_counted(
+    tmp_path: Path, fields: list[dict[str, Any]], rest: bytes, expected: Any
+) -> None:
+    ((manifest, _, spec),) = manifests_of(open_table(a_table(tmp_path)))
+    assert row_counts.count_rows(container(fields, ENTRY + rest), manifest, spec) == expected
+
+
+def a_table(folder: Path) -> Path:
+    table = Table(folder, {"id": "long"})
+    table.append([{"id": i} for i in range(5)])
+    return table.write()
+
+
+@pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "xz", "bzip2", "other"])
+def test_packed_bytes_that_are_damaged_are_not_counted(tmp_path: Path, codec: str) -> None:
+    ((manifest, _, spec),) = manifests_of(open_table(a_table(tmp_path)))
+    assert row_counts.count_rows(container([], b"\xff" * 30, codec=codec), manifest, spec) is None
+
+
+def test_flipped_bytes_of_many_files_are_errors_of_the_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed bytes that do not unpack raised zlib's own error."""
+    monkeypatch.setattr(metadata_answer, "MANY_FILES", 1)
+    opened = open_table(a_table(tmp_path))
+    ((manifest, data, _),) = manifests_of(opened)
+    pick, raised = random.Random(SEED), 0
+    path = locate(opened.table.storage, manifest.path)
+    for _ in range(200):
+        made = bytearray(data)
+        made[pick.randrange(len(data) - 250, len(data))] = pick.randrange(256)
+        with open(path, "wb") as file:  # noqa: PTH123
+            file.write(made)
+        try:
+            found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
+        except CorruptFileError:
+            raised += 1
+        else:
+            assert isinstance(found, str) or found.files == 1, f"TWOSTAGE_SEED={SEED}"
+    assert raised > 20

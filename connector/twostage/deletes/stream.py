@@ -42,6 +42,9 @@ SHARE = 2
 """Of the budget that one part may take: the other half is for what is held meanwhile."""
 LEAST_ROWS = 64
 """Rows that are not divided further."""
+LEAST_BYTES = 2 * 2**20
+"""What the tables of so few rows may always take: the smallest one is of 10 kB, and there is one, twice, for each
+combination of NULL columns."""
 _NUMBERS = frozenset("int long date time timestamp timestamptz timestamp_ns timestamptz_ns".split())
 
 
@@ -146,6 +149,8 @@ class _Question:
         self._asked = asked
         settings = context.settings
         limit = settings.memory_budget // SHARE
+        if sum(one.num_rows for one in asked) <= LEAST_ROWS:
+            limit = max(limit, LEAST_BYTES)
         budget = Budget(limit, lambda: self._wanted.nbytes + self._found.nbytes)
         self._wanted = KeySet(budget, kernels=settings.kernels, dense=settings.dense_keys)
         self._found = KeySet(budget, kernels=settings.kernels, dense=settings.dense_keys)

@@ -328,10 +328,17 @@ class ParquetDataFile(DataFile):
         chunks = self._footer.row_groups[row_group.index].columns
         shares = {leaf: choice.shares.get(leaf, 1.0) for leaf in wanted}
         rows = len(choice.rows) / max(1, row_group.num_rows)
+
+        def decoded(leaf: int) -> int:
+            """Return the bytes of all values: of text of few rows, that of its codes."""
+            is_few = rows * FEW <= shares[leaf] and is_text(self._footer.leaves[leaf])
+            as_codes = is_few and is_all_dictionary(chunks[leaf])
+            return chunks[leaf].uncompressed_size if as_codes else chunks[leaf].decoded_size
+
         return (
             2 * sum(chunks[leaf].compressed_size * share for leaf, share in shares.items())
-            + max(chunks[leaf].uncompressed_size * share for leaf, share in shares.items())
-            + sum(chunks[leaf].uncompressed_size for leaf in wanted) * rows
+            + max(decoded(leaf) * share for leaf, share in shares.items())
+            + sum(chunks[leaf].decoded_size for leaf in wanted) * rows
         )
 
     def _choose_pages(

@@ -29,7 +29,7 @@ MAX_UNPACKED_BYTES = 256 * 2**20
 _MAGIC = b"Obj\x01"
 _ENCRYPTED_MAGIC = b"AGS1"
 SYNC_LENGTH = 16
-_MALFORMED = (
+MALFORMED = (
     ValueError,
     TypeError,
     LookupError,
@@ -44,6 +44,7 @@ _MALFORMED = (
     fastavro.schema.SchemaParseException,
     pa.ArrowException,
 )
+"""What decoding damaged bytes may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def open_avro(data: bytes, *, path: str, code: str) -> AvroFile:
     file, sync, position = open_header(data, path=path, code=code)
     try:
         return replace(file, blocks=tuple(_read_blocks(data, position, sync)))
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise file.corrupt(f"Avro file is malformed: {error!r}") from error
 
 
@@ -108,7 +109,7 @@ def open_header(data: bytes, *, path: str, code: str) -> tuple[AvroFile, bytes, 
         if len(sync) != SYNC_LENGTH:
             raise EOFError("the header is cut off")
         metadata = {key: value.decode() for key, value in header.items()}
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise CorruptFileError(code, f"Avro file is malformed: {error!r}", path=path, stage="plan") from error
     codec = metadata.get("avro.codec", "null")
     file = AvroFile(path=path, code=code, metadata=metadata, schema=schema, codec=codec, blocks=())
@@ -148,7 +149,7 @@ def iterate_records(
     limit = MAX_UNPACKED_BYTES if limit is None else limit
     budget = limit
     try:
-        if _fewest_bytes(schema) == 0:
+        if fewest_bytes(schema) == 0:
             raise ValueError("records of no bytes")  # a few bytes could then announce 2**60 of them
         # A block is an Avro array without its end mark. Read as one, it takes one call of fastavro's C code
         # per block, and the position afterwards tells whether the block held the announced records exactly.
@@ -174,7 +175,7 @@ def iterate_records(
             if len(found) != count or stream.tell() != len(encoded):
                 raise ValueError(f"a block does not hold the {count} records that it announces")
             yield found
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise file.corrupt(f"Avro file is malformed: {error!r}") from error
 
 
@@ -284,16 +285,16 @@ def _without_logical_types(schema: Any) -> Any:
     return schema
 
 
-def _fewest_bytes(schema: Any) -> int:
-    """Return the fewest bytes (0 or 1) that a value takes; arrays of items of no bytes are refused."""
+def fewest_bytes(schema: Any) -> int:
+    """Return the fewest bytes (0 or 1) that a value takes; ValueError for arrays of items of no bytes."""
     if isinstance(schema, list):
-        return min(1, *(1 + _fewest_bytes(item) for item in schema))
+        return min(1, *(1 + fewest_bytes(item) for item in schema))
     if not isinstance(schema, dict):
         return 0 if schema == "null" else 1
     if schema["type"] == "record":
-        return max((_fewest_bytes(part["type"]) for part in schema["fields"]), default=0)
+        return max((fewest_bytes(part["type"]) for part in schema["fields"]), default=0)
     if schema["type"] in ("array", "map"):
-        if schema["type"] == "array" and _fewest_bytes(schema["items"]) == 0:
+        if schema["type"] == "array" and fewest_bytes(schema["items"]) == 0:
             raise ValueError("an array of items of no bytes")
         return 1
-    return _fewest_bytes(schema["type"]) if schema["type"] != "fixed" else min(1, schema["size"])
+    return fewest_bytes(schema["type"]) if schema["type"] != "fixed" else min(1, schema["size"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twostage.errors import TwoStageError
-from twostage.table.avro import open_avro, unpack
+from twostage.table.avro import MALFORMED, fewest_bytes, open_avro, unpack
 from twostage.table.manifest_fields import ENTRY_IDS, PARTITION, named_by_id
 from twostage_native.avro_walk import (
     ABSENT,
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 MOST_BLOCK_BYTES = 64 * 2**20
 _STATUS, _CONTENT, _ROWS, _FORMAT, _KEY, _PATH, _SLOTS = 0, 1, 2, 3, 5, 7, 9
 _KEPT = {"_0": _STATUS, "_134": _CONTENT, "_103": _ROWS, "_101": _FORMAT, "_131": _KEY, "_100": _PATH}
+_NUMBERS = (_STATUS, _CONTENT, _ROWS)
+_MOST_ROWS = 2**63 // MOST_BLOCK_BYTES - 1
+"""Of one file: the sum of a block's does not overflow."""
 _FORMATS = (b"PARQUET", b"ORC")
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8, "null": 0}
 
@@ -54,7 +57,10 @@ def count_rows(data: bytes, manifest: ManifestFile, spec: PartitionSpec | None) 
     try:
         file = open_avro(data, path=manifest.path, code="CORRUPT_MANIFEST")
         steps: list[list[int]] = []
-        _compile(named_by_id(file.schema, ENTRY_IDS, spec), steps)
+        schema = named_by_id(file.schema, ENTRY_IDS, spec)
+        if fewest_bytes(schema) == 0:
+            return None
+        _compile(schema, steps)
         steps.append([END, 0, 0])
         program = np.array(steps, np.int64)
         files = rows = 0
@@ -70,7 +76,7 @@ def count_rows(data: bytes, manifest: ManifestFile, spec: PartitionSpec | None) 
                 return None
             files += found[0]
             rows += found[1]
-    except (TwoStageError, ValueError, TypeError, KeyError, LookupError, OSError, EOFError, RecursionError):
+    except (TwoStageError, *MALFORMED):
         return None
     return files, rows
 
@@ -83,6 +89,7 @@ def _sum(block: NDArray[np.uint8], kept: NDArray[np.int64]) -> tuple[int, int] |
         bool(((status >= 0) & (status <= 2)).all())
         and bool(((contents == 0) | (contents == ABSENT)).all())
         and bool((live[:, _ROWS] > 0).all())
+        and bool((live[:, _ROWS] <= _MOST_ROWS).all())
         and bool((live[:, _KEY + 1] <= 0).all())
         and bool((live[:, _PATH + 1] > 0).all())
         and _are_formats(block, live)
@@ -132,10 +139,18 @@ def _compile(schema: Any, steps: list[list[int]], slot: int = -1, *, keeps: bool
             steps.append([LOOP, start + 1, 0])
             steps[start][1] = len(steps)
         case "int" | "long" | "enum":
+            _check(kind, slot, slot < 0 or slot in _NUMBERS)
             steps.append([LONG, slot if kind != "enum" else -1, 0])
         case "bytes" | "string":
+            _check(kind, slot, slot not in _NUMBERS)
             steps.append([BYTES, slot, 0])
         case "fixed":
+            _check(kind, slot, 0 <= schema["size"] <= MOST_BLOCK_BYTES)
             steps.append([SKIP, schema["size"], 0])
         case _:
             steps.append([SKIP, _WIDTHS[kind], 0])
+
+
+def _check(kind: Any, slot: int, is_right: bool) -> None:  # noqa: FBT001 - a condition, not a mode
+    if not is_right:
+        raise ValueError(f"type {kind} in slot {slot}")
