@@ -83,9 +83,9 @@ def walk_records(data: NDArray[np.uint8], program: NDArray[np.int64], kept: NDAr
             if operation == JUMP:
                 step = a
             elif operation == SKIP:
-                at += a
-                if at > end:
+                if a < 0 or a > end - at:  # a sum might overflow
                     return _MALFORMED
+                at += a
             elif operation in (LOOP, ARRAY):
                 if operation == ARRAY:
                     if depth == DEEPEST:

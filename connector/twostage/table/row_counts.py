@@ -70,7 +70,16 @@ def count_rows(data: bytes, manifest: ManifestFile, spec: PartitionSpec | None) 
                 return None
             files += found[0]
             rows += found[1]
-    except (TwoStageError, ValueError, TypeError, KeyError, LookupError, OSError, EOFError, RecursionError):
+    except (
+        TwoStageError,
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        LookupError,
+        OSError,
+        EOFError,
+        RecursionError,
+    ):
         return None
     return files, rows
 
