@@ -232,6 +232,8 @@ def test_keys_that_another_worker_built_are_mapped_not_streamed(
 
     first = needle()
     assert (first["delete_keys.streamed"], first["delete_cache.hits"]) == (300, 0)
+    assert len(task_deletes._absent) == 1
+    assert "/data/" not in repr(task_deletes._absent), "the paths of some thousand files, 256 times"
     CACHE.clear()  # another worker
     assert len(scan(opened).rows) == 300
     CACHE.clear()

@@ -108,6 +108,15 @@ def test_folders_of_killed_drivers_are_removed_and_no_others(tmp_path, monkeypat
     assert names == sorted(["twostage-other", "twostage-planner-link", alive.name, own.name])
 
 
+def test_a_platform_without_users_and_locks_has_a_folder_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "twostage-planner-old").mkdir()
+    monkeypatch.delattr(os, "getuid")
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    folder = Path(planner._folder())
+    assert sorted(tmp_path.iterdir()) == sorted([folder, tmp_path / "twostage-planner-old"])
+
+
 @contextlib.contextmanager
 def driver(folder, table):
     """Start the program in a group of its own; end what is left of it."""

@@ -9,6 +9,7 @@ import pytest
 
 import twostage
 from lakehouse import ROOT, SOURCES, SPARK_CONFS, executed_plan, run_python
+from native_scans import simple
 
 START = f"""
 import os, sys
@@ -221,3 +222,40 @@ def test_domain_sockets_only_where_their_paths_fit(spark, monkeypatch):
         conf.remove(key)
         if before:
             conf.set(key, before)
+
+
+REMOVED = """
+import shutil, tempfile
+from pathlib import Path
+import twostage
+tempfile.tempdir = str(Path.cwd())
+for turn in range(2):
+    spark = start()
+    twostage.enable(spark)
+    for folder in Path.cwd().glob("twostage-planner-*"):
+        shutil.rmtree(folder)
+        print("removed", turn)
+    frame = spark.read.format("twostage").load(%(path)r)
+    print("rows", turn, len(frame.collect()), frame.where("id < 5 OR name = 'n1'").count())
+    print("answered", turn, frame.count(), frame.groupBy().max("id").collect()[0][0])
+    print("first", turn, [row.id for row in frame.orderBy("id").limit(3).collect()])
+    reports = [twostage.scans(spark)]
+    spark.stop()
+    reports.append(twostage.scans(spark))
+    for found in reports:
+        handed = [one.count("spark.rows") for one in found if one.is_handed_over]
+        print("reports", turn, len(found), handed)
+"""
+
+
+def test_classes_removed_while_the_driver_lives_and_reports_of_a_stopped_session(tmp_path):
+    """Cleaners of temporary folders remove what is old; reports, too, ask a class for figures."""
+    table = simple(tmp_path / "table")
+    out = run_python(START + REMOVED % {"path": str(table)}, cwd=tmp_path)
+    assert out.count("removed") == 1
+    for turn in range(2):
+        assert f"rows {turn} 200 34\nanswered {turn} 200 199\nfirst {turn} [0, 1, 2]\n" in out
+        told = [line for line in out.splitlines() if line.startswith(f"reports {turn} ")]
+        assert len(told) == 2
+        assert told[0] == told[1]
+        assert "200" in told[0], told

@@ -148,7 +148,8 @@ class TaskDeletes:
         if num_rows * FEW > missing:
             return False
         place = self._context.settings.delete_cache_dir
-        asked = (self._memo, place, frozenset(delete.path for delete in deletes))
+        # A hash: the paths of some thousand files would be kept with each entry, and a mix-up costs a few seconds.
+        asked = (self._memo, place, hash(frozenset(delete.path for delete in deletes)))
         if time.monotonic() - _absent.get(asked, -HOST_SECONDS) >= HOST_SECONDS:
             # Another worker may have built the table: it is mapped in milliseconds.
             take_from_host(self._context, task, self._metrics)

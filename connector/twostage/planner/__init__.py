@@ -68,6 +68,9 @@ def load_installer(jvm: Any, gateway: Any) -> Any:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _compile(jvm, gateway, loader, Path(folder))
     open_loader.addURL(jvm.java.io.File(folder).toURI().toURL())
+    for path in Path(folder).rglob("*.class"):
+        # All at once: whoever cleans temporary folders may remove this one while the driver lives.
+        loader.loadClass(".".join(path.relative_to(folder).with_suffix("").parts))
     return loader.loadClass(_INSTALLER)
 
 
@@ -124,6 +127,8 @@ def _folder() -> str:
 
 def _remove_left_over() -> None:
     """Remove this user's folders that no process holds locked: their driver was killed, and its JVM with it."""
+    if not hasattr(os, "getuid"):
+        return  # nor are there locks
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
