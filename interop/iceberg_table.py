@@ -314,7 +314,8 @@ class IcebergTable(Table):
         if isinstance(file, PositionDelete):
             # A case without bounds of the path is about deletes that may be of any data file.
             none = {"write.metadata.metrics.default": "none"}
-            found = config.forPositionDelete() if file.entry.get("lower_bounds") else config.fromProperties(none)
+            names_file = file.entry.get("lower_bounds") or file.entry.get("referenced_data_file")
+            found = config.forPositionDelete() if names_file else config.fromProperties(none)
         else:
             found = config.getDefault()
         builder = builder.metricsConfig(found)
