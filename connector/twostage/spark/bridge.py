@@ -187,14 +187,8 @@ class Bridge:
         snapshot = table.snapshot.snapshot_id if table.snapshot else None
         hidden = json.dumps(spark_schema(hidden_fields(table)))
         metadata = table.metadata
-        facts: list[Any] = [
-            metadata.table_uuid,
-            metadata.location,
-            snapshot,
-            schema,
-            hidden,
-            sorted(raw.items()),
-        ]
+        facts: list[Any] = [metadata.table_uuid, metadata.location, snapshot]
+        facts += [schema, hidden, sorted(raw.items())]
         # A column dropped and added again under its name has another id, and no snapshot tells.
         facts += [table.schema.fields, metadata.properties.get(NAME_MAPPING_PROPERTY), held.case_sensitive]
         if table.metadata_table is not None:  # a new tag changes refs, and no snapshot
