@@ -19,7 +19,7 @@ from twostage.files.computed_columns import DELETED
 from twostage.planning.choose_files import Planning
 from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY, moved_fields
 from twostage.planning.partition import Transform, partition_value
-from twostage.planning.prune_files import may_be_millis
+from twostage.planning.prune_files import may_count_other_units
 from twostage.predicates.bounds import decode_bound
 from twostage.predicates.predicate import TRUE, columns as columns_of, is_exact
 from twostage.predicates.prune import order_key
@@ -356,7 +356,7 @@ class _Proofs:
             lower, upper = lower or None, upper or None
         if lower is not None and upper is not None and lower > upper:
             return _Column(nulls)
-        if file.format == "parquet" and may_be_millis(kind, lower, upper):
+        if file.format == "parquet" and may_count_other_units(kind, lower, upper):
             return _Column(nulls)
         return _Column(nulls, lower, upper)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _INT = Primitive("int")
 _SECOND = {"timestamp": 10**6, "timestamptz": 10**6, "timestamp_ns": 10**9, "timestamptz_ns": 10**9}
 _LAST_MILLI = {"time": 86_399_999, "timestamp": 253_402_300_799_999, "timestamptz": 253_402_300_799_999}
-"""The end of the day, or of the year 9999, in milliseconds; in microseconds that is early in 1978."""
+"""The end of the day, or of the year 9999, in milliseconds. In microseconds it is early in 1978."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,28 +226,41 @@ def metrics_bounds(kind: Primitive, file: ContentFile, field_id: int) -> Bounds 
         nan_count=file.nan_counts.get(field_id),
         value_count=values,
     )
-    if file.format == "parquet" and may_be_millis(kind, known.lower, known.upper):
-        return _in_both_units(known)
+    if file.format == "parquet" and may_count_other_units(kind, known.lower, known.upper):
+        return _in_both_units(kind, known)
     return as_stored(kind, known) if file.format == "orc" else known
 
 
-def may_be_millis(kind: Primitive, lower: Any, upper: Any) -> bool:
-    """Tell whether bounds of moments may count milliseconds.
+def may_count_other_units(kind: Primitive, lower: Any, upper: Any) -> bool:
+    """Tell whether bounds of moments may count milliseconds or nanoseconds.
 
-    Iceberg's Java library imports Parquet files of milliseconds with their bounds as they are, although the rows
-    are read as microseconds. Nothing tells, except that bounds beyond the year 9999 in milliseconds are no such.
+    Iceberg's Java library imports Parquet files with the bounds that their footers have, in the file's unit, although
+    the rows are read as microseconds. Nothing tells, except the years: bounds that are of a year up to 9999 in
+    milliseconds, or of a later one in microseconds, may be such. (Nanoseconds of 1962 to 1977 alone stay unnoticed.)
     """
     most = _LAST_MILLI.get(kind.name)
-    return most is not None and all(bound is None or -most <= bound <= most for bound in (lower, upper))
+    bounds = [bound for bound in (lower, upper) if bound is not None]
+    if most is None or not bounds:
+        return False
+    return all(-most <= bound <= most for bound in bounds) or any(
+        abs(bound) // 1000 > most for bound in bounds
+    )
 
 
-def _in_both_units(bounds: Bounds) -> Bounds:
+def _in_both_units(kind: Primitive, bounds: Bounds) -> Bounds:
     """Return bounds that hold in whichever unit these were computed."""
     lower, upper = bounds.lower, bounds.upper
+    most = _LAST_MILLI[kind.name]
+    if all(bound is None or -most <= bound <= most for bound in (lower, upper)):
+        other_lower = None if lower is None else lower * 1000
+        other_upper = None if upper is None else upper * 1000
+    else:
+        other_lower = None if lower is None else lower // 1000
+        other_upper = None if upper is None else -(-upper // 1000)
     return replace(
         bounds,
-        lower=None if lower is None else min(lower, lower * 1000),
-        upper=None if upper is None else max(upper, upper * 1000),
+        lower=None if other_lower is None else min(lower, other_lower),
+        upper=None if other_upper is None else max(upper, other_upper),
     )
 
 

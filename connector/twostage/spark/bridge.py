@@ -174,7 +174,7 @@ class Bridge:
     ) -> dict[str, Any]:
         from twostage.columns import spark_schema  # noqa: PLC0415
         from twostage.metadata_columns import hidden_fields  # noqa: PLC0415
-        from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY  # noqa: PLC0415
+        from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY as MAPPING  # noqa: PLC0415
 
         held = Pin(
             table=table,
@@ -184,19 +184,12 @@ class Bridge:
         )
         schema = json.dumps(spark_schema(chosen_fields(table, options)))
         option_filter(table, options)  # an error in it shows when the table is loaded
-        snapshot = table.snapshot.snapshot_id if table.snapshot else None
+        snapshot, metadata = table.snapshot.snapshot_id if table.snapshot else None, table.metadata
         hidden = json.dumps(spark_schema(hidden_fields(table)))
-        metadata = table.metadata
-        facts: list[Any] = [
-            metadata.table_uuid,
-            metadata.location,
-            snapshot,
-            schema,
-            hidden,
-            sorted(raw.items()),
-        ]
+        facts: list[Any] = [metadata.table_uuid, metadata.location, snapshot, schema, hidden]
         # A column dropped and added again under its name has another id, and no snapshot tells.
-        facts += [table.schema.fields, metadata.properties.get(NAME_MAPPING_PROPERTY), held.case_sensitive]
+        mapping = metadata.properties.get(MAPPING)
+        facts += [table.schema.fields, mapping, held.case_sensitive, sorted(raw.items())]
         if table.metadata_table is not None:  # a new tag changes refs, and no snapshot
             facts += [metadata.metadata_location, metadata.last_updated_ms]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()
