@@ -217,6 +217,7 @@ class Bench:
                 "compiled: new workers, after `compile-deletes`. Ratios are to the query without deletes next to it,",
                 "in new workers (mean of one before and one after), for warm in the same ones again. Iceberg: its own Spark connector, after",
                 f"twostage, stopped after {cap:.0f} s (>), and not asked about more deletes of a kind once it was.",
+                "At a million rows or fewer one task reads under deletes and two without, which start a worker each.",
                 "DuckDB's iceberg extension was not to be had.",
             ],
             [
