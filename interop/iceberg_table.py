@@ -311,9 +311,13 @@ class IcebergTable(Table):
             builder = builder.schema(self._schema(file.columns)).equalityFieldIds(numbers)
         builder = builder.spec(self._spec(file)).overwrite()
         config = self._iceberg.MetricsConfig
-        builder = builder.metricsConfig(
-            config.forPositionDelete() if isinstance(file, PositionDelete) else config.getDefault()
-        )
+        if isinstance(file, PositionDelete):
+            # A case without bounds of the path is about deletes that may be of any data file.
+            none = {"write.metadata.metrics.default": "none"}
+            found = config.forPositionDelete() if file.entry.get("lower_bounds") else config.fromProperties(none)
+        else:
+            found = config.getDefault()
+        builder = builder.metricsConfig(found)
         if (partition := self._partition_of(file)) is not None:
             builder = builder.partition(partition)
         writer = builder.build()

@@ -1,4 +1,4 @@
-"""The twelve findings, shown on Iceberg-Spark itself: its answer is the one listed, and twostage's is right.
+"""The findings, shown on Iceberg-Spark itself: its answer is the one listed, and twostage's is right.
 
 The tables are those of `finding_tables`, written by hand into Iceberg's warehouse; what only Iceberg's own
 writers make is below. The day that Iceberg answers rightly, the test of that finding fails: take it off the list.
@@ -136,3 +136,24 @@ def test_finding_12_imported_orc_timestamps_in_a_timestamptz_column(
         spark.table(name).collect()
     ours = spark.read.format("twostage").load(iceberg_java.location(spark, name))
     assert [tuple(row) for row in ours.collect()] == [(1, dt.datetime(1970, 1, 1))]
+
+
+def test_finding_13_imported_milliseconds(workshop: Workshop, tmp_path: Path) -> None:
+    """Iceberg stores the bounds as they are in the file, and its vectorized reader returns such moments, too."""
+    import pyarrow.parquet as parquet
+
+    spark, name = workshop.spark, "ice.db.imported_milliseconds"
+    moments = [dt.datetime(2024, 1, 1), dt.datetime(2024, 6, 1)]
+    rows = pa.table({"id": [1, 2], "at": pa.array(moments, pa.timestamp("ms", "UTC"))})
+    parquet.write_table(rows, tmp_path / "file.parquet")
+    workshop.create(name, "id bigint, at timestamp")
+    workshop.sql(
+        f"CALL ice.system.add_files(table => 'db.imported_milliseconds', source_table => '`parquet`.`{tmp_path}`')"
+    )
+    early = dt.datetime(1970, 1, 20, 17, 21, 7, 200000)
+    assert [row.at for row in spark.table(name).orderBy("id").collect()][0] == early
+    ours = spark.read.format("twostage").load(iceberg_java.location(spark, name))
+    assert [row.at for row in ours.orderBy("id").collect()] == moments
+    assert [row.id for row in ours.where("at > '2024-02-01'").collect()] == [2]
+    assert [row.id for row in ours.orderBy("at").limit(1).collect()] == [1]
+    assert tuple(ours.selectExpr("min(at)", "max(at)").collect()[0]) == tuple(moments)

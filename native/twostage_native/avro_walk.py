@@ -83,7 +83,7 @@ def walk_records(data: NDArray[np.uint8], program: NDArray[np.int64], kept: NDAr
             if operation == JUMP:
                 step = a
             elif operation == SKIP:
-                if a < 0 or a > end - at:
+                if a < 0 or a > end - at:  # a sum might overflow
                     return _MALFORMED
                 at += a
             elif operation in (LOOP, ARRAY):

@@ -14,10 +14,14 @@ PASSED: set[str] = set()
 OUTCOMES = {
     "bomb of pages: 400 kB to 4 GiB": ("rows", 0),
     "bomb of one page: 2 GiB said": ("OUT_OF_MEMORY", ".parquet"),
-    "bomb of a dictionary: 1 MiB 65,536 times": ("OUT_OF_MEMORY", ".parquet"),
+    "bomb of a dictionary: 1 MiB 65,536 times": ("rows", 3),
     "100,000 columns": ("rows", 3),
     "gzip metadata bomb": ("METADATA_TOO_LARGE", "metadata.json"),
     "Avro manifest bomb": ("AVRO_TOO_LARGE", "manifest-1.avro"),
+}
+IN_ONE_STAGE = {
+    # Late, codes are decoded, and the text of three rows is looked up.
+    "bomb of a dictionary: 1 MiB 65,536 times": ("OUT_OF_MEMORY", ".parquet"),
 }
 
 
@@ -29,9 +33,9 @@ def test_bomb(name, tmp_path):
         path = data_file(data, tmp_path)
     else:
         path = (gzip_bomb if name.startswith("gzip") else avro_bomb)(tmp_path)
-    outcome, more = OUTCOMES[name]
     with LimitedProcess("bomb_reads:read_bomb") as process:
         for options in ({},) if name == "100,000 columns" else ({}, {"two_stage": "false"}):  # 7 s
+            outcome, more = IN_ONE_STAGE.get(name, OUTCOMES[name]) if options else OUTCOMES[name]
             answer = process.ask({"path": str(path), "options": options})
             assert answer["class"] == outcome, answer
             assert answer["held"] < MEMORY

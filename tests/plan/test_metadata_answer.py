@@ -14,10 +14,11 @@ import pytest
 
 import oracle
 from check import Columns
-from core_scan import open_table
+from core_scan import open_table, scan
 from random_queries import random_query
 from random_tables import random_table
 from tables import Table
+from twostage.metadata_columns import scan_schema
 from twostage.planning.metadata_answer import (
     COMPARED,
     COUNTED,
@@ -26,7 +27,7 @@ from twostage.planning.metadata_answer import (
     Answer,
     answer,
 )
-from twostage.predicates.predicate import TRUE, Compare, IsNull, Not
+from twostage.predicates.predicate import TRUE, Compare, IsNull, Not, either
 from twostage.schema import Field, Primitive
 
 if TYPE_CHECKING:
@@ -271,6 +272,17 @@ def test_a_vector_and_nulls(tmp_path: Path) -> None:
     assert asked(opened, "count(n)") == "a file does not tell how many values n has"
 
 
+def test_a_filter_that_names_deleted_is_read(tmp_path: Path) -> None:
+    """The scan then returns deleted rows too, although the bounds prove the filter for all rows."""
+    table = Table(tmp_path, {"id": "long"}, version=3)
+    table.delete_vectors({table.append([{"id": i} for i in range(5)]): [1, 2]})
+    opened = open_table(table.write())
+    c = Columns(scan_schema(opened.table))
+    predicate = either(Compare(">=", c("id"), 0), Compare("=", c("_deleted"), value=True))
+    assert len(scan(opened, predicate=predicate).rows) == 5
+    assert asked(opened, "count(*)", predicate=predicate) == "the filter shows deleted rows"
+
+
 @pytest.mark.parametrize("kind", ["position", "equality"])
 def test_other_deletes_are_read(tmp_path: Path, kind: str) -> None:
     table = Table(tmp_path, {"id": "long"})
@@ -346,6 +358,15 @@ def test_columns_that_older_files_lack(tmp_path: Path) -> None:
     assert asked(opened, "min(id)", "max(id)") == [(0, 2**40)]
     assert asked(opened, "count(added)", "min(added)") == [(1, 1)]
     assert asked(opened, "count(filled)", "min(filled)", "max(filled)") == [(4, 5, 9)]
+
+
+def test_a_default_of_nan_is_read(tmp_path: Path) -> None:
+    """NaN is the greatest for Spark, and compares with nothing in Python."""
+    table = Table(tmp_path, {"id": "long"}, version=3)
+    table.append([{"id": 1}])
+    table.add_column("x", "double", default=math.nan)
+    table.append([{"id": 2, "x": 5.0}])
+    assert asked(open_table(table.write()), "max(x)") == "the default of x is NaN"
 
 
 def test_a_column_left_out_of_a_file_is_read(tmp_path: Path) -> None:

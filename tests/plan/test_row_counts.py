@@ -24,7 +24,7 @@ from twostage.table.avro import open_avro, unpack
 from twostage.table.manifest import parse_manifest, read_manifest_list
 from twostage.table.manifest_fields import ENTRY_IDS, named_by_id
 from twostage_native import avro_walk_reference
-from twostage_native.avro_walk import END, walk_records
+from twostage_native.avro_walk import END, LONG, walk_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +99,29 @@ def test_kernel_and_twin_agree_on_whatever_bytes(tmp_path: Path) -> None:
             assert ends[0] == len(whole)
             assert kept[0][:, 2].tolist() == [4, 4, 4]
     assert 100 < malformed < 1500
+
+
+@pytest.mark.parametrize("size", [-1, 4, 2**63 - 1])
+def test_a_fixed_field_of_any_size_stays_within_the_bytes(size: int) -> None:
+    """The size comes from the manifest's schema: a sum that overflows must lead nowhere."""
+    steps: list[list[int]] = []
+    row_counts._compile({"type": "fixed", "name": "f", "size": size}, steps)
+    program = np.array([[LONG, 0, 0], *steps, [LONG, 0, 0], [END, 0, 0]], np.int64)
+    data, kept = np.frombuffer(bytes([2, 4, 6, 8]), np.uint8), np.zeros((1, 9), np.int64)
+    assert walk_records.compiled(data, program, kept)
+    for walk in (walk_records, avro_walk_reference.walk_records):
+        assert walk(data, program, kept) == -1
+
+
+def test_a_size_that_is_no_number_of_64_bits_takes_a_closer_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path, {"id": "long"})
+    table.append([{"id": 1}])
+    ((manifest, data, spec),) = manifests_of(open_table(table.write()))
+    assert row_counts.count_rows(data, manifest, spec) == (1, 1)
+    monkeypatch.setattr(row_counts, "named_by_id", lambda *_: {"type": "fixed", "name": "f", "size": 2**70})
+    assert row_counts.count_rows(data, manifest, spec) is None
 
 
 @pytest.mark.parametrize("count", [-1, 0, 3])

@@ -13,6 +13,7 @@ from pyiceberg.types import LongType
 from pyspark.errors import PySparkException
 
 from figures import FULL, record
+from tables import Table
 from twostage.spark import bridge
 
 LOOPS = 12 if FULL else 3
@@ -165,3 +166,23 @@ def test_a_temporary_view_keeps_its_snapshot(spark, table):
     assert ids(spark.table("kept_view").select("id")) == list(range(60))
     assert spark.sql("SELECT count(*) n FROM kept_view a JOIN kept_view b USING (id)").collect()[0].n == 60
     spark.catalog.dropTempView("kept_view")
+
+
+def test_a_column_dropped_and_added_again_is_another_table(spark, tmp_path):
+    """No snapshot comes with it, so that only the column's id tells the two readings apart."""
+    table = Table(tmp_path, {"id": "long", "b": "long"})
+    table.append([{"id": 1, "b": 10}])
+    table.write()
+    before = spark.read.format("twostage").load(str(tmp_path))
+    table.drop_column("b")
+    table.add_column("b", "long")
+    table.write()
+    after = spark.read.format("twostage").load(str(tmp_path))
+    assert [tuple(row) for row in before.collect()] == [(1, 10)]
+    assert [tuple(row) for row in before.union(after).collect()] == [(1, 10), (1, None)]
+    both = before.alias("x").join(after.alias("y"), "id").select("x.b", "y.b")
+    assert [tuple(row) for row in both.collect()] == [(10, None)]
+    before.cache()
+    assert [tuple(row) for row in before.collect()] == [(1, 10)]
+    assert [tuple(row) for row in spark.read.format("twostage").load(str(tmp_path)).collect()] == [(1, None)]
+    before.unpersist()

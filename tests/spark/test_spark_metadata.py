@@ -71,8 +71,10 @@ def test_predicates_prune(spark, marked):
     report = twostage.last_scan(spark)
     assert report.count("files.pruned.bounds") == 1
     assert report.count("row_groups.read") == 1
-    by_partition = spark.sql("SELECT count(*) FROM inspect.db.marked WHERE _partition.p_identity_1000 = 1")
-    assert by_partition.collect()[0][0] == 9
+    where = "inspect.db.marked WHERE _partition.p_identity_1000 = 1"
+    assert spark.sql(f"SELECT count(*) FROM {where}").collect()[0][0] == 9
+    assert twostage.last_scan(spark).count("files.answered") == 1
+    assert len(spark.sql(f"SELECT id FROM {where}").collect()) == 9
     assert twostage.last_scan(spark).count("files.read") == 1
 
 

@@ -11,14 +11,17 @@ for none, and no deletes but one deletion vector, whose cardinality is what it t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from twostage.files.computed_columns import DELETED
 from twostage.planning.choose_files import Planning
 from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY, moved_fields
 from twostage.planning.partition import Transform, partition_value
+from twostage.planning.prune_files import may_be_millis
 from twostage.predicates.bounds import decode_bound
-from twostage.predicates.predicate import TRUE, is_exact
+from twostage.predicates.predicate import TRUE, columns as columns_of, is_exact
 from twostage.predicates.prune import order_key
 from twostage.schema import Field, Primitive
 from twostage.storage import name_snapshot
@@ -155,6 +158,8 @@ def refusal(
         return "it is a metadata table"
     if not is_exact(predicate):
         return "a filter is left to Spark"
+    if any(column.field_id == DELETED for column in columns_of(predicate)):
+        return "the filter shows deleted rows"
     columns = {field.id for field in table.schema.fields}
     identity = {
         part.source_id
@@ -310,6 +315,8 @@ class _Proofs:
             known = field.initial_default
             if known is not None and order_key(kind, known) is None:
                 return f"the default of {field.name} is of another type"
+            if isinstance(known, float) and math.isnan(known):
+                return f"the default of {field.name} is NaN"
         if known is not ...:
             column = _Column(file.record_count) if known is None else _Column(0, known, known)
             if measured is not None and measured.nulls != column.nulls:
@@ -348,6 +355,8 @@ class _Proofs:
                 return _Column(nulls)
             lower, upper = lower or None, upper or None
         if lower is not None and upper is not None and lower > upper:
+            return _Column(nulls)
+        if file.format == "parquet" and may_be_millis(kind, lower, upper):
             return _Column(nulls)
         return _Column(nulls, lower, upper)
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _INT = Primitive("int")
 _SECOND = {"timestamp": 10**6, "timestamptz": 10**6, "timestamp_ns": 10**9, "timestamptz_ns": 10**9}
+_LAST_MILLI = {"time": 86_399_999, "timestamp": 253_402_300_799_999, "timestamptz": 253_402_300_799_999}
+"""The end of the day, or of the year 9999, in milliseconds; in microseconds that is early in 1978."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,29 @@ def metrics_bounds(kind: Primitive, file: ContentFile, field_id: int) -> Bounds 
         nan_count=file.nan_counts.get(field_id),
         value_count=values,
     )
+    if file.format == "parquet" and may_be_millis(kind, known.lower, known.upper):
+        return _in_both_units(known)
     return as_stored(kind, known) if file.format == "orc" else known
+
+
+def may_be_millis(kind: Primitive, lower: Any, upper: Any) -> bool:
+    """Tell whether bounds of moments may count milliseconds.
+
+    Iceberg's Java library imports Parquet files of milliseconds with their bounds as they are, although the rows
+    are read as microseconds. Nothing tells, except that bounds beyond the year 9999 in milliseconds are no such.
+    """
+    most = _LAST_MILLI.get(kind.name)
+    return most is not None and all(bound is None or -most <= bound <= most for bound in (lower, upper))
+
+
+def _in_both_units(bounds: Bounds) -> Bounds:
+    """Return bounds that hold in whichever unit these were computed."""
+    lower, upper = bounds.lower, bounds.upper
+    return replace(
+        bounds,
+        lower=None if lower is None else min(lower, lower * 1000),
+        upper=None if upper is None else max(upper, upper * 1000),
+    )
 
 
 def as_stored(kind: Primitive, bounds: Bounds | None) -> Bounds | None:

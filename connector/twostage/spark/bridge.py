@@ -174,6 +174,7 @@ class Bridge:
     ) -> dict[str, Any]:
         from twostage.columns import spark_schema  # noqa: PLC0415
         from twostage.metadata_columns import hidden_fields  # noqa: PLC0415
+        from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY  # noqa: PLC0415
 
         held = Pin(
             table=table,
@@ -186,7 +187,16 @@ class Bridge:
         snapshot = table.snapshot.snapshot_id if table.snapshot else None
         hidden = json.dumps(spark_schema(hidden_fields(table)))
         metadata = table.metadata
-        facts = [metadata.table_uuid, metadata.location, snapshot, schema, hidden, sorted(raw.items())]
+        facts: list[Any] = [
+            metadata.table_uuid,
+            metadata.location,
+            snapshot,
+            schema,
+            hidden,
+            sorted(raw.items()),
+        ]
+        # A column dropped and added again under its name has another id, and no snapshot tells.
+        facts += [table.schema.fields, metadata.properties.get(NAME_MAPPING_PROPERTY), held.case_sensitive]
         if table.metadata_table is not None:  # a new tag changes refs, and no snapshot
             facts += [metadata.metadata_location, metadata.last_updated_ms]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()
