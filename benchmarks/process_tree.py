@@ -33,7 +33,7 @@ class ProcessTree:
 
     def used(self) -> Used:
         """Return what was used since the last call; processes that ended in between are not in it."""
-        now = {pid: used for pid in self._members() if (used := _used(pid)) is not None}
+        now = {pid: used for pid in self.members() if (used := _used(pid)) is not None}
         none = Used(0, 0, 0)
         changes = [(used, self._last.get(pid, none)) for pid, used in now.items()]
         self._last = now
@@ -43,7 +43,8 @@ class ProcessTree:
             sum(new.from_disk - old.from_disk for new, old in changes),
         )
 
-    def _members(self) -> list[int]:
+    def members(self) -> list[int]:
+        """Return the processes that are alive."""
         children: dict[int, list[int]] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and (stat := _stat(int(entry.name))):
