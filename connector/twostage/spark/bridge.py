@@ -186,10 +186,9 @@ class Bridge:
         option_filter(table, options)  # an error in it shows when the table is loaded
         snapshot, metadata = table.snapshot.snapshot_id if table.snapshot else None, table.metadata
         hidden = json.dumps(spark_schema(hidden_fields(table)))
-        facts: list[Any] = [metadata.table_uuid, metadata.location, snapshot, schema, hidden]
+        facts: list[Any] = [metadata.table_uuid, metadata.location, schema, hidden, held.case_sensitive]
         # A column dropped and added again under its name has another id, and no snapshot tells.
-        mapping = metadata.properties.get(MAPPING)
-        facts += [table.schema.fields, mapping, held.case_sensitive, sorted(raw.items())]
+        facts += [snapshot, table.schema.fields, metadata.properties.get(MAPPING), sorted(raw.items())]
         if table.metadata_table is not None:  # a new tag changes refs, and no snapshot
             facts += [metadata.metadata_location, metadata.last_updated_ms]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()
