@@ -37,6 +37,9 @@ WORTH_A_PROBE = 16 * 2**20
 """Bytes of the planned files below which who filters them makes no difference that is worth 5 ms of looking."""
 WORTH_A_FOOTER = 8 * 2**20
 """Bytes of a file whose reading takes far longer than that."""
+MOST_COLUMNS = 100
+"""Spark's own default of ``spark.sql.codegen.maxFields``: of more columns its reader gives rows, not batches, and all
+that stands above works row by row. 3 M rows x 120 columns took 12.3 s so, here 9.3 s."""
 TYPES = frozenset("boolean int long float double decimal string binary date timestamp timestamptz".split())
 _LOCAL = ("file",)
 _HADOOP = ("hdfs", "viewfs")
@@ -91,6 +94,8 @@ def stays_by_query(table: PinnedTable, options: ReadOptions, query: Surroundings
         return "the query asks for the name of the file that it reads"
     if not query.reads_vectors:
         return "spark.sql.parquet.enableVectorizedReader is false"
+    if len(query.columns) > MOST_COLUMNS:
+        return f"of more than {MOST_COLUMNS} columns Spark's reader gives rows, not batches"
     return _stays_by_columns(table, query.columns)
 
 
