@@ -11,7 +11,7 @@ comparing words and bytes, so that the answer is exact.
 
 Tables are larger than the processor's cache, so rows are taken `BLOCK` at a time and what all of them need first
 is loaded into a scratch array: these loads do not wait for each other, as a search's do (10 M keys are added in
-0.4 s, not 1.4). Callers keep a free slot in every table. The twins (`probe_reference`) may put keys into other
+0.4 s, not 1.4; 10 M words in 0.3, not 0.4). Callers keep a free slot in every table. The twins (`probe_reference`) may put keys into other
 slots; answers are the same.
 """
 
@@ -80,24 +80,39 @@ def _rest(data: Any, start: Any, end: Any) -> Any:
     return word
 
 
-@kernel(reference.insert_words)
-def insert_words(keys: Words, codes: Codes, words: Words, code: int, sequences: Integers) -> int:
-    """Insert words under one code; return how many were new."""
-    capacity = len(keys)
+@inner
+def _load(keys: Any, codes: Any, words: Any, first: Any, last: Any, scratch: Any) -> None:
+    """Put where the search for each of some words begins, and what is there, into `scratch`."""
+    capacity = np.uint64(len(keys))
+    for row in range(first, last):
+        slot = _home(_mix(words[row]) >> _HALF, capacity)
+        scratch[0, row - first] = slot
+        scratch[1, row - first] = keys[slot]
+        scratch[2, row - first] = codes[slot]
+
+
+@kernel(reference.insert_words, allocates=False)
+def insert_words(
+    keys: Words, codes: Codes, words: Words, code: int, sequences: Integers, scratch: Words
+) -> int:
+    """Insert words under one code; return how many were new. `scratch` is a matrix of 3 by `BLOCK`."""
+    capacity = np.uint64(len(keys))
     added = 0
-    for row in range(len(words)):
-        word = words[row]
-        slot = np.int64(_home(_mix(word) >> _HALF, capacity))
-        while codes[slot] != 0 and keys[slot] != word:
-            slot += 1
-            if slot == capacity:
-                slot = np.int64(0)
-        if codes[slot] == 0:
-            keys[slot] = word
-            codes[slot] = code
-            added += 1
-        elif sequences[codes[slot]] < sequences[code]:
-            codes[slot] = code
+    for first in range(0, len(words), BLOCK):
+        last = min(first + BLOCK, len(words))
+        _load(keys, codes, words, first, last, scratch)
+        for row in range(first, last):
+            word, slot = words[row], scratch[0, row - first]
+            while codes[slot] != 0 and keys[slot] != word:
+                slot += _ONE
+                if slot == capacity:
+                    slot = np.uint64(0)
+            if codes[slot] == 0:
+                keys[slot] = word
+                codes[slot] = code
+                added += 1
+            elif sequences[codes[slot]] < sequences[code]:
+                codes[slot] = code
     return added
 
 
@@ -116,21 +131,22 @@ def rehash_words(old_keys: Words, old_codes: Codes, keys: Words, codes: Codes) -
             codes[slot] = old_codes[row]
 
 
-@kernel(reference.probe_words)
-def probe_words(keys: Words, codes: Codes, applies: Bools, words: Words) -> Bools:
-    """Return which words are in the table under a code that applies."""
-    capacity = len(keys)
-    result = np.zeros(len(words), np.bool_)
-    for row in range(len(words)):
-        word = words[row]
-        slot = np.int64(_home(_mix(word) >> _HALF, capacity))
-        while codes[slot] != 0 and keys[slot] != word:
-            slot += 1
-            if slot == capacity:
-                slot = np.int64(0)
-        if codes[slot] != 0:
-            result[row] = applies[codes[slot]]
-    return result
+@kernel(reference.probe_words, allocates=False)
+def probe_words(
+    keys: Words, codes: Codes, applies: Bools, words: Words, scratch: Words, found: Bools
+) -> None:
+    """Set for each word whether it is in the table under a code that applies; `scratch` as for inserting."""
+    capacity = np.uint64(len(keys))
+    for first in range(0, len(words), BLOCK):
+        last = min(first + BLOCK, len(words))
+        _load(keys, codes, words, first, last, scratch)
+        for row in range(first, last):
+            word, slot = words[row], scratch[0, row - first]
+            while codes[slot] != 0 and keys[slot] != word:
+                slot += _ONE
+                if slot == capacity:
+                    slot = np.uint64(0)
+            found[row] = applies[codes[slot]] & (codes[slot] != 0)  # no branch: it would be a guess
 
 
 @kernel(reference.hash_records)

@@ -49,7 +49,14 @@ def _chunks(offsets: Integers, data: Bytes, rows: Integers, step: int) -> Words:
     return found.view("<u8")[:, 0]
 
 
-def insert_words(keys: Words, codes: Codes, words: Words, code: int, sequences: Integers) -> int:
+def insert_words(
+    keys: Words,
+    codes: Codes,
+    words: Words,
+    code: int,
+    sequences: Integers,
+    scratch: Words,  # noqa: ARG001 - the kernel's
+) -> int:
     """Insert words under one code; return how many were new."""
     fresh, _ = place_words(keys, codes, np.unique(words), code, sequences)
     return fresh
@@ -81,18 +88,24 @@ def rehash_words(old_keys: Words, old_codes: Codes, keys: Words, codes: Codes) -
     place_words(keys, codes, old_keys[used], old_codes[used], sequences)
 
 
-def probe_words(keys: Words, codes: Codes, applies: Bools, words: Words) -> Bools:
-    """Return which words are in the table under a code that applies."""
-    result = np.zeros(len(words), np.bool_)
+def probe_words(
+    keys: Words,
+    codes: Codes,
+    applies: Bools,
+    words: Words,
+    scratch: Words,  # noqa: ARG001 - the kernel's
+    found: Bools,
+) -> None:
+    """Set for each word whether it is in the table under a code that applies."""
+    found[:] = False
     rows = np.arange(len(words))
     slot = _homes(mix(words) >> HALF, len(keys))
     while len(rows):
         code = codes[slot]
         hit = (keys[slot] == words[rows]) & (code != 0)
-        result[rows[hit]] = applies[code[hit]]
+        found[rows[hit]] = applies[code[hit]]
         going = (code != 0) & ~hit
         rows, slot = rows[going], (slot[going] + 1) % len(keys)
-    return result
 
 
 def hash_records(words: Words, offsets: Integers, data: Bytes) -> Words:

@@ -46,11 +46,12 @@ def test_word_tables(run, seed):
     capacity = int(rng.integers(40, 80))
     keys, codes = np.empty(capacity, np.uint64), np.zeros(capacity, rng.choice([np.uint16, np.uint32]))
     pool = np.concatenate([rng.integers(0, 2**64, 30, np.uint64), np.array([0, 1, 2**64 - 1], np.uint64)])
+    scratch = np.full((3, probe.BLOCK), 2**64 - 1, np.uint64)
     known: dict[int, int] = {}
     for _ in range(12):
         words = frozen(rng.choice(pool, int(rng.integers(0, 20))))
         code = int(rng.integers(1, 5))
-        added = run(probe.insert_words, keys, codes, words, code, SEQUENCES)
+        added = run(probe.insert_words, keys, codes, words, code, SEQUENCES, scratch)
         assert added == len(set(words.tolist()) - set(known))
         for word in words.tolist():
             newest(known, word, code)
@@ -62,8 +63,30 @@ def test_word_tables(run, seed):
         asked = frozen(np.concatenate([pool, rng.integers(0, 2**64, 10, np.uint64)]))
         for applies in (SEQUENCES > 4, SEQUENCES > 0, SEQUENCES > 8):
             right = [bool(applies[known[word]]) if word in known else False for word in asked.tolist()]
-            assert run(probe.probe_words, keys, codes, applies, asked).tolist() == right
+            found = np.ones(len(asked), np.bool_)
+            run(probe.probe_words, keys, codes, applies, asked, scratch, found)
+            assert found.tolist() == right
     assert len(known) > 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_words_than_a_block(run, seed):
+    rng = np.random.default_rng(seed)
+    pool = rng.integers(0, 2**64, 1500, np.uint64)
+    keys, codes = np.empty(2000, np.uint64), np.zeros(2000, np.uint16)
+    scratch = np.empty((3, probe.BLOCK), np.uint64)
+    known: dict[int, int] = {}
+    for code in (1, 3):
+        words = frozen(rng.choice(pool, 2 * probe.BLOCK + 7))
+        fresh = len(set(words.tolist()) - set(known))
+        assert run(probe.insert_words, keys, codes, words, code, SEQUENCES, scratch) == fresh
+        for word in words.tolist():
+            newest(known, word, code)
+    asked = frozen(np.concatenate([pool, pool + np.uint64(1)]))
+    found, applies = np.ones(len(asked), np.bool_), SEQUENCES > 8  # of code 3 alone
+    run(probe.probe_words, frozen(keys), frozen(codes), applies, asked, scratch, found)
+    assert found.tolist() == [bool(applies[known.get(word, 0)]) for word in asked.tolist()]
+    assert 0 < found.sum() < len(pool)
 
 
 def pack(records):

@@ -180,8 +180,11 @@ class TaskDeletes:
         count = 1
         for field_id in equality.field_ids:
             bounds = self._bounds(data_file, row_group, field_id)
-            array = None if bounds is None else _possible(self._kind_of(field_id), bounds, row_group.num_rows)
-            if array is None or not self._is_column(field_id) or count * len(array) * CHECKED > num_rows + 3:
+            if bounds is None or not self._is_column(field_id):
+                return None
+            most = (num_rows + CHECKED - 1) // (CHECKED * count)
+            array = _possible(self._kind_of(field_id), bounds, row_group.num_rows, most)
+            if array is None or len(array) > most:
                 return None
             if len(array) > 1 and count > 1:
                 return None  # two columns with several values
@@ -232,8 +235,8 @@ class TaskDeletes:
         return field_id in self._context.schema and len(self._context.schema.path(field_id)) == 1
 
 
-def _possible(kind: Primitive, bounds: Bounds, num_rows: int) -> pa.Array | None:
-    """Return every value that a column may have between these bounds; None if they are many, or not known."""
+def _possible(kind: Primitive, bounds: Bounds, num_rows: int, most: int) -> pa.Array | None:
+    """Return every value that a column may have between these bounds; None if more than `most`, or not known."""
     lower, upper = bounds.lower, bounds.upper
     if bounds.null_count == num_rows == bounds.value_count and lower is None:
         return convert.constant(kind, None, 1)
@@ -241,7 +244,7 @@ def _possible(kind: Primitive, bounds: Bounds, num_rows: int) -> pa.Array | None
         return None
     if kind.name in _INTEGERS:
         span = upper - lower + 1
-        if not 0 < span <= num_rows:
+        if not 0 < span <= most:
             return None
         width = np.int32 if kind.name in ("int", "date") else np.int64
         return pa.array(np.arange(lower, upper + 1, dtype=np.int64).astype(width)).view(arrow_type(kind))
