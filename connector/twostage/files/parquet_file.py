@@ -94,6 +94,7 @@ class ParquetDataFile(DataFile):
             self.context.settings.verify_checksums,
             self._metrics,
             tail,
+            self.context.settings.few_rows,
         )
         # A reader for each stage: stage one of the next row group may run while this one is fetched.
         self._readers = {stage: self._reader() for stage in ("filter", "fetch")}
