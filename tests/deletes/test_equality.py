@@ -92,13 +92,6 @@ def random_row(rng: random.Random, columns: list[Column], pools: dict[str, list[
     return {c.id: None if rng.random() < 0.15 else rng.choice(pools[c.type]) for c in columns}
 
 
-@pytest.fixture(autouse=True)
-def _empty_cache():
-    CACHE.clear()
-    yield
-    CACHE.clear()
-
-
 def load(folder, columns, deletes, *, sequence=1, metrics=None, **changes):
     context = context_of(folder, columns, **changes)
     return load_equality(context, task_of(*deletes, sequence_number=sequence), metrics or Metrics())

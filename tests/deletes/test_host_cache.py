@@ -17,7 +17,7 @@ from scan_values import context_of, schema_of, task_of, write_keys
 from test_equality import VALUES, data_columns, expected, random_row
 
 from declared.types import Column
-from twostage.deletes import cache_file, host_keys
+from twostage.deletes import cache_file
 from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
@@ -31,12 +31,7 @@ from twostage.schema import parse_schema
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 
 
-@pytest.fixture(autouse=True)
-def _small_is_worth_it(monkeypatch):
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
-    CACHE.clear()
-    yield
-    CACHE.clear()
+pytestmark = pytest.mark.usefixtures("small_sets_are_kept")
 
 
 @pytest.mark.parametrize("kernels", [True, False])
