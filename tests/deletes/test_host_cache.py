@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from equality_keys import VALUES, data_columns, expected, random_row
 from kept_sets import K, S, ask, files_of, right, stored
 from scan_values import context_of, schema_of, task_of, write_keys
-from test_equality import VALUES, data_columns, expected, random_row
 
 from declared.types import Column
 from twostage.deletes import cache_file
@@ -105,7 +105,7 @@ def test_random_keys_of_growing_snapshots(tmp_path, seed, merges):
             applied = [delete for delete in planned if delete.sequence_number > after]
             found = load_equality(context, task_of(*applied, sequence_number=after), metrics)
             keys = {i: arrays[i] for i in found.field_ids}
-            right = expected(columns, rows, [written[n] for n in held], after)
+            right = expected(rows, [written[n] for n in held], after)
             assert found.deleted(keys, len(rows)).tolist() == right, f"seed {seed}"
             merged += metrics.counters["delete_cache.merged"]
     merges.append(merged)
