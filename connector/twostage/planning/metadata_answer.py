@@ -25,7 +25,7 @@ from twostage.predicates.predicate import TRUE, columns as columns_of, is_exact
 from twostage.predicates.prune import order_key
 from twostage.schema import Field, Primitive
 from twostage.storage import name_snapshot
-from twostage.table.manifest import fetch_manifests, read_manifest_list
+from twostage.table.manifest import fetch_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,11 +94,11 @@ def answer(
     if reason is not None:
         return reason
     fields = tuple(part.field for part in aggregates if part.field is not None)
+    planning = Planning(table, options, (*fields, *groups), predicate, TRUE)
     if not fields and not groups and predicate == TRUE:
-        counted = _count_of_many(table, len(aggregates))
+        counted = _count_of_many(table, planning, len(aggregates))
         if counted is not None:
             return counted
-    planning = Planning(table, options, (*fields, *groups), predicate, TRUE)
     proofs = _Proofs(table, groups)
     totals: dict[tuple[Any, ...], _Totals] = {}
     if not groups:
@@ -125,12 +125,12 @@ def answer(
     )
 
 
-def _count_of_many(table: PinnedTable, width: int) -> Answer | None:
+def _count_of_many(table: PinnedTable, planning: Planning, width: int) -> Answer | None:
     """Return the rows of a table of very many files without deletes, `width` times; None where it takes a closer look."""
     if table.snapshot is None:
         return None
     with name_snapshot(table.snapshot.snapshot_id):
-        manifests = read_manifest_list(table.storage, table.snapshot)
+        manifests = planning.manifests
         live = sum(manifest.num_live_files or 0 for manifest in manifests)
         if live < MANY_FILES or any(manifest.is_deletes for manifest in manifests):
             return None
