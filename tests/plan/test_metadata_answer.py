@@ -19,14 +19,8 @@ from random_queries import random_query
 from random_tables import random_table
 from tables import Table
 from twostage.metadata_columns import scan_schema
-from twostage.planning.metadata_answer import (
-    COMPARED,
-    COUNTED,
-    GROUPED,
-    Aggregate,
-    Answer,
-    answer,
-)
+from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED
+from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.predicates.predicate import TRUE, Compare, IsNull, Not, either
 from twostage.schema import Field, Primitive
 from twostage.table import manifest
