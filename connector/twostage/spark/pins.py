@@ -40,13 +40,14 @@ class Pin:
     table: PinnedTable
     options: ReadOptions
     case_sensitive: bool
+    """How the names in queries match; those in options match as the option of that name says."""
     schema: Schema
     """The table's columns, and the metadata columns behind them."""
 
     @property
     def filter(self) -> Predicate:
         """The option ``filter``."""
-        return option_filter(self.table, self.options, case_sensitive=self.case_sensitive)
+        return option_filter(self.table, self.options)
 
     def bind(self, raw: Mapping[str, Any]) -> Predicate:
         """Make a predicate of the planner's JSON."""
