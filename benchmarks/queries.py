@@ -30,7 +30,6 @@ OPTIONS: dict[str, dict[str, str]] = {
 """The options of each way in which twostage reads through Spark."""
 IN_SPARK = (*OPTIONS, ICEBERG, SPARK)
 WITHOUT_SPARK = (CORE, POLARS, DATAFUSION, DUCKDB)
-ENGINES = (*IN_SPARK, *WITHOUT_SPARK)
 
 DELETED = "deleted"
 """The branch of each table that has positional deletes: one row in a hundred, scattered."""

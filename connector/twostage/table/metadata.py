@@ -100,7 +100,6 @@ class TableMetadata:
     schemas: Mapping[int, Schema]
     current_schema_id: int
     specs: Mapping[int, PartitionSpec]
-    default_spec_id: int
     snapshots: Mapping[int, Snapshot]
     current_snapshot_id: int | None
     refs: Mapping[str, Reference]
@@ -219,7 +218,6 @@ def _parse(raw: Mapping[str, Any], version: int, location: str) -> TableMetadata
         schemas=schemas,
         current_schema_id=current_schema_id,
         specs=specs,
-        default_spec_id=_integer(raw.get("default-spec-id", max(specs))),
         snapshots=snapshots,
         current_snapshot_id=current_snapshot_id,
         refs=_parse_refs(raw, current_snapshot_id),
