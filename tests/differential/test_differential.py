@@ -58,7 +58,7 @@ CORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {"two-stage": "false", "deletes.stream": "always"},
     {"filter.kernels": "false", "filter.dictionary": "false", "deletes.dense": "false"},
     NOT_COMPILED,
-    {"read.pages": "always", "batch-size": "1"},
+    {"read.pages": "always", "read.few-rows": "always", "batch-size": "1"},
     {"batch-size": "7", "split-size": "1", "deletes.stream": "always"},
     {"verify-checksums": "false", "batch-size": "1024", "split-size": "1g"},
 )
@@ -69,7 +69,7 @@ MORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {"deletes.stream": "always", "prune.deletes": "false"},
     {"deletes.stream": "never", "two-stage": "false"},
     dict.fromkeys(SWITCHES, "false"),
-    {"read.pages": "always"},
+    {"read.pages": "always", "read.few-rows": "never"},
     {"read.pages": "never"},
     {"filter.normalize": "cnf"},
     {"filter.normalize": "dnf"},
