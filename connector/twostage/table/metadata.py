@@ -96,7 +96,6 @@ class TableMetadata:
     format_version: int
     table_uuid: str | None
     location: str
-    last_sequence_number: int
     schemas: Mapping[int, Schema]
     current_schema_id: int
     specs: Mapping[int, PartitionSpec]
@@ -214,7 +213,6 @@ def _parse(raw: Mapping[str, Any], version: int, location: str) -> TableMetadata
         format_version=version,
         table_uuid=raw.get("table-uuid"),
         location=str(raw["location"]).rstrip("/"),
-        last_sequence_number=_integer(raw.get("last-sequence-number", 0)),
         schemas=schemas,
         current_schema_id=current_schema_id,
         specs=specs,
