@@ -260,12 +260,12 @@ class ScanReport:
                 rows.append(("delete keys streamed", "", "", f"{keys:,}"))
             if keys := self.count("delete_keys.loaded"):
                 built, merged = self.count("delete_cache.built"), self.count("delete_cache.merged")
-                note = (
-                    f"{built:,} tables built for the host, {merged:,} of them on an older one"
-                    if built
-                    else ""
-                )
-                rows.append(("delete keys", "", note, f"{keys:,}"))
+                said = []
+                if built:
+                    said.append(f"{built:,} tables built for the host, {merged:,} of them on an older one")
+                if folded := self.count("delete_keys.folded"):
+                    said.append(f"{folded:,} without what their partition decides")
+                rows.append(("delete keys", "", ", ".join(said), f"{keys:,}"))
         groups = self.count("row_groups.considered")
         reasons = _said(self.reasons("row_groups.pruned"))
         rows.append(("row groups", f"{groups:,}", reasons, f"{self.count('row_groups.read'):,}"))

@@ -35,6 +35,7 @@ def report_of(**counters):
         ({"delete_cache__hits": 2}, "2 key tables from the host's cache"),
         ({"delete_compiled__hits": 4}, "4 data files by compiled deletes"),
         ({"delete_keys__loaded": 1234}, "1,234"),
+        ({"delete_keys__loaded": 9, "delete_keys__folded": 8}, "8 without what their partition decides"),
         ({"delete_keys__loaded": 9, "delete_cache__built": 2, "delete_cache__merged": 1},
          "2 tables built for the host, 1 of them on an older one"),
         ({"rows__deleted__position": 1}, "1 by position deletes"),
