@@ -24,9 +24,10 @@ from twostage.deletes.cache import CACHE
 from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.host_keys import Request, planned_of, shared_keys
 from twostage.deletes.identity import of_delete
+from twostage.deletes.key_pages import INTEGERS
 from twostage.deletes.key_set import KeySet
 from twostage.deletes.key_shape import KeyField, KeyShape
-from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls
+from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls, words_of
 from twostage.errors import InternalError, UnsupportedFeatureError
 from twostage.schema import Primitive
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.deletes.compiled import Recorder
+    from twostage.deletes.key_pages import KeyPages
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
@@ -47,10 +49,12 @@ MAPPED_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AppliedSet:
-    """The key sets of one set of equality ids that apply to a task."""
+    """The key sets that apply to a task and have the same columns to compare."""
 
     fields: tuple[KeyField, ...]
     key_sets: tuple[KeySet, ...]
+    ids: tuple[tuple[int, ...], ...]
+    """Of each key set, the equality ids of its delete files: some of them are no more among `fields`."""
 
 
 class EqualityDeletes:
@@ -90,6 +94,35 @@ class EqualityDeletes:
             groups = list(group_by_nulls([encoded[key.field.id] for key in applied.fields], num_rows))
             for key_set in applied.key_sets:
                 result |= key_set.probe(groups, num_rows, self._sequence_number)
+        return result
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether looking a key up costs as good as nothing."""
+        return all(key_set.is_dense for applied in self._applied for key_set in applied.key_sets)
+
+    def missing(
+        self, pages: KeyPages, known: Mapping[tuple[int, ...], NDArray[np.bool_]], num_rows: int
+    ) -> NDArray[np.bool_]:
+        """Return which runs of rows hold no key.
+
+        Args:
+            pages: What is known of the runs.
+            known: Which runs hold no key of the delete files with these equality ids, as these files' bounds tell.
+            num_rows: How many rows are to be asked otherwise.
+        """
+        result = np.ones(len(pages.lengths), np.bool_)
+        for applied in self._applied:
+            widths = [words_of(key.kind) for key in applied.fields]
+            for ids, key_set in zip(applied.ids, applied.key_sets, strict=True):
+                missed = known.get(ids, np.zeros(len(result), np.bool_))
+                for place, key in enumerate(applied.fields):
+                    if missed.all() or key.kind.name not in INTEGERS:
+                        continue
+                    domain = key_set.domain(place, widths, num_rows)
+                    if domain is not None:
+                        missed = missed | pages.missing(key.field.id, domain)
+                result &= missed
         return result
 
     def none_between(self, field_id: int, low: int, high: int) -> bool:
@@ -241,14 +274,18 @@ class _Loader:
     def load(
         self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]], task: ScanTask
     ) -> EqualityDeletes:
-        shapes: dict[tuple[int, ...], tuple[KeyShape, list[KeySet]]] = {}
+        shapes: dict[tuple[int, ...], tuple[KeyShape, list[KeySet], list[tuple[int, ...]]]] = {}
         for ids, scopes in groups.items():
             for scope, deletes in scopes.items():
                 shape = key_shape(self._context, task, ids, deletes[0])
                 compared = tuple(key.field.id for key in shape.fields)
-                key_set = self._key_set(shape, scope, deletes)
-                shapes.setdefault(compared, (shape, []))[1].append(key_set)
-        applied = [_AppliedSet(shape.fields, tuple(key_sets)) for shape, key_sets in shapes.values()]
+                _, key_sets, their_ids = shapes.setdefault(compared, (shape, [], []))
+                key_sets.append(self._key_set(shape, scope, deletes))
+                their_ids.append(ids)
+        applied = [
+            _AppliedSet(shape.fields, tuple(key_sets), tuple(their_ids))
+            for shape, key_sets, their_ids in shapes.values()
+        ]
         return EqualityDeletes(applied, task.sequence_number)
 
     def take(
