@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -241,3 +242,32 @@ def test_keys_of_a_hash_table_are_sorted_once_enough_rows_were_asked(tmp_path):
     domain = key_set.domain(0, [1], 20)
     assert len(domain.lowers) == 100
     assert key_set.domain(0, [1], 0) is domain
+
+
+def test_nan_in_both_is_no_miss():
+    kind = Primitive("double")
+    ranges = lambda value, nans: KeyRange(
+        kind, Bounds(lower=value, upper=value, null_count=0, nan_count=nans, value_count=9), 9
+    )
+    for rows_nan, keys_nan, missed in ((None, None, False), (None, 0, True), (0, 2, True), (3, 2, False)):
+        assert KeyDomain.of_files([ranges(1.0, keys_nan)]).misses(ranges(7.0, rows_nan)) is missed
+    assert not KeyDomain.of_files([ranges(-0.0, 0)]).misses(ranges(0.0, 0))
+
+
+def test_two_columns_with_several_values_each_are_not_looked_up(tmp_path):
+    """(1, 1) and (2, 2) are deleted: that says nothing of (1, 2)."""
+    columns = [Column(1, "a", "long"), Column(2, "b", "long")]
+    gone = [{1: 1, 2: 1}, {1: 2, 2: 2}, *({1: 3, 2: n} for n in (5, 6))]
+    delete = write_keys(tmp_path / "d.parquet", columns, gone, [1, 2])
+    context, metrics = context_of(tmp_path, columns), Metrics()
+    task = task_of(delete, record_count=32)
+    bounds = lambda *pairs: PageBounds(
+        np.arange(0, 16 * len(pairs), 16),
+        [Bounds(lower=low, upper=high, null_count=0, value_count=16) for low, high in pairs],
+    )
+    file = SimpleNamespace(pages={1: bounds((1, 2), (3, 3), (4, 4)), 2: bounds((1, 2), (5, 6), (7, 7))})
+    file.page_bounds = lambda _, field_id: file.pages[field_id]
+    asker = TaskDeletes(context, task, metrics)
+    pages = asker.pages(file, RowGroup(index=0, first_row=0, num_rows=48, num_bytes=1), asker.files)
+    none, every = pages.looked_up(load_equality(context, task, metrics), pages.lengths, 4)
+    assert (none.tolist(), every.tolist()) == ([False, False, True], [False, True, False])

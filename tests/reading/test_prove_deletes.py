@@ -254,6 +254,18 @@ def test_pages_of_deleted_rows_alone_are_not_read(tmp_path, dense, monkeypatch):
     assert figures["true"][0] < figures["false"][0] - 4 * ROWS / 2
 
 
+def test_what_pages_prove_is_compiled_too(tmp_path):
+    deleted = range(7000, 7300, 3)
+    sorted_table(tmp_path / "table", deleted)
+    opened = with_options(open_table(tmp_path / "table"), {"deletes.cache-dir": str(tmp_path / "cache")})
+    first, second = scan(opened), scan(opened)
+    assert first.metrics.counters["key_pages.untouched"] > 0
+    assert first.metrics.counters["delete_compiled.written"] == 1
+    assert second.metrics.counters["rows.deleted.compiled"] == len(deleted)
+    assert sorted(first.rows) == sorted(second.rows)
+    assert len(first.rows) == ROWS - len(deleted)
+
+
 def test_row_groups_in_vain_end_the_asking(tmp_path):
     """Keys in no order: every page may hold one."""
     table = Table(tmp_path, {"key": "long", "v": "int"})
