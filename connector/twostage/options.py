@@ -45,6 +45,8 @@ class ReadSettings:
     many keys, or keys that exceed the budget), ``always`` or ``never``."""
     dense_keys: bool = True
     """Whether equality-delete keys that are numbers close to each other are kept in an array, not a hash table."""
+    fold_keys: bool = True
+    """Whether equality-delete keys of one partition are kept without the columns that it decides."""
     verify_checksums: bool = True
     normalize: str = "none"
     merge_gap: int | None = None
@@ -223,6 +225,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "prune.deletes": ("prune_deletes", _boolean),
     "deletes.stream": ("stream_deletes", _when),
     "deletes.dense": ("dense_keys", _boolean),
+    "deletes.fold": ("fold_keys", _boolean),
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
     "read.few-rows": ("few_rows", _when),

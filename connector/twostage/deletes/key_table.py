@@ -113,6 +113,12 @@ class WordTable:
             self._keys[self._codes == 0] = 0
         return self._keys, self._codes
 
+    def column(self, word: int) -> NDArray[np.uint64]:
+        """Return one word of all keys: their only one."""
+        assert word == 0
+        keys: NDArray[np.uint64] = self._keys[self._codes != 0]
+        return keys
+
     @property
     def count(self) -> int:
         """Return the number of keys."""
@@ -226,6 +232,10 @@ class RecordTable:
         offsets = self._offsets[: self._count + 1] if self._has_bytes else self._offsets
         words, codes = self._words[: self._count], self._codes[: self._count]
         return self._slots, words, offsets, self._data[:used], codes
+
+    def column(self, word: int) -> NDArray[np.uint64]:
+        """Return one word of all keys."""
+        return self._words[: self._count, word]
 
     @property
     def count(self) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 
 from twostage.deletes.budget import Budget
 from twostage.deletes.delete_files import fetch_ahead, read_columns
-from twostage.deletes.equality import applied_groups, encode_data, encode_delete, key_fields, wanted_fields
+from twostage.deletes.equality import applied_groups, encode_data, encode_delete, key_shape, wanted_fields
 from twostage.deletes.key_set import KeySet
 from twostage.deletes.keys import TEXT, KeyColumn, group_by_nulls, take_columns
 from twostage.errors import ResourceLimitError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.deletes.compiled import Recorder
-    from twostage.deletes.equality import KeyField
+    from twostage.deletes.key_shape import KeyField, KeyShape
     from twostage.deletes.keys import KeyRows
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
@@ -84,8 +84,13 @@ class StreamedDeletes:
         self.deletes = deletes
         self._metrics = metrics
         self.recorder = recorder
-        ids = (field_id for delete in deletes for field_id in delete.equality_ids)
-        self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(ids))
+        shapes = (
+            key_shape(context, task, ids, files[0])
+            for ids, scopes in applied_groups(task, deletes).items()
+            for files in scopes.values()
+        )
+        compared = (key.field.id for shape in shapes for key in shape.fields)
+        self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(compared))
 
     def __bool__(self) -> bool:
         return bool(self.deletes)
@@ -130,8 +135,9 @@ def _one_pass(context: ScanContext, asked: Sequence[Asked], metrics: Metrics) ->
                 shapes.setdefault((ids, scope), []).append((place, deletes))
     for (ids, _), members in shapes.items():
         files = {delete.path: delete for _, deletes in members for delete in deletes}
-        fields = key_fields(context, ids, next(iter(files.values())))
-        question = _Question(context, fields, [asked[place] for place, _ in members])
+        # Tasks of one scope are of one partition.
+        shape = key_shape(context, asked[members[0][0]].task, ids, next(iter(files.values())))
+        question = _Question(context, shape, [asked[place] for place, _ in members])
         with closing(fetch_ahead(context, question.worth_reading(files.values(), metrics))) as fetched:
             for delete, content in fetched:
                 question.read(delete, content, metrics)
@@ -143,9 +149,10 @@ def _one_pass(context: ScanContext, asked: Sequence[Asked], metrics: Metrics) ->
 class _Question:
     """The keys of rows of one shape and scope, and which of them the delete files held so far."""
 
-    def __init__(self, context: ScanContext, fields: Sequence[KeyField], asked: Sequence[Asked]) -> None:
+    def __init__(self, context: ScanContext, shape: KeyShape, asked: Sequence[Asked]) -> None:
         self._context = context
-        self._fields = fields
+        self._shape = shape
+        fields = shape.fields
         self._asked = asked
         settings = context.settings
         limit = settings.memory_budget // SHARE
@@ -176,13 +183,14 @@ class _Question:
 
     def read(self, delete: DeleteFile, content: bytes | None, metrics: Metrics) -> None:
         """Keep those keys of a delete file that are asked for."""
-        wanted = wanted_fields(self._fields)
+        wanted = wanted_fields(self._shape.every)
         predicate = self._predicate if self._context.settings.prune_deletes else None
         batches = read_columns(self._context, delete, wanted, metrics, predicate=predicate, content=content)
         for num_rows, arrays in batches:
-            columns = encode_delete(arrays, self._fields, num_rows, delete)
+            every = encode_delete(arrays, self._shape.every, num_rows, delete)
+            columns, count = self._shape.compared(every, num_rows)
             metrics.add("delete_keys.streamed", num_rows)
-            hits = self._wanted.probe(group_by_nulls(columns, num_rows), num_rows, -1)
+            hits = self._wanted.probe(group_by_nulls(columns, count), count, -1)
             rows = np.flatnonzero(hits)
             if len(rows):
                 kept = group_by_nulls(take_columns(columns, rows), len(rows))
