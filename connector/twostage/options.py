@@ -32,6 +32,9 @@ class ReadSettings:
     two_stage: bool = True
     read_pages: str = "auto"
     """``auto`` (where fewer bytes pay), ``always`` (wherever the file allows it) or ``never``."""
+    few_rows: str = "auto"
+    """Whether rows of a flat column are taken out of their pages without decoding the rows between them: ``auto``
+    (where they are few), ``always`` or ``never``."""
     kernels: bool = True
     encoded_filters: bool = True
     """Whether filters look at the codes of dictionary-encoded text."""
@@ -42,6 +45,8 @@ class ReadSettings:
     many keys, or keys that exceed the budget), ``always`` or ``never``."""
     dense_keys: bool = True
     """Whether equality-delete keys that are numbers close to each other are kept in an array, not a hash table."""
+    fold_keys: bool = True
+    """Whether equality-delete keys of one partition are kept without the columns that it decides."""
     verify_checksums: bool = True
     normalize: str = "none"
     merge_gap: int | None = None
@@ -220,8 +225,10 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "prune.deletes": ("prune_deletes", _boolean),
     "deletes.stream": ("stream_deletes", _when),
     "deletes.dense": ("dense_keys", _boolean),
+    "deletes.fold": ("fold_keys", _boolean),
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
+    "read.few-rows": ("few_rows", _when),
     "filter.kernels": ("kernels", _boolean),
     "filter.dictionary": ("encoded_filters", _boolean),
     "filter.reorder": ("reorder_filters", _boolean),

@@ -239,35 +239,11 @@ class ScanReport:
             return rows
         if self.is_handed_over:
             return rows + self._handed_over()
-        deletes = self.count("delete_files.considered")
-        if deletes:
-            skipped = self.count("delete_files.skipped")
-            opened = f"{self.count('delete_files.opened'):,}"
-            notes = [
-                f"{count:,} {what}"
-                for count, what in (
-                    (skipped, "cannot apply"),
-                    (self.count("delete_files.skipped.predicate"), "of these by the query"),
-                    (self.count("delete_files.skipped.survivors"), "cannot touch the rows left"),
-                    (self.count("delete_files.cached"), "uses from cache"),
-                    (self.count("delete_cache.hits"), "key tables from the host's cache"),
-                    (self.count("delete_compiled.hits"), "data files by compiled deletes"),
-                )
-                if count
-            ]
-            rows.append(("delete files", f"{deletes:,}", ", ".join(notes), opened))
-            if keys := self.count("delete_keys.streamed"):
-                rows.append(("delete keys streamed", "", "", f"{keys:,}"))
-            if keys := self.count("delete_keys.loaded"):
-                built, merged = self.count("delete_cache.built"), self.count("delete_cache.merged")
-                note = (
-                    f"{built:,} tables built for the host, {merged:,} of them on an older one"
-                    if built
-                    else ""
-                )
-                rows.append(("delete keys", "", note, f"{keys:,}"))
+        rows += self._of_deletes()
         groups = self.count("row_groups.considered")
         reasons = _said(self.reasons("row_groups.pruned"))
+        if untouched := self.count("row_groups.untouched"):
+            reasons += f"{', ' if reasons else ''}{untouched:,} without a deleted key"
         rows.append(("row groups", f"{groups:,}", reasons, f"{self.count('row_groups.read'):,}"))
         pages = self.count("pages.considered")
         if pages:
@@ -293,6 +269,44 @@ class ScanReport:
         if total and read < total:
             split += f"{', ' if split else ''}{100 * (1 - read / total):.1f} % not read"
         rows.append(("bytes", _bytes(total), split, _bytes(read)))
+        return rows
+
+    def _of_deletes(self) -> list[tuple[str, str, str, str]]:
+        """Return the rows of the main table for delete files and their keys."""
+        deletes = self.count("delete_files.considered")
+        if not deletes:
+            return []
+        rows = []
+        skipped = self.count("delete_files.skipped")
+        opened = f"{self.count('delete_files.opened'):,}"
+        notes = [
+            f"{count:,} {what}"
+            for count, what in (
+                (skipped, "cannot apply"),
+                (self.count("delete_files.skipped.predicate"), "of these by the query"),
+                (self.count("delete_files.skipped.survivors"), "cannot touch the rows left"),
+                (self.count("delete_files.cached"), "uses from cache"),
+                (self.count("delete_cache.hits"), "key tables from the host's cache"),
+                (self.count("delete_compiled.hits"), "data files by compiled deletes"),
+            )
+            if count
+        ]
+        rows.append(("delete files", f"{deletes:,}", ", ".join(notes), opened))
+        if keys := self.count("delete_keys.streamed"):
+            rows.append(("delete keys streamed", "", "", f"{keys:,}"))
+        if keys := self.count("delete_keys.loaded"):
+            built, merged = self.count("delete_cache.built"), self.count("delete_cache.merged")
+            said = []
+            if built:
+                said.append(f"{built:,} tables built for the host, {merged:,} of them on an older one")
+            if folded := self.count("delete_keys.folded"):
+                said.append(f"{folded:,} without what their partition decides")
+            rows.append(("delete keys", "", ", ".join(said), f"{keys:,}"))
+        if pages := self.count("key_pages.considered"):
+            untouched, gone = self.count("key_pages.untouched"), self.count("key_pages.deleted")
+            said = [f"{untouched:,} hold none of them"] if untouched else []
+            said += [f"{gone:,} only deleted rows"] if gone else []
+            rows.append(("pages of keys", f"{pages:,}", ", ".join(said), f"{pages - untouched - gone:,}"))
         return rows
 
     def _handed_over(self) -> list[tuple[str, str, str, str]]:

@@ -88,6 +88,19 @@ class Kernel:
         key = tuple(map(_kind, arguments))
         return (self._compiled.get(key) or self._compile(key, arguments)) is not self.twin
 
+    def is_ready(self, seconds: float) -> bool:
+        """Tell whether a call runs machine code, made then if need be; for callers with something better than the twin.
+
+        If not, `seconds` is what they lose by it, which counts as if the twin had taken them.
+        """
+        if os.environ.get("TWOSTAGE_JIT") == "0" or any(run is self.twin for run in self._compiled.values()):
+            return False
+        if self._compiled or self._pays():
+            return True
+        self._seconds += seconds
+        _state["seconds"] = _state.get("seconds", 0.0) + seconds
+        return False
+
     def _pays(self) -> bool:
         mode = os.environ.get("TWOSTAGE_JIT", "auto")
         loaded = "numba" in _state or _state.get("seconds", 0.0) >= _LOAD_SECONDS

@@ -83,6 +83,11 @@ class DenseTable:
         """Return the table's array, to be written."""
         return (self._codes,)
 
+    def column(self, word: int) -> NDArray[np.uint64]:
+        """Return one word of all keys: their only one."""
+        assert word == 0
+        return np.concatenate([np.zeros(0, np.uint64), *(words for words, _ in self.parts())])
+
     def takes(self, keys: KeyRows, code: int, expected: int) -> bool:
         """Tell whether the table may hold these keys, of `expected` still to come; make room if so."""
         numbers = keys.words[:, 0].view(np.int64)

@@ -24,8 +24,10 @@ from twostage.deletes.cache import CACHE
 from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.host_keys import Request, planned_of, shared_keys
 from twostage.deletes.identity import of_delete
+from twostage.deletes.key_pages import INTEGERS
 from twostage.deletes.key_set import KeySet
-from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls
+from twostage.deletes.key_shape import KeyField, KeyShape
+from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls, words_of
 from twostage.errors import InternalError, UnsupportedFeatureError
 from twostage.schema import Primitive
 
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.deletes.compiled import Recorder
+    from twostage.deletes.key_pages import KeyPages
     from twostage.metrics import Metrics
-    from twostage.schema import Field
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 
@@ -46,20 +48,13 @@ MAPPED_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KeyField:
-    """A key column: its field, its primitive type and the names that lead to it."""
-
-    field: Field
-    kind: Primitive
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _AppliedSet:
-    """The key sets of one set of equality ids that apply to a task."""
+    """The key sets that apply to a task and have the same columns to compare."""
 
     fields: tuple[KeyField, ...]
     key_sets: tuple[KeySet, ...]
+    ids: tuple[tuple[int, ...], ...]
+    """Of each key set, the equality ids of its delete files: some of them are no more among `fields`."""
 
 
 class EqualityDeletes:
@@ -99,6 +94,35 @@ class EqualityDeletes:
             groups = list(group_by_nulls([encoded[key.field.id] for key in applied.fields], num_rows))
             for key_set in applied.key_sets:
                 result |= key_set.probe(groups, num_rows, self._sequence_number)
+        return result
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether looking a key up costs as good as nothing."""
+        return all(key_set.is_dense for applied in self._applied for key_set in applied.key_sets)
+
+    def missing(
+        self, pages: KeyPages, known: Mapping[tuple[int, ...], NDArray[np.bool_]], num_rows: int
+    ) -> NDArray[np.bool_]:
+        """Return which runs of rows hold no key.
+
+        Args:
+            pages: What is known of the runs.
+            known: Which runs hold no key of the delete files with these equality ids, as these files' bounds tell.
+            num_rows: How many rows are to be asked otherwise.
+        """
+        result = np.ones(len(pages.lengths), np.bool_)
+        for applied in self._applied:
+            widths = [words_of(key.kind) for key in applied.fields]
+            for ids, key_set in zip(applied.ids, applied.key_sets, strict=True):
+                missed = known.get(ids, np.zeros(len(result), np.bool_))
+                for place, key in enumerate(applied.fields):
+                    if missed.all() or key.kind.name not in INTEGERS:
+                        continue
+                    domain = key_set.domain(place, widths, num_rows)
+                    if domain is not None:
+                        missed = missed | pages.missing(key.field.id, domain)
+                result &= missed
         return result
 
     def none_between(self, field_id: int, low: int, high: int) -> bool:
@@ -144,7 +168,7 @@ def missing_keys(context: ScanContext, task: ScanTask) -> int:
     missing = 0
     for ids, scopes in applied_groups(task, task.deletes).items():
         for scope, deletes in scopes.items():
-            shared = CACHE.get(_cache_key(context, key_fields(context, ids, deletes[0]), scope))
+            shared = CACHE.get(_cache_key(context, key_shape(context, task, ids, deletes[0]), scope))
             files = shared.files if isinstance(shared, _SharedKeys) else {}
             missing += sum(delete.record_count for delete in deletes if delete.path not in files)
     return missing
@@ -154,7 +178,7 @@ def take_from_host(context: ScanContext, task: ScanTask, metrics: Metrics) -> No
     """Let the worker process hold those keys of a task's equality deletes that the host's cache has built."""
     if context.settings.delete_cache == "host":
         with CACHE.lock:
-            _Loader(context, metrics).take(applied_groups(task, task.deletes))
+            _Loader(context, metrics).take(applied_groups(task, task.deletes), task)
 
 
 def applied_groups(
@@ -200,6 +224,12 @@ def key_fields(context: ScanContext, ids: Iterable[int], delete: DeleteFile) -> 
     return tuple(_key_field(context, field_id, delete) for field_id in ids)
 
 
+def key_shape(context: ScanContext, task: ScanTask, ids: Iterable[int], delete: DeleteFile) -> KeyShape:
+    """Return the shape of the keys with these ids of delete files with this one's scope."""
+    fields = key_fields(context, ids, delete)
+    return KeyShape.of(fields, delete.scope if context.settings.fold_keys else None, task.constants)
+
+
 def _key_field(context: ScanContext, field_id: int, delete: DeleteFile) -> KeyField:
     schema = context.schema
     if field_id in schema:
@@ -224,13 +254,12 @@ def wanted_fields(fields: Iterable[KeyField]) -> list[WantedField]:
     return [WantedField(field_id=key.field.id, names=key.names) for key in fields]
 
 
-def _cache_key(context: ScanContext, fields: Iterable[KeyField], scope: str) -> tuple[Any, ...]:
+def _cache_key(context: ScanContext, shape: KeyShape, scope: str) -> tuple[Any, ...]:
     """Name a key set among what the worker process keeps."""
     table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
-    shape = tuple((key.field.id, str(key.kind), repr(key.field.initial_default)) for key in fields)
     # Keys that were read unverified must not serve a scan that verifies.
     settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
-    return ("equality", *table, repr(context.name_mapping), shape, scope, settings)
+    return ("equality", *table, repr(context.name_mapping), shape.names, scope, settings)
 
 
 class _Loader:
@@ -245,35 +274,43 @@ class _Loader:
     def load(
         self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]], task: ScanTask
     ) -> EqualityDeletes:
-        applied = []
+        shapes: dict[tuple[int, ...], tuple[KeyShape, list[KeySet], list[tuple[int, ...]]]] = {}
         for ids, scopes in groups.items():
-            files = [delete for some in scopes.values() for delete in some]
-            fields = key_fields(self._context, ids, files[0])
-            key_sets = [self._key_set(fields, scope, deletes) for scope, deletes in scopes.items()]
-            applied.append(_AppliedSet(fields, tuple(key_sets)))
+            for scope, deletes in scopes.items():
+                shape = key_shape(self._context, task, ids, deletes[0])
+                compared = tuple(key.field.id for key in shape.fields)
+                _, key_sets, their_ids = shapes.setdefault(compared, (shape, [], []))
+                key_sets.append(self._key_set(shape, scope, deletes))
+                their_ids.append(ids)
+        applied = [
+            _AppliedSet(shape.fields, tuple(key_sets), tuple(their_ids))
+            for shape, key_sets, their_ids in shapes.values()
+        ]
         return EqualityDeletes(applied, task.sequence_number)
 
-    def take(self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]]) -> None:
+    def take(
+        self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]], task: ScanTask
+    ) -> None:
         """Keep what the host's cache holds of the key sets that the worker lacks."""
         for ids, scopes in groups.items():
             for scope, deletes in scopes.items():
-                fields = key_fields(self._context, ids, deletes[0])
-                key = _cache_key(self._context, fields, scope)
+                shape = key_shape(self._context, task, ids, deletes[0])
+                key = _cache_key(self._context, shape, scope)
                 shared = CACHE.get(key)
                 files = shared.files if isinstance(shared, _SharedKeys) else {}
                 if deletes[0].scope is None or all(delete.path in files for delete in deletes):
                     continue
-                found = self._from_host(key, fields, deletes, files, build=False)
+                found = self._from_host(key, shape, deletes, files, build=False)
                 if found is not None:
                     self._keep(key, found)
 
     def _in_use(self) -> int:
         return sum(shared.key_set.nbytes for shared in self._used.values())
 
-    def _key_set(self, fields: Sequence[KeyField], scope: str, deletes: Sequence[DeleteFile]) -> KeySet:
+    def _key_set(self, shape: KeyShape, scope: str, deletes: Sequence[DeleteFile]) -> KeySet:
         """Return the shared key set of these files, after adding those that it lacks."""
         context = self._context
-        key = _cache_key(context, fields, scope)
+        key = _cache_key(context, shape, scope)
         shared = CACHE.get(key)
         if not isinstance(shared, _SharedKeys) or shared.contradicts(deletes):
             settings, budget = context.settings, Budget(self._limit, self._in_use)
@@ -290,7 +327,7 @@ class _Loader:
         CACHE.drop(key)
         CACHE.make_room(self._limit - self._in_use(), keep=self._used)
         if missing and context.settings.delete_cache == "host" and deletes[0].scope is not None:
-            found = self._from_host(key, fields, deletes, shared.files)
+            found = self._from_host(key, shape, deletes, shared.files)
             if found is not None:
                 self._keep(key, found)
                 return found.key_set
@@ -298,7 +335,7 @@ class _Loader:
         expected = sum(delete.record_count for delete in missing)
         with closing(fetch_ahead(context, missing)) as fetched:
             for delete, content in fetched:
-                self._add_file(shared.key_set, fields, delete, expected, content)
+                self._add_file(shared.key_set, shape, delete, expected, content)
                 shared.files[delete.path] = _identity(delete)
                 expected -= delete.record_count
         self._keep(key, shared)
@@ -311,7 +348,7 @@ class _Loader:
     def _from_host(
         self,
         key: tuple[Any, ...],
-        fields: Sequence[KeyField],
+        shape: KeyShape,
         deletes: Sequence[DeleteFile],
         held: Mapping[str, Any],
         *,
@@ -322,20 +359,19 @@ class _Loader:
         `held` are the paths of those that this process holds already: of them, too, it has shown its need.
         """
         context = self._context
-        ids = {one.field.id: one for one in fields}
+        ids = {one.field.id: one for one in shape.every}
         planned = planned_of(context.equality_deletes, deletes, deletes[0].scope, ids)
-        shape = tuple((one.field.id, str(one.kind), repr(one.field.initial_default)) for one in fields)
 
         def adopt(key_set: KeySet) -> None:
             self._used[key] = _SharedKeys(key_set)
 
         request = Request(
             context=context,
-            shape=(*shape, deletes[0].scope),
+            shape=(*shape.names, deletes[0].scope),
             needed=[*deletes, *(one for one in planned if one.path in held)],
             planned=planned,
             budget=Budget(self._limit, self._in_use),
-            add=lambda key_set, delete, expected: self._add_file(key_set, fields, delete, expected),
+            add=lambda key_set, delete, expected: self._add_file(key_set, shape, delete, expected),
             adopt=adopt,
             build=build,
         )
@@ -351,17 +387,18 @@ class _Loader:
     def _add_file(
         self,
         key_set: KeySet,
-        fields: Sequence[KeyField],
+        shape: KeyShape,
         delete: DeleteFile,
         expected: int,
         content: bytes | None = None,
     ) -> None:
-        wanted = wanted_fields(fields)
+        wanted = wanted_fields(shape.every)
         batches = read_columns(self._context, delete, wanted, self._metrics, content=content)
         for num_rows, arrays in batches:
-            columns = encode_delete(arrays, fields, num_rows, delete)
-            key_set.insert(group_by_nulls(columns, num_rows), delete.sequence_number, expected)
+            columns, count = shape.compared(encode_delete(arrays, shape.every, num_rows, delete), num_rows)
+            key_set.insert(group_by_nulls(columns, count), delete.sequence_number, expected)
             self._metrics.add("delete_keys.loaded", num_rows)
+            self._metrics.add("delete_keys.folded", num_rows if shape.fixed else 0)
 
 
 def encode_delete(

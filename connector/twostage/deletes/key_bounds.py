@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from twostage.deletes.key_domain import KeyDomain
 from twostage.predicates.bounds import Bounds
 from twostage.predicates.prune import order_key
 
@@ -71,6 +72,7 @@ class DeleteRanges:
     def __init__(self, kind_of: Callable[[int], Primitive]) -> None:
         self._kind_of = kind_of
         self._made: dict[int, dict[int, KeyRange]] = {}
+        self._domains: dict[tuple[int, ...], dict[tuple[int, ...], dict[int, KeyDomain]]] = {}
 
     def meeting(
         self,
@@ -89,6 +91,24 @@ class DeleteRanges:
         """
         rows: dict[int, KeyRange] = {}
         return tuple(one for one in deletes if not self._misses(one, rows, bounds_of, num_rows, is_column))
+
+    def domains(self, deletes: tuple[DeleteFile, ...]) -> dict[tuple[int, ...], dict[int, KeyDomain]]:
+        """Return where the keys of delete files lie: by equality ids, and by column where anything is known of it."""
+        key = tuple(map(id, deletes))
+        if key not in self._domains:
+            groups: dict[tuple[int, ...], list[DeleteFile]] = {}
+            for delete in deletes:
+                groups.setdefault(tuple(sorted(set(delete.equality_ids))), []).append(delete)
+            found: dict[tuple[int, ...], dict[int, KeyDomain]] = {}
+            for ids, files in groups.items():
+                ranges = [self._ranges(delete) for delete in files]
+                found[ids] = {
+                    field_id: KeyDomain.of_files(one[field_id] for one in ranges)
+                    for field_id in ids
+                    if all(field_id in one for one in ranges)
+                }
+            self._domains[key] = found
+        return self._domains[key]
 
     def _misses(
         self,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from twostage.deletes.dense_table import DenseTable
+from twostage.deletes.key_domain import KeyDomain, intervals_in, intervals_of
 from twostage.deletes.key_table import RecordTable, WordTable
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from twostage.deletes.keys import KeyRows
 
 _NARROW_CODES = 2**16 - 1
+SORTED_AFTER = 4
+"""Keys of a hash table for each row that may have one: with fewer rows, it is not worth sorting the keys."""
 
 
 class _Table(Protocol):
@@ -39,6 +42,7 @@ class _Table(Protocol):
     def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
     def widen_codes(self) -> None: ...
     def arrays(self) -> tuple[NDArray[Any], ...]: ...
+    def column(self, word: int) -> NDArray[np.uint64]: ...
 
 
 class KeySet:
@@ -59,6 +63,8 @@ class KeySet:
         """Highest sequence number of a key that is NULL in every column, by pattern."""
         self._sequences = np.full(1, -1, np.int64)
         self._codes: dict[int, int] = {}
+        self._domains: dict[int, KeyDomain] = {}
+        self._rows_asked = 0
 
     @property
     def budget(self) -> Budget:
@@ -133,8 +139,46 @@ class KeySet:
         table = self._tables.get(0)
         return table is None or (isinstance(table, DenseTable) and table.none_between(low, high))
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether looking a key up costs as good as nothing."""
+        return all(isinstance(table, DenseTable) for table in self._tables.values())
+
+    def domain(self, column: int, widths: Sequence[int], num_rows: int) -> KeyDomain | None:
+        """Return where the keys lie in a column whose words are numbers; None if to tell that would cost too much.
+
+        Args:
+            column: Its place among the key columns.
+            widths: How many words each key column takes.
+            num_rows: Rows that this is about; of those asked about so far a hash table must be worth it.
+        """
+        if column in self._domains:
+            return self._domains[column]
+        tables = {pattern: one for pattern, one in self._tables.items() if not pattern >> column & 1}
+        if not self.is_dense:
+            self._rows_asked += num_rows
+            count = sum(table.count for table in tables.values())
+            # Once sorted, and what tells the gaps between them.
+            if count > SORTED_AFTER * self._rows_asked or not self._budget.allows(32 * count):
+                return None
+        may_null = any(pattern >> column & 1 for pattern in (*self._tables, *self._all_null))
+        lowers = uppers = np.zeros(0, np.int64)
+        (only, *others) = tables.values() if tables else (None,)
+        if isinstance(only, DenseTable) and not others:
+            lowers, uppers = intervals_in(only.low, only.arrays()[0])
+        elif tables:
+            parts = []
+            for pattern, table in tables.items():
+                before = (width for place, width in enumerate(widths[:column]) if not pattern >> place & 1)
+                parts.append(table.column(sum(before)).view(np.int64))
+            if any(map(len, parts)):
+                lowers, uppers = intervals_of(np.concatenate(parts))
+        self._domains[column] = KeyDomain(may_null, False, lowers, uppers)
+        return self._domains[column]
+
     def insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
         """Add the keys of a delete file; `expected` is how many keys are still to come."""
+        self._domains.clear()
         code = self._code(sequence_number)
         for keys in groups:
             if not len(keys.words):

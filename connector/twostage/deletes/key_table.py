@@ -126,6 +126,12 @@ class WordTable:
             self._keys[self._codes == 0] = 0
         return self._keys, self._codes
 
+    def column(self, word: int) -> NDArray[np.uint64]:
+        """Return one word of all keys: their only one."""
+        assert word == 0
+        keys: NDArray[np.uint64] = self._keys[self._codes != 0]
+        return keys
+
     @property
     def count(self) -> int:
         """Return the number of keys."""
@@ -229,6 +235,12 @@ class RecordTable:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """Return the table's arrays, to be written; only what is in use of them."""
         return self._slots, self._records[: self._used]
+
+    def column(self, word: int) -> NDArray[np.uint64]:
+        """Return one word of all keys."""
+        starts = (self._slots[self._slots != 0] & np.uint64(2**32 - 1)).astype(np.int64)
+        words: NDArray[np.uint64] = self._records[starts + word]  # slots count from 1: past the record's head
+        return words
 
     @property
     def count(self) -> int:

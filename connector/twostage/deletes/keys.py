@@ -72,6 +72,13 @@ class KeyRows:
         return self.words.shape[1] == 1 and not len(self.offsets)
 
 
+def words_of(kind: Primitive) -> int:
+    """Return how many words a key column of a type takes."""
+    if kind.name in TEXT:
+        return 0
+    return 2 if kind.name == "uuid" or (kind.name == "decimal" and kind.precision > LONG_DIGITS) else 1
+
+
 def encode_column(array: pa.Array, kind: Primitive) -> KeyColumn:
     """Return a key column's comparable form; the array may have an older, narrower type than `kind`.
 

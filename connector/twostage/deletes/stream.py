@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from twostage.deletes.budget import Budget
 from twostage.deletes.delete_files import fetch_ahead, read_columns
-from twostage.deletes.equality import applied_groups, encode_data, encode_delete, key_fields, wanted_fields
+from twostage.deletes.equality import applied_groups, encode_data, encode_delete, key_shape, wanted_fields
 from twostage.deletes.key_set import KeySet
 from twostage.deletes.key_table import FEW
 from twostage.deletes.keys import TEXT, KeyColumn, group_by_nulls, take_columns
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.deletes.compiled import Recorder
-    from twostage.deletes.equality import KeyField
+    from twostage.deletes.key_shape import KeyField, KeyShape
     from twostage.deletes.keys import KeyRows
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
@@ -86,8 +86,13 @@ class StreamedDeletes:
         self.deletes = deletes
         self._metrics = metrics
         self.recorder = recorder
-        ids = (field_id for delete in deletes for field_id in delete.equality_ids)
-        self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(ids))
+        shapes = (
+            key_shape(context, task, ids, files[0])
+            for ids, scopes in applied_groups(task, deletes).items()
+            for files in scopes.values()
+        )
+        compared = (key.field.id for shape in shapes for key in shape.fields)
+        self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(compared))
 
     def __bool__(self) -> bool:
         return bool(self.deletes)
@@ -132,8 +137,9 @@ def _one_pass(context: ScanContext, asked: Sequence[Asked], metrics: Metrics) ->
                 shapes.setdefault((ids, scope), []).append((place, deletes))
     for (ids, _), members in shapes.items():
         files = {delete.path: delete for _, deletes in members for delete in deletes}
-        fields = key_fields(context, ids, next(iter(files.values())))
-        question = _Question(context, fields, [asked[place] for place, _ in members])
+        # Tasks of one scope are of one partition.
+        shape = key_shape(context, asked[members[0][0]].task, ids, next(iter(files.values())))
+        question = _Question(context, shape, [asked[place] for place, _ in members])
         with closing(fetch_ahead(context, question.worth_reading(files.values(), metrics))) as fetched:
             for delete, content in fetched:
                 question.read(delete, content, metrics)
@@ -145,9 +151,10 @@ def _one_pass(context: ScanContext, asked: Sequence[Asked], metrics: Metrics) ->
 class _Question:
     """The keys of rows of one shape and scope, and which of them the delete files held so far."""
 
-    def __init__(self, context: ScanContext, fields: Sequence[KeyField], asked: Sequence[Asked]) -> None:
+    def __init__(self, context: ScanContext, shape: KeyShape, asked: Sequence[Asked]) -> None:
         self._context = context
-        self._fields = fields
+        self._shape = shape
+        fields = shape.fields
         self._asked = asked
         settings = context.settings
         limit = settings.memory_budget // SHARE
@@ -181,7 +188,7 @@ class _Question:
 
     def read(self, delete: DeleteFile, content: bytes | None, metrics: Metrics) -> None:
         """Keep those keys of a delete file that are asked for."""
-        wanted = wanted_fields(self._fields)
+        wanted = wanted_fields(self._shape.every)
         predicate = self._predicate if self._context.settings.prune_deletes else None
         first = None if predicate is None else self._first_column()
         batches = read_columns(
@@ -195,26 +202,28 @@ class _Question:
             may_match=None if first is None else lambda array: self._may_match(array, first, delete),
         )
         for num_rows, arrays in batches:
-            columns = encode_delete(arrays, self._fields, num_rows, delete)
+            every = encode_delete(arrays, self._shape.every, num_rows, delete)
+            columns, count = self._shape.compared(every, num_rows)
             metrics.add("delete_keys.streamed", num_rows)
-            rows = None if predicate is None else self._candidates(columns, num_rows)
-            left = num_rows
+            rows = None if predicate is None else self._candidates(columns, count)
             if rows is not None:
-                columns, left = take_columns(columns, rows), len(rows)
-            hits = np.flatnonzero(self._wanted.probe(group_by_nulls(columns, left), left, -1))
+                columns, count = take_columns(columns, rows), len(rows)
+            hits = np.flatnonzero(self._wanted.probe(group_by_nulls(columns, count), count, -1))
             if len(hits):
                 kept = group_by_nulls(take_columns(columns, hits), len(hits))
                 self._found.insert(kept, delete.sequence_number, len(hits))
 
     def _first_column(self) -> int | None:
-        """Return the key column whose few values are looked for before others are read; None if it is the only one."""
+        """Return the column whose few values are looked for before others are read; None if it is the only one."""
+        fields, every = self._shape.fields, self._shape.every
         listed = [place for place, values in enumerate(self._values) if values is not None]
-        listed.sort(key=lambda place: self._fields[place].kind.name not in _NUMBERS)
-        return listed[0] if listed and len(self._fields) > 1 else None
+        listed.sort(key=lambda place: fields[place].kind.name not in _NUMBERS)
+        return every.index(fields[listed[0]]) if listed and len(every) > 1 else None
 
-    def _may_match(self, array: pa.Array, place: int, delete: DeleteFile) -> bool:
-        (column,) = encode_delete([array], [self._fields[place]], len(array), delete)
-        values = self._values[place]
+    def _may_match(self, array: pa.Array, first: int, delete: DeleteFile) -> bool:
+        key = self._shape.every[first]
+        (column,) = encode_delete([array], [key], len(array), delete)
+        values = self._values[self._shape.fields.index(key)]
         return values is None or bool(values.among(column).any())
 
     def _candidates(self, columns: Sequence[KeyColumn], num_rows: int) -> NDArray[np.int64] | None:
@@ -250,6 +259,10 @@ class _Values:
     def among(self, column: KeyColumn) -> NDArray[np.bool_]:
         """Return which rows have one of the values."""
         found: NDArray[np.bool_]
+        if (
+            column.valid is not None and not column.valid.any()
+        ):  # in whatever form, if the file lacks the column
+            return np.full(len(column.words), self.may_null)
         if column.text is None and len(self.listed) <= FEW:
             found = np.zeros(len(column.words), np.bool_)
             for word in self.listed.to_numpy():

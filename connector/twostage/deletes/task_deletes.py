@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import cachetools
 import numpy as np
-import pyarrow as pa
 
-from twostage.columns import arrow_type
 from twostage.deletes.equality import EqualityDeletes, load_equality, missing_keys, take_from_host
 from twostage.deletes.key_bounds import DeleteRanges
+from twostage.deletes.key_pages import KeyPages
 from twostage.deletes.stream import StreamedDeletes
 from twostage.errors import ResourceLimitError
-from twostage.files import convert
 from twostage.predicates.bounds import Bounds
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from twostage.deletes.compiled import Recorder
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.metrics import Metrics
@@ -39,9 +39,7 @@ MOST_STREAMED = 2
 HOST_SECONDS = 5.0
 """The host's cache is not asked again so soon: that takes a few milliseconds for 200 files."""
 CHECKED = 4
-"""Values that a row group's bounds leave are looked up if there are so many times as many rows."""
-_INTEGERS = frozenset("int long date timestamp timestamptz timestamp_ns timestamptz_ns".split())
-
+"""Values that bounds leave are looked up if there are so many times as many rows."""
 _NUMBERS = frozenset(("int", "long", "date"))
 """Types whose words are their internal form."""
 
@@ -76,6 +74,7 @@ class TaskDeletes:
         self.files = tuple(delete for delete in task.deletes if delete.content == "equality")
         self._ranges = DeleteRanges(self._kind_of)
         self._loaded: dict[tuple[int, ...], EqualityDeletes] = {}
+        self._pages: tuple[tuple[int, tuple[int, ...]], KeyPages | None] | None = None
         self._memo = (
             context.table,
             context.storage.root,
@@ -176,27 +175,47 @@ class TaskDeletes:
             return None
         if self._all_missed(data_file, row_group, equality):
             return False
-        values: dict[int, pa.Array | None] = {}
-        count = 1
-        for field_id in equality.field_ids:
-            bounds = self._bounds(data_file, row_group, field_id)
-            if bounds is None or not self._is_column(field_id):
-                return None
-            most = (num_rows + CHECKED - 1) // (CHECKED * count)
-            array = _possible(self._kind_of(field_id), bounds, row_group.num_rows, most)
-            if array is None or len(array) > most:
-                return None
-            if len(array) > 1 and count > 1:
-                return None  # two columns with several values
-            count *= len(array)
-            values[field_id] = array
-        columns = {
-            field_id: array if len(array) == count else pa.repeat(array[0], count)
-            for field_id, array in values.items()
-            if array is not None
-        }
-        deleted = equality.deleted(columns, count)
-        return True if deleted.all() else None if deleted.any() else False
+        run = KeyPages.whole(
+            row_group.num_rows,
+            equality.field_ids,
+            lambda field_id: self._bounds(data_file, row_group, field_id),
+            self._kind_of,
+            self._is_column,
+        )
+        none, every = run.looked_up(equality, np.array([num_rows]), CHECKED)
+        return True if every[0] else False if none[0] else None
+
+    def pages(
+        self, data_file: DataFile, row_group: RowGroup, deletes: tuple[DeleteFile, ...]
+    ) -> KeyPages | None:
+        """Return the pages of the key columns of these delete files; None if nothing is known of any."""
+        settings = self._context.settings
+        if not settings.prune_deletes or not settings.prune_pages:
+            return None
+        key = row_group.index, tuple(id(delete) for delete in deletes)
+        if self._pages is None or self._pages[0] != key:
+            ids = dict.fromkeys(field_id for delete in deletes for field_id in delete.equality_ids)
+            found = KeyPages.of(
+                data_file,
+                row_group,
+                ids,
+                lambda field_id: self._bounds(data_file, row_group, field_id),
+                self._kind_of,
+                self._is_column,
+            )
+            self._pages = key, found  # windows of one row group ask again
+        return self._pages[1]
+
+    def missing_files(
+        self, pages: KeyPages, deletes: tuple[DeleteFile, ...]
+    ) -> dict[tuple[int, ...], NDArray[np.bool_]]:
+        """Tell which runs of rows hold no key of the delete files, as their bounds tell, by equality ids."""
+        found = {}
+        for ids, domains in self._ranges.domains(deletes).items():
+            found[ids] = np.zeros(len(pages.lengths), np.bool_)
+            for field_id, domain in domains.items():
+                found[ids] |= pages.missing(field_id, domain)
+        return found
 
     def _all_missed(self, data_file: DataFile, row_group: RowGroup, equality: EqualityDeletes) -> bool:
         """Tell whether no key lies between the bounds of the one key column, a number that is never NULL."""
@@ -233,22 +252,3 @@ class TaskDeletes:
 
     def _is_column(self, field_id: int) -> bool:
         return field_id in self._context.schema and len(self._context.schema.path(field_id)) == 1
-
-
-def _possible(kind: Primitive, bounds: Bounds, num_rows: int, most: int) -> pa.Array | None:
-    """Return every value that a column may have between these bounds; None if more than `most`, or not known."""
-    lower, upper = bounds.lower, bounds.upper
-    if bounds.null_count == num_rows == bounds.value_count and lower is None:
-        return convert.constant(kind, None, 1)
-    if bounds.null_count != 0 or bounds.value_count != num_rows or lower is None or upper is None:
-        return None
-    if kind.name in _INTEGERS:
-        span = upper - lower + 1
-        if not 0 < span <= most:
-            return None
-        width = np.int32 if kind.name in ("int", "date") else np.int64
-        return pa.array(np.arange(lower, upper + 1, dtype=np.int64).astype(width)).view(arrow_type(kind))
-    exact = bounds.exact_lower and bounds.exact_upper
-    if kind.name in ("string", "binary") and exact and lower == upper:
-        return convert.constant(kind, lower, 1)
-    return None

@@ -44,6 +44,7 @@ class Learned:
     row_filter: RowFilter
     dictionaries: Payoff = field(default_factory=Payoff)
     pages: Payoff = field(default_factory=Payoff)
+    key_pages: Payoff = field(default_factory=Payoff)
     best: BestRows | None = None
     groups_filtered: int = 0
     rows_filtered: int = 0

@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from twostage.predicates import predicate as tree
 from twostage.predicates.costs import Costs
 from twostage.predicates.evaluate import evaluate
@@ -20,7 +22,8 @@ from twostage.predicates.row_columns import RowColumns
 from twostage.reading.live_columns import plain
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Container
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -104,17 +107,43 @@ def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -
     row_filter.costs.changes.clear()
 
 
-def subtract_equality(equality: Equality, columns: LiveColumns, first_row: int, metrics: Metrics) -> None:
+def subtract_equality(
+    equality: Equality,
+    columns: LiveColumns,
+    first_row: int,
+    metrics: Metrics,
+    *,
+    asked: NDArray[np.bool_] | None = None,
+    wanted: Container[int] = (),
+) -> None:
     """Let only those rows live that no equality delete removes; only live rows are probed.
 
-    `first_row` is the position in the file of the columns' first row.
+    Args:
+        equality: The deletes.
+        columns: The rows, and a way to their key columns.
+        first_row: The position in the file of the columns' first row.
+        metrics: Gains ``rows.deleted.equality``.
+        asked: Which live rows may be deleted at all (bool, one for each); None: all.
+        wanted: Columns that will be read for all rows that are left.
     """
     if not equality or columns.alive.count == 0:
         return
     columns.condense(to_the_rows=True)
-    keys = {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
-    deleted = equality.deleted(keys, columns.base.count)
+    rows = columns.base
+    if asked is None:
+        keys = {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
+    else:
+        rows = rows.keep(asked)
+        keys = {
+            field_id: plain(columns.some(field_id, asked, whole=field_id in wanted))
+            for field_id in equality.field_ids
+        }
+    deleted = equality.deleted(keys, rows.count)
     if equality.recorder is not None:
-        equality.recorder.add(first_row, columns.base, deleted)
-    columns.keep(~deleted)
+        equality.recorder.add(first_row, rows, deleted)
+    left = ~deleted
+    if asked is not None:
+        left = np.ones(columns.base.count, np.bool_)
+        left[asked] = ~deleted
+    columns.keep(left)
     metrics.add("rows.deleted.equality", columns.base.count - columns.alive.count)

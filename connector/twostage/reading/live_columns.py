@@ -68,6 +68,15 @@ class LiveColumns:
         chosen[places] = True
         return self._read(field_id, self.base.keep(chosen))
 
+    def some(self, field_id: int, chosen: NDArray[np.bool_], *, whole: bool) -> pa.Array:
+        """Return a field's values for chosen rows of the base (bool, one for each).
+
+        Others are not read, unless the field was read before; with `whole` it is read for all, as it is wanted later.
+        """
+        if whole or field_id in self._columns:
+            return self.column(field_id).filter(pa.array(chosen))
+        return self._read(field_id, self.base.keep(chosen))
+
     def keep(self, true: NDArray[np.bool_]) -> None:
         """Let only those rows live for which `true` (bool, one for each row of the base) holds."""
         self.alive = self.alive & Selection.of(true)

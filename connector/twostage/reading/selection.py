@@ -87,6 +87,11 @@ class Selection:
         mask[self.mask] = alive
         return Selection.of(mask)
 
+    def marks(self, other: Selection) -> NDArray[np.bool_]:
+        """Tell of each row alive here whether it is alive in `other`, too (bool, length `count`, in row order)."""
+        mask = np.ones(self.num_rows, np.bool_) if other.mask is None else other.mask
+        return mask if self.mask is None else mask[self.mask]
+
     def slice(self, start: int, length: int) -> Selection:
         """Return the part that covers rows ``start … start + length - 1``."""
         if self.mask is None:

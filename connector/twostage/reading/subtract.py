@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.deletes.stream import StreamedDeletes, stream_deleted
+from twostage.deletes.equality import EqualityDeletes
+from twostage.deletes.stream import stream_deleted
 from twostage.reading.filter import subtract_equality
 from twostage.reading.live_columns import plain
+from twostage.reading.prove_deletes import KeyProof
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +44,11 @@ def subtract(
     if not deletes or alive == 0:
         return None
     meeting = deletes.meeting(file.data_file, row_group)
-    equality = deletes.choose(meeting, alive)
-    whole = False if not meeting else deletes.whole(file.data_file, row_group, equality, alive)
+    proof = KeyProof.of(file, row_group, meeting, columns.selection(), metrics)
+    asked = alive if proof is None else proof.left.count
+    meeting = meeting if asked else ()
+    equality = deletes.choose(meeting, asked)
+    whole = False if not meeting else deletes.whole(file.data_file, row_group, equality, asked)
     metrics.add("row_groups.untouched", whole is False)
     if whole is not None:
         gone = np.full(columns.base.count, whole)
@@ -54,7 +59,14 @@ def subtract(
             columns.keep(~gone[: columns.base.count])
             metrics.add("rows.deleted.equality", alive)
         return None
-    if not may_wait or not isinstance(equality, StreamedDeletes):
+    if isinstance(equality, EqualityDeletes):
+        places = None if proof is None else proof.settle(file, equality, row_group, columns, metrics)
+        if places is not None and not places.any():
+            return None
+        wanted = {field.id for field in file.data_file.context.projection}
+        subtract_equality(equality, columns, row_group.first_row, metrics, asked=places, wanted=wanted)
+        return None
+    if not may_wait:
         subtract_equality(equality, columns, row_group.first_row, metrics)
         return None
     columns.condense(to_the_rows=True)
