@@ -371,7 +371,9 @@ class _Loader:
             needed=[*deletes, *(one for one in planned if one.path in held)],
             planned=planned,
             budget=Budget(self._limit, self._in_use),
-            add=lambda key_set, delete, expected: self._add_file(key_set, shape, delete, expected),
+            add=lambda key_set, delete, expected, content: self._add_file(
+                key_set, shape, delete, expected, content
+            ),
             adopt=adopt,
             build=build,
         )
