@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from equality_keys import canonical, random_row
 from scan_values import context_of, task_of, write_keys
-from test_equality import canonical, random_row
 
 from declared.types import Column
 from twostage.deletes import key_domain
@@ -191,16 +191,16 @@ def test_proofs_hold_for_every_row(tmp_path, seed, proven):
         deletes.append(
             write_keys(tmp_path / f"d{number}.parquet", written, gone, ids, scope=scope, keys=known)
         )
-        keys.append((ids, {tuple(canonical(None, row[i]) for i in ids) for row in gone}))
+        keys.append((ids, {tuple(canonical(row[i]) for i in ids) for row in gone}))
     deleted = np.array(
-        [any(tuple(canonical(None, row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
+        [any(tuple(canonical(row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
     )
     constants = {}
     if rng.random() < 0.2:
         constants = {columns[0].id: rows[0][columns[0].id]}
         rows = [row | constants for row in rows]
         deleted = np.array(
-            [any(tuple(canonical(None, row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
+            [any(tuple(canonical(row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
         )
     settings = {"dense_keys": rng.random() < 0.6, "delete_cache": "worker", "fold_keys": rng.random() < 0.8}
     context, metrics = context_of(tmp_path, columns, settings=settings), Metrics()

@@ -238,7 +238,9 @@ class RecordTable:
 
     def column(self, word: int) -> NDArray[np.uint64]:
         """Return one word of all keys."""
-        return self._words[: self._count, word]
+        starts = (self._slots[self._slots != 0] & np.uint64(2**32 - 1)).astype(np.int64)
+        words: NDArray[np.uint64] = self._records[starts + word]  # slots count from 1: past the record's head
+        return words
 
     @property
     def count(self) -> int:
