@@ -202,7 +202,11 @@ def test_proofs_hold_for_every_row(tmp_path, seed, proven):
         deleted = np.array(
             [any(tuple(canonical(None, row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
         )
-    settings = {"dense_keys": rng.random() < 0.6, "delete_cache": "worker", "fold_keys": rng.random() < 0.8}
+    settings = {
+        "dense_keys": rng.random() < 0.6,
+        "delete_cache": "worker",
+        "simplify_keys": rng.random() < 0.8,
+    }
     context, metrics = context_of(tmp_path, columns, settings=settings), Metrics()
     task = task_of(*deletes, record_count=len(rows), constants=constants)
     file = FakeFile(rng, [c for c in columns if c.id not in constants], rows, None)

@@ -36,7 +36,7 @@ def answers(folder, columns, deletes, constants, rows, *, kernels=True):
     task = task_of(*deletes, constants=constants)
     arrays = data_columns(columns, rows)
     for fold in (True, False):
-        context = context_of(folder, columns, settings={"fold_keys": fold, "kernels": kernels})
+        context = context_of(folder, columns, settings={"simplify_keys": fold, "kernels": kernels})
         for equality in (
             load_equality(context, task, Metrics()),
             StreamedDeletes(context, task, task.deletes, Metrics()),
@@ -111,7 +111,7 @@ def test_a_table_of_longs_is_left_of_a_string_and_a_long(tmp_path):
     sizes = {}
     for fold in (True, False):
         metrics = Metrics()
-        context = context_of(tmp_path, columns, settings={"fold_keys": fold, "delete_cache": "worker"})
+        context = context_of(tmp_path, columns, settings={"simplify_keys": fold, "delete_cache": "worker"})
         found = load_equality(context, task_of(delete, constants={1: "x"}), metrics)
         assert found.field_ids == ((2,) if fold else (1, 2))
         assert metrics.counters["delete_keys.folded"] == (5000 if fold else 0)
@@ -190,9 +190,9 @@ def test_tables_partitioned_by_a_key_column(tmp_path, seed, partition_kind, monk
     worker, host = {"deletes.cache": "worker"}, {"deletes.cache-dir": str(tmp_path / "cache")}
     for options in (
         worker,
-        {**worker, "deletes.fold": "false"},
+        {**worker, "deletes.simplify": "false"},
         host,
-        {**host, "deletes.fold": "false"},
+        {**host, "deletes.simplify": "false"},
         host,
         {**worker, "deletes.stream": "always"},
         {**worker, "two-stage": "false", "deletes.dense": "false"},
