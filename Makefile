@@ -122,6 +122,10 @@ bench-filters: install ## stage one's parts, in one process: IN lists, text, dic
 bench-metadata: install ## a million data files in manifests: count, min, max, LIMIT, a needle (BENCH=--files=100000)
 	$(PYTHON) benchmarks/metadata.py $(BENCH)
 
+.PHONY: bench-top
+bench-top: install java ## ORDER BY ts DESC LIMIT 100 through Spark, with top-n and without (BENCH=--rows=500000)
+	$(PYTHON) benchmarks/first_rows.py $(BENCH)
+
 .PHONY: bench-deletes
 bench-deletes: .venv-4.1/.installed java ## equality deletes at scale, against Iceberg's own connector (BENCH=--rows=1000000)
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python benchmarks/deletes.py $(BENCH)

@@ -154,7 +154,10 @@ def main() -> int:
     )
     parser.add_argument("--page-only", action="store_true", help="measure nothing, write the document again")
     arguments = parser.parse_args()
-    wanted = arguments.pages or [*PAGES, *OTHER_PAGES]
+    wanted = arguments.pages or [
+        *(name for name, page in PAGES.items() if not page.is_asked_for),
+        *OTHER_PAGES,
+    ]
     if unknown := set(wanted) - {*PAGES, *OTHER_PAGES}:
         parser.error(f"no such page: {', '.join(sorted(unknown))}")
     is_small = arguments.size == "small"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -207,7 +208,7 @@ class DataFusion(OutsideSpark):
 
 
 class Core(OutsideSpark):
-    """twostage without Spark: plan and read in one process, and one thread but for pyarrow's."""
+    """twostage without Spark: plan, and read as many groups of data files at once as there are threads."""
 
     def __init__(self, warehouse: str) -> None:
         super().__init__(warehouse)
@@ -236,10 +237,12 @@ class Core(OutsideSpark):
             predicate=parse_filter(query.where, table.schema) if query.where else TRUE,
             hint=TRUE,
             limit=None,
-            parallelism=1,
+            parallelism=THREADS,
             scan_id="core",
         )
-        batches = [batch for group in plan.groups for batch in read_group(group, Metrics())]
+        with ThreadPoolExecutor(THREADS) as threads:
+            read = threads.map(lambda group: list(read_group(group, Metrics())), plan.groups)
+            batches = [batch for group in read for batch in group]
         return pa.Table.from_batches(batches, arrow_schema(projection))
 
 

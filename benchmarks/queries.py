@@ -30,7 +30,6 @@ OPTIONS: dict[str, dict[str, str]] = {
 """The options of each way in which twostage reads through Spark."""
 IN_SPARK = (*OPTIONS, ICEBERG, SPARK)
 WITHOUT_SPARK = (CORE, POLARS, DATAFUSION, DUCKDB)
-ENGINES = (*IN_SPARK, *WITHOUT_SPARK)
 
 DELETED = "deleted"
 """The branch of each table that has positional deletes: one row in a hundred, scattered."""
@@ -56,7 +55,7 @@ class Size:
 SIZES = {
     "small": Size(rows=120_000, columns=120, scale=0.05, repeats=1, sessions=1, patience=10, cap=60),
     "full": Size(rows=3_000_000, columns=120, scale=1, repeats=3, sessions=2, patience=12, cap=60),
-    "huge": Size(rows=12_000_000, columns=120, scale=4, repeats=3, sessions=2, patience=60, cap=300),
+    "huge": Size(rows=12_000_000, columns=120, scale=4, repeats=3, sessions=2, patience=30, cap=300),
 }
 
 
@@ -99,6 +98,8 @@ class Page:
     queries: tuple[Query, ...]
     cold: tuple[str, ...] = ()
     """Titles of queries that also run once with nothing of the data in memory."""
+    is_asked_for: bool = False
+    """Whether it is measured only where it is named."""
 
 
 def _listed(count: int, seed: int) -> str:
@@ -174,6 +175,14 @@ PAGES = {
             (TWOSTAGE, UNVERIFIED, ICEBERG, SPARK, CORE, POLARS, DATAFUSION, DUCKDB),
             NEEDLES,
             cold=("SELECT *, IN", "16 columns, IN", "SELECT *, clustered"),
+        ),
+        Page(
+            "large-needles",
+            "Needles in four times the rows",
+            "The same, asked of the two connectors alone: `make bench SIZE=huge PAGES=large-needles`.",
+            (TWOSTAGE, ICEBERG),
+            NEEDLES,
+            is_asked_for=True,
         ),
         Page(
             "orc",

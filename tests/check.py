@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tables import Table
     from twostage.schema import Schema
 
-Where = "Callable[[Columns], Predicate]"
-
 
 class Columns:
     """Gives the columns of predicates by dotted path: ``c("s.a")``."""

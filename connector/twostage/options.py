@@ -32,6 +32,9 @@ class ReadSettings:
     two_stage: bool = True
     read_pages: str = "auto"
     """``auto`` (where fewer bytes pay), ``always`` (wherever the file allows it) or ``never``."""
+    few_rows: str = "auto"
+    """Whether rows of a flat column are taken out of their pages without decoding the rows between them: ``auto``
+    (where they are few), ``always`` or ``never``."""
     kernels: bool = True
     encoded_filters: bool = True
     """Whether filters look at the codes of dictionary-encoded text."""
@@ -226,6 +229,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "deletes.simplify": ("simplify_keys", _boolean),
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
+    "read.few-rows": ("few_rows", _when),
     "filter.kernels": ("kernels", _boolean),
     "filter.dictionary": ("encoded_filters", _boolean),
     "filter.reorder": ("reorder_filters", _boolean),

@@ -53,10 +53,15 @@ class Kernel:
         name: The name of the loop's function.
         source: The loop as Python: what gets compiled.
         twin: The plain NumPy function with the same answers.
+        allocates: Whether the loop makes arrays. One that does not counts no references to those it is given:
+            where it hands them to an `inner` function in a branch, that takes ten times the comparison there.
     """
 
-    def __init__(self, source: Callable[..., Any], twin: Callable[..., Any]) -> None:
+    def __init__(
+        self, source: Callable[..., Any], twin: Callable[..., Any], *, allocates: bool = True
+    ) -> None:
         self.name = source.__name__
+        self.allocates = allocates
         self.source = source
         self.twin = twin
         self.__doc__ = source.__doc__
@@ -83,6 +88,19 @@ class Kernel:
         key = tuple(map(_kind, arguments))
         return (self._compiled.get(key) or self._compile(key, arguments)) is not self.twin
 
+    def is_ready(self, seconds: float) -> bool:
+        """Tell whether a call runs machine code, made then if need be; for callers with something better than the twin.
+
+        If not, `seconds` is what they lose by it, which counts as if the twin had taken them.
+        """
+        if os.environ.get("TWOSTAGE_JIT") == "0" or any(run is self.twin for run in self._compiled.values()):
+            return False
+        if self._compiled or self._pays():
+            return True
+        self._seconds += seconds
+        _state["seconds"] = _state.get("seconds", 0.0) + seconds
+        return False
+
     def _pays(self) -> bool:
         mode = os.environ.get("TWOSTAGE_JIT", "auto")
         loaded = "numba" in _state or _state.get("seconds", 0.0) >= _LOAD_SECONDS
@@ -107,16 +125,19 @@ class Kernel:
         directory = _cache_directory()
         # Two processes that save one function at once can cross its index and its machine code
         # (numba issue 4807): loading, compiling and saving happen under a lock of the directory.
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        if not self.allocates:
+            options["_nrt"] = False
         with _exclusive(directory) as locked:
-            dispatcher = numba.njit(self.source, nogil=True, error_model="numpy")
+            dispatcher = numba.njit(self.source, **options)
             if directory is not None and locked and not _enable_cache(numba, dispatcher, directory):
-                dispatcher = numba.njit(self.source, nogil=True, error_model="numpy")
+                dispatcher = numba.njit(self.source, **options)
             dispatcher.compile(signature)
         run: Callable[..., Any] = dispatcher
         return run
 
 
-def kernel(twin: Callable[..., Any]) -> Callable[[Callable[..., Any]], Kernel]:
+def kernel(twin: Callable[..., Any], *, allocates: bool = True) -> Callable[[Callable[..., Any]], Kernel]:
     """Make a loop a `Kernel` with this NumPy twin, and register it under its name.
 
     >>> @kernel(lambda values: values + 1)
@@ -127,7 +148,7 @@ def kernel(twin: Callable[..., Any]) -> Callable[[Callable[..., Any]], Kernel]:
     """
 
     def register(source: Callable[..., Any]) -> Kernel:
-        made = Kernel(source, twin)
+        made = Kernel(source, twin, allocates=allocates)
         if made.name in KERNELS:
             raise ValueError(f"Two kernels have one name: {made.name}")
         KERNELS[made.name] = made

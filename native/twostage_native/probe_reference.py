@@ -49,7 +49,14 @@ def _chunks(offsets: Integers, data: Bytes, rows: Integers, step: int) -> Words:
     return found.view("<u8")[:, 0]
 
 
-def insert_words(keys: Words, codes: Codes, words: Words, code: int, sequences: Integers) -> int:
+def insert_words(
+    keys: Words,
+    codes: Codes,
+    words: Words,
+    code: int,
+    sequences: Integers,
+    scratch: Words,  # noqa: ARG001 - the kernel's
+) -> int:
     """Insert words under one code; return how many were new."""
     fresh, _ = place_words(keys, codes, np.unique(words), code, sequences)
     return fresh
@@ -81,18 +88,24 @@ def rehash_words(old_keys: Words, old_codes: Codes, keys: Words, codes: Codes) -
     place_words(keys, codes, old_keys[used], old_codes[used], sequences)
 
 
-def probe_words(keys: Words, codes: Codes, applies: Bools, words: Words) -> Bools:
-    """Return which words are in the table under a code that applies."""
-    result = np.zeros(len(words), np.bool_)
+def probe_words(
+    keys: Words,
+    codes: Codes,
+    applies: Bools,
+    words: Words,
+    scratch: Words,  # noqa: ARG001 - the kernel's
+    found: Bools,
+) -> None:
+    """Set for each word whether it is in the table under a code that applies."""
+    found[:] = False
     rows = np.arange(len(words))
     slot = _homes(mix(words) >> HALF, len(keys))
     while len(rows):
         code = codes[slot]
         hit = (keys[slot] == words[rows]) & (code != 0)
-        result[rows[hit]] = applies[code[hit]]
+        found[rows[hit]] = applies[code[hit]]
         going = (code != 0) & ~hit
         rows, slot = rows[going], (slot[going] + 1) % len(keys)
-    return result
 
 
 def hash_records(words: Words, offsets: Integers, data: Bytes) -> Words:
@@ -109,45 +122,54 @@ def hash_records(words: Words, offsets: Integers, data: Bytes) -> Words:
     return hashes
 
 
-def _same(
-    left: tuple[Words, Integers, Bytes],
-    left_rows: Integers,
-    right: tuple[Words, Integers, Bytes],
-    right_rows: Integers,
-) -> Bools:
-    """Return which pairs of records are equal in words, length and bytes."""
-    same: Bools = (left[0][left_rows] == right[0][right_rows]).all(axis=1)
-    if len(right[1]):
-        lengths = left[1][left_rows + 1] - left[1][left_rows]
-        same &= lengths == right[1][right_rows + 1] - right[1][right_rows]
-        for step in range(0, int(lengths[same].max(initial=0)), STEP):
-            pairs = np.flatnonzero(same & (lengths > step))
-            mine = _chunks(left[1], left[2], left_rows[pairs], step)
-            same[pairs] = mine == _chunks(right[1], right[2], right_rows[pairs], step)
+def _sizes(words: Words, lengths: Integers) -> Integers:
+    """Return how many words each row's record takes."""
+    sizes: Integers = 1 + words.shape[1] + -(-lengths // STEP)
+    return sizes
+
+
+def _lengths(words: Words, offsets: Integers) -> Integers:
+    return np.diff(offsets) if len(offsets) else np.zeros(len(words), np.int64)
+
+
+def _same(records: Words, places: Integers, rows: Integers, keys: tuple[Words, Integers, Bytes]) -> Bools:
+    """Return which records are equal to the rows in words, length and bytes."""
+    words, offsets, data = keys
+    lengths = _lengths(words, offsets)[rows]
+    same: Bools = records[places] >> HALF == lengths.astype(np.uint64)
+    for column in range(words.shape[1]):
+        pairs = np.flatnonzero(same)
+        same[pairs] = records[places[pairs] + 1 + column] == words[rows[pairs], column]
+    for step in range(0, int(lengths[same].max(initial=0)), STEP):
+        pairs = np.flatnonzero(same & (lengths > step))
+        mine = records[places[pairs] + 1 + words.shape[1] + step // STEP]
+        same[pairs] = mine == _chunks(offsets, data, rows[pairs], step)
     return same
 
 
 def insert_records(
     slots: Words,
+    records: Words,
+    used: int,
+    hashes: Words,
     words: Words,
     offsets: Integers,
     data: Bytes,
-    codes: Codes,
-    count: int,
-    hashes: Words,
-    new_words: Words,
-    new_offsets: Integers,
-    new_data: Bytes,
     code: int,
     sequences: Integers,
-) -> int:
-    """Insert records under one code; return the new count. The arrays have room for all of them."""
-    table, new = (words, offsets, data), (new_words, new_offsets, new_data)
+    scratch: Words,  # noqa: ARG001 - the kernel's
+) -> tuple[int, int]:
+    """Insert rows under one code; return how many words of `records` are used now, and how many keys were new."""
+    keys = words, offsets, data
     rows = np.arange(len(hashes))
     tags = hashes >> HALF
     slot = _homes(tags, len(slots))
-    # New rows enter the table as if all were kept; those that turn out to be kept are renumbered below.
-    entries = (tags << HALF) | (rows + count + 1).astype(np.uint64)
+    # New rows are written as if all were kept; those that turn out to be kept move together below.
+    lengths = _lengths(words, offsets)
+    sizes = _sizes(words, lengths)
+    places = used + np.cumsum(sizes) - sizes
+    _write(records, places, rows, keys, code)
+    entries = (tags << HALF) | (places + 1).astype(np.uint64)
     owners = np.full(len(rows), -1, np.int64)
     while len(rows):
         empty = slots[slot] == 0
@@ -157,27 +179,32 @@ def insert_records(
         owners[rows[mine]] = slot[mine]
         done = mine.copy()
         alike = np.flatnonzero(~mine & ((found >> HALF) == tags[rows]))
-        index = (found[alike] & LOW_HALF).astype(np.int64) - 1
-        for part, other, base in ((index < count, table, 0), (index >= count, new, count)):
-            pairs, target = alike[part], index[part]
-            same = _same(new, rows[pairs], other, target - base)
-            done[pairs[same]] = True
-            if not base and other is table:
-                target = target[same]
-                codes[target[sequences[codes[target]] < sequences[code]]] = code
+        place = (found[alike] & LOW_HALF).astype(np.int64) - 1
+        same = _same(records, place, rows[alike], keys)
+        done[alike[same]] = True
+        known = place[same & (place < used)]
+        older = known[sequences[records[known] & LOW_HALF] < sequences[code]]
+        records[older] = (records[older] & ~LOW_HALF) | np.uint64(code)
         rows, slot = rows[~done], (slot[~done] + 1) % len(slots)
     kept = np.flatnonzero(owners >= 0)
-    end = count + len(kept)
-    slots[owners[kept]] = (tags[kept] << HALF) | np.arange(count + 1, end + 1, dtype=np.uint64)
-    words[count:end], codes[count:end] = new_words[kept], code
-    if len(offsets):
-        lengths = new_offsets[kept + 1] - new_offsets[kept]
-        start = offsets[count]
-        offsets[count + 1 : end + 1] = start + np.cumsum(lengths)
-        shifts = np.repeat(new_offsets[kept] - offsets[count:end] + start, lengths)
-        total = int(lengths.sum())
-        data[start : start + total] = new_data[shifts + np.arange(total)]
-    return end
+    places = used + np.cumsum(sizes[kept]) - sizes[kept]
+    _write(records, places, kept, keys, code)
+    slots[owners[kept]] = (tags[kept] << HALF) | (places + 1).astype(np.uint64)
+    return used + int(sizes[kept].sum()), len(kept)
+
+
+def _write(
+    records: Words, places: Integers, rows: Integers, keys: tuple[Words, Integers, Bytes], code: int
+) -> None:
+    words, offsets, data = keys
+    lengths = _lengths(words, offsets)[rows]
+    records[places] = (lengths.astype(np.uint64) << HALF) | np.uint64(code)
+    for column in range(words.shape[1]):
+        records[places + 1 + column] = words[rows, column]
+    for step in range(0, int(lengths.max(initial=0)), STEP):
+        some = np.flatnonzero(lengths > step)
+        chunks = _chunks(offsets, data, rows[some], step)
+        records[places[some] + 1 + words.shape[1] + step // STEP] = chunks
 
 
 def rehash_records(old_slots: Words, slots: Words) -> None:
@@ -193,28 +220,24 @@ def rehash_records(old_slots: Words, slots: Words) -> None:
 
 def probe_records(
     slots: Words,
+    records: Words,
+    applies: Bools,
+    hashes: Words,
     words: Words,
     offsets: Integers,
     data: Bytes,
-    codes: Codes,
-    applies: Bools,
-    hashes: Words,
-    asked_words: Words,
-    asked_offsets: Integers,
-    asked_data: Bytes,
-) -> Bools:
-    """Return which records are in the table under a code that applies."""
-    result = np.zeros(len(hashes), np.bool_)
-    asked, table = (asked_words, asked_offsets, asked_data), (words, offsets, data)
+    scratch: Words,  # noqa: ARG001 - the kernel's
+    found: Bools,
+) -> None:
+    """Set `found`, all False, for the rows whose keys are in the table under a code that applies."""
     rows = np.arange(len(hashes))
     slot = _homes(hashes >> HALF, len(slots))
     while len(rows):
-        found = slots[slot]
-        going = found != 0
-        alike = np.flatnonzero(going & ((found >> HALF) == (hashes[rows] >> HALF)))
-        index = (found[alike] & LOW_HALF).astype(np.int64) - 1
-        same = _same(asked, rows[alike], table, index)
-        result[rows[alike[same]]] = applies[codes[index[same]]]
+        entry = slots[slot]
+        going = entry != 0
+        alike = np.flatnonzero(going & ((entry >> HALF) == (hashes[rows] >> HALF)))
+        place = (entry[alike] & LOW_HALF).astype(np.int64) - 1
+        same = _same(records, place, rows[alike], (words, offsets, data))
+        found[rows[alike[same]]] = applies[records[place[same]] & LOW_HALF]
         going[alike[same]] = False
         rows, slot = rows[going], (slot[going] + 1) % len(slots)
-    return result

@@ -72,7 +72,7 @@ def two_vectors(folder: Path) -> Path:
     file = table.append(ROWS)
     (first,) = table.delete_vectors({file: [1]})
     table.delete_vectors({file: [2]})
-    table._add(first)
+    table._change_files([first], [])
     return table.write()
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WAYS: dict[str, dict[str, str]] = {
     "two stages": {},
     "one stage": {"two-stage": "false"},
-    "page by page": {"read.pages": "always"},
+    "page by page": {"read.pages": "always", "read.few-rows": "always"},
     "no pruning": {
         f"prune.{what}": "false" for what in ("files", "row-groups", "dictionary", "bloom", "deletes")
     },

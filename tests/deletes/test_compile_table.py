@@ -14,19 +14,12 @@ from test_compiled import kept, make, read
 from tables import Table
 from twostage import storage
 from twostage.__main__ import main
-from twostage.deletes import compiled, host_keys
 from twostage.deletes.cache import CACHE
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(autouse=True)
-def _small_is_worth_it(monkeypatch):
-    monkeypatch.setattr(compiled, "MIN_KEYS", 1)
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
-    CACHE.clear()
-    yield
-    CACHE.clear()
+pytestmark = pytest.mark.usefixtures("small_sets_are_compiled")
 
 
 def run(command, table, options, *more):

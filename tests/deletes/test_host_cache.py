@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from equality_keys import VALUES, data_columns, expected, random_row
 from kept_sets import K, S, ask, files_of, right, stored
 from scan_values import context_of, schema_of, task_of, write_keys
-from test_equality import VALUES, data_columns, expected, random_row
 
 from declared.types import Column
-from twostage.deletes import cache_file, host_keys
+from twostage.deletes import cache_file
 from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
@@ -31,12 +31,7 @@ from twostage.schema import parse_schema
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 
 
-@pytest.fixture(autouse=True)
-def _small_is_worth_it(monkeypatch):
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
-    CACHE.clear()
-    yield
-    CACHE.clear()
+pytestmark = pytest.mark.usefixtures("small_sets_are_kept")
 
 
 @pytest.mark.parametrize("kernels", [True, False])
@@ -110,7 +105,7 @@ def test_random_keys_of_growing_snapshots(tmp_path, seed, merges):
             applied = [delete for delete in planned if delete.sequence_number > after]
             found = load_equality(context, task_of(*applied, sequence_number=after), metrics)
             keys = {i: arrays[i] for i in found.field_ids}
-            right = expected(columns, rows, [written[n] for n in held], after)
+            right = expected(rows, [written[n] for n in held], after)
             assert found.deleted(keys, len(rows)).tolist() == right, f"seed {seed}"
             merged += metrics.counters["delete_cache.merged"]
     merges.append(merged)

@@ -12,18 +12,11 @@ from pathlib import Path
 import pytest
 from kept_sets import ROOT, ask, files_of, read_back, right, stored
 
-from twostage.deletes import host_cache, host_keys
-from twostage.deletes.cache import CACHE
+from twostage.deletes import host_cache
 from twostage.deletes.host_cache import HostCache, private_directory
 from twostage.metrics import Metrics
 
-
-@pytest.fixture(autouse=True)
-def _small_is_worth_it(monkeypatch):
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
-    CACHE.clear()
-    yield
-    CACHE.clear()
+pytestmark = pytest.mark.usefixtures("small_sets_are_kept")
 
 
 CHILD = """

@@ -7,8 +7,8 @@ import random
 
 import pyarrow as pa
 import pytest
+from equality_keys import VALUES, canonical, data_columns, random_row
 from scan_values import context_of, task_of, write_keys
-from test_equality import VALUES, canonical, data_columns, random_row
 
 import oracle
 from core_scan import open_table, scan, with_options
@@ -58,8 +58,8 @@ def test_every_type_of_partition_value(tmp_path, kind):
         gone.append({1: constant, 2: None})
         delete = write_keys(tmp_path / "d.parquet", columns, gone, [1, 2], scope=SCOPE)
         rows = [{1: constant, 2: n} for n in (None, *range(len(gone)))]
-        same = canonical(kind, constant)
-        wanted = {row[2] for row in gone if canonical(kind, row[1]) == same}
+        same = canonical(constant)
+        wanted = {row[2] for row in gone if canonical(row[1]) == same}
         for deleted in answers(tmp_path, columns, [delete], {1: constant}, rows).values():
             assert deleted == [row[2] in wanted for row in rows]
 
@@ -86,8 +86,8 @@ def test_random_keys_scopes_and_constants(tmp_path, seed, kernels):
         sequence = rng.randint(1, 4)
         deletes.append(write_keys(path, written, gone, ids, scope=scope, sequence_number=sequence))
         if sequence > 1:
-            keys.append((ids, {tuple(canonical(None, row[i]) for i in ids) for row in gone}))
-    wanted = [any(tuple(canonical(None, row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
+            keys.append((ids, {tuple(canonical(row[i]) for i in ids) for row in gone}))
+    wanted = [any(tuple(canonical(row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
     for way, deleted in answers(tmp_path, columns, deletes, constants, rows, kernels=kernels).items():
         assert deleted == wanted, f"seed {seed}, folded and streamed: {way}"
 

@@ -22,13 +22,6 @@ from twostage.metrics import Metrics
 FILES = 10_000 if FULL else 400
 
 
-@pytest.fixture(autouse=True)
-def _empty_cache():
-    CACHE.clear()
-    yield
-    CACHE.clear()
-
-
 class Store:
     """Local files that pass for remote ones, and answer only when `together` requests wait at the same time."""
 

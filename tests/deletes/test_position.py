@@ -10,7 +10,6 @@ from scan_values import context_of, delete_of, task_of
 from declared.files import FILE_PATH, POSITION, FileOptions, write_position_deletes, write_rows
 from declared.types import Column
 from twostage.deletes import position
-from twostage.deletes.cache import CACHE
 from twostage.deletes.position import load_positions
 from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitError
 from twostage.metrics import Metrics
@@ -18,11 +17,6 @@ from twostage.predicates.bounds import Bounds
 from twostage.task import Storage
 
 FORMATS = ("parquet", "orc", "avro")
-
-
-@pytest.fixture(autouse=True)
-def _empty_cache():
-    CACHE.clear()
 
 
 def write(path, rows, **changes):

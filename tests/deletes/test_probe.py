@@ -46,11 +46,12 @@ def test_word_tables(run, seed):
     capacity = int(rng.integers(40, 80))
     keys, codes = np.empty(capacity, np.uint64), np.zeros(capacity, rng.choice([np.uint16, np.uint32]))
     pool = np.concatenate([rng.integers(0, 2**64, 30, np.uint64), np.array([0, 1, 2**64 - 1], np.uint64)])
+    scratch = np.full((3, probe.BLOCK), 2**64 - 1, np.uint64)
     known: dict[int, int] = {}
     for _ in range(12):
         words = frozen(rng.choice(pool, int(rng.integers(0, 20))))
         code = int(rng.integers(1, 5))
-        added = run(probe.insert_words, keys, codes, words, code, SEQUENCES)
+        added = run(probe.insert_words, keys, codes, words, code, SEQUENCES, scratch)
         assert added == len(set(words.tolist()) - set(known))
         for word in words.tolist():
             newest(known, word, code)
@@ -62,8 +63,30 @@ def test_word_tables(run, seed):
         asked = frozen(np.concatenate([pool, rng.integers(0, 2**64, 10, np.uint64)]))
         for applies in (SEQUENCES > 4, SEQUENCES > 0, SEQUENCES > 8):
             right = [bool(applies[known[word]]) if word in known else False for word in asked.tolist()]
-            assert run(probe.probe_words, keys, codes, applies, asked).tolist() == right
+            found = np.ones(len(asked), np.bool_)
+            run(probe.probe_words, keys, codes, applies, asked, scratch, found)
+            assert found.tolist() == right
     assert len(known) > 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_words_than_a_block(run, seed):
+    rng = np.random.default_rng(seed)
+    pool = rng.integers(0, 2**64, 1500, np.uint64)
+    keys, codes = np.empty(2000, np.uint64), np.zeros(2000, np.uint16)
+    scratch = np.empty((3, probe.BLOCK), np.uint64)
+    known: dict[int, int] = {}
+    for code in (1, 3):
+        words = frozen(rng.choice(pool, 2 * probe.BLOCK + 7))
+        fresh = len(set(words.tolist()) - set(known))
+        assert run(probe.insert_words, keys, codes, words, code, SEQUENCES, scratch) == fresh
+        for word in words.tolist():
+            newest(known, word, code)
+    asked = frozen(np.concatenate([pool, pool + np.uint64(1)]))
+    found, applies = np.ones(len(asked), np.bool_), SEQUENCES > 8  # of code 3 alone
+    run(probe.probe_words, frozen(keys), frozen(codes), applies, asked, scratch, found)
+    assert found.tolist() == [bool(applies[known.get(word, 0)]) for word in asked.tolist()]
+    assert 0 < found.sum() < len(pool)
 
 
 def pack(records):
@@ -96,30 +119,19 @@ def test_record_tables(run, seed, width, text, collide):
         # Tags that all begin at two slots, and many of them alike: equality must then decide.
         return hashes & np.uint64(0x8000000100000000) if collide else hashes
 
-    capacity, rooms = 90, 200
-    slots = np.zeros(capacity, np.uint64)
-    words, codes = np.empty((rooms, width), np.uint64), np.empty(rooms, np.uint16)
-    offsets, data = np.zeros(rooms + 1 if text else 0, np.int64), np.empty(20_000, np.uint8)
+    capacity = 90
+    slots, records = np.zeros(capacity, np.uint64), np.full(4000, 2**64 - 1, np.uint64)
+    scratch = np.full((3, probe.BLOCK), 2**64 - 1, np.uint64)
     known: dict[object, int] = {}
-    count = 0
+    used = count = 0
     for _ in range(10):
         batch = [rng.choice(pool) for _ in range(rng.randint(1, 25))]
         packed, code = pack(batch), rng.randint(1, 4)
         for record in batch:
             newest(known, record, code)
-        count = run(
-            probe.insert_records,
-            slots,
-            words,
-            offsets,
-            data,
-            codes,
-            count,
-            hashes_of(packed),
-            *packed,
-            code,
-            SEQUENCES,
-        )
+        table = slots, records, used
+        used, added = run(probe.insert_records, *table, hashes_of(packed), *packed, code, SEQUENCES, scratch)
+        count += added
         assert count == len(known)
         if rng.random() < 0.3:
             new_slots = np.zeros(capacity + 10, np.uint64)
@@ -130,11 +142,40 @@ def test_record_tables(run, seed, width, text, collide):
         packed = pack(asked)
         for applies in (SEQUENCES > 4, SEQUENCES > 0, SEQUENCES > 8):
             right = [bool(applies[known[record]]) if record in known else False for record in asked]
-            found = run(
-                probe.probe_records, slots, words, offsets, data, codes, applies, hashes_of(packed), *packed
-            )
+            found = np.zeros(len(asked), np.bool_)
+            table = frozen(slots.view()), frozen(records.view())
+            run(probe.probe_records, *table, applies, hashes_of(packed), *packed, scratch, found)
             assert found.tolist() == right
     assert len(known) > 3 or not width
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_records_than_a_block(run, seed):
+    """Blocks of rows, keys twice in one block and in two, half of those asked about not in the table."""
+    rng = random.Random(seed)
+    pool = [((rng.getrandbits(64),), rng.randbytes(rng.randint(0, 20))) for _ in range(1500)]
+    slots, records = np.zeros(3100, np.uint64), np.empty(20_000, np.uint64)
+    scratch = np.empty((3, probe.BLOCK), np.uint64)
+    known: dict[object, int] = {}
+    used = count = 0
+    for code in (1, 3):
+        batch = rng.choices(pool, k=2 * probe.BLOCK + 7)
+        packed = pack(batch)
+        hashes = run(probe.hash_records, *packed)
+        table = slots, records, used
+        used, added = run(probe.insert_records, *table, hashes, *packed, code, SEQUENCES, scratch)
+        count += added
+        for key in batch:
+            newest(known, key, code)
+    assert count == len(known) < len(pool)
+    asked = [key for words, text in pool for key in ((words, text), (words, text + b"!"))]
+    packed, found = pack(asked), np.zeros(len(asked), np.bool_)
+    applies = SEQUENCES > 8  # of code 3 alone
+    table = frozen(slots), frozen(records)
+    hashes = run(probe.hash_records, *packed)
+    run(probe.probe_records, *table, applies, hashes, *packed, scratch, found)
+    assert found.tolist() == [bool(applies[known.get(key, 0)]) for key in asked]
+    assert 0 < found.sum() < len(pool)
 
 
 @pytest.mark.parametrize("seed", range(4))

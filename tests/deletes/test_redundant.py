@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from equality_keys import VALUES, canonical, data_columns, random_row
 from scan_values import context_of, task_of, write_keys
-from test_equality import VALUES, canonical, data_columns, random_row
 
 from declared.types import Column
 from twostage.deletes import host_keys, redundant
@@ -27,7 +27,7 @@ def _empty_cache(monkeypatch):
 
 
 def keys_of(rows, ids):
-    return {tuple(canonical(None, row[i]) for i in ids) for row in rows}
+    return {tuple(canonical(row[i]) for i in ids) for row in rows}
 
 
 class Written:
@@ -99,8 +99,7 @@ def test_any_order_of_data_files_and_snapshots(tmp_path, seed, host, monkeypatch
         found = load_equality(context, task, metrics)
         deleted = found.deleted({i: arrays[i] for i in found.field_ids}, len(rows)).tolist()
         wanted = [
-            any(tuple(canonical(None, row[i]) for i in ids) in gone for _, ids, gone in applied)
-            for row in rows
+            any(tuple(canonical(row[i]) for i in ids) in gone for _, ids, gone in applied) for row in rows
         ]
         assert deleted == wanted, f"seed {seed}: {snapshot} {scope} {sequence} {simplify}"
         if not simplify:

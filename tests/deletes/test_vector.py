@@ -10,7 +10,6 @@ from pyroaring import BitMap, BitMap64
 from scan_values import context_of, delete_of, task_of
 
 from declared.files import VECTOR_MAGIC, vector_blob, write_puffin
-from twostage.deletes.cache import CACHE
 from twostage.deletes.position import load_positions
 from twostage.deletes.vector import decode_vector
 from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitError
@@ -20,11 +19,6 @@ ARRAY = list(range(0, 8000, 2))
 BITMAP = list(range(0, 2**16, 3))
 RUNS = [*range(10, 3000), *range(5000, 2**16)]
 DATA_FILE = "/lake/data.parquet"
-
-
-@pytest.fixture(autouse=True)
-def _empty_cache():
-    CACHE.clear()
 
 
 def frame(bitmap: bytes, *, magic: bytes = VECTOR_MAGIC) -> bytes:

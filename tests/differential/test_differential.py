@@ -64,7 +64,7 @@ CORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
         "deletes.simplify": "false",
     },
     NOT_COMPILED,
-    {"read.pages": "always", "batch-size": "1"},
+    {"read.pages": "always", "read.few-rows": "always", "batch-size": "1"},
     {"batch-size": "7", "split-size": "1", "deletes.stream": "always"},
     {"verify-checksums": "false", "batch-size": "1024", "split-size": "1g"},
 )
@@ -75,7 +75,7 @@ MORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {"deletes.stream": "always", "prune.deletes": "false"},
     {"deletes.stream": "never", "two-stage": "false"},
     dict.fromkeys(SWITCHES, "false"),
-    {"read.pages": "always"},
+    {"read.pages": "always", "read.few-rows": "never"},
     {"read.pages": "never"},
     {"filter.normalize": "cnf"},
     {"filter.normalize": "dnf"},

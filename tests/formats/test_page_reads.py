@@ -111,7 +111,7 @@ def test_text_of_few_rows_is_looked_up_by_its_codes(codes, tmp_path):
         mask = np.zeros(800, np.bool_)
         mask[list(chosen)] = True
         metrics = Metrics()
-        with open_file(path, schema, read_pages="always", metrics=metrics) as file:
+        with open_file(path, schema, read_pages="always", metrics=metrics, few_rows="never") as file:
             (group,) = file.row_groups()
             (found,) = file.select(group, schema.fields, Selection.of(mask), 1_000)
         assert [array.type for array in found] == [pa.string(), pa.binary()]
@@ -177,7 +177,7 @@ def test_text_of_few_rows_is_looked_up_after_they_are_taken(limit, tmp_path, mon
         page_reader, "_looked_up", lambda array: looked_up.append(array.type) or look_up(array)
     )
     schema = schema_of(fields)
-    with open_file(path, schema) as file:
+    with open_file(path, schema, few_rows="never") as file:
         (group,) = file.row_groups()
         mask = np.zeros(9_000, np.bool_)
         mask[[5, 1_234, 8_999]] = True

@@ -35,7 +35,11 @@ SWITCHES = tuple(
     name for name, (_, parse) in _SETTINGS.items() if parse is _boolean and name != "verify-checksums"
 )
 """Every option that can be switched off and leaves the rows as they are."""
-CHOICES = {"read.pages": ("auto", "never", "always"), "filter.normalize": ("none", "cnf", "dnf")}
+CHOICES = {
+    "read.pages": ("auto", "never", "always"),
+    "read.few-rows": ("auto", "always", "never"),
+    "filter.normalize": ("none", "cnf", "dnf"),
+}
 CHOICES = {name: values for name, values in CHOICES.items() if name in OPTION_NAMES}
 
 _tables: dict[int, tuple[SmallTable, Schema]] = {}

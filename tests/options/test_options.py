@@ -51,6 +51,7 @@ def test_options(key: str, text: str, field: str, value: object) -> None:
         ("deletes.dense", "false", "dense_keys", False),
         ("deletes.simplify", "false", "simplify_keys", False),
         ("two-stage", "false", "two_stage", False),
+        ("read.few-rows", "never", "few_rows", "never"),
         ("filter.kernels", "false", "kernels", False),
         ("filter.dictionary", "false", "encoded_filters", False),
         ("filter.reorder", "false", "reorder_filters", False),

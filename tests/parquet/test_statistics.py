@@ -147,13 +147,11 @@ def made(
         repetition="optional", max_definition=definition, max_repetition=0,
     )  # fmt: skip
     chunk = ColumnChunk(
-        leaf_index=0, codec=0, encodings=(0,), num_values=10, compressed_size=1, uncompressed_size=1,
+        codec=0, encodings=(0,), num_values=10, compressed_size=1, uncompressed_size=1,
         data_page_offset=4, dictionary_page_offset=None, statistics=statistics, encoding_stats=None,
         bloom_filter_offset=None, bloom_filter_length=None, offset_index=None, column_index=None,
     )  # fmt: skip
-    group = RowGroup(
-        index=0, num_rows=10, first_row=0, total_bytes=1, compressed_bytes=1, start=4, columns=(chunk,)
-    )
+    group = RowGroup(index=0, num_rows=10, first_row=0, compressed_bytes=1, start=4, columns=(chunk,))
     schema = SchemaNode(name="root", field_id=None, repetition="required", logical=None)
     footer = Footer(
         path="p", file_size=100, num_rows=10, created_by=created_by, schema=schema, leaves=(leaf,),

@@ -276,7 +276,7 @@ def test_one_key_column_that_misses_is_enough():
 
 
 def test_a_key_must_be_a_primitive_column():
-    with pytest.raises(CorruptFileError, match="not a primitive column: 5"):
+    with pytest.raises(UnsupportedFeatureError, match="not of a primitive type"):
         index(file(2, 6, equality_ids=(5,))).deletes_of(data(5))
 
 

@@ -93,7 +93,6 @@ def test_version_1_in_its_oldest_form():
         location="/t/metadata/v1.metadata.json",
     )
     assert metadata.table_uuid is None
-    assert metadata.last_sequence_number == 0
     assert [field.field_id for field in metadata.specs[0].fields] == [1000, 1001]
     assert metadata.current_snapshot.manifests == ("/t/m0.avro", "/t/m1.avro")
     assert metadata.current_snapshot.sequence_number == 0

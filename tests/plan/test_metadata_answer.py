@@ -19,16 +19,11 @@ from random_queries import random_query
 from random_tables import random_table
 from tables import Table
 from twostage.metadata_columns import scan_schema
-from twostage.planning.metadata_answer import (
-    COMPARED,
-    COUNTED,
-    GROUPED,
-    Aggregate,
-    Answer,
-    answer,
-)
+from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED
+from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.predicates.predicate import TRUE, Compare, IsNull, Not, either
 from twostage.schema import Field, Primitive
+from twostage.table import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,6 +80,18 @@ def expected(
                     values.append(max(present, key=oracle._order, default=None))
         result.append((*group, *values))
     return Counter(tuple(map(oracle.exact, row)) for row in result)
+
+
+def test_the_manifest_list_is_read_once(tmp_path, monkeypatch):
+    """The count of very many files looks at it first, and leaves fewer to the planning."""
+    table = Table(tmp_path, {"id": "long"})
+    table.append([{"id": 1}, {"id": 2}])
+    opened = open_table(table.write())
+    read = []
+    real = manifest.read_all
+    monkeypatch.setattr(manifest, "read_all", lambda storage, path: read.append(path) or real(storage, path))
+    assert asked(opened, "count(*)") == [(2,)]
+    assert len(read) == len(set(read)) == 2  # the list, and its manifest
 
 
 # ---- random tables

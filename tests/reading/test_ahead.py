@@ -64,10 +64,12 @@ def test_nothing_runs_while_a_result_that_must_be_alone_is_used():
         running.remove(item)
         return item
 
-    results = steps(range(6), work, alone=lambda item: item % 2 == 0)
-    for item in results:
+    given = []
+    for item in steps(range(6), work, alone=lambda item: item % 2 == 0):
+        given.append(item)
         if item % 2 == 0:
             assert running == []
+    assert given == list(range(6))
 
 
 def test_closing_waits_for_the_thread():

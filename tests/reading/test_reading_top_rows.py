@@ -12,13 +12,18 @@ from tables import FileOptions, Table
 from twostage.errors import CorruptFileError
 from twostage.planning import native
 from twostage.planning.native import MOST_FOR_TOP, stays_by_top
+from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Column, Compare
 from twostage.predicates.top import Reached, TopRows
+from twostage.spark.native_scan import hand_over
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core_scan import Opened, Result
+    from twostage.predicates.predicate import Predicate
+    from twostage.schema import Field
+    from twostage.task import ScanPlan
 
 SMALL_PAGES = FileOptions(row_group_size=2000, page_size=256, page_index=True, dictionary=False)
 IN_WINDOWS = "read in windows: the filter columns of a row group exceed task-memory"
@@ -203,3 +208,29 @@ def test_many_columns_stay_and_the_key_alone_does_not(
     without = scan(opened).plan
     assert without is not None
     assert stays_by_top(without) is None
+
+
+def test_what_stays_by_its_files_is_planned_once(tmp_path: Path) -> None:
+    """The files of the first rows are some of all: what keeps these here keeps all of them."""
+    table = Table(tmp_path, {"k": "long"})
+    file = table.append([{"k": i} for i in range(50)])
+    table.delete_positions({file: [3]})
+    opened = open_table(table.write())
+    message = {"columns": ["k"], "returned": ["k"], "predicates": [], "reads_vectors": True}
+    message |= dict.fromkeys(("under_limit", "may_be_pruned_by_join", "names_files"), False)
+    planned: list[TopRows | None] = []
+
+    def plan(
+        projection: tuple[Field, ...], predicate: Predicate, hint: Predicate, top: TopRows | None
+    ) -> ScanPlan:
+        planned.append(top)
+        return plan_scan(
+            opened.table, opened.options, projection=projection, predicate=predicate, hint=hint, limit=None,
+            parallelism=1, scan_id="s", top=top,
+        )  # fmt: skip
+
+    wanted = first(opened, "k", 5)
+    bind = lambda raw: TRUE  # there are no predicates
+    reason = hand_over(opened.table, opened.options, message, bind=bind, plan_scan=plan, top=wanted)
+    assert reason == "1 of 1 files have deletes"
+    assert planned == [wanted]

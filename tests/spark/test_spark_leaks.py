@@ -69,5 +69,5 @@ def test_snapshot_is_pinned_at_load(spark, tmp_path):
 
 def test_pin_survives_eviction(spark, warehouse, bridge):
     frame = spark.read.format("twostage").load(warehouse.events)
-    bridge._tables.clear()
+    bridge.pins._tables.clear()
     assert frame.where("id < 5").count() == 5

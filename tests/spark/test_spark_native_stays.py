@@ -57,17 +57,6 @@ def _double_partition(folder):
     return table.write()
 
 
-def _changed_entry(**entry):
-    def build(folder):
-        table = Table(folder, {"id": "long", "x": "int"})
-        with table.transaction():
-            file = table.append([{"id": 1, "x": 5}, {"id": 2, "x": 6}])
-            file.entry.update(entry)
-        return table.write()
-
-    return build
-
-
 def _plain(**options):
     return lambda folder: simple(folder, **options)
 

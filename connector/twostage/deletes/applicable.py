@@ -274,7 +274,12 @@ class _FileKeys(KeyRange):
     def __init__(self, file: ContentFile, field: Field, is_column: bool) -> None:  # noqa: FBT001
         kind = field.type
         if not isinstance(kind, Primitive):
-            raise _corrupt(f"Equality field is not a primitive column: {field.id}", file)
+            raise UnsupportedFeatureError(  # Iceberg's Java compares whole structs
+                "UNSUPPORTED_DELETE_KEY",
+                f"Equality-delete key {field.name!r} is not of a primitive type: {kind}",
+                path=file.path,
+                stage="plan",
+            )
         rows = None if file.num_rows is None else file.record_count
         super().__init__(kind, metrics_bounds(kind, file, field.id), rows, counted=is_column)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     ReadAt = Callable[[int, int], bytes]
 
 MAGIC = b"\x89TWOSTG\n"
-FORMAT = 2
+FORMAT = 3
 """Of this layout and of everything stored in it: raise it when either changes."""
 DTYPES = ("<u8", "<i8", "<u4", "<u2", "|u1")
 MAX_DESCRIPTION = 64 * 2**20

@@ -40,6 +40,8 @@ waits for memory just as long, and the first one takes 0.3 s and 80 MB for Numba
 class DenseTable:
     """Keys that are one 64-bit word each, and close as signed numbers."""
 
+    kind = "dense"
+
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self._is_mapped = False

@@ -31,6 +31,7 @@ SORTED_AFTER = 4
 
 
 class _Table(Protocol):
+    kind: str
     budget: Budget
 
     @property
@@ -91,7 +92,7 @@ class KeySet:
         tables, arrays = [], [self._sequences]
         for pattern, table in self._tables.items():
             parts = table.arrays()
-            plain = {"pattern": pattern, "count": table.count, "arrays": len(parts)}
+            plain = {"kind": table.kind, "pattern": pattern, "count": table.count, "arrays": len(parts)}
             tables.append(plain | ({"low": table.low} if isinstance(table, DenseTable) else {}))
             arrays += parts
         return {"tables": tables, "all_null": sorted(self._all_null.items())}, arrays
@@ -117,12 +118,11 @@ class KeySet:
             parts = arrays[place : place + table["arrays"]]
             place += table["arrays"]
             made: _Table
-            if len(parts) == 1:
+            if table["kind"] == DenseTable.kind:
                 made = DenseTable.restored(int(table["low"]), parts, budget)
-            elif len(parts) == 2:
-                made = WordTable.restored(int(table["count"]), parts, budget, kernels=kernels)
             else:
-                made = RecordTable.restored(int(table["count"]), parts, budget, kernels=kernels)
+                hashed = {one.kind: one for one in (WordTable, RecordTable)}[table["kind"]]
+                made = hashed.restored(int(table["count"]), parts, budget, kernels=kernels)
             tables[int(table["pattern"])] = made
         nulls = {int(pattern): int(number) for pattern, number in plain["all_null"]}
         found = cls(budget, kernels=kernels, dense=dense)

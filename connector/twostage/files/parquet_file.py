@@ -7,6 +7,7 @@ what statistics, Bloom filters and dictionaries say may only prune.
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ BUFFER_BYTES = 64 * 2**20
 FOOTER_CACHE_BYTES = 64 * 2**20
 """Footers of some 500 wide files; a footer is re-read in one or two requests when it was dropped."""
 
+_lock = threading.Lock()
+"""Of the caches: whoever reads without Spark may read groups of files in threads."""
 _footers: cachetools.LRUCache[tuple[str, int, int | bytes], tuple[Footer, Any, VirtualSchema]] = (
     cachetools.LRUCache(
         # A parsed footer takes some eight times its bytes in the file, ours and pyarrow's together.
@@ -77,13 +80,15 @@ class ParquetDataFile(DataFile):
             self.context.settings.parallel_requests,
             is_remote=self.is_remote,
         )
-        found = _footers.get(key)
+        with _lock:
+            found = _footers.get(key)
         tail: tuple[int, bytes] | None = None
         if found is None:
             footer, tail = read_end(self._file, size, self.task.path, self._expected_tail())
             found = (footer, pq.read_metadata(pa.BufferReader(footer.alone())), VirtualSchema.of(footer))
-            _footers[key] = found
-            _tails[self._folder()] = size - footer.indexes_start()
+            with _lock:
+                _footers[key] = found
+                _tails[self._folder()] = size - footer.indexes_start()
         self._footer, self._metadata, virtual_schema = found
         self._pages = PageReader(
             self._file,
@@ -94,6 +99,7 @@ class ParquetDataFile(DataFile):
             self.context.settings.verify_checksums,
             self._metrics,
             tail,
+            self.context.settings.few_rows,
         )
         # A reader for each stage: stage one of the next row group may run while this one is fetched.
         self._readers = {stage: self._reader() for stage in ("filter", "fetch")}
@@ -125,7 +131,8 @@ class ParquetDataFile(DataFile):
     def _expected_tail(self) -> int:
         """Return how many bytes at the end hold footer and page indexes, as in the folder's last file."""
         least = FIRST_READ_REMOTE if self.is_remote else FIRST_READ
-        known = _tails.get(self._folder(), 0) * 9 // 8
+        with _lock:
+            known = _tails.get(self._folder(), 0) * 9 // 8
         return max(least, known) if known <= MOST_TAIL else least
 
     def row_groups(self) -> Iterator[RowGroup]:

@@ -8,12 +8,12 @@ it was understood; size and time are bounded by MAX_DICTIONARY.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from twostage.parquet.schema_tree import BYTE_ARRAY, DOUBLE, FIXED, FLOAT, INT32, INT64
+from twostage.parquet import page_bytes, plain_values
+from twostage.parquet.schema_tree import BYTE_ARRAY
 from twostage.parquet.thrift import ThriftError, read_struct
 
 if TYPE_CHECKING:
@@ -28,11 +28,7 @@ MAX_DECODED = 8 * 2**20
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
 _DATA_PAGES = (0, 3)
 _DICTIONARY_PAGE = 2
-_WIDTHS = {INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8}
-_NUMBERS = {INT32: pa.int32(), INT64: pa.int64(), FLOAT: pa.float32(), DOUBLE: pa.float64()}
-_UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
-_TEXTS = frozenset(("string", "enum", "json", "bson"))
-_DAMAGED = (ThriftError, LookupError, TypeError, ValueError, pa.ArrowException, OSError)
+DAMAGED = (ThriftError, LookupError, TypeError, ValueError, pa.ArrowException, OSError)
 
 
 def is_all_dictionary(chunk: ColumnChunk) -> bool:
@@ -62,8 +58,8 @@ def dictionary_values(
         page = _read_page(file, chunk)
         if page is None or (leaf.physical == BYTE_ARRAY and page[1] > max_texts):
             return None
-        return _decode(*page, leaf)
-    except _DAMAGED:
+        return plain_values.decode(*page, leaf)
+    except DAMAGED:
         return None  # the reader reports what is wrong with the page
 
 
@@ -74,14 +70,15 @@ def dictionary_lacks(file: pa.NativeFile, chunk: ColumnChunk, values: Sequence[b
     """
     try:
         page = _read_page(file, chunk)
-    except _DAMAGED:
+    except DAMAGED:
         return False
-    return page is not None and not any(
-        len(value).to_bytes(4, "little") + value in page[0] for value in values
-    )
+    if page is None:
+        return False
+    plain = bytes(page[0])
+    return not any(len(value).to_bytes(4, "little") + value in plain for value in values)
 
 
-def _read_page(file: pa.NativeFile, chunk: ColumnChunk) -> tuple[bytes, int] | None:
+def _read_page(file: pa.NativeFile, chunk: ColumnChunk) -> tuple[memoryview, int] | None:
     """Read the dictionary page: plain-encoded values, and how many; None if it isn't all there is."""
     start = chunk.dictionary_page_offset
     if start is None or not is_all_dictionary(chunk):
@@ -89,10 +86,11 @@ def _read_page(file: pa.NativeFile, chunk: ColumnChunk) -> tuple[bytes, int] | N
     length = chunk.data_page_offset - start
     if not 0 < length <= MAX_DICTIONARY or length > chunk.compressed_size:
         return None
-    return _page(file.read_at(length, start), chunk.codec_name)
+    page = plain_page(file.read_at(length, start), chunk.codec_name)
+    return page if page is not None and page[1] > 0 else None
 
 
-def _page(raw: bytes, codec: str) -> tuple[bytes, int] | None:
+def plain_page(raw: bytes, codec: str, *, verify_checksum: bool = True) -> tuple[memoryview, int] | None:
     """Return the dictionary page's plain-encoded values and how many they are."""
     header, header_length = read_struct(raw)
     details = header[7]
@@ -100,105 +98,10 @@ def _page(raw: bytes, codec: str) -> tuple[bytes, int] | None:
     body = raw[header_length : header_length + size]
     if header[1] != _DICTIONARY_PAGE or details[2] not in (_PLAIN, _PLAIN_DICTIONARY):
         return None
-    if not 0 <= size == len(body) or not 0 < count <= decoded_size <= MAX_DECODED:
+    if not 0 <= size == len(body) or not 0 <= count <= decoded_size <= MAX_DECODED:
         return None
     checksum = header.get(4)
-    if checksum is not None and zlib.crc32(body) != checksum & 0xFFFFFFFF:
+    if verify_checksum and checksum is not None and zlib.crc32(body) != checksum & 0xFFFFFFFF:
         return None
-    plain = _decompress(codec, body, decoded_size)
+    plain = page_bytes.decompress(codec, body, decoded_size)
     return None if plain is None else (plain, count)
-
-
-def _decompress(codec: str, body: bytes, size: int) -> bytes | None:
-    """Decompress exactly `size` bytes; None if there are more or fewer.
-
-    pyarrow's one-shot decompression does not tell when it wrote less than asked for, so streams are read to
-    their end, Snappy's own length is looked at, and LZ4 is asked for a byte too few.
-    """
-    match codec:
-        case "UNCOMPRESSED":
-            return body if len(body) == size else None
-        case "GZIP" | "ZSTD" | "BROTLI":
-            with pa.CompressedInputStream(pa.BufferReader(body), codec.lower()) as stream:
-                plain: bytes = stream.read(size + 1)
-            return plain if len(plain) == size else None
-        case "SNAPPY":
-            length = shift = 0
-            for byte in body[:5]:
-                length |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            if length != size:
-                return None
-            return bytes(pa.Codec("snappy").decompress(body, size, asbytes=True))
-        case "LZ4_RAW":
-            lz4 = pa.Codec("lz4_raw")
-            try:
-                lz4.decompress(body, size - 1)
-            except (pa.ArrowException, OSError):
-                return bytes(lz4.decompress(body, size, asbytes=True))
-    return None
-
-
-def _decode(plain: bytes, count: int, leaf: Leaf) -> pa.Array | None:
-    """Decode `count` plain values that must fill `plain` exactly."""
-    logical = leaf.logical.name if leaf.logical is not None else ""
-    if leaf.physical == BYTE_ARRAY:
-        return None if logical == "decimal" else _byte_arrays(plain, count, text=logical in _TEXTS)
-    width = leaf.type_length if leaf.physical == FIXED else _WIDTHS.get(leaf.physical, 0)
-    if width <= 0 or count * width != len(plain):
-        return None
-    buffer = pa.py_buffer(plain)
-    if logical == "decimal":
-        return _decimals(plain, count, width, leaf)
-    if leaf.physical == FIXED:
-        return pa.Array.from_buffers(pa.binary(width), count, [None, buffer])
-    array = pa.Array.from_buffers(_NUMBERS[leaf.physical], count, [None, buffer])
-    moment = _moment(leaf)
-    return array if moment is None else array.view(moment)
-
-
-def _moment(leaf: Leaf) -> pa.DataType | None:
-    logical = leaf.logical
-    if logical is None:
-        return None
-    if logical.name == "date":
-        return pa.date32()
-    if logical.name == "timestamp":
-        return pa.timestamp(_UNITS[logical.unit], tz="UTC" if logical.utc else None)
-    if logical.name == "time":
-        return pa.time32("ms") if logical.unit == "millis" else pa.time64(_UNITS[logical.unit])
-    return None
-
-
-def _byte_arrays(plain: bytes, count: int, *, text: bool) -> pa.Array | None:
-    at, values = 0, []
-    for _ in range(count):
-        start = at + 4
-        at = start + int.from_bytes(plain[at:start], "little")
-        if start > len(plain) or at > len(plain):
-            return None
-        values.append(plain[start:at])
-    if at != len(plain):
-        return None
-    return pa.array(
-        [value.decode() for value in values] if text else values, pa.string() if text else pa.binary()
-    )
-
-
-def _decimals(plain: bytes, count: int, width: int, leaf: Leaf) -> pa.Array | None:
-    """Widen integers of any width and byte order to Arrow's 16 little-endian bytes."""
-    logical = leaf.logical
-    if logical is None or not 0 < width <= 16 or not 0 < logical.precision <= 38:
-        return None
-    numbers: Any = np.frombuffer(plain, np.uint8).reshape(count, width)
-    if leaf.physical == FIXED:
-        numbers = numbers[:, ::-1]
-    wide = np.empty((count, 16), np.uint8)
-    wide[:, :width] = numbers
-    wide[:, width:] = np.where(numbers[:, -1:] > 0x7F, 0xFF, 0)
-    kind = pa.decimal128(logical.precision, logical.scale)
-    array = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(wide.tobytes())])
-    array.validate(full=True)
-    return array

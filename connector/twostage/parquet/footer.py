@@ -62,7 +62,6 @@ class Statistics:
 class ColumnChunk:
     """One leaf's data in one row group. Offsets are from the file's start; None where there is none."""
 
-    leaf_index: int
     codec: int
     encodings: tuple[int, ...]
     num_values: int
@@ -105,8 +104,6 @@ class RowGroup:
     index: int
     num_rows: int
     first_row: int
-    total_bytes: int
-    """Uncompressed."""
     compressed_bytes: int
     start: int
     """Where its first page begins, inside the file: decides which split reads it."""
@@ -285,7 +282,6 @@ class _Parser:
             index=index,
             num_rows=num_rows,
             first_row=first_row,
-            total_bytes=sum([column.uncompressed_size for column in columns]),
             compressed_bytes=sum([column.compressed_size for column in columns]),
             start=min([column.start for column in columns if column.num_values], default=len(MAGIC)),
             columns=columns,
@@ -321,7 +317,6 @@ class _Parser:
         sizes = meta.get(16)
         text_size = sizes.get(1) if isinstance(sizes, dict) else None
         return ColumnChunk(
-            leaf_index=leaf.index,
             codec=codec,
             encodings=tuple(meta.get(2, ())),
             num_values=num_values,

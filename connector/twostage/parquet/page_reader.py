@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from twostage import ranges
-from twostage.parquet import pages, statistics, virtual_file
+from twostage.parquet import few_rows, pages, statistics, virtual_file
 from twostage.parquet.column_index import page_bounds
+from twostage.parquet.few_rows import WantedPage
 from twostage.parquet.schema_tree import BYTE_ARRAY
 from twostage.parquet.virtual_file import VirtualColumn, VirtualSchema
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from twostage.metrics import Metrics
     from twostage.parquet.footer import Footer, Leaf, RowGroup
-    from twostage.parquet.pages import PageTable
+    from twostage.parquet.pages import PageHeader, PageTable
     from twostage.predicates.bounds import Bounds
     from twostage.schema import Primitive
 
@@ -79,6 +80,8 @@ class PageReader:
     metrics: Metrics
     tail: tuple[int, bytes] | None = None
     """The file's end, as far as it was read with the footer: offset, bytes."""
+    few_rows: str = "auto"
+    """Whether rows are taken out of their pages one by one, see `few_rows`: ``auto``, ``always`` or ``never``."""
 
     def choose(self, group: RowGroup, leaves: Sequence[int], rows: NDArray[np.int64]) -> PageChoice:
         """Return the pages that hold `rows` (ascending, within the row group), of leaves where they are known."""
@@ -139,6 +142,8 @@ class PageReader:
     ) -> dict[int, pa.Array] | None:
         """Return the chosen rows of each leaf, nested as if the leaf were its column's only one.
 
+        Few rows of a flat column are taken out of their pages one by one; pyarrow decodes the others' pages.
+
         With `as_codes` the leaves are text of which every page holds codes, and come as dictionary arrays.
 
         None where a page's header contradicts its place: then the index is wrong, or the page is, and
@@ -165,28 +170,45 @@ class PageReader:
             if is_dictionary:
                 dictionaries[leaf] = len(data)
         columns, codes = [], set(leaves) if as_codes else set()
+        arrays: dict[int, pa.Array] = {}
         for leaf in leaves:
             table, (kept, wanted) = choice.tables[leaf], choice.kept[leaf]
             self.metrics.add("pages.considered", len(table))
             self.metrics.add("pages.read", len(kept))
             has_dictionary = dictionaries[leaf] > 0
-            read = self._value_counts(
-                table, kept, parts[leaf][has_dictionary:], has_dictionary=has_dictionary
-            )
-            counts, all_codes = (None, False) if read is None else read
+            held = self._pages_of(table, kept, parts[leaf][has_dictionary:], has_dictionary=has_dictionary)
+            counts = np.array([page.num_values for page, _ in held], np.int64) if held else None
             num_rows = int(table.row_counts[kept].sum())
-            is_flat = self.footer.leaves[leaf].max_repetition == 0
+            of_column = self.footer.leaves[leaf]
+            is_flat = of_column.max_repetition == 0
             if counts is None or (is_flat and not np.array_equal(counts, table.row_counts[kept])):
                 self.metrics.add("page_indexes.ignored")
                 return None
-            of_column = self.footer.leaves[leaf]
-            is_few = int(wanted.sum()) * FEW <= num_rows
+            num_wanted = int(wanted.sum())
+            takes = self.few_rows == "always" or (
+                self.few_rows == "auto" and num_wanted * few_rows.FEW <= num_rows
+            )
+            if takes and not as_codes:
+                array = few_rows.take_rows(
+                    of_column,
+                    group.columns[leaf],
+                    parts[leaf][0] if has_dictionary else None,
+                    _wanted_pages(held, table, choice, leaf),
+                    self.schema.arrow_types()[leaf],
+                    verify_checksums=self.verify_checksums,
+                    always=self.few_rows == "always",
+                )
+                if array is not None:
+                    arrays[leaf] = array
+                    continue
+            all_codes = all(page.encoding in DICTIONARY_ENCODINGS for page, _ in held)
+            is_few = num_wanted * FEW <= num_rows
             if all_codes and is_few and len(of_column.path) == 1 and is_text(of_column):
                 codes.add(leaf)
                 self.metrics.add("columns.fetched_as_codes", not as_codes)
             columns.append(
                 VirtualColumn(
-                    leaf=self.footer.leaves[leaf],
+                    leaf=of_column,
                     chunk=group.columns[leaf],
                     num_values=int(counts.sum()),
                     num_rows=num_rows,
@@ -194,7 +216,9 @@ class PageReader:
                     parts=parts[leaf],
                 )
             )
-        return self._decode(columns, choice, codes, as_codes=as_codes)
+        self.metrics.add("columns.taken_by_row", len(arrays))
+        decoded = self._decode(columns, choice, codes, as_codes=as_codes) if columns else {}
+        return None if decoded is None else arrays | decoded
 
     def _decode(
         self, columns: Sequence[VirtualColumn], choice: PageChoice, codes: AbstractSet[int], *, as_codes: bool
@@ -245,24 +269,21 @@ class PageReader:
         return not (sum(item[2] for item in data) == len(table) and kept[0] >= encoded)
 
     @staticmethod
-    def _value_counts(
+    def _pages_of(
         table: PageTable, kept: NDArray[np.int64], parts: Sequence[memoryview], *, has_dictionary: bool
-    ) -> tuple[NDArray[np.int64], bool] | None:
-        """Return each kept page's number of values by its own header, and whether all pages hold codes.
-
-        None if a page can't be decoded alone.
-        """
-        counts, all_codes = [], True
+    ) -> list[tuple[PageHeader, memoryview]]:
+        """Return each kept page's header and body; nothing if a page can't be decoded alone."""
+        held = []
         for (first, last), data in zip(_runs(kept), parts, strict=True):
             start = int(table.offsets[first])
             for page in range(first, last + 1):
                 at = int(table.offsets[page]) - start
-                header = pages.data_page_header(data[at : at + int(table.sizes[page])])
-                if header is None or (header[1] in DICTIONARY_ENCODINGS and not has_dictionary):
-                    return None
-                counts.append(header[0])
-                all_codes = all_codes and header[1] in DICTIONARY_ENCODINGS
-        return np.array(counts, np.int64), all_codes
+                raw = data[at : at + int(table.sizes[page])]
+                header = pages.data_page_header(raw)
+                if header is None or (header.encoding in DICTIONARY_ENCODINGS and not has_dictionary):
+                    return []
+                held.append((header, raw[header.length :]))
+        return held
 
     def _walk(self, group: RowGroup, leaf: int) -> PageTable | None:
         if self.cost.parallel > 1:
@@ -280,6 +301,20 @@ class PageReader:
             return [view[start : start + length] for start, length in starts], 0
         self.metrics.add("requests", len(ranges.merge(places, self.cost)))
         return ranges.read_ranges(self.file, places, self.cost, self.footer.path)
+
+
+def _wanted_pages(
+    held: Sequence[tuple[PageHeader, memoryview]], table: PageTable, choice: PageChoice, leaf: int
+) -> list[WantedPage]:
+    """Return the pages with the rows wanted of each."""
+    kept, wanted = choice.kept[leaf]
+    ends = np.cumsum(wanted).tolist()
+    return [
+        WantedPage(header, body, choice.rows[start:end] - first)
+        for (header, body), first, start, end in zip(
+            held, table.first_rows[kept].tolist(), [0, *ends], ends, strict=False
+        )
+    ]
 
 
 def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:

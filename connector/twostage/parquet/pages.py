@@ -10,7 +10,7 @@ Source: parquet-format, PageIndex.md and parquet.thrift.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -96,8 +96,26 @@ def pages_of_headers(
     return _checked(np.array(locations, np.int64).reshape(-1, 3), leaf, chunk, num_rows)
 
 
-def data_page_header(page: memoryview | bytes) -> tuple[int, int] | None:
-    """Return how many values a data page says it holds, and their encoding; None where that can't be read."""
+class PageHeader(NamedTuple):
+    """What a data page's header says of it; sizes are bytes."""
+
+    num_values: int
+    """NULLs included."""
+    encoding: int
+    length: int
+    """Of the header itself; the body follows."""
+    decoded_size: int
+    checksum: int | None
+    """CRC-32 of the body, signed or not."""
+    level_encoding: int | None
+    """Of the definition levels of version 1; None in version 2, which has but one."""
+    level_sizes: tuple[int, int]
+    """Of repetition and definition levels before the body's compressed part; version 2 only."""
+    is_compressed: bool
+
+
+def data_page_header(page: memoryview | bytes) -> PageHeader | None:
+    """Return what a data page's header says; None where it can't be read or contradicts the page's place."""
     for length in (HEADER_READ, MAX_HEADER):
         try:
             header, used = read_struct(bytes(page[:length]))
@@ -107,10 +125,21 @@ def data_page_header(page: memoryview | bytes) -> tuple[int, int] | None:
         details = version1 or version2
         if not isinstance(details, dict) or header.get(3) != len(page) - used:
             return None
-        count, encoding = details.get(1), details.get(2 if version1 else 4)
-        if type(count) is not int or count < 0 or type(encoding) is not int:
+        numbers: tuple[Any, ...] = (details.get(1), details.get(2 if version1 else 4), header.get(2))
+        numbers += (0, 0) if version1 else (details.get(6), details.get(5))
+        if not all(type(number) is int and number >= 0 for number in numbers):
             return None
-        return count, encoding
+        checksum = header.get(4)
+        return PageHeader(
+            num_values=numbers[0],
+            encoding=numbers[1],
+            length=used,
+            decoded_size=numbers[2],
+            checksum=checksum if type(checksum) is int else None,
+            level_encoding=details.get(3) if version1 else None,
+            level_sizes=numbers[3:],
+            is_compressed=bool(version1) or details.get(7) is not False,
+        )
     return None
 
 

@@ -9,10 +9,11 @@ its length with what the pages should hold, because pyarrow stops silently at wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from twostage.parquet.thrift import struct_spans
 
@@ -53,6 +54,23 @@ class VirtualSchema:
     elements: tuple[bytes, ...]
     stand_alone: tuple[bool, ...]
     """Whether a file that has this leaf alone below its column means the same."""
+    leaves: tuple[Leaf, ...]
+    _types: list[pa.DataType | None] = field(default_factory=list)
+
+    def arrow_types(self) -> Sequence[pa.DataType | None]:
+        """Return each leaf's type, as pyarrow reads it from a virtual file; None for leaves below others."""
+        if not self._types:
+            flat = [leaf for leaf in self.leaves if len(leaf.path) == 1]
+            file = pq.ParquetFile(
+                pa.BufferReader(
+                    _file([], self.created_by, [self.elements[leaf.index] for leaf in flat], len(flat))
+                ),
+                coerce_int96_timestamp_unit="us",
+                arrow_extensions_enabled=False,
+            )
+            types = dict(zip((leaf.index for leaf in flat), file.schema_arrow.types, strict=True))
+            self._types.extend(types.get(leaf.index) for leaf in self.leaves)
+        return self._types
 
     @staticmethod
     def of(footer: Footer) -> VirtualSchema:
@@ -72,15 +90,19 @@ class VirtualSchema:
 
         walk(footer.schema, ())
         return VirtualSchema(
-            footer.created_by, tuple(groups), tuple(elements), tuple(_stands_alone(above) for above in groups)
+            footer.created_by,
+            tuple(groups),
+            tuple(elements),
+            tuple(_stands_alone(above) for above in groups),
+            footer.leaves,
         )
 
 
 def build(schema: VirtualSchema, columns: Sequence[VirtualColumn]) -> pa.Buffer:
     """Return the file: column ``i`` holds the pages of ``columns[i]``, in one row group."""
-    elements = [b"\x48" + _text(b"schema") + b"\x15" + _zigzag(len(columns)) + b"\x00"]
+    elements: list[bytes] = []
     chunks: list[bytes] = []
-    parts: list[memoryview | bytes] = [MAGIC]
+    parts: list[memoryview | bytes] = []
     position = len(MAGIC)
     for number, column in enumerate(columns):
         leaf = column.leaf
@@ -96,18 +118,30 @@ def build(schema: VirtualSchema, columns: Sequence[VirtualColumn]) -> pa.Buffer:
         position += size
     num_rows = max((column.num_rows for column in columns), default=0)
     row_group = b"\x19" + _list(12, chunks) + b"\x16" + _zigzag(0) + b"\x16" + _zigzag(num_rows) + b"\x00"
-    created_by = (schema.created_by or "").encode()
+    return _file(parts, schema.created_by, elements, len(columns), num_rows, [row_group])
+
+
+def _file(
+    parts: Sequence[memoryview | bytes],
+    created_by: str | None,
+    elements: Sequence[bytes],
+    num_columns: int,
+    num_rows: int = 0,
+    row_groups: Sequence[bytes] = (),
+) -> pa.Buffer:
+    """Return pages and the footer that names them."""
+    root = b"\x48" + _text(b"schema") + b"\x15" + _zigzag(num_columns) + b"\x00"
     tail = b"".join(
         (
             b"\x15" + _zigzag(1),
-            b"\x19" + _list(12, elements),
+            b"\x19" + _list(12, [root, *elements]),
             b"\x16" + _zigzag(num_rows),
-            b"\x19" + _list(12, [row_group]),
-            b"\x28" + _text(created_by) if created_by else b"",
+            b"\x19" + _list(12, row_groups),
+            b"\x28" + _text(created_by.encode()) if created_by else b"",
             b"\x00",
         )
     )
-    return pa.py_buffer(b"".join([*parts, tail, len(tail).to_bytes(4, "little"), MAGIC]))
+    return pa.py_buffer(b"".join([MAGIC, *parts, tail, len(tail).to_bytes(4, "little"), MAGIC]))
 
 
 def _is_map(node: SchemaNode) -> bool:

@@ -8,6 +8,7 @@ and what we cannot read is refused by name, only if it would be read.
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from twostage.deletes.applicable import DeleteIndex
@@ -89,6 +90,12 @@ class Planning:
             and isinstance(kind := schema.field(field.source_id).type, Primitive)
         }
 
+    @cached_property
+    def manifests(self) -> tuple[ManifestFile, ...]:
+        """The manifests of the snapshot; none where no row can match."""
+        snapshot = self._table.snapshot
+        return () if snapshot is None or self._is_empty else read_manifest_list(self._table.storage, snapshot)
+
     def choose_files(self, limit: int | None) -> list[Candidate]:
         """Return the files to read, in the order of the manifests."""
         if limit == 0:
@@ -143,12 +150,8 @@ class Planning:
 
     def _manifests(self) -> tuple[list[ManifestFile], DeleteIndex]:
         """Return the data manifests that may matter, and the deletes."""
-        table = self._table
-        manifests: tuple[ManifestFile, ...] = ()
-        if table.snapshot is not None and not self._is_empty:
-            manifests = read_manifest_list(table.storage, table.snapshot)
-        data = self._prune_manifests([manifest for manifest in manifests if not manifest.is_deletes])
-        deletes = self._read_deletes([manifest for manifest in manifests if manifest.is_deletes], data)
+        data = self._prune_manifests([manifest for manifest in self.manifests if not manifest.is_deletes])
+        deletes = self._read_deletes([manifest for manifest in self.manifests if manifest.is_deletes], data)
         return data, deletes
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:

@@ -104,8 +104,12 @@ def hand_over(
         # As the scan would be planned here, so that the plan serves if it stays.
         projection = tuple(by_name[name] for name in query.columns if name in kept)
         wanted = (projection, both(TRUE, *taken), both(TRUE, *hints))
-        if top is not None and not hints and (reason := stays_by_top(plan_scan(*wanted, top))) is not None:
-            return reason
+        if top is not None and not hints:
+            first = plan_scan(*wanted, top)
+            # Its files are some of all: what keeps them here, deletes say, keeps all, and they are planned once.
+            reason = stays_by_top(first) or stays_by_plan(first)
+            if reason is not None:
+                return reason
         plan = plan_scan(*wanted, None)
         reason = stays_by_plan(plan) or stays_by_size(plan)
         kept_share = estimate_kept_share(plan) if reason is None else None

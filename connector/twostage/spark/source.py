@@ -217,8 +217,8 @@ def chosen_fields(table: PinnedTable, options: ReadOptions) -> tuple[Field, ...]
     return project_names(schema, options.columns, case_sensitive=options.case_sensitive)
 
 
-def option_filter(table: PinnedTable, options: ReadOptions, *, case_sensitive: bool = False) -> Predicate:
-    """Return the option ``filter`` as a predicate.
+def option_filter(table: PinnedTable, options: ReadOptions) -> Predicate:
+    """Return the option ``filter`` as a predicate; its names match as the option ``case-sensitive`` says.
 
     Raises:
         OptionError: Not a predicate that we evaluate exactly.
@@ -227,11 +227,8 @@ def option_filter(table: PinnedTable, options: ReadOptions, *, case_sensitive: b
 
     if options.filter is None:
         return TRUE
-    return parse_filter(
-        options.filter,
-        visible_schema(table, options),
-        case_sensitive=case_sensitive or options.case_sensitive,
-    )
+    schema = visible_schema(table, options)
+    return parse_filter(options.filter, schema, case_sensitive=options.case_sensitive)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -96,11 +96,9 @@ class TableMetadata:
     format_version: int
     table_uuid: str | None
     location: str
-    last_sequence_number: int
     schemas: Mapping[int, Schema]
     current_schema_id: int
     specs: Mapping[int, PartitionSpec]
-    default_spec_id: int
     snapshots: Mapping[int, Snapshot]
     current_snapshot_id: int | None
     refs: Mapping[str, Reference]
@@ -215,11 +213,9 @@ def _parse(raw: Mapping[str, Any], version: int, location: str) -> TableMetadata
         format_version=version,
         table_uuid=raw.get("table-uuid"),
         location=str(raw["location"]).rstrip("/"),
-        last_sequence_number=_integer(raw.get("last-sequence-number", 0)),
         schemas=schemas,
         current_schema_id=current_schema_id,
         specs=specs,
-        default_spec_id=_integer(raw.get("default-spec-id", max(specs))),
         snapshots=snapshots,
         current_snapshot_id=current_snapshot_id,
         refs=_parse_refs(raw, current_snapshot_id),

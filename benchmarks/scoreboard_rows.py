@@ -1,0 +1,278 @@
+"""The rows of the scoreboard, as data: which tests record a row's figures, and what these must be (its gates).
+
+Takes nothing; gives `ROWS`. Sizes are those of a pull request, or with TWOSTAGE_FULL=1 the nightly ones. A gate raises KeyError
+where its figure was not recorded: that is "not measured", never "passed".
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+FULL = os.environ.get("TWOSTAGE_FULL") == "1"
+RECORDS = "all records"
+"""Among a row's figures, the recorded lines themselves."""
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A condition on a row's figures. `holds` raises KeyError where a figure is not there."""
+
+    text: str
+    holds: Callable[[Figures], bool]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: the tests that record its figures, and what these must be."""
+
+    id: str
+    title: str
+    tests: tuple[str, ...]
+    gates: tuple[Gate, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def least(name: str, small: int, full: int | None = None) -> Gate:
+    """Return the gate that a figure is at least so much, at a pull request's size and nightly."""
+    wanted = full if FULL and full is not None else small
+    return Gate(f"{name} ≥ {wanted:,}", lambda figures: figures[name] >= wanted)
+
+
+def most(name: str, small: float, full: float | None = None) -> Gate:
+    """Return the gate that a figure is at most so much."""
+    wanted = full if FULL and full is not None else small
+    return Gate(f"{name} ≤ {wanted:,}", lambda figures: figures[name] <= wanted)
+
+
+def none(*names: str) -> Gate:
+    """Return the gate that these figures are 0."""
+    return Gate(f"0 {', '.join(names)}", lambda figures: not any(figures[name] for name in names))
+
+
+def nightly(gate: Gate) -> tuple[Gate, ...]:
+    """Return a gate that only the nightly sizes have."""
+    return (gate,) if FULL else ()
+
+
+def each(text: str, figure: str, holds: Callable[[Figures], bool], lines: int) -> Gate:
+    """Return the gate that every recorded line with this figure holds, and that there are enough of them."""
+
+    def check(figures: Figures) -> bool:
+        found = [line for line in figures[RECORDS] if figure in line]
+        if not found:
+            raise KeyError(figure)
+        return len(found) >= lines and all(map(holds, found))
+
+    return Gate(text, check)
+
+
+CELLS, RUNS = 14, 10 if FULL else 1
+"""Of the fault matrix: how many named cells, and how often each is run. A test records a run that ended as it should."""
+
+
+def runs_by_cell(lines: Iterable[Figures]) -> Counter[str]:
+    """Return how many runs of each cell of the fault matrix were recorded."""
+    return Counter(line["cell"] for line in lines if "cell" in line)
+
+
+def every_cell(figures: Figures) -> bool:
+    """Tell whether there are enough cells, each with enough runs."""
+    runs = runs_by_cell(figures[RECORDS])
+    return len(runs) >= CELLS and min(runs.values()) >= RUNS
+
+
+def nothing_skipped(figures: Figures) -> bool:
+    """Tell whether all tests ran; those that did not measure nothing."""
+    if figures["tests_skipped"]:
+        raise KeyError("tests_skipped")
+    return True
+
+
+WHEEL = "test_the_wheel_holds_every_source_and_nothing_else"
+DIFFERENTIAL = ("tests/differential/test_differential.py", "-k", "oracles")
+COMPILED = (("TWOSTAGE_JIT", "always"),)
+ROWS = (
+    Row(
+        "R1",
+        "Differential: random (table, query) pairs against brute force and DuckDB, and through Spark by both readers",
+        ("tests/spark/test_spark_differential.py", *DIFFERENTIAL),
+        (
+            least("pairs", 1_000, 10_000),
+            none("mismatches"),
+            least("spark_pairs", 60, 1_000),
+            none("spark_mismatches"),
+        ),
+        (*COMPILED, ("TWOSTAGE_PAIRS", "10000" if FULL else "1000")),
+    ),
+    Row(
+        "R1b",
+        "… and they exercise what they should",
+        DIFFERENTIAL,
+        (
+            Gate("non-empty ≥ 60 %", lambda figures: figures["non_empty"] >= 0.6),
+            Gate("a row group skipped in ≥ 30 %", lambda figures: figures["row_group_skipped"] >= 0.3),
+            *nightly(least("rarest_cell_hits", 20)),
+        ),
+        (*COMPILED, ("TWOSTAGE_PAIRS", "10000" if FULL else "1000")),
+    ),
+    Row(
+        "R2",
+        "The same rows in every configuration",
+        ("tests/differential/test_differential.py", "-k", "configuration"),
+        (least("pairs", 200, 2_000), least("configurations", 8, 16), none("differences")),
+        COMPILED,
+    ),
+    Row(
+        "R3",
+        "Named delete and filter cases",
+        ("tests/cases",),
+        (
+            least("cases", 70),
+            Gate("all pass", lambda figures: figures["passed"] == figures["cases"]),
+            Gate("every cell that ran passed", lambda figures: figures["cells_passed"] == figures["cells"]),
+            *nightly(
+                Gate("every possible cell ran", lambda figures: figures["cells"] == figures["cells_possible"])
+            ),
+        ),
+    ),
+    Row(
+        "R4",
+        "Kernels equal their definition, and so do their NumPy twins",
+        ("tests/native", "tests/deletes/test_probe.py"),
+        (least("examples", 200, 5_000), least("kernels", 10)),
+    ),
+    Row(
+        "R5",
+        "Bad inputs end in typed errors that name file and stage",
+        ("tests/bad_bytes", "tests/fuzz"),
+        (
+            least("corpus_files", 146),
+            least("made_cases", 60),
+            least("mutations", 200, 4_000),
+            none("crashes", "hangs", "over_memory", "untyped"),
+        ),
+    ),
+    Row(
+        "R6",
+        "Silent corruption of checksummed files",
+        ("tests/fuzz", "tests/spark/test_spark_native_flips.py"),
+        (
+            least("flips", 300, 5_000),
+            none("silent"),
+            least("native_flips", 100, 1_000),  # through Spark's own reader, where it scans for us
+            none("native_silent"),
+        ),
+    ),
+    Row(
+        "R7",
+        "Faults survived with exact rows",
+        ("tests/faults",),
+        (Gate(f"cells ≥ {CELLS}, each run ≥ {RUNS} times", every_cell),),
+    ),
+    Row(
+        "R8",
+        "Equality deletes: memory for 10 M keys, MiB above the process's own",
+        ("tests/deletes/test_delete_memory.py", "-k", "keys"),
+        (
+            most("10m_longs_mib", 250),
+            *nightly(most("50m_longs_mib", 1_200)),
+            *nightly(most("10m_long_text_mib", 900)),
+            Gate(
+                "above the budget a typed error within 1 s of loading",
+                lambda figures: (
+                    figures["over_budget"] == "DELETE_KEYS_TOO_LARGE" and figures["over_budget_seconds"] <= 1
+                ),
+            ),
+        ),
+    ),
+    Row(
+        "R9",
+        "Positions: memory for 100 M in one file, in runs and one in eight at random, MiB",
+        ("tests/deletes/test_delete_memory.py", "-k", "positions"),
+        (
+            most("runs_mib", 64),
+            most("random_mib", 200),
+            *nightly(most("file_runs_mib", 64)),
+            *nightly(most("file_random_mib", 200)),
+        ),
+    ),
+    Row(
+        "R10",
+        "Read amplification: bytes read / bytes needed; golden I/O traces",
+        ("tests/io",),
+        (
+            each(
+                "≤ 1.3 at 0.01 %, 1.5 at 1 %, 1.1 at 50 %",
+                "amplification",
+                lambda line: (
+                    line["amplification"] <= {0.0001: 1.3, 0.01: 1.5, 0.5: 1.1}.get(line["share"], 1.0)
+                ),
+                3,
+            ),
+        ),
+    ),
+    Row(
+        "R11",
+        "No leak: growth over many reads, MiB; descriptors and threads return",
+        ("tests/leaks", "tests/spark/test_spark_workers.py"),
+        (
+            least("reads_v2", 200, 2_000),
+            least("reads_v3", 200, 2_000),
+            most("rss_growth_mib_v2", 5, 10),
+            most("rss_growth_mib_v3", 5, 10),
+            most("spark_rss_growth_mib", 5, 10),
+        ),
+    ),
+    Row(
+        "R12",
+        "Reads while the table changes: one committed snapshot, or MISSING_FILE",
+        ("tests/changes", "tests/spark/test_spark_changes.py"),
+        (
+            Gate(
+                f"loops of both kinds ≥ {500 if FULL else 20}",
+                lambda figures: figures["loops"] + figures["catalog_loops"] >= (500 if FULL else 20),
+            ),
+            none("mixed"),
+        ),
+    ),
+    Row(
+        "R13",
+        "Security checks, each line of the list with its tests",
+        ("tests/security", "tests/spark/test_spark_secrets.py"),
+        (
+            least("lines", 10),
+            Gate("every line tested", lambda figures: figures["tested"] == figures["lines"]),
+        ),
+    ),
+    Row(
+        "R14",
+        "Import of pyspark_twostage over bare pyspark",
+        ("tests/packaging/test_import_time.py",),
+        (most("seconds", 0.1), none("heavy_modules")),
+    ),
+    Row(
+        "R15",
+        "Wheel and editable install are discovered by Spark; the wheel holds exactly the sources",
+        ("tests/spark/test_spark_install.py", f"tests/packaging/test_house_rules.py::{WHEEL}"),
+        (least("tests_passed", 2), Gate("no test skipped", nothing_skipped)),
+    ),
+    Row("R16", "Coverage of branches", (), ()),
+    Row(
+        "Memory",
+        "Rows of 10 MB, a row group of 1 GiB, 10,000 columns: held at most with task-memory 128 MiB, MiB",
+        ("tests/memory",),
+        (
+            most("wide_filtered_all_mib", 352),
+            most("row_group_none_dense_mib", 608),
+            most("row_group_none_streamed_mib", 352),
+            most("columns_all_mib", 352, 2_000),
+        ),
+    ),
+)

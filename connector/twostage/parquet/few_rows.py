@@ -1,0 +1,224 @@
+"""Takes few rows out of a flat column's pages without decoding the rows between them.
+
+Takes pages as they lie in the file, and which rows of each are wanted; gives one Arrow array with these rows, of the
+type that pyarrow gives. The rule: right values or None. Then pyarrow decodes the pages whole, and says what is
+wrong with them, if anything is. A wanted row in 20,000 takes half the CPU this way: what is left is decompression.
+Source: parquet-format, Encodings.md and Data Pages in README.md.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from twostage.parquet import plain_values
+from twostage.parquet.dictionary import DAMAGED, plain_page
+from twostage.parquet.page_bytes import decompress
+from twostage.parquet.schema_tree import BYTE_ARRAY
+from twostage_native.page_values import codes_at, ranks_at, text_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from twostage.parquet.footer import ColumnChunk
+    from twostage.parquet.pages import PageHeader
+    from twostage.parquet.schema_tree import Leaf
+
+FEW = 64
+"""Below one wanted row in FEW of the pages read, rows are taken one by one."""
+MOST_BYTES = 2**31 - 1
+"""Of the values taken: what Arrow's 32-bit offsets reach."""
+_PLAIN, _RLE = 0, 3
+_DICTIONARY = (2, 8)
+_WIDEST_CODE = 32
+TEXTS_SECONDS = 0.0002
+"""By which machine code finds the ends of a dictionary's 5,000 texts sooner than pyarrow decodes four pages of codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPage:
+    """A data page: its header, its bytes behind the header, and the wanted rows, counted from its first, ascending."""
+
+    header: PageHeader
+    body: memoryview
+    rows: NDArray[np.int64]
+
+
+def take_rows(
+    leaf: Leaf,
+    chunk: ColumnChunk,
+    dictionary: memoryview | None,
+    pages: Sequence[WantedPage],
+    kind: pa.DataType,
+    *,
+    verify_checksums: bool,
+    always: bool = False,
+) -> pa.Array | None:
+    """Return the wanted rows of all pages; None if pyarrow has to decode them.
+
+    Args:
+        dictionary: The dictionary page, header included.
+        kind: The type that pyarrow gives.
+        always: Take text even before there is machine code for it, when pyarrow is faster.
+    """
+    if len(leaf.path) > 1 or leaf.max_repetition or leaf.max_definition > 1:
+        return None
+    if leaf.physical == BYTE_ARRAY:
+        if not always and not text_ends.is_ready(
+            TEXTS_SECONDS * (1 if dictionary is not None else len(pages))
+        ):
+            return None
+    elif plain_values.width_of(leaf) == 0:
+        return None
+    try:
+        of_kind = _array([], leaf)
+        if of_kind is None or of_kind.type != kind:
+            return None
+        lookup = None
+        if dictionary is not None:
+            lookup = _lookup(dictionary, leaf, chunk, verify=verify_checksums)
+            if lookup is None:
+                return None
+        values: list[bytes] = []
+        size = 0
+        defined = []
+        for page in pages:
+            if verify_checksums and not _is_intact(page):
+                return None
+            found = _take(page, leaf, chunk.codec_name, lookup)
+            if found is None:
+                return None
+            values.extend(found[0])
+            size += sum(map(len, found[0]))
+            if size > MOST_BYTES:
+                return None
+            defined.append(found[1])
+        array = _array(values, leaf)
+    except DAMAGED:
+        return None
+    if array is None:
+        return None
+    present = np.concatenate(defined) if defined else np.zeros(0, np.bool_)
+    if present.all():
+        return array
+    return array.take(pa.array(np.cumsum(present) - 1, mask=~present))
+
+
+def _is_intact(page: WantedPage) -> bool:
+    checksum = page.header.checksum
+    return checksum is None or zlib.crc32(page.body) == checksum & 0xFFFFFFFF
+
+
+def _array(values: Sequence[bytes], leaf: Leaf) -> pa.Array | None:
+    if leaf.physical == BYTE_ARRAY:
+        return plain_values.texts(values, leaf)
+    plain = b"".join(values)
+    return plain_values.decode(memoryview(plain), len(plain) // plain_values.width_of(leaf), leaf)
+
+
+class _Numbers:
+    """A dictionary of values of one width."""
+
+    def __init__(self, plain: memoryview, count: int, width: int) -> None:
+        self._rows = np.frombuffer(plain, np.uint8).reshape(count, width)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def look_up(self, codes: NDArray[np.int64]) -> list[bytes]:
+        """Return the values of codes, in one piece."""
+        return [self._rows[codes].tobytes()]
+
+
+class _Texts:
+    """A dictionary of byte arrays, of which only those looked up are made."""
+
+    def __init__(self, plain: memoryview, count: int) -> None:
+        self._plain = plain
+        self._ends = text_ends(np.frombuffer(plain, np.uint8), count)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def look_up(self, codes: NDArray[np.int64]) -> list[bytes]:
+        """Return the values of codes, one by one."""
+        starts = np.where(codes > 0, self._ends[codes - 1], 0) + 4
+        places = zip(starts.tolist(), self._ends[codes].tolist(), strict=True)
+        return [bytes(self._plain[start:end]) for start, end in places]
+
+
+def _lookup(raw: memoryview, leaf: Leaf, chunk: ColumnChunk, *, verify: bool) -> _Numbers | _Texts | None:
+    """Return a dictionary's values; None where the page is not in order."""
+    page = plain_page(bytes(raw), chunk.codec_name, verify_checksum=verify)
+    if page is None:
+        return None
+    plain, count = page
+    if leaf.physical == BYTE_ARRAY:
+        return _Texts(plain, count)
+    width = plain_values.width_of(leaf)
+    return _Numbers(plain, count, width) if width and count * width == len(plain) else None
+
+
+def _take(
+    page: WantedPage, leaf: Leaf, codec: str, lookup: _Numbers | _Texts | None
+) -> tuple[list[bytes], NDArray[np.bool_]] | None:
+    """Return the values of a page's wanted rows that are not NULL, in one piece or one by one, and which rows these are."""
+    header = page.header
+    sections = _sections(page, leaf, codec)
+    if sections is None:
+        return None
+    levels, plain = sections
+    ranks, num_values = page.rows, header.num_values
+    present = np.ones(len(ranks), np.bool_)
+    if levels is not None:
+        places = ranks_at(np.frombuffer(levels, np.uint8), num_values, page.rows)
+        num_values = int(places[-1])
+        if num_values < 0:
+            return None
+        present = places[:-1] >= 0
+        ranks = places[:-1][present]
+    if not len(ranks):
+        return [], present
+    if header.encoding in _DICTIONARY:
+        if lookup is None or not plain or plain[0] > _WIDEST_CODE:
+            return None
+        codes = codes_at(np.frombuffer(plain, np.uint8)[1:], plain[0], num_values, ranks)
+        if int(codes.min()) < 0 or int(codes.max()) >= len(lookup):
+            return None
+        return lookup.look_up(codes), present
+    if header.encoding != _PLAIN:
+        return None
+    if leaf.physical == BYTE_ARRAY:
+        texts = _Texts(plain, num_values)
+        return (texts.look_up(ranks), present) if len(texts) == num_values else None
+    width = plain_values.width_of(leaf)
+    if width == 0 or len(plain) < num_values * width:
+        return None
+    rows = np.frombuffer(plain, np.uint8, num_values * width).reshape(num_values, width)
+    return [rows[ranks].tobytes()], present
+
+
+def _sections(page: WantedPage, leaf: Leaf, codec: str) -> tuple[memoryview | None, memoryview] | None:
+    """Return a page's definition levels (None where all values are there) and its values; None if they can't be told."""
+    header, body = page.header, page.body
+    if header.level_encoding is None:
+        repetition, definition = header.level_sizes
+        if repetition or bool(definition) != bool(leaf.max_definition) or definition > len(body):
+            return None
+        packed, size = body[definition:], header.decoded_size - definition
+        is_plain = not header.is_compressed or codec == "UNCOMPRESSED"
+        values = packed if is_plain else decompress(codec, packed, size) if size else memoryview(b"")
+        return None if values is None else (body[:definition] if definition else None, values)
+    plain = decompress(codec, body, header.decoded_size)
+    if plain is None or not leaf.max_definition:
+        return None if plain is None else (None, plain)
+    end = 4 + int.from_bytes(plain[:4], "little")
+    if header.level_encoding != _RLE or end > len(plain):
+        return None
+    return plain[4:end], plain[end:]

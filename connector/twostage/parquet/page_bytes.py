@@ -1,0 +1,41 @@
+"""What a page's compressed bytes hold.
+
+Takes bytes as they lie in the file; gives the bytes that were compressed. The rule: exactly as many as the page's
+header says, or None.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | None:
+    """Decompress exactly `size` bytes; None if there are more or fewer.
+
+    Of pyarrow's one-shot decompressions only Zstandard's tells when it wrote less than asked for: streams are read to
+    their end, Snappy's own length is looked at, and LZ4 is asked for a byte too few.
+    """
+    match codec:
+        case "UNCOMPRESSED":
+            return memoryview(body) if len(body) == size else None
+        case "ZSTD":
+            return memoryview(pa.Codec("zstd").decompress(body, size))
+        case "GZIP" | "BROTLI":
+            with pa.CompressedInputStream(pa.BufferReader(body), codec.lower()) as stream:
+                plain = stream.read_buffer(size + 1)
+            return memoryview(plain) if len(plain) == size else None
+        case "SNAPPY":
+            length = shift = 0
+            for byte in body[:5]:
+                length |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    break
+            return memoryview(pa.Codec("snappy").decompress(body, size)) if length == size else None
+        case "LZ4_RAW":
+            lz4 = pa.Codec("lz4_raw")
+            try:
+                lz4.decompress(body, size - 1)
+            except (pa.ArrowException, OSError):
+                return memoryview(lz4.decompress(body, size))
+    return None

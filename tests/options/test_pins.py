@@ -1,0 +1,50 @@
+"""Tables pinned for the planner: the options that they were loaded with hold for each request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tables import Table
+from twostage.errors import OptionError
+from twostage.spark import pins
+from twostage.spark.pins import Pins, UnknownPinError
+from twostage.spark.source import parse, pin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def load(held: Pins, folder: Path, **raw: str) -> dict:
+    raw["path"] = str(folder)
+    options = parse(raw)
+    return held.keep(pin(options), options, raw, {"spark.sql.caseSensitive": "true"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    table = Table(tmp_path, {"id": "long"})
+    table.append([{"id": 1}])
+    table.write()
+    return tmp_path
+
+
+def test_names_in_the_option_filter_match_as_the_option_says(folder: Path) -> None:
+    """Whatever the session says of names in queries: the table was loaded, and then each query failed."""
+    held = Pins()
+    assert str(held.held(load(held, folder, filter="ID = 1")).filter) == "id = 1"
+    with pytest.raises(OptionError, match="Did you mean 'id'"):
+        load(held, folder, filter="ID = 1", **{"case-sensitive": "true"})
+
+
+def test_a_table_that_comes_back_counts_to_the_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pins, "MAX_TABLES", 1)
+    held = Pins()
+    first, second = load(held, folder), load(held, folder, filter="id = 1")
+    assert first["pin"] != second["pin"]
+    with pytest.raises(UnknownPinError):
+        held.held({"pin": first["pin"]})
+    assert held.held(first).options.filter is None
+    with pytest.raises(UnknownPinError):
+        held.held({"pin": second["pin"]})
