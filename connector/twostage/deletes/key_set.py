@@ -140,6 +140,11 @@ class KeySet:
         return table is None or (isinstance(table, DenseTable) and table.none_between(low, high))
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it holds no key."""
+        return not self._tables and not self._all_null
+
+    @property
     def is_dense(self) -> bool:
         """Whether looking a key up costs as good as nothing."""
         return all(isinstance(table, DenseTable) for table in self._tables.values())
@@ -172,7 +177,7 @@ class KeySet:
                 before = (width for place, width in enumerate(widths[:column]) if not pattern >> place & 1)
                 parts.append(table.column(sum(before)).view(np.int64))
             if any(map(len, parts)):
-                lowers, uppers = intervals_of(np.concatenate(parts))
+                lowers, uppers = intervals_of(np.concatenate(parts) if len(parts) > 1 else parts[0])
         self._domains[column] = KeyDomain(may_null, False, lowers, uppers)
         return self._domains[column]
 
