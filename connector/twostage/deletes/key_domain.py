@@ -82,7 +82,8 @@ def intervals_of(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
     gaps = numbers[1:].view(np.uint64) - numbers[:-1].view(np.uint64)
     cuts = np.zeros(0, np.int64)
     if len(gaps) >= 4 * SAMPLED * MOST_INTERVALS:
-        cuts = np.flatnonzero(gaps > _from_widest(gaps[::SAMPLED], 1 + 2 * MOST_INTERVALS // SAMPLED))
+        least = _from_widest(gaps[::SAMPLED], 1 + 2 * MOST_INTERVALS // SAMPLED)
+        cuts = np.flatnonzero(gaps >= max(least, np.uint64(2)))
     if len(cuts) < MOST_INTERVALS:
         cuts = np.flatnonzero(gaps > 1)
     if len(cuts) >= MOST_INTERVALS:
