@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _NARROW_CODES = 2**16 - 1
 SORTED_AFTER = 4
 """Keys of a hash table for each row that may have one: with fewer rows, it is not worth sorting the keys."""
+LOOKED_AFTER = 256
+"""Places of a dense table, likewise: it is only looked through."""
 
 
 class _Table(Protocol):
@@ -155,13 +157,16 @@ class KeySet:
         Args:
             column: Its place among the key columns.
             widths: How many words each key column takes.
-            num_rows: Rows that this is about; of those asked about so far a hash table must be worth it.
+            num_rows: Rows that this is about; those asked about so far must be worth it.
         """
         if column in self._domains:
             return self._domains[column]
         tables = {pattern: one for pattern, one in self._tables.items() if not pattern >> column & 1}
-        if not self.is_dense:
-            self._rows_asked += num_rows
+        self._rows_asked += num_rows
+        if self.is_dense:
+            if sum(len(table.arrays()[0]) for table in tables.values()) > LOOKED_AFTER * self._rows_asked:
+                return None
+        else:
             count = sum(table.count for table in tables.values())
             # Once sorted, and what tells the gaps between them.
             if count > SORTED_AFTER * self._rows_asked or not self._budget.allows(32 * count):
