@@ -278,8 +278,8 @@ def test_a_dense_table_is_looked_through_for_enough_rows_only(tmp_path):
     found = load_equality(context_of(tmp_path, columns), task_of(delete), Metrics())
     (key_set,) = found._applied[0].key_sets
     assert key_set.is_dense
-    assert key_set.domain(0, [1], 5) is None
-    assert len(key_set.domain(0, [1], 40).lowers) == 1000
+    assert key_set.domain(0, [1], 5, lambda some: True) is None
+    assert len(key_set.domain(0, [1], 40, lambda some: True).lowers) == 1000
 
 
 def test_nan_in_both_is_no_miss():
