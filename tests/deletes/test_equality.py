@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from equality_keys import ORC_TIMES, VALUES, data_columns, expected, load, random_row
-from scan_values import delete_of, schema_of, write_keys
+from scan_values import context_of, delete_of, schema_of, task_of, write_keys
 
 from declared.types import Column, Struct, column_json
 from twostage.deletes.cache import CACHE
+from twostage.deletes.equality import load_equality
+from twostage.deletes.stream import StreamedDeletes
+from twostage.metrics import Metrics
 
 
 @pytest.mark.parametrize("kernels", [True, False])
@@ -233,3 +236,22 @@ def test_texts_are_kept_apart(tmp_path):
         {1: None, 2: ""},
     ]
     assert found.deleted(data_columns(columns, rows), 6).tolist() == [False, True, False, False, True, True]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("lacking", [1, 2, 3])
+def test_few_values_past_a_file_without_one_of_the_key_columns(tmp_path, file_format, lacking):
+    """What the file lacks is NULL in every key, in whatever form the others are compared."""
+    columns = [Column(1, "n", "long"), Column(2, "t", "string"), Column(3, "i", "int")]
+    ids = [column.id for column in columns]
+    written = [column for column in columns if column.id != lacking]
+    gone = {1: 7, 2: "x", 3: 5}
+    delete = write_keys(tmp_path / f"d.{file_format}", written, [gone], ids)
+    rows = [gone | {lacking: None}, gone, {1: None, 2: None, 3: None}, {1: 8, 2: "y", 3: 6} | {lacking: None}]
+    rows += [{1: 100 + i, 2: f"z{i}", 3: 50 + i} for i in range(20)]
+    right = [True] + 23 * [False]
+    context, task = context_of(tmp_path, columns), task_of(delete)
+    streamed = StreamedDeletes(context, task, (delete,), Metrics())
+    asked = data_columns(columns, rows)
+    assert streamed.deleted(asked, 24).tolist() == right
+    assert load_equality(context, task, Metrics()).deleted(asked, 24).tolist() == right

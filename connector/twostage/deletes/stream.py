@@ -259,9 +259,8 @@ class _Values:
     def among(self, column: KeyColumn) -> NDArray[np.bool_]:
         """Return which rows have one of the values."""
         found: NDArray[np.bool_]
-        if (
-            column.valid is not None and not column.valid.any()
-        ):  # in whatever form, if the file lacks the column
+        if column.valid is not None and not column.valid.any():
+            # A file that lacks the column gives words for a text.
             return np.full(len(column.words), self.may_null)
         if column.text is None and len(self.listed) <= FEW:
             found = np.zeros(len(column.words), np.bool_)
