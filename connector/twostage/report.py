@@ -237,35 +237,9 @@ class ScanReport:
         )
         if self.is_from_metadata:
             return rows
+        rows += self._deletes()
         if self.is_handed_over:
             return rows + self._handed_over()
-        deletes = self.count("delete_files.considered")
-        if deletes:
-            skipped = self.count("delete_files.skipped")
-            opened = f"{self.count('delete_files.opened'):,}"
-            notes = [
-                f"{count:,} {what}"
-                for count, what in (
-                    (skipped, "cannot apply"),
-                    (self.count("delete_files.skipped.predicate"), "of these by the query"),
-                    (self.count("delete_files.skipped.survivors"), "cannot touch the rows left"),
-                    (self.count("delete_files.cached"), "uses from cache"),
-                    (self.count("delete_cache.hits"), "key tables from the host's cache"),
-                    (self.count("delete_compiled.hits"), "data files by compiled deletes"),
-                )
-                if count
-            ]
-            rows.append(("delete files", f"{deletes:,}", ", ".join(notes), opened))
-            if keys := self.count("delete_keys.streamed"):
-                rows.append(("delete keys streamed", "", "", f"{keys:,}"))
-            if keys := self.count("delete_keys.loaded"):
-                built, merged = self.count("delete_cache.built"), self.count("delete_cache.merged")
-                note = (
-                    f"{built:,} tables built for the host, {merged:,} of them on an older one"
-                    if built
-                    else ""
-                )
-                rows.append(("delete keys", "", note, f"{keys:,}"))
         groups = self.count("row_groups.considered")
         reasons = _said(self.reasons("row_groups.pruned"))
         rows.append(("row groups", f"{groups:,}", reasons, f"{self.count('row_groups.read'):,}"))
@@ -295,6 +269,38 @@ class ScanReport:
         rows.append(("bytes", _bytes(total), split, _bytes(read)))
         return rows
 
+    def _deletes(self) -> list[tuple[str, str, str, str]]:
+        """Return the rows of the main table for delete files."""
+        rows = []
+        deletes = self.count("delete_files.considered")
+        if deletes:
+            skipped = self.count("delete_files.skipped")
+            opened = f"{self.count('delete_files.opened'):,}"
+            notes = [
+                f"{count:,} {what}"
+                for count, what in (
+                    (skipped, "cannot apply"),
+                    (self.count("delete_files.skipped.predicate"), "of these by the query"),
+                    (self.count("delete_files.skipped.survivors"), "cannot touch the rows left"),
+                    (self.count("delete_files.cached"), "uses from cache"),
+                    (self.count("delete_cache.hits"), "key tables from the host's cache"),
+                    (self.count("delete_compiled.hits"), "data files by compiled deletes"),
+                )
+                if count
+            ]
+            rows.append(("delete files", f"{deletes:,}", ", ".join(notes), opened))
+            if keys := self.count("delete_keys.streamed"):
+                rows.append(("delete keys streamed", "", "", f"{keys:,}"))
+            if keys := self.count("delete_keys.loaded"):
+                built, merged = self.count("delete_cache.built"), self.count("delete_cache.merged")
+                note = (
+                    f"{built:,} tables built for the host, {merged:,} of them on an older one"
+                    if built
+                    else ""
+                )
+                rows.append(("delete keys", "", note, f"{keys:,}"))
+        return rows
+
     def _handed_over(self) -> list[tuple[str, str, str, str]]:
         """Return the rows of the main table for what Spark's reader read: rows as measured, if they are."""
         rest, pruned = self.count("handed_over.rows"), self.count("rows.pruned")
@@ -304,8 +310,12 @@ class ScanReport:
         if self.count("spark.files"):
             given = self.count("spark.rows")
             removed["Spark's reader"] = max(0, rest - given)
+        text = _said(removed)
+        if deleted := self.count("handed_over.deleted"):
+            # Those of row groups that Spark's reader skipped are among them, so that they don't add up.
+            text += f"{', ' if text else ''}{deleted:,} of the files' rows are deleted"
         return [
-            ("rows", f"{rest + pruned:,}", _said(removed), f"{given:,}"),
+            ("rows", f"{rest + pruned:,}", text, f"{given:,}"),
             ("bytes", _bytes(considered), "", _bytes(read)),
         ]
 
