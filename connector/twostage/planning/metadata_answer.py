@@ -6,7 +6,8 @@ as the metrics are right, which pruning relies on too; one file that proves too 
 Nothing here knows Spark.
 
 What proves a file: Parquet or ORC, counted rows, a predicate that its metrics or partition prove for all rows or
-for none, and no deletes but one deletion vector, whose cardinality is what it takes away.
+for none, and no deletes but one deletion vector, whose cardinality is what it takes away, or positional delete
+files, which are read here if they are few.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from twostage.files.computed_columns import DELETED
 from twostage.planning.choose_files import Planning
+from twostage.planning.deleted_rows import DeletedRows, distinct, too_much
 from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY, moved_fields
 from twostage.planning.partition import Transform, partition_value
 from twostage.planning.prune_files import may_count_other_units
@@ -51,6 +53,8 @@ COMPARED_IN_ORC = frozenset(("int", "long"))
 """ORC's statistics hold milliseconds, and writers differ in the rest."""
 GROUPED = frozenset("boolean int long decimal string date timestamp timestamptz".split())
 """Types of the columns to group by: not float, where 0.0 and -0.0 are one group and two partitions."""
+MOST_DELETE_FILES = 256
+"""Files of positions take the driver 1 to 4 ms each, and a task starts in 10."""
 _FORMATS = ("parquet", "orc")
 """Nobody knows how many rows an Avro file has before it is read, so that a wrong count would go unnoticed."""
 _SHIFTED = ("timestamp", "timestamptz")
@@ -74,6 +78,8 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
     files: int
     """Data files whose metadata answered."""
+    delete_files: int = 0
+    """Positional delete files that were read for it."""
     counters: Mapping[str, int]
 
 
@@ -104,25 +110,48 @@ def answer(
     if not groups:
         totals[()] = _Totals(aggregates)
     files = 0
+    waiting: list[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]] = []
     for file, verdict, deletes in planning.files(metrics=bool(fields)):
         files += 1
-        known = proofs.of(file, verdict, deletes)
+        by_position = bool(deletes) and all(delete.content == "position" for delete in deletes)
+        known = proofs.of(file, verdict, () if by_position else deletes)
         if isinstance(known, str):
             return known
-        if not known.rows:
-            continue
-        if known.group not in totals:
-            if len(totals) == MOST_GROUPS:
-                return f"more than {MOST_GROUPS} groups"
-            totals[known.group] = _Totals(aggregates)
-        lacking = totals[known.group].add(known)
+        if by_position:
+            waiting.append((file, verdict, deletes))
+        elif (lacking := _add(totals, known, aggregates)) is not None:
+            return lacking
+    to_read = distinct(delete for _, _, deletes in waiting for delete in deletes)
+    if to_read:
+        if fields and len(to_read) >= len(waiting):
+            return "files have rows deleted by position"  # in each of them, or else it had no delete file of its own
+        if (reason := too_much(to_read, MOST_DELETE_FILES)) is not None:
+            return reason
+    deleted = DeletedRows(table, options)
+    for file, verdict, deletes in waiting:
+        known = proofs.of(file, verdict, (), gone=deleted.count(file, deletes))
+        lacking = known if isinstance(known, str) else _add(totals, known, aggregates)
         if lacking is not None:
             return lacking
     return Answer(
         rows=tuple((*group, *total.values) for group, total in totals.items()),
         files=files,
-        counters=planning.counters,
+        delete_files=len(to_read),
+        counters={**planning.counters, **deleted.metrics.counters},
     )
+
+
+def _add(
+    totals: dict[tuple[Any, ...], _Totals], known: _Known, aggregates: tuple[Aggregate, ...]
+) -> str | None:
+    """Add a file to its group; return what its metadata does not tell, if anything."""
+    if not known.rows:
+        return None
+    if known.group not in totals:
+        if len(totals) == MOST_GROUPS:
+            return f"more than {MOST_GROUPS} groups"
+        totals[known.group] = _Totals(aggregates)
+    return totals[known.group].add(known)
 
 
 def _count_of_many(table: PinnedTable, width: int) -> Answer | None:
@@ -265,19 +294,21 @@ class _Proofs:
         )
         self._last_ids: dict[int, int] = {}
 
-    def of(self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...]) -> _Known | str:
-        """Return what is known of a file, or why it must be read."""
+    def of(
+        self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...], gone: int = 0
+    ) -> _Known | str:
+        """Return what is known of a file, `gone` rows of which are deleted besides; or why it must be read."""
         if file.format not in _FORMATS or file.is_encrypted:
             return f"a data file has the format {file.format}" if not file.is_encrypted else "encrypted files"
         if file.record_count <= 0:
             return "a file's rows were not counted"
         if not verdict.all_match:
             return "the filter splits the rows of a file"
-        rows = file.record_count
+        rows = file.record_count - gone
         if deletes:
             (delete, *others) = deletes
             if others or delete.content != "vector":
-                return "a file has deletes that are no deletion vector"
+                return "a file has equality deletes"
             rows -= delete.record_count
             if rows < 0:
                 return "a deletion vector deletes more rows than there are"
@@ -327,7 +358,7 @@ class _Proofs:
             column = measured
         if rows == file.record_count:
             return column
-        # A deletion vector tells how many rows are gone, and not which.
+        # It is known how many rows are gone, and not which.
         if column.nulls == file.record_count:
             return _Column(rows)
         is_single = column.lower is not None and column.lower == column.upper

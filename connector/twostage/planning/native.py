@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twostage.location import parse_location
+from twostage.planning.deleted_rows import distinct, too_much
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ LEAST_FOR_TOP = 4 * 2**20
 """Bytes of the files that Spark's reader reads in about the time that a Python task takes to start."""
 WORTH_A_PROBE = 16 * 2**20
 """Bytes of the planned files below which who filters them makes no difference that is worth 5 ms of looking."""
-MOST_DELETED = 2**20
-"""Positions, read in the driver: 0.1 s."""
 COLUMNS_FOR_DELETES = 2
 """That Spark reads besides: a row's place in its file, and where the file's rows begin among all."""
 MOST_BITS = 2**27
@@ -156,13 +155,10 @@ def _stays_by_deletes(files: Sequence[ScanTask], num_columns: int) -> str | None
 
 
 def _stays_by_positions(files: Sequence[ScanTask]) -> str | None:
-    deletes = {(delete.path, delete.content_offset): delete for task in files for delete in task.deletes}
-    if sum(delete.record_count for delete in deletes.values()) > MOST_DELETED:
-        return f"more than {MOST_DELETED:,} rows are deleted"
-    if len(deletes) <= FEW_FOOTERS:
-        return None
-    if len(deletes) > MOST_FOOTERS:
-        return f"{len(deletes)} delete files would have to be read first"
+    deletes = distinct(delete for task in files for delete in task.deletes)
+    reason = too_much(deletes, MOST_FOOTERS)
+    if reason is not None or len(deletes) <= FEW_FOOTERS:
+        return reason
     if sum(task.file_size for task in files) < len(deletes) * WORTH_A_FOOTER:
         return f"{len(deletes)} delete files of small files would have to be read first"
     return None

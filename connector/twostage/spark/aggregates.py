@@ -133,6 +133,9 @@ def _text(value: Any) -> str | None:
 def _plan(
     table: PinnedTable, options: ReadOptions, fields: tuple[Field, ...], predicate: Predicate, found: Answer
 ) -> ScanPlan:
+    read: tuple[str, ...] = ()
+    if found.delete_files:
+        read = (f"Deleted rows counted in {found.delete_files} files of positions.",)
     return ScanPlan(
         context=ScanContext(
             scan_id=uuid.uuid4().hex,
@@ -147,6 +150,6 @@ def _plan(
         estimated_rows=len(found.rows),
         estimated_bytes=0,
         counters={**found.counters, "files.answered": found.files},
-        choices=(f"Answered from the metadata of {found.files} data files; none was opened.",),
+        choices=(f"Answered from the metadata of {found.files} data files; none was opened.", *read),
         is_from_metadata=True,
     )
