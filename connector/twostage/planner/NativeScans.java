@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -58,6 +59,10 @@ final class NativeScans {
     boolean writes = node instanceof V2WriteCommand || node instanceof DataWritingCommand;
     if (node instanceof Command && !writes) {
       return node; // what is below DELETE or DESCRIBE is a table, and not a scan
+    }
+    MixedAnswers mixed = node instanceof Aggregate ? MixedAnswers.of((Aggregate) node) : null;
+    if (mixed != null) {
+      return mixed.with(visit(mixed.rest(), Above.NOTHING, root));
     }
     Seq children = node.children();
     ListBuffer visited = new ListBuffer();

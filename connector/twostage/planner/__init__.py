@@ -34,6 +34,7 @@ _SOURCES = (
     "Deleted.java",
     "Figures.java",
     "Above.java",
+    "MixedAnswers.java",
     "NativeScans.java",
     "Install.java",
     "TwoStageCatalog.java",

@@ -2,8 +2,8 @@
 
 Takes a pinned table, aggregates, identity-partition columns to group by and a predicate; gives the rows of the
 answer, or the reason why files must be read. The rule: an answer is what reading every file would give, as far
-as the metrics are right, which pruning relies on too; one file that proves too little, and all are read.
-Nothing here knows Spark.
+as the metrics are right, which pruning relies on too. Where few files prove too little, the rows may leave them out, and
+name them. Nothing here knows Spark.
 
 What proves a file: Parquet or ORC, counted rows, a predicate that its metrics or partition prove for all rows or
 for none, and no deletes but one deletion vector, whose cardinality is what it takes away, or positional delete
@@ -22,6 +22,7 @@ from twostage.planning.deleted_rows import DeletedRows, distinct, too_much
 from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY, moved_fields
 from twostage.planning.partition import Transform, partition_value
 from twostage.planning.prune_files import may_count_other_units
+from twostage.planning.unproven_files import UnprovenFiles
 from twostage.predicates.bounds import decode_bound
 from twostage.predicates.predicate import TRUE, columns as columns_of, is_exact
 from twostage.predicates.prune import order_key
@@ -80,6 +81,10 @@ class Answer:
     """Data files whose metadata answered."""
     delete_files: int = 0
     """Positional delete files that were read for it."""
+    unread: frozenset[str] = frozenset()
+    """Data files that the rows leave out, as they prove too little: written paths."""
+    lacks: str = ""
+    """What the first of them lacks."""
     counters: Mapping[str, int]
 
 
@@ -90,8 +95,17 @@ def answer(
     aggregates: tuple[Aggregate, ...],
     groups: tuple[Field, ...] = (),
     predicate: Predicate = TRUE,
+    mix: bool = False,
 ) -> Answer | str:
     """Return the answer, or why there is none.
+
+    Args:
+        table: The table at its pinned snapshot.
+        options: The reader's options.
+        aggregates: What is asked.
+        groups: Columns to group by.
+        predicate: What the rows must meet.
+        mix: Whether files may be left to be read, if metadata answers for the greater part of the bytes.
 
     Raises:
         TwoStageError: Metadata, a manifest list or a manifest is damaged or not there.
@@ -109,35 +123,38 @@ def answer(
     totals: dict[tuple[Any, ...], _Totals] = {}
     if not groups:
         totals[()] = _Totals(aggregates)
-    files = 0
+    rest = UnprovenFiles(mix=mix)
     waiting: list[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]] = []
     for file, verdict, deletes in planning.files(metrics=bool(fields)):
-        files += 1
         by_position = bool(deletes) and all(delete.content == "position" for delete in deletes)
         known = proofs.of(file, verdict, () if by_position else deletes)
-        if isinstance(known, str):
-            return known
-        if by_position:
+        if by_position and not isinstance(known, str):
             waiting.append((file, verdict, deletes))
-        elif (lacking := _add(totals, known, aggregates)) is not None:
-            return lacking
+        elif not rest.goes_on(file, known if isinstance(known, str) else _add(totals, known, aggregates)):
+            return rest.lacks
     to_read = distinct(delete for _, _, deletes in waiting for delete in deletes)
-    if to_read:
-        if fields and len(to_read) >= len(waiting):
-            return "files have rows deleted by position"  # in each of them, or else it had no delete file of its own
-        if (reason := too_much(to_read, MOST_DELETE_FILES)) is not None:
-            return reason
+    lacking = too_much(to_read, MOST_DELETE_FILES)
+    if fields and to_read and len(to_read) >= len(waiting):
+        lacking = (
+            "files have rows deleted by position"  # in each of them, or else it had no delete file of its own
+        )
     deleted = DeletedRows(table, options)
     for file, verdict, deletes in waiting:
-        known = proofs.of(file, verdict, (), gone=deleted.count(file, deletes))
-        lacking = known if isinstance(known, str) else _add(totals, known, aggregates)
-        if lacking is not None:
-            return lacking
+        found = lacking
+        if found is None:
+            known = proofs.of(file, verdict, (), gone=deleted.count(file, deletes))
+            found = known if isinstance(known, str) else _add(totals, known, aggregates)
+        if not rest.goes_on(file, found):
+            return rest.lacks
+    if not rest.is_worth_it:
+        return rest.lacks
     return Answer(
         rows=tuple((*group, *total.values) for group, total in totals.items()),
-        files=files,
-        delete_files=len(to_read),
+        files=rest.num_proven,
+        delete_files=0 if lacking is not None else len(to_read),
         counters={**planning.counters, **deleted.metrics.counters},
+        unread=frozenset(rest.paths),
+        lacks=rest.lacks,
     )
 
 
@@ -147,16 +164,20 @@ def _add(
     """Add a file to its group; return what its metadata does not tell, if anything."""
     if not known.rows:
         return None
-    if known.group not in totals:
+    total = totals.get(known.group)
+    if total is None:
         if len(totals) == MOST_GROUPS:
             return f"more than {MOST_GROUPS} groups"
-        totals[known.group] = _Totals(aggregates)
-    return totals[known.group].add(known)
+        total = _Totals(aggregates)
+    lacking = total.add(known)
+    if lacking is None:
+        totals[known.group] = total
+    return lacking
 
 
 def _count_of_many(table: PinnedTable, width: int) -> Answer | None:
     """Return the rows of a table of very many files without deletes, `width` times; None where it takes a closer look."""
-    if table.snapshot is None:
+    if table.snapshot is None or table.only is not None:
         return None
     with name_snapshot(table.snapshot.snapshot_id):
         manifests = read_manifest_list(table.storage, table.snapshot)
@@ -250,10 +271,11 @@ class _Totals:
         self.values: list[Any] = [0 if part.function in ("rows", "count") else None for part in aggregates]
 
     def add(self, known: _Known) -> str | None:
-        """Add a file; return what its metadata does not tell, if anything."""
+        """Add a file; return what its metadata does not tell, if anything: then it is not added."""
+        values = list(self.values)
         for place, part in enumerate(self._aggregates):
             if part.field is None:
-                self.values[place] += known.rows
+                values[place] += known.rows
                 continue
             column = known.column(part.field)
             if isinstance(column, str):
@@ -261,14 +283,15 @@ class _Totals:
             if part.function == "count":
                 if column.nulls is None:
                     return f"a file does not tell how many values {part.field.name} has"
-                self.values[place] += known.rows - column.nulls
+                values[place] += known.rows - column.nulls
             elif column.nulls is None or column.nulls < known.rows:
                 value = column.lower if part.function == "min" else column.upper
                 if value is None:
                     return f"a file's metadata does not tell the {part.function} of {part.field.name}"
-                held = self.values[place]
+                held = values[place]
                 if held is None or (value < held if part.function == "min" else value > held):
-                    self.values[place] = value
+                    values[place] = value
+        self.values = values
         return None
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError, mask
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
+from twostage.spark import catalogs
 from twostage.spark.source import (
     MAX_SCANS,
     MetricsParam,
@@ -108,9 +109,10 @@ class Bridge:
             "started": self._started,
             "plan": self._plan,
             "read": self._read,
-            "tables": self._list_tables,
-            "namespaces": self._list_namespaces,
-            "namespace": self._check_namespace,
+            "mixed": self._mixed,
+            "tables": catalogs.list_tables,
+            "namespaces": catalogs.list_namespaces,
+            "namespace": catalogs.check_namespace,
         }
 
     def connect(self, context: SparkContext) -> None:
@@ -334,7 +336,23 @@ class Bridge:
             "rows": found.rows,
         }
 
-    def _answer(self, held: Pin, message: dict[str, Any], *, take: bool = False) -> FromMetadata | str:
+    def _mixed(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Tell whether metadata answers aggregates for most files: why not, or the rows and the table of the others."""
+        held = self._held(message["pin"], message.get("pinned"))
+        found = self._answer(held, message, mix=True)
+        if isinstance(found, str) or not found.unread:
+            return {"lacks": found if isinstance(found, str) else "nothing"}
+        rest = replace(held, table=replace(held.table, only=found.unread))
+        key = hashlib.sha256(repr((message["pin"], sorted(found.unread))).encode()).hexdigest()
+        with self._lock:
+            self._tables[key] = rest
+        pinned = _text(zlib.compress(pickle.dumps(rest), 1))
+        schema = json.dumps(found.schema)
+        return {"lacks": None, "schema": schema, "rows": found.rows, "pin": key, "pinned": pinned}
+
+    def _answer(
+        self, held: Pin, message: dict[str, Any], *, take: bool = False, mix: bool = False
+    ) -> FromMetadata | str:
         """Answer aggregates; the planner asks first for the scan's sake, and then to `take` the answer."""
         from twostage.spark.aggregates import Answers  # noqa: PLC0415
 
@@ -344,7 +362,8 @@ class Bridge:
         with self._lock:
             answers = self._held_answers = self._held_answers or Answers()
         wanted = message["aggregates"]
-        return answers.find(message["pin"], held.table, held.options, wanted, predicate, take=take)
+        pin = message["pin"]
+        return answers.find(pin, held.table, held.options, wanted, predicate, take=take, mix=mix)
 
     def _started(self, message: dict[str, Any]) -> dict[str, Any]:
         """Note that Spark reads a scan that was handed over, or takes an answer from metadata."""
@@ -401,27 +420,6 @@ class Bridge:
         return [
             (plan, [one for _, one in sorted(tasks.get(plan.context.scan_id, {}).items())]) for plan in plans
         ]
-
-    # catalogs
-
-    def _list_tables(self, message: dict[str, Any]) -> dict[str, Any]:
-        from twostage.table.catalog import list_tables  # noqa: PLC0415
-
-        return {"names": list_tables(message["catalog"], message["namespace"], message["confs"])}
-
-    def _list_namespaces(self, message: dict[str, Any]) -> dict[str, Any]:
-        from twostage.table.catalog import list_namespaces  # noqa: PLC0415
-
-        return {"names": list_namespaces(message["catalog"], message["namespace"], message["confs"])}
-
-    def _check_namespace(self, message: dict[str, Any]) -> dict[str, Any]:
-        from twostage.errors import NotFoundError  # noqa: PLC0415
-        from twostage.table.catalog import namespace_exists  # noqa: PLC0415
-
-        if not namespace_exists(message["catalog"], message["namespace"], message["confs"]):
-            name = ".".join(message["namespace"])
-            raise NotFoundError("NAMESPACE_NOT_FOUND", f"No such namespace: {name}", stage="catalog")
-        return {}
 
 
 def _bind(raw: Mapping[str, Any], held: Pin) -> Predicate:
