@@ -37,6 +37,7 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class MixedAnswers {
   private final Aggregate node;
+  private final NativeScans scans;
   /** The different aggregate functions, each as a list of name and column, and their expressions. */
   private final List forms = new ArrayList();
   private final List functions = new ArrayList();
@@ -46,14 +47,15 @@ final class MixedAnswers {
   private LogicalPlan rest;
   private LocalRelation known;
 
-  private MixedAnswers(Aggregate node) {
+  private MixedAnswers(Aggregate node, NativeScans scans) {
     this.node = node;
+    this.scans = scans;
   }
 
   /** Null where metadata answers for all files, for too few, or for none. */
-  static MixedAnswers of(Aggregate node) {
-    MixedAnswers mixed = new MixedAnswers(node);
-    return mixed.isOverTable(node.child()) && mixed.takesFunctions() && mixed.ask() ? mixed : null;
+  static MixedAnswers of(Aggregate node, NativeScans scans) {
+    MixedAnswers mixed = new MixedAnswers(node, scans);
+    return mixed.takesFunctions() && mixed.isOverTable(node.child()) && mixed.ask() ? mixed : null;
   }
 
   /** The aggregates of the files that are read, one column for each function after those of the groups. */
@@ -99,12 +101,8 @@ final class MixedAnswers {
       return false;
     }
     relation = (DataSourceV2Relation) plan;
-    table = Install.tableOf(relation);
-    if (table == null) {
-      return false;
-    }
-    table = table.at(relation.options());
-    return !table.isPart;
+    table = scans.tableOf(relation);
+    return table != null && !table.isPart;
   }
 
   private boolean takesFunctions() {

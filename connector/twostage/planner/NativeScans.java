@@ -3,6 +3,7 @@ package twostage_planner;
 import java.io.IOException;
 import java.security.SecureRandom;
 import java.util.ArrayList;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -40,6 +41,8 @@ final class NativeScans {
 
   private final SparkSession session;
   private Boolean namesFiles;
+  /** Tables by relation: to make one from a stock relation, Python is asked. */
+  private final Map tables = new IdentityHashMap();
 
   NativeScans(Object session) {
     this.session = (SparkSession) session;
@@ -53,14 +56,14 @@ final class NativeScans {
   private LogicalPlan visit(LogicalPlan node, Above above, LogicalPlan root) {
     if (node instanceof DataSourceV2Relation) {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
-      TwoStageTable table = Install.tableOf(relation);
-      return table == null ? node : replace(relation, table.at(relation.options()), above, root);
+      TwoStageTable table = tableOf(relation);
+      return table == null ? node : replace(relation, table, above, root);
     }
     boolean writes = node instanceof V2WriteCommand || node instanceof DataWritingCommand;
     if (node instanceof Command && !writes) {
       return node; // what is below DELETE or DESCRIBE is a table, and not a scan
     }
-    MixedAnswers mixed = node instanceof Aggregate ? MixedAnswers.of((Aggregate) node) : null;
+    MixedAnswers mixed = node instanceof Aggregate ? MixedAnswers.of((Aggregate) node, this) : null;
     if (mixed != null) {
       return mixed.with(visit(mixed.rest(), Above.NOTHING, root));
     }
@@ -74,6 +77,19 @@ final class NativeScans {
       visited.$plus$eq(other);
     }
     return changed ? (LogicalPlan) node.withNewChildren(visited.toList()) : node;
+  }
+
+  /** Our table of a relation under its options; null for another source's. */
+  TwoStageTable tableOf(DataSourceV2Relation relation) {
+    TwoStageTable table = (TwoStageTable) tables.get(relation);
+    if (table == null) {
+      table = Install.tableOf(relation);
+      if (table != null) {
+        table = table.at(relation.options());
+        tables.put(relation, table);
+      }
+    }
+    return table;
   }
 
   private LogicalPlan replace(DataSourceV2Relation relation, TwoStageTable table, Above above, LogicalPlan root) {
