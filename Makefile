@@ -127,8 +127,8 @@ bench-top: install java ## ORDER BY ts DESC LIMIT 100 through Spark, with top-n 
 	$(PYTHON) benchmarks/first_rows.py $(BENCH)
 
 .PHONY: bench-deletes
-bench-deletes: .venv-4.1/.installed java ## equality deletes at scale, against Iceberg's own connector (BENCH=--rows=1000000)
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python benchmarks/deletes.py $(BENCH)
+bench-deletes: .venv-4.1/.installed java ## equality deletes at scale, against Iceberg's own connector: docs/benchmarks-deletes.md (BENCH=--rows=1000000)
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python benchmarks/deletes.py $(or $(BENCH),--markdown docs/benchmarks-deletes.md)
 
 ##@ Ship
 .PHONY: build

@@ -25,9 +25,9 @@ OTHERS = {
         "Metadata of large tables",
         "make bench-metadata BENCH='--json docs/benchmarks/metadata.json'",
     ),
-    "equality-deletes": (
+    "benchmarks-deletes": (
         "Equality deletes",
-        "make bench-deletes BENCH='--markdown docs/equality-deletes.md'",
+        "make bench-deletes",
     ),
 }
 """Pages that other targets measure."""

@@ -10,7 +10,8 @@ Names: ``manifests.considered``, ``manifests.pruned``; ``files.considered``, ``f
 reads by pages); ``rows.considered``, ``rows.pruned``, ``rows.deleted.{position,vector,equality,compiled}``, ``rows.filtered``, ``rows.top-n``,
 ``rows.fetched``; ``bytes.considered`` (the files' sizes), ``bytes.read``, ``bytes.filter``,
 ``bytes.fetch``; ``delete_files.{considered,skipped,opened,cached}``, ``delete_files.skipped.{predicate,survivors}`` (by key bounds
-against the query, and against the rows left), ``delete_keys.{loaded,streamed}``, ``delete_keys.folded`` (of those loaded, without what their partition decides),
+against the query, and against the rows left), ``delete_keys.{loaded,streamed}``, ``delete_keys.folded`` (of those loaded, without what their partition decides), ``delete_keys.redundant`` (left out,
+as shorter ones delete the same rows),
 ``row_groups.untouched`` (by any key), ``key_pages.{considered,untouched,deleted}`` (of key columns, those that prove
 to hold no key, or deleted rows alone);
 ``delete_cache.{hits,built,merged,written,removed}`` (key tables in the host's cache, and what was removed to make

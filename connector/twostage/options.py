@@ -45,8 +45,9 @@ class ReadSettings:
     many keys, or keys that exceed the budget), ``always`` or ``never``."""
     dense_keys: bool = True
     """Whether equality-delete keys that are numbers close to each other are kept in an array, not a hash table."""
-    fold_keys: bool = True
-    """Whether equality-delete keys of one partition are kept without the columns that it decides."""
+    simplify_keys: bool = True
+    """Whether equality-delete keys are kept without the columns that their partition decides, and only those that no
+    shorter key makes redundant."""
     verify_checksums: bool = True
     normalize: str = "none"
     merge_gap: int | None = None
@@ -225,7 +226,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "prune.deletes": ("prune_deletes", _boolean),
     "deletes.stream": ("stream_deletes", _when),
     "deletes.dense": ("dense_keys", _boolean),
-    "deletes.fold": ("fold_keys", _boolean),
+    "deletes.simplify": ("simplify_keys", _boolean),
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
     "read.few-rows": ("few_rows", _when),

@@ -301,6 +301,8 @@ class ScanReport:
                 said.append(f"{built:,} tables built for the host, {merged:,} of them on an older one")
             if folded := self.count("delete_keys.folded"):
                 said.append(f"{folded:,} without what their partition decides")
+            if redundant := self.count("delete_keys.redundant"):
+                said.append(f"{redundant:,} redundant by shorter keys")
             rows.append(("delete keys", "", ", ".join(said), f"{keys:,}"))
         if pages := self.count("key_pages.considered"):
             untouched, gone = self.count("key_pages.untouched"), self.count("key_pages.deleted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from test_equality_deletes import OF_TYPE
 
 from check import Columns, check, ids
 from core_scan import open_table, scan
-from tables import Table
+from tables import FileOptions, Table
 from twostage.deletes import host_keys, task_deletes
 from twostage.deletes.cache import CACHE
 from twostage.errors import ResourceLimitError
@@ -265,6 +266,47 @@ def test_row_groups_between_the_keys_are_not_asked(
         assert found["never"]["row_groups.untouched"] == (2 if null else 3)
         off = check(table, left, **{"deletes.stream": "never", "deletes.dense": "false"})
         assert off.metrics.counters["row_groups.untouched"] == 0
+
+
+@pytest.mark.parametrize("kinds", [("long", "string"), ("string", "binary"), ("binary", "int"), ("string",)])
+@pytest.mark.parametrize("few", [True, False])
+def test_few_values_are_looked_for_column_by_column(
+    tmp_path: Path, kinds: tuple[str, ...], few: bool
+) -> None:
+    """Row groups without a value in one column, with one of another key, with the key; NULL as a value."""
+    seed, different = len(kinds) + 2 * few, 6 if len(kinds) == 2 else 60
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+
+    def value(kind: str, most: int) -> Any:
+        number = rng.randrange(most)
+        plain = {
+            "long": number * 2**50,
+            "int": number,
+            "string": f"v{number}",
+            "binary": f"{number}".encode(),
+        }
+        return None if rng.random() < 0.1 else plain[kind]
+
+    names = [f"k{place}" for place in range(len(kinds))]
+    table = Table(tmp_path, {"id": "long", **dict(zip(names, kinds, strict=True))})
+    rows = [
+        {"id": i, **{name: value(kind, different) for name, kind in zip(names, kinds, strict=True)}}
+        for i in range(60)
+    ]
+    table.append(rows)
+    keys = [
+        {name: value(kind, 3 * different) for name, kind in zip(names, kinds, strict=True)}
+        for _ in range(300)
+    ]
+    for start in range(0, 300, 100):
+        table.delete_equal(names, keys[start : start + 100], options=FileOptions(row_group_size=9))
+    most = 9 if few else 60
+    gone = {tuple(key.values()) for key in keys}
+    left = [row["id"] for row in rows[:most] if tuple(row[name] for name in names) not in gone]
+    assert 0 < len(left) < most
+    counted = check_all(table, left, lambda c: Compare("<", c("id"), most))
+    assert counted["always"]["delete_files.opened"] > 0
 
 
 @pytest.mark.parametrize("top", [True, False])

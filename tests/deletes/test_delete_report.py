@@ -38,6 +38,7 @@ def report_of(**counters):
         ({"delete_keys__loaded": 9, "delete_keys__folded": 8}, "8 without what their partition decides"),
         ({"delete_keys__loaded": 9, "delete_cache__built": 2, "delete_cache__merged": 1},
          "2 tables built for the host, 1 of them on an older one"),
+        ({"delete_keys__loaded": 9, "delete_keys__redundant": 4}, "4 redundant by shorter keys"),
         ({"key_pages__considered": 9, "key_pages__untouched": 5, "key_pages__deleted": 1},
          "9  5 hold none of them, 1 only deleted rows"),
         ({"row_groups__considered": 9, "row_groups__untouched": 7}, "7 without a deleted key"),

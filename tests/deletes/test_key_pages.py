@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from equality_keys import canonical, random_row
 from scan_values import context_of, task_of, write_keys
-from test_equality import canonical, random_row
 
 from declared.types import Column
-from twostage.deletes import key_domain
+from twostage.deletes import host_keys, key_domain
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
 from twostage.deletes.key_bounds import KeyRange
@@ -191,18 +191,22 @@ def test_proofs_hold_for_every_row(tmp_path, seed, proven):
         deletes.append(
             write_keys(tmp_path / f"d{number}.parquet", written, gone, ids, scope=scope, keys=known)
         )
-        keys.append((ids, {tuple(canonical(None, row[i]) for i in ids) for row in gone}))
+        keys.append((ids, {tuple(canonical(row[i]) for i in ids) for row in gone}))
     deleted = np.array(
-        [any(tuple(canonical(None, row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
+        [any(tuple(canonical(row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
     )
     constants = {}
     if rng.random() < 0.2:
         constants = {columns[0].id: rows[0][columns[0].id]}
         rows = [row | constants for row in rows]
         deleted = np.array(
-            [any(tuple(canonical(None, row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
+            [any(tuple(canonical(row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
         )
-    settings = {"dense_keys": rng.random() < 0.6, "delete_cache": "worker", "fold_keys": rng.random() < 0.8}
+    settings = {
+        "dense_keys": rng.random() < 0.6,
+        "delete_cache": "worker",
+        "simplify_keys": rng.random() < 0.8,
+    }
     context, metrics = context_of(tmp_path, columns, settings=settings), Metrics()
     task = task_of(*deletes, record_count=len(rows), constants=constants)
     file = FakeFile(rng, [c for c in columns if c.id not in constants], rows, None)
@@ -271,3 +275,34 @@ def test_two_columns_with_several_values_each_are_not_looked_up(tmp_path):
     pages = asker.pages(file, RowGroup(index=0, first_row=0, num_rows=48, num_bytes=1), asker.files)
     none, every = pages.looked_up(load_equality(context, task, metrics), pages.lengths, 4)
     assert (none.tolist(), every.tolist()) == ([False, False, True], [False, True, False])
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_the_numbers_of_keys_of_several_columns(tmp_path, mapped):
+    """Of each column, by null patterns, with text between them; in a table of the host's, too."""
+    columns = [
+        Column(1, "a", "long"),
+        Column(2, "s", "string"),
+        Column(3, "u", "uuid"),
+        Column(4, "b", "int"),
+    ]
+    uuid = "f79c3e09-677c-4bbd-a479-512f87f77b4e"
+    rows = [{1: n * 1000, 2: "x" * (n % 40), 3: uuid, 4: -n} for n in range(50)]
+    rows += [{1: None, 2: None, 3: None, 4: 700}, {1: -5, 2: "t", 3: None, 4: None}]
+    delete = write_keys(tmp_path / "d.parquet", columns, rows, [1, 2, 3, 4], scope="global")
+    settings = {"delete_cache": "host" if mapped else "worker", "delete_cache_dir": str(tmp_path / "cache")}
+    context = context_of(tmp_path, columns, settings=settings, equality_deletes=(delete,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_keys, "MIN_KEYS", 1)
+        found = load_equality(context, task_of(delete), Metrics())
+    (applied,) = found._applied
+    widths = [1, 0, 2, 1]
+    for place, numbers in ((0, [-5, *(n * 1000 for n in range(50))]), (3, [*range(-49, 1), 700])):
+        domain = applied.key_sets[0].domain(place, widths, 10**6)
+        held = [
+            n
+            for low, high in zip(domain.lowers.tolist(), domain.uppers.tolist(), strict=True)
+            for n in range(low, high + 1)
+        ]
+        assert held == numbers
+        assert domain.may_null

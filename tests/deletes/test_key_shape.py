@@ -7,8 +7,8 @@ import random
 
 import pyarrow as pa
 import pytest
+from equality_keys import VALUES, canonical, data_columns, random_row
 from scan_values import context_of, task_of, write_keys
-from test_equality import VALUES, canonical, data_columns, random_row
 
 import oracle
 from core_scan import open_table, scan, with_options
@@ -36,7 +36,7 @@ def answers(folder, columns, deletes, constants, rows, *, kernels=True):
     task = task_of(*deletes, constants=constants)
     arrays = data_columns(columns, rows)
     for fold in (True, False):
-        context = context_of(folder, columns, settings={"fold_keys": fold, "kernels": kernels})
+        context = context_of(folder, columns, settings={"simplify_keys": fold, "kernels": kernels})
         for equality in (
             load_equality(context, task, Metrics()),
             StreamedDeletes(context, task, task.deletes, Metrics()),
@@ -58,8 +58,8 @@ def test_every_type_of_partition_value(tmp_path, kind):
         gone.append({1: constant, 2: None})
         delete = write_keys(tmp_path / "d.parquet", columns, gone, [1, 2], scope=SCOPE)
         rows = [{1: constant, 2: n} for n in (None, *range(len(gone)))]
-        same = canonical(kind, constant)
-        wanted = {row[2] for row in gone if canonical(kind, row[1]) == same}
+        same = canonical(constant)
+        wanted = {row[2] for row in gone if canonical(row[1]) == same}
         for deleted in answers(tmp_path, columns, [delete], {1: constant}, rows).values():
             assert deleted == [row[2] in wanted for row in rows]
 
@@ -86,8 +86,8 @@ def test_random_keys_scopes_and_constants(tmp_path, seed, kernels):
         sequence = rng.randint(1, 4)
         deletes.append(write_keys(path, written, gone, ids, scope=scope, sequence_number=sequence))
         if sequence > 1:
-            keys.append((ids, {tuple(canonical(None, row[i]) for i in ids) for row in gone}))
-    wanted = [any(tuple(canonical(None, row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
+            keys.append((ids, {tuple(canonical(row[i]) for i in ids) for row in gone}))
+    wanted = [any(tuple(canonical(row[i]) for i in ids) in gone for ids, gone in keys) for row in rows]
     for way, deleted in answers(tmp_path, columns, deletes, constants, rows, kernels=kernels).items():
         assert deleted == wanted, f"seed {seed}, folded and streamed: {way}"
 
@@ -111,7 +111,7 @@ def test_a_table_of_longs_is_left_of_a_string_and_a_long(tmp_path):
     sizes = {}
     for fold in (True, False):
         metrics = Metrics()
-        context = context_of(tmp_path, columns, settings={"fold_keys": fold, "delete_cache": "worker"})
+        context = context_of(tmp_path, columns, settings={"simplify_keys": fold, "delete_cache": "worker"})
         found = load_equality(context, task_of(delete, constants={1: "x"}), metrics)
         assert found.field_ids == ((2,) if fold else (1, 2))
         assert metrics.counters["delete_keys.folded"] == (5000 if fold else 0)
@@ -190,9 +190,9 @@ def test_tables_partitioned_by_a_key_column(tmp_path, seed, partition_kind, monk
     worker, host = {"deletes.cache": "worker"}, {"deletes.cache-dir": str(tmp_path / "cache")}
     for options in (
         worker,
-        {**worker, "deletes.fold": "false"},
+        {**worker, "deletes.simplify": "false"},
         host,
-        {**host, "deletes.fold": "false"},
+        {**host, "deletes.simplify": "false"},
         host,
         {**worker, "deletes.stream": "always"},
         {**worker, "two-stage": "false", "deletes.dense": "false"},

@@ -49,7 +49,7 @@ def test_options(key: str, text: str, field: str, value: object) -> None:
         ("prune.bloom", "false", "bloom_filter", False),
         ("prune.deletes", "false", "prune_deletes", False),
         ("deletes.dense", "false", "dense_keys", False),
-        ("deletes.fold", "false", "fold_keys", False),
+        ("deletes.simplify", "false", "simplify_keys", False),
         ("two-stage", "false", "two_stage", False),
         ("read.few-rows", "never", "few_rows", "never"),
         ("filter.kernels", "false", "kernels", False),

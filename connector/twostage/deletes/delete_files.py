@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
+    import pyarrow.parquet as pq
+
     from twostage.files.file_schema import FileField
     from twostage.metrics import Metrics
     from twostage.parquet.footer import Footer, RowGroup
@@ -80,6 +82,8 @@ def read_columns(
     may_hold: Callable[[Bounds], bool] | None = None,
     predicate: Predicate | None = None,
     content: bytes | None = None,
+    first: int | None = None,
+    may_match: Callable[[pa.Array], bool] | None = None,
 ) -> Iterator[tuple[int, Columns]]:
     """Yield batches: the number of rows, and an array (or None) for each wanted field.
 
@@ -93,6 +97,9 @@ def read_columns(
         predicate: True for every row that is asked for; its columns are among the wanted fields. A Parquet row
             group that proves by statistics or Bloom filters to hold no such row is left out.
         content: The file's bytes, if they were fetched ahead.
+        first: The place of a wanted field that a Parquet row group is asked for before the others.
+        may_match: Given values of that field: whether one of them is of a row that is asked for. A row group
+            without such a value is left out.
 
     Raises:
         CorruptFileError: The bytes are wrong, or a field appears twice.
@@ -103,7 +110,8 @@ def read_columns(
     with _errors_of(context, delete), _opened(context, delete, content) as (file, size):
         match delete.format.lower():
             case "parquet":
-                yield from _read_parquet(file, size, context, delete, wanted, may_hold, predicate)
+                early = None if first is None or may_match is None else (first, may_match)
+                yield from _read_parquet(file, size, context, delete, wanted, may_hold, predicate, early)
             case "orc":
                 yield from _read_orc(file, size, context, delete, wanted)
             case "avro":
@@ -226,6 +234,7 @@ def _read_parquet(
     wanted: Sequence[WantedField],
     may_hold: Callable[[Bounds], bool] | None,
     predicate: Predicate | None,
+    early: tuple[int, Callable[[pa.Array], bool]] | None,
 ) -> Iterator[tuple[int, Columns]]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - 20 ms that other formats need not pay
 
@@ -258,13 +267,25 @@ def _read_parquet(
             }
             if _cannot_hold(file, footer, group, predicate, found, delete):
                 continue
-        rows = 0
-        for batch in parquet.reader.iter_batches(BATCH_ROWS, [group.index], leaves, use_threads=False):
-            arrays = dict(zip(leaves, (leaf for c in batch.columns for leaf in _leaf_arrays(c)), strict=True))
-            yield batch.num_rows, [source and arrays[source.first_leaf] for source in sources]
-            rows += batch.num_rows
-        if rows != group.num_rows:  # pyarrow stops silently where a page says fewer values than the footer
-            raise corrupt(delete, f"Row group {group.index} holds {group.num_rows} rows, decoded {rows}")
+        if early is not None and (source := sources[early[0]]) is not None:
+            place = source.first_leaf
+            if not any(early[1](arrays[place]) for _, arrays in _decode(parquet, group, [place], delete)):
+                continue
+        for rows, arrays in _decode(parquet, group, leaves, delete):
+            yield rows, [source and arrays[source.first_leaf] for source in sources]
+
+
+def _decode(
+    parquet: pq.ParquetFile, group: RowGroup, leaves: list[int], delete: DeleteFile
+) -> Iterator[tuple[int, dict[int, pa.Array]]]:
+    """Yield batches of some leaves of a row group: the number of rows, and the arrays."""
+    rows = 0
+    for batch in parquet.reader.iter_batches(BATCH_ROWS, [group.index], leaves, use_threads=False):
+        arrays = (leaf for column in batch.columns for leaf in _leaf_arrays(column))
+        yield batch.num_rows, dict(zip(leaves, arrays, strict=True))
+        rows += batch.num_rows
+    if rows != group.num_rows:  # pyarrow stops silently where a page says fewer values than the footer
+        raise corrupt(delete, f"Row group {group.index} holds {group.num_rows} rows, decoded {rows}")
 
 
 def _cannot_hold(

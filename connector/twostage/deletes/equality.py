@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twostage import storage
 from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
 from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.host_keys import Request, planned_of, shared_keys
-from twostage.deletes.identity import of_delete
+from twostage.deletes.identity import digest, of_delete, of_set
 from twostage.deletes.key_pages import INTEGERS
 from twostage.deletes.key_set import KeySet
 from twostage.deletes.key_shape import KeyField, KeyShape
 from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls, words_of
+from twostage.deletes.redundant import Cover
+from twostage.deletes.shared_keys import Loaded, SharedKeys, cache_key, identity_of
 from twostage.errors import InternalError, UnsupportedFeatureError
 from twostage.schema import Primitive
 
@@ -69,9 +70,11 @@ class EqualityDeletes:
 
     def __init__(self, applied: Sequence[_AppliedSet], sequence_number: int) -> None:
         self._applied = tuple(applied)
+        # Of keys that others have made redundant nothing may be left: then no column is read for them.
+        self._asked = tuple(one for one in applied if not all(keys.is_empty for keys in one.key_sets))
         self.recorder: Recorder | None = None
         self._sequence_number = sequence_number
-        ids = (key.field.id for one in applied for key in one.fields)
+        ids = (key.field.id for one in self._asked for key in one.fields)
         self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(ids))
 
     def __bool__(self) -> bool:
@@ -87,7 +90,7 @@ class EqualityDeletes:
         """
         encoded: dict[int, KeyColumn] = {}
         result = np.zeros(num_rows, np.bool_)
-        for applied in self._applied:
+        for applied in self._asked:
             for key in applied.fields:
                 if key.field.id not in encoded:
                     encoded[key.field.id] = encode_data(columns, key)
@@ -99,7 +102,7 @@ class EqualityDeletes:
     @property
     def is_dense(self) -> bool:
         """Whether looking a key up costs as good as nothing."""
-        return all(key_set.is_dense for applied in self._applied for key_set in applied.key_sets)
+        return all(key_set.is_dense for applied in self._asked for key_set in applied.key_sets)
 
     def missing(
         self, pages: KeyPages, known: Mapping[tuple[int, ...], NDArray[np.bool_]], num_rows: int
@@ -112,7 +115,7 @@ class EqualityDeletes:
             num_rows: How many rows are to be asked otherwise.
         """
         result = np.ones(len(pages.lengths), np.bool_)
-        for applied in self._applied:
+        for applied in self._asked:
             widths = [words_of(key.kind) for key in applied.fields]
             for ids, key_set in zip(applied.ids, applied.key_sets, strict=True):
                 missed = known.get(ids, np.zeros(len(result), np.bool_))
@@ -131,7 +134,7 @@ class EqualityDeletes:
         All sets are of this one column, whose words are its numbers.
         """
         return self.field_ids == (field_id,) and all(
-            key_set.none_between(low, high) for applied in self._applied for key_set in applied.key_sets
+            key_set.none_between(low, high) for applied in self._asked for key_set in applied.key_sets
         )
 
 
@@ -168,8 +171,8 @@ def missing_keys(context: ScanContext, task: ScanTask) -> int:
     missing = 0
     for ids, scopes in applied_groups(task, task.deletes).items():
         for scope, deletes in scopes.items():
-            shared = CACHE.get(_cache_key(context, key_shape(context, task, ids, deletes[0]), scope))
-            files = shared.files if isinstance(shared, _SharedKeys) else {}
+            shared = CACHE.get(cache_key(context, key_shape(context, task, ids, deletes[0]), scope))
+            files = shared.files if isinstance(shared, SharedKeys) else {}
             missing += sum(delete.record_count for delete in deletes if delete.path not in files)
     return missing
 
@@ -203,22 +206,6 @@ def _scope(delete: DeleteFile, task: ScanTask) -> str:
     return f"list {sorted(one.path for one in task.deletes if one.content == 'equality')}"
 
 
-class _SharedKeys:
-    """A key set and the delete files whose keys it holds."""
-
-    def __init__(self, key_set: KeySet) -> None:
-        self.key_set = key_set
-        self.files: dict[str, tuple[int, ...]] = {}
-
-    def contradicts(self, deletes: Iterable[DeleteFile]) -> bool:
-        """Tell whether a file is not what it was: the table was made anew in the same place."""
-        return any(self.files.get(delete.path, _identity(delete)) != _identity(delete) for delete in deletes)
-
-
-def _identity(delete: DeleteFile) -> tuple[int, ...]:
-    return delete.file_size, delete.record_count, delete.sequence_number, storage.modified(delete.path)
-
-
 def key_fields(context: ScanContext, ids: Iterable[int], delete: DeleteFile) -> tuple[KeyField, ...]:
     """Return the key columns with these ids; errors name the delete file."""
     return tuple(_key_field(context, field_id, delete) for field_id in ids)
@@ -227,7 +214,7 @@ def key_fields(context: ScanContext, ids: Iterable[int], delete: DeleteFile) -> 
 def key_shape(context: ScanContext, task: ScanTask, ids: Iterable[int], delete: DeleteFile) -> KeyShape:
     """Return the shape of the keys with these ids of delete files with this one's scope."""
     fields = key_fields(context, ids, delete)
-    return KeyShape.of(fields, delete.scope if context.settings.fold_keys else None, task.constants)
+    return KeyShape.of(fields, delete.scope if context.settings.simplify_keys else None, task.constants)
 
 
 def _key_field(context: ScanContext, field_id: int, delete: DeleteFile) -> KeyField:
@@ -254,14 +241,6 @@ def wanted_fields(fields: Iterable[KeyField]) -> list[WantedField]:
     return [WantedField(field_id=key.field.id, names=key.names) for key in fields]
 
 
-def _cache_key(context: ScanContext, shape: KeyShape, scope: str) -> tuple[Any, ...]:
-    """Name a key set among what the worker process keeps."""
-    table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
-    # Keys that were read unverified must not serve a scan that verifies.
-    settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
-    return ("equality", *table, repr(context.name_mapping), shape.names, scope, settings)
-
-
 class _Loader:
     """Brings the key sets of one task up to date; the cache is locked meanwhile."""
 
@@ -269,13 +248,16 @@ class _Loader:
         self._context = context
         self._metrics = metrics
         self._limit = context.settings.memory_budget
-        self._used: dict[tuple[Any, ...], _SharedKeys] = {}
+        self._used: dict[tuple[Any, ...], SharedKeys] = {}
+        self._loaded: list[Loaded] = []
 
     def load(
         self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]], task: ScanTask
     ) -> EqualityDeletes:
         shapes: dict[tuple[int, ...], tuple[KeyShape, list[KeySet], list[tuple[int, ...]]]] = {}
-        for ids, scopes in groups.items():
+        for ids, scopes in sorted(
+            groups.items(), key=lambda group: len(group[0])
+        ):  # short keys cover long ones
             for scope, deletes in scopes.items():
                 shape = key_shape(self._context, task, ids, deletes[0])
                 compared = tuple(key.field.id for key in shape.fields)
@@ -292,17 +274,18 @@ class _Loader:
         self, groups: Mapping[tuple[int, ...], Mapping[str, Sequence[DeleteFile]]], task: ScanTask
     ) -> None:
         """Keep what the host's cache holds of the key sets that the worker lacks."""
-        for ids, scopes in groups.items():
+        for ids, scopes in sorted(groups.items(), key=lambda group: len(group[0])):
             for scope, deletes in scopes.items():
                 shape = key_shape(self._context, task, ids, deletes[0])
-                key = _cache_key(self._context, shape, scope)
+                key = cache_key(self._context, shape, scope)
                 shared = CACHE.get(key)
-                files = shared.files if isinstance(shared, _SharedKeys) else {}
-                if deletes[0].scope is None or all(delete.path in files for delete in deletes):
-                    continue
-                found = self._from_host(key, shape, deletes, files, build=False)
-                if found is not None:
-                    self._keep(key, found)
+                files = shared.files if isinstance(shared, SharedKeys) else {}
+                if deletes[0].scope is not None and not all(delete.path in files for delete in deletes):
+                    shared = self._from_host(key, shape, deletes, files, build=False)
+                    if shared is not None:
+                        self._keep(key, shared)
+                if isinstance(shared, SharedKeys):
+                    self._loaded.append(Loaded(shape, deletes[0].scope, shared))
 
     def _in_use(self) -> int:
         return sum(shared.key_set.nbytes for shared in self._used.values())
@@ -310,11 +293,13 @@ class _Loader:
     def _key_set(self, shape: KeyShape, scope: str, deletes: Sequence[DeleteFile]) -> KeySet:
         """Return the shared key set of these files, after adding those that it lacks."""
         context = self._context
-        key = _cache_key(context, shape, scope)
+        key = cache_key(context, shape, scope)
         shared = CACHE.get(key)
-        if not isinstance(shared, _SharedKeys) or shared.contradicts(deletes):
+        scoped = deletes[0].scope
+        covers = self._covers(shape, scoped)
+        if not isinstance(shared, SharedKeys) or shared.contradicts(deletes, covers):
             settings, budget = context.settings, Budget(self._limit, self._in_use)
-            shared = _SharedKeys(KeySet(budget, kernels=settings.kernels, dense=settings.dense_keys))
+            shared = SharedKeys(KeySet(budget, kernels=settings.kernels, dense=settings.dense_keys))
         shared.key_set.budget = Budget(self._limit, self._in_use)
         self._used[key] = shared
         missing = []
@@ -326,22 +311,34 @@ class _Loader:
         # While it grows it is out of the cache: keys half read must not serve another task.
         CACHE.drop(key)
         CACHE.make_room(self._limit - self._in_use(), keep=self._used)
-        if missing and context.settings.delete_cache == "host" and deletes[0].scope is not None:
+        if missing and context.settings.delete_cache == "host" and scoped is not None:
             found = self._from_host(key, shape, deletes, shared.files)
             if found is not None:
                 self._keep(key, found)
+                self._loaded.append(Loaded(shape, scoped, found))
                 return found.key_set
             self._used[key] = shared
         expected = sum(delete.record_count for delete in missing)
+        if missing:
+            shared.members = None
+            shared.without |= {path: one for cover in covers for path, one in cover.shared.files.items()}
+        asked = [Cover(cover.shape, cover.shared.key_set) for cover in covers]
         with closing(fetch_ahead(context, missing)) as fetched:
             for delete, content in fetched:
-                self._add_file(shared.key_set, shape, delete, expected, content)
-                shared.files[delete.path] = _identity(delete)
+                self._add_file(shared.key_set, shape, delete, expected, asked, content)
+                shared.files[delete.path] = identity_of(delete)
                 expected -= delete.record_count
         self._keep(key, shared)
+        self._loaded.append(Loaded(shape, scoped, shared))
         return shared.key_set
 
-    def _keep(self, key: tuple[Any, ...], shared: _SharedKeys) -> None:
+    def _covers(self, shape: KeyShape, scope: str | None) -> list[Loaded]:
+        """Return the key sets that may make keys of a shape and scope redundant."""
+        if not self._context.settings.simplify_keys:
+            return []
+        return [one for one in self._loaded if one.covers(shape, scope)]
+
+    def _keep(self, key: tuple[Any, ...], shared: SharedKeys) -> None:
         size = max(shared.key_set.nbytes, min(MAPPED_BYTES, self._limit // 64))
         CACHE.put(key, shared, size, limit=self._limit)
 
@@ -353,34 +350,40 @@ class _Loader:
         held: Mapping[str, Any],
         *,
         build: bool = True,
-    ) -> _SharedKeys | None:
+    ) -> SharedKeys | None:
         """Return a key set that the host's processes share, which holds these files; None where there is none.
 
         `held` are the paths of those that this process holds already: of them, too, it has shown its need.
         """
         context = self._context
         ids = {one.field.id: one for one in shape.every}
+        # What is kept of keys depends on every file of the sets that cover them: of the host's, all are known.
+        covers = [one for one in self._covers(shape, deletes[0].scope) if one.shared.members is not None]
+        without = [(one.shape.names, one.scope, of_set(one.shared.members or ())) for one in covers]
+        asked = [Cover(one.shape, one.shared.key_set) for one in covers]
         planned = planned_of(context.equality_deletes, deletes, deletes[0].scope, ids)
 
         def adopt(key_set: KeySet) -> None:
-            self._used[key] = _SharedKeys(key_set)
+            self._used[key] = SharedKeys(key_set)
 
         request = Request(
             context=context,
-            shape=(*shape.names, deletes[0].scope),
+            shape=(*shape.names, deletes[0].scope, *([digest(*without)] if without else [])),
             needed=[*deletes, *(one for one in planned if one.path in held)],
             planned=planned,
             budget=Budget(self._limit, self._in_use),
-            add=lambda key_set, delete, expected: self._add_file(key_set, shape, delete, expected),
+            add=lambda key_set, delete, expected: self._add_file(key_set, shape, delete, expected, asked),
             adopt=adopt,
             build=build,
         )
         found = shared_keys(request, self._metrics)
         if found is None:
             return None
-        shared = self._used[key] = _SharedKeys(found.key_set)
+        shared = self._used[key] = SharedKeys(found.key_set)
+        shared.members = found.members
+        shared.without = {path: one for cover in covers for path, one in cover.shared.files.items()}
         shared.files = {
-            delete.path: _identity(delete) for delete in planned if of_delete(delete) in found.members
+            delete.path: identity_of(delete) for delete in planned if of_delete(delete) in found.members
         }
         return shared
 
@@ -390,13 +393,18 @@ class _Loader:
         shape: KeyShape,
         delete: DeleteFile,
         expected: int,
+        covers: Iterable[Cover],
         content: bytes | None = None,
     ) -> None:
         wanted = wanted_fields(shape.every)
         batches = read_columns(self._context, delete, wanted, self._metrics, content=content)
         for num_rows, arrays in batches:
             columns, count = shape.compared(encode_delete(arrays, shape.every, num_rows, delete), num_rows)
+            belonging = count
+            for cover in covers:
+                columns, count = cover.left(shape, columns, count, delete.sequence_number)
             key_set.insert(group_by_nulls(columns, count), delete.sequence_number, expected)
+            self._metrics.add("delete_keys.redundant", belonging - count)
             self._metrics.add("delete_keys.loaded", num_rows)
             self._metrics.add("delete_keys.folded", num_rows if shape.fixed else 0)
 

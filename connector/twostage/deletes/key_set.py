@@ -140,6 +140,11 @@ class KeySet:
         return table is None or (isinstance(table, DenseTable) and table.none_between(low, high))
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it holds no key."""
+        return not self._tables and not self._all_null
+
+    @property
     def is_dense(self) -> bool:
         """Whether looking a key up costs as good as nothing."""
         return all(isinstance(table, DenseTable) for table in self._tables.values())

@@ -238,7 +238,10 @@ class RecordTable:
 
     def column(self, word: int) -> NDArray[np.uint64]:
         """Return one word of all keys."""
-        return self._words[: self._count, word]
+        # A slot holds the place of a record's head, plus one: where the record's words begin.
+        words = self._slots[self._slots != 0] & np.uint64(0xFFFFFFFF)
+        found: NDArray[np.uint64] = self._records[words.view(np.int64) + word]
+        return found
 
     @property
     def count(self) -> int:
