@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aggregated_rows import aggregated
 
 import oracle
 from check import Columns
@@ -23,11 +24,11 @@ from twostage.planning import deleted_rows, metadata_answer
 from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED
 from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.predicates.predicate import TRUE, Compare, IsNull, Not, either
-from twostage.schema import Field, Primitive
+from twostage.schema import Primitive
 from twostage.table import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core_scan import Opened
@@ -55,32 +56,6 @@ def asked(opened: Opened, *texts: str, by: Sequence[str] = (), predicate: Predic
         predicate=predicate,
     )
     return sorted(found.rows, key=repr) if isinstance(found, Answer) else found
-
-
-def expected(
-    rows: Iterable[Mapping[int, Any]], aggregates: Sequence[Aggregate], groups: Sequence[Field]
-) -> Counter[Any]:
-    """Aggregate row by row, as Spark does: NaN is the greatest, NULL a group of its own."""
-    kept: dict[Any, list[Mapping[int, Any]]] = {} if groups else {(): []}
-    for row in rows:
-        kept.setdefault(tuple(row[field.id] for field in groups), []).append(row)
-    result = []
-    for group, members in kept.items():
-        values: list[Any] = []
-        for part in aggregates:
-            if part.field is None:
-                values.append(len(members))
-                continue
-            present = [row[part.field.id] for row in members if row[part.field.id] is not None]
-            match part.function:
-                case "count":
-                    values.append(len(present))
-                case "min":
-                    values.append(min(present, key=oracle._order, default=None))
-                case "max":
-                    values.append(max(present, key=oracle._order, default=None))
-        result.append((*group, *values))
-    return Counter(tuple(map(oracle.exact, row)) for row in result)
 
 
 def test_the_manifest_list_is_read_once(tmp_path, monkeypatch):
@@ -148,7 +123,7 @@ def test_answers_are_the_oracles(seed: int, tmp_path: Path, answered: Counter[st
         rows = [row for row in live if oracle.evaluate(predicate, row) is True]
         got = Counter(tuple(map(oracle.exact, row)) for row in found.rows)
         place = f"TWOSTAGE_SEED={seed}: {aggregates} BY {groups} WHERE {predicate}"
-        assert got == expected(rows, aggregates, groups), place
+        assert got == aggregated(rows, aggregates, groups), place
         answered.update(["answered", *(part.function for part in aggregates)])
         answered.update({"groups": bool(groups), "filtered": predicate != TRUE, "non-empty": bool(rows)})
         answered["deleted"] += bool(deleted)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aggregated_rows import aggregated
 
 import oracle
 from core_scan import Opened, open_table, scan
@@ -23,10 +24,8 @@ from twostage.predicates.predicate import TRUE
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from twostage.schema import Field
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 TABLES = int(os.environ.get("TWOSTAGE_TABLES_MADE", "150"))
@@ -38,30 +37,6 @@ def worth_it(monkeypatch):
     """Mix whatever the sizes."""
     monkeypatch.setattr(unproven_files, "WORTH_MIXING", 0)
     monkeypatch.setattr(unproven_files, "FEW_UNREAD", 1_000)
-
-
-def aggregated(
-    rows: Iterable[Mapping[int, Any]], aggregates: Sequence[Aggregate], groups: Sequence[Field]
-) -> Counter[Any]:
-    """Aggregate row by row, as Spark does: NaN is the greatest, NULL a group of its own."""
-    kept: dict[Any, list[Mapping[int, Any]]] = {} if groups else {(): []}
-    for row in rows:
-        kept.setdefault(tuple(row[field.id] for field in groups), []).append(row)
-    result = []
-    for group, members in kept.items():
-        values: list[Any] = []
-        for part in aggregates:
-            present = [row for row in members if part.field is None or row[part.field.id] is not None]
-            if part.function in ("rows", "count"):
-                values.append(len(present))
-            else:
-                assert part.field is not None
-                choose = min if part.function == "min" else max
-                values.append(
-                    choose((row[part.field.id] for row in present), key=oracle._order, default=None)
-                )
-        result.append((*group, *values))
-    return Counter(tuple(map(oracle.exact, row)) for row in result)
 
 
 @pytest.fixture(scope="module")
