@@ -74,6 +74,21 @@ def test_intervals_hold_all_numbers_and_little_else(seed, monkeypatch):
         assert held <= set(numbers)
 
 
+@pytest.mark.parametrize("step", [1, 16])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_widest_gaps_of_many_numbers_are_kept(seed, step, monkeypatch):
+    """Whatever a sample says of them: with every 16th gap a wide one, too, or none of those in the sample."""
+    monkeypatch.setattr(key_domain, "MOST_INTERVALS", 8)
+    rng = np.random.default_rng(seed)
+    gaps = rng.integers(1, 50, 4000)
+    wide = rng.permutation(np.arange(seed % 2, 4000, step))[:20]
+    gaps[wide] = 1000 + rng.permutation(20)
+    numbers = np.append(0, np.cumsum(gaps))
+    lowers, uppers = intervals_of(rng.permutation(numbers))
+    assert lowers[0] == 0 and uppers[-1] == numbers[-1]
+    assert sorted((lowers[1:] - uppers[:-1]).tolist()) == list(range(1013, 1020))
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_intervals_of_a_dense_table(seed, monkeypatch):
     rng = random.Random(seed)
@@ -242,10 +257,19 @@ def test_keys_of_a_hash_table_are_sorted_once_enough_rows_were_asked(tmp_path):
     delete = write_keys(tmp_path / "d.parquet", columns, [{1: n * 10**12} for n in range(100)], [1])
     found = load_equality(context_of(tmp_path, columns), task_of(delete), Metrics())
     (key_set,) = found._applied[0].key_sets
-    assert key_set.domain(0, [1], 20) is None
-    domain = key_set.domain(0, [1], 20)
+    looked_at = []
+
+    def helps(some):
+        looked_at.append(set(some.lowers.tolist()))
+        return len(looked_at) > 1
+
+    # Keys that are in every page, as some of them tell, prove nothing however many rows are asked.
+    assert key_set.domain(0, [1], 10**6, helps) is None
+    assert looked_at[0] and looked_at[0] <= {n * 10**12 for n in range(100)}
+    assert key_set.domain(0, [1], 20, helps) is None
+    domain = key_set.domain(0, [1], 20, helps)
     assert len(domain.lowers) == 100
-    assert key_set.domain(0, [1], 0) is domain
+    assert key_set.domain(0, [1], 0, lambda some: False) is domain
 
 
 def test_nan_in_both_is_no_miss():
@@ -298,7 +322,7 @@ def test_the_numbers_of_keys_of_several_columns(tmp_path, mapped):
     (applied,) = found._applied
     widths = [1, 0, 2, 1]
     for place, numbers in ((0, [-5, *(n * 1000 for n in range(50))]), (3, [*range(-49, 1), 700])):
-        domain = applied.key_sets[0].domain(place, widths, 10**6)
+        domain = applied.key_sets[0].domain(place, widths, 10**6, lambda some: True)
         held = [
             n
             for low, high in zip(domain.lowers.tolist(), domain.uppers.tolist(), strict=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.deletes.compiled import Recorder
+    from twostage.deletes.key_domain import KeyDomain
     from twostage.deletes.key_pages import KeyPages
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext, ScanTask
@@ -122,7 +124,9 @@ class EqualityDeletes:
                 for place, key in enumerate(applied.fields):
                     if missed.all() or key.kind.name not in INTEGERS:
                         continue
-                    domain = key_set.domain(place, widths, num_rows)
+                    domain = key_set.domain(
+                        place, widths, num_rows, partial(_may_miss, pages, key.field.id, missed)
+                    )
                     if domain is not None:
                         missed = missed | pages.missing(key.field.id, domain)
                 result &= missed
@@ -136,6 +140,11 @@ class EqualityDeletes:
         return self.field_ids == (field_id,) and all(
             key_set.none_between(low, high) for applied in self._asked for key_set in applied.key_sets
         )
+
+
+def _may_miss(pages: KeyPages, field_id: int, missed: NDArray[np.bool_], domain: KeyDomain) -> bool:
+    """Tell whether keys that lie there would miss a run that is not known to be missed."""
+    return bool((pages.missing(field_id, domain) & ~missed).any())
 
 
 def encode_data(columns: Mapping[int, pa.Array], key: KeyField) -> KeyColumn:
@@ -372,7 +381,9 @@ class _Loader:
             needed=[*deletes, *(one for one in planned if one.path in held)],
             planned=planned,
             budget=Budget(self._limit, self._in_use),
-            add=lambda key_set, delete, expected: self._add_file(key_set, shape, delete, expected, asked),
+            add=lambda key_set, delete, expected, content: self._add_file(
+                key_set, shape, delete, expected, asked, content
+            ),
             adopt=adopt,
             build=build,
         )

@@ -8,10 +8,12 @@ the set was made for the same snapshot); it is exactly what building it would ha
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twostage.deletes import identity
+from twostage.deletes.delete_files import fetch_ahead
 from twostage.deletes.host_cache import SUFFIX, HostCache
 from twostage.deletes.key_set import KeySet
 from twostage.errors import TwoStageError
@@ -51,7 +53,8 @@ class Request:
         needed: The delete files that must be in the set.
         planned: Those that the whole scan applies, `needed` among them.
         budget: For the set.
-        add: Adds a delete file's keys to a set; told how many keys are still to come.
+        add: Adds a delete file's keys to a set; told how many keys are still to come, and given the file's
+            content if it was fetched ahead.
         adopt: Called with the set that is being built: what it takes must count.
         build: Whether to build it if the cache does not hold it.
     """
@@ -61,7 +64,7 @@ class Request:
     needed: Sequence[DeleteFile]
     planned: Sequence[DeleteFile]
     budget: Budget
-    add: Callable[[KeySet, DeleteFile, int], None]
+    add: Callable[[KeySet, DeleteFile, int, bytes | None], None]
     adopt: Callable[[KeySet], None]
     build: bool = True
 
@@ -179,9 +182,10 @@ class _Keys:
         missing = [delete for one, delete in self._planned.items() if one not in members]
         expected = _keys_of(missing)
         try:
-            for delete in missing:
-                request.add(key_set, delete, expected)
-                expected -= delete.record_count
+            with closing(fetch_ahead(request.context, missing)) as fetched:
+                for delete, content in fetched:
+                    request.add(key_set, delete, expected, content)
+                    expected -= delete.record_count
         except TwoStageError:
             # Too much for this task's memory, or a file that this task may not need: it then loads its own.
             return None

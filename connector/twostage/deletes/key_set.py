@@ -18,7 +18,7 @@ from twostage.deletes.key_domain import KeyDomain, intervals_in, intervals_of
 from twostage.deletes.key_table import RecordTable, WordTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _NARROW_CODES = 2**16 - 1
 SORTED_AFTER = 4
 """Keys of a hash table for each row that may have one: with fewer rows, it is not worth sorting the keys."""
+
+LOOKED_AT = 8192
+"""Slots of a hash table, whose keys are any of all: scattered keys are in each page that is asked about."""
 
 
 class _Table(Protocol):
@@ -42,7 +45,7 @@ class _Table(Protocol):
     def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
     def widen_codes(self) -> None: ...
     def arrays(self) -> tuple[NDArray[Any], ...]: ...
-    def column(self, word: int) -> NDArray[np.uint64]: ...
+    def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]: ...
 
 
 class KeySet:
@@ -149,18 +152,31 @@ class KeySet:
         """Whether looking a key up costs as good as nothing."""
         return all(isinstance(table, DenseTable) for table in self._tables.values())
 
-    def domain(self, column: int, widths: Sequence[int], num_rows: int) -> KeyDomain | None:
+    def domain(
+        self, column: int, widths: Sequence[int], num_rows: int, helps: Callable[[KeyDomain], bool]
+    ) -> KeyDomain | None:
         """Return where the keys lie in a column whose words are numbers; None if to tell that would cost too much.
 
         Args:
             column: Its place among the key columns.
             widths: How many words each key column takes.
             num_rows: Rows that this is about; of those asked about so far a hash table must be worth it.
+            helps: Whether something could be proven if the keys lay there; it is asked about some of them first.
         """
         if column in self._domains:
             return self._domains[column]
         tables = {pattern: one for pattern, one in self._tables.items() if not pattern >> column & 1}
+        words = {
+            pattern: sum(width for place, width in enumerate(widths[:column]) if not pattern >> place & 1)
+            for pattern in tables
+        }
         if not self.is_dense:
+            some = [
+                table.column(words[pattern], LOOKED_AT).view(np.int64) for pattern, table in tables.items()
+            ]
+            points = np.unique(np.concatenate(some)) if some else np.zeros(0, np.int64)
+            if not helps(KeyDomain(False, False, points, points)):
+                return None
             self._rows_asked += num_rows
             count = sum(table.count for table in tables.values())
             # Once sorted, and what tells the gaps between them.
@@ -172,12 +188,9 @@ class KeySet:
         if isinstance(only, DenseTable) and not others:
             lowers, uppers = intervals_in(only.low, only.arrays()[0])
         elif tables:
-            parts = []
-            for pattern, table in tables.items():
-                before = (width for place, width in enumerate(widths[:column]) if not pattern >> place & 1)
-                parts.append(table.column(sum(before)).view(np.int64))
+            parts = [table.column(words[pattern]).view(np.int64) for pattern, table in tables.items()]
             if any(map(len, parts)):
-                lowers, uppers = intervals_of(np.concatenate(parts))
+                lowers, uppers = intervals_of(np.concatenate(parts) if len(parts) > 1 else parts[0])
         self._domains[column] = KeyDomain(may_null, False, lowers, uppers)
         return self._domains[column]
 

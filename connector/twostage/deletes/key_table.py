@@ -126,10 +126,10 @@ class WordTable:
             self._keys[self._codes == 0] = 0
         return self._keys, self._codes
 
-    def column(self, word: int) -> NDArray[np.uint64]:
-        """Return one word of all keys: their only one."""
+    def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
+        """Return one word, their only one, of all keys or of those in the first slots."""
         assert word == 0
-        keys: NDArray[np.uint64] = self._keys[self._codes != 0]
+        keys: NDArray[np.uint64] = self._keys[:slots][self._codes[:slots] != 0]
         return keys
 
     @property
@@ -236,11 +236,15 @@ class RecordTable:
         """Return the table's arrays, to be written; only what is in use of them."""
         return self._slots, self._records[: self._used]
 
-    def column(self, word: int) -> NDArray[np.uint64]:
-        """Return one word of all keys."""
+    def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
+        """Return one word of all keys, or of those in the first slots."""
         # A slot holds the place of a record's head, plus one: where the record's words begin.
-        words = self._slots[self._slots != 0] & np.uint64(0xFFFFFFFF)
-        found: NDArray[np.uint64] = self._records[words.view(np.int64) + word]
+        starts = self._slots[:slots][self._slots[:slots] != 0]
+        starts &= np.uint64(2**32 - 1)
+        starts.sort()  # in order, records are read three times as fast
+        places = starts.view(np.int64)
+        places += word
+        found: NDArray[np.uint64] = self._records[places]
         return found
 
     @property
