@@ -237,9 +237,9 @@ class ScanReport:
         )
         if self.is_from_metadata:
             return rows
+        rows += self._of_deletes()
         if self.is_handed_over:
             return rows + self._handed_over()
-        rows += self._of_deletes()
         groups = self.count("row_groups.considered")
         reasons = _said(self.reasons("row_groups.pruned"))
         if untouched := self.count("row_groups.untouched"):
@@ -320,8 +320,12 @@ class ScanReport:
         if self.count("spark.files"):
             given = self.count("spark.rows")
             removed["Spark's reader"] = max(0, rest - given)
+        text = _said(removed)
+        if deleted := self.count("handed_over.deleted"):
+            # Those of row groups that Spark's reader skipped are among them, so that they don't add up.
+            text += f"{', ' if text else ''}{deleted:,} of the files' rows are deleted"
         return [
-            ("rows", f"{rest + pruned:,}", _said(removed), f"{given:,}"),
+            ("rows", f"{rest + pruned:,}", text, f"{given:,}"),
             ("bytes", _bytes(considered), "", _bytes(read)),
         ]
 

@@ -48,3 +48,18 @@ def test_a_table_that_comes_back_counts_to_the_limit(folder: Path, monkeypatch: 
     assert held.held(first).options.filter is None
     with pytest.raises(UnknownPinError):
         held.held({"pin": second["pin"]})
+
+
+def test_some_files_of_a_table_are_a_pin_of_their_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pins, "MAX_TABLES", 1)
+    held = Pins()
+    whole = load(held, folder)
+    pinned = held.held(whole)
+    first, second = (held.keep_part(whole["pin"], pinned, frozenset(only)) for only in (("a", "b"), ("a",)))
+    assert len({whole["pin"], first["pin"], second["pin"]}) == 3
+    assert first["pin"] == held.keep_part(whole["pin"], pinned, frozenset(("b", "a")))["pin"]
+    assert held.held(second).table.only == {"a"}
+    with pytest.raises(UnknownPinError):
+        held.held({"pin": first["pin"]})
+    assert held.held(first).table.only == {"a", "b"}
+    assert held.held(whole).table.only is None

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aggregated_rows import aggregated
 
 import oracle
 from check import Columns
@@ -19,14 +20,15 @@ from random_queries import random_query
 from random_tables import random_table
 from tables import Table
 from twostage.metadata_columns import scan_schema
+from twostage.planning import deleted_rows, metadata_answer
 from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED
 from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.predicates.predicate import TRUE, Compare, IsNull, Not, either
-from twostage.schema import Field, Primitive
+from twostage.schema import Primitive
 from twostage.table import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core_scan import Opened
@@ -54,32 +56,6 @@ def asked(opened: Opened, *texts: str, by: Sequence[str] = (), predicate: Predic
         predicate=predicate,
     )
     return sorted(found.rows, key=repr) if isinstance(found, Answer) else found
-
-
-def expected(
-    rows: Iterable[Mapping[int, Any]], aggregates: Sequence[Aggregate], groups: Sequence[Field]
-) -> Counter[Any]:
-    """Aggregate row by row, as Spark does: NaN is the greatest, NULL a group of its own."""
-    kept: dict[Any, list[Mapping[int, Any]]] = {} if groups else {(): []}
-    for row in rows:
-        kept.setdefault(tuple(row[field.id] for field in groups), []).append(row)
-    result = []
-    for group, members in kept.items():
-        values: list[Any] = []
-        for part in aggregates:
-            if part.field is None:
-                values.append(len(members))
-                continue
-            present = [row[part.field.id] for row in members if row[part.field.id] is not None]
-            match part.function:
-                case "count":
-                    values.append(len(present))
-                case "min":
-                    values.append(min(present, key=oracle._order, default=None))
-                case "max":
-                    values.append(max(present, key=oracle._order, default=None))
-        result.append((*group, *values))
-    return Counter(tuple(map(oracle.exact, row)) for row in result)
 
 
 def test_the_manifest_list_is_read_once(tmp_path, monkeypatch):
@@ -147,7 +123,7 @@ def test_answers_are_the_oracles(seed: int, tmp_path: Path, answered: Counter[st
         rows = [row for row in live if oracle.evaluate(predicate, row) is True]
         got = Counter(tuple(map(oracle.exact, row)) for row in found.rows)
         place = f"TWOSTAGE_SEED={seed}: {aggregates} BY {groups} WHERE {predicate}"
-        assert got == expected(rows, aggregates, groups), place
+        assert got == aggregated(rows, aggregates, groups), place
         answered.update(["answered", *(part.function for part in aggregates)])
         answered.update({"groups": bool(groups), "filtered": predicate != TRUE, "non-empty": bool(rows)})
         answered["deleted"] += bool(deleted)
@@ -290,15 +266,56 @@ def test_a_filter_that_names_deleted_is_read(tmp_path: Path) -> None:
     assert asked(opened, "count(*)", predicate=predicate) == "the filter shows deleted rows"
 
 
-@pytest.mark.parametrize("kind", ["position", "equality"])
-def test_other_deletes_are_read(tmp_path: Path, kind: str) -> None:
+def test_equality_deletes_are_read(tmp_path: Path) -> None:
     table = Table(tmp_path, {"id": "long"})
-    file = table.append([{"id": i} for i in range(5)])
-    if kind == "position":
+    table.delete_positions({table.append([{"id": i} for i in range(5)]): [1]})
+    table.delete_equal(["id"], [{"id": 1}])
+    assert asked(open_table(table.write()), "count(*)") == "a file has equality deletes"
+
+
+@pytest.mark.parametrize("delete_format", ["parquet", "orc", "avro"])
+def test_positions_are_counted_once_and_up_to_the_last_row(tmp_path: Path, delete_format: str) -> None:
+    table = Table(tmp_path, {"id": "long", "p": "int"}, partition=["p"])
+    first = table.append([{"id": i, "p": 1} for i in range(5)])
+    second = table.append([{"id": i, "p": 2} for i in range(7)])
+    gone = table.append([{"id": i, "p": 3} for i in range(2)])
+    others = [("file:/elsewhere", 2)]
+    table.delete_positions({first: [1, 2, 5, 6, 10**12], gone: [0, 1]}, delete_format, others=others)
+    table.delete_positions({first: [2, 4], second: [0]}, delete_format)
+    opened = open_table(table.write())
+    assert len(scan(opened).rows) == 8
+    found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
+    assert isinstance(found, Answer)
+    assert (found.rows, found.files, found.delete_files) == (((8,),), 3, 4)
+    assert asked(opened, "count(*)", by=["p"]) == [(1, 2), (2, 6)]
+
+
+def test_files_in_which_positions_delete_nothing_are_known_whole(tmp_path: Path) -> None:
+    """A delete file of a partition may be about another data file."""
+    table = Table(tmp_path, {"id": "long"})
+    whole = table.append([{"id": i} for i in range(5)])
+    other = table.append([{"id": 7}])
+    table.delete_positions({other: [0], whole: [5]})
+    opened = open_table(table.write())
+    assert asked(opened, "count(id)", "min(id)", "max(id)") == [(5, 0, 4)]
+    table.delete_positions({whole: [0], other: [0]})
+    reason = "a file's metadata does not tell the min of id"
+    assert asked(open_table(table.write()), "min(id)") in (reason, "files have rows deleted by position")
+
+
+def test_delete_files_are_not_read_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(tmp_path, {"id": "long"})
+    files = [table.append([{"id": i} for i in range(5)]) for _ in range(3)]
+    for file in files:
         table.delete_positions({file: [1]})
-    else:
-        table.delete_equal(["id"], [{"id": 1}])
-    assert asked(open_table(table.write()), "count(*)") == "a file has deletes that are no deletion vector"
+    opened = open_table(table.write())
+    for path in tmp_path.rglob("deletes-*"):
+        path.unlink()
+    assert asked(opened, "min(id)") == "files have rows deleted by position"
+    monkeypatch.setattr(metadata_answer, "MOST_DELETE_FILES", 2)
+    assert asked(opened, "count(*)") == "3 delete files would have to be read first"
+    monkeypatch.setattr(deleted_rows, "MOST_DELETED", 2)
+    assert asked(opened, "count(*)") == "more than 2 rows are deleted"
 
 
 def test_a_file_without_applicable_deletes_is_not_touched_by_those_of_others(tmp_path: Path) -> None:
@@ -308,8 +325,8 @@ def test_a_file_without_applicable_deletes_is_not_touched_by_those_of_others(tmp
     table.delete_positions({file: [1]})
     opened = open_table(table.write())
     c = Columns(opened.table.schema)
-    assert asked(opened, "count(*)", predicate=Compare("=", c("p"), 2)) == [(4,)]
-    assert isinstance(asked(opened, "count(*)"), str)
+    assert asked(opened, "count(*)", "max(id)", predicate=Compare("=", c("p"), 2)) == [(4, 3)]
+    assert isinstance(asked(opened, "max(id)"), str)
 
 
 # ---- filters and groups

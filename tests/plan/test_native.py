@@ -56,6 +56,7 @@ def facts(**changes: Any) -> FileFacts:
         columns={1: column()},
         has_all_ids=True,
         has_legacy_calendar=False,
+        has_row_index=False,
         singles={},
     )
     return replace(plain, **changes)
@@ -107,9 +108,22 @@ def test_query_is_handed_over(table):
 DELETE = DeleteFile(
     content="position", format="parquet", path="/t/d", written_path="/t/d", file_size=1, record_count=1, sequence_number=2
 )  # fmt: skip
+EQUALITY = replace(DELETE, content="equality", path="/t/e")
+
+
+def deleted(files: int, **changes: Any) -> ScanPlan:
+    """Return a plan of files each of which has a delete file of its own."""
+    return plan(*(task(deletes=(replace(DELETE, path=f"/t/d{n}"),), **changes) for n in range(files)))
+
+
 PLANS = {
     "nothing": (plan(), "nothing is to be read"),
-    "deletes": (plan(task(), task(deletes=(DELETE,))), "1 of 2 files have deletes"),
+    "equality": (plan(task(), task(deletes=(DELETE, EQUALITY))), "1 of 2 files have equality deletes"),
+    "many_deleted": (plan(task(), task(deletes=(replace(DELETE, record_count=2**20 + 1),))), "1,048,576 rows are deleted"),
+    "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "134,217,728 rows, some of them deleted"),
+    "small_with_deletes": (deleted(65, file_size=2**20), "65 delete files of small files"),
+    "many_delete_files": (deleted(1_001, file_size=2**30), "1001 delete files"),
+    "orc_with_deletes": (plan(task(format="orc", deletes=(DELETE,))), "format orc"),
     "orc": (plan(task(), task(format="orc")), "format orc"),
     "s3": (plan(task(path="s3a://lake/t/f.parquet")), "files of s3"),
     "azure": (plan(task(path="abfss://c@a.dfs.core.windows.net/f.parquet")), "files of abfs"),
@@ -131,6 +145,31 @@ def test_plan_stays(case):
 def test_plan_is_handed_over():
     assert native.stays_by_plan(plan(task(), task(start=50, all_match=True))) is None
     assert native.stays_by_plan(plan(task(path="hdfs://nn/t/f"), storage=Storage(root="hdfs://nn/t"))) is None
+
+
+def test_deleted_positions_are_handed_over():
+    assert native.stays_by_plan(plan(task(), task(deletes=(DELETE,)))) is None
+    assert native.stays_by_plan(deleted(64, file_size=1)) is None
+    assert native.stays_by_plan(deleted(1_000, file_size=2**30)) is None
+    # One file that deletes in all of them counts once.
+    one = replace(DELETE, record_count=2**20)
+    other = replace(DELETE, path="/t/e")
+    assert native.stays_by_plan(plan(task(deletes=(one,)), task(deletes=(one, other)))) is not None
+    assert native.stays_by_plan(plan(task(deletes=(one,)), task(deletes=(one,)))) is None
+
+
+def test_columns_and_the_places_of_deleted_rows(monkeypatch):
+    monkeypatch.setattr(native, "MOST_COLUMNS", 2)
+    assert native.stays_by_plan(plan(task())) is None
+    assert "with 1 columns" in str(native.stays_by_plan(plan(task(deletes=(DELETE,)))))
+    monkeypatch.setattr(native, "MOST_COLUMNS", 3)
+    assert native.stays_by_plan(plan(task(deletes=(DELETE,)))) is None
+
+
+def test_a_column_of_spark_s_name_for_places():
+    reason = native.stays_by_files([task(deletes=(DELETE,))], [facts(has_row_index=True)], [LONG])
+    assert "gives the places of rows" in str(reason)
+    assert native.stays_by_files([task()], [facts(has_row_index=True)], [LONG]) is None
 
 
 def test_a_file_in_ranges_is_handed_over_once():

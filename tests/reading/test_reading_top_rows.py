@@ -213,8 +213,8 @@ def test_many_columns_stay_and_the_key_alone_does_not(
 def test_what_stays_by_its_files_is_planned_once(tmp_path: Path) -> None:
     """The files of the first rows are some of all: what keeps these here keeps all of them."""
     table = Table(tmp_path, {"k": "long"})
-    file = table.append([{"k": i} for i in range(50)])
-    table.delete_positions({file: [3]})
+    table.append([{"k": i} for i in range(50)])
+    table.delete_equal(["k"], [{"k": 3}])
     opened = open_table(table.write())
     message = {"columns": ["k"], "returned": ["k"], "predicates": [], "reads_vectors": True}
     message |= dict.fromkeys(("under_limit", "may_be_pruned_by_join", "names_files"), False)
@@ -232,5 +232,5 @@ def test_what_stays_by_its_files_is_planned_once(tmp_path: Path) -> None:
     wanted = first(opened, "k", 5)
     bind = lambda raw: TRUE  # there are no predicates
     reason = hand_over(opened.table, opened.options, message, bind=bind, plan_scan=plan, top=wanted)
-    assert reason == "1 of 1 files have deletes"
+    assert reason == "1 of 1 files have equality deletes"
     assert planned == [wanted]

@@ -185,6 +185,30 @@ def test_a_vector(spark, tmp_path):
     assert same(spark, path, "SELECT min(id) n FROM t", answered=False)[0].n == 0
 
 
+def test_positions(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long", "p": "int"}, partition=["p"])
+    files = [table.append([{"id": i, "p": p} for i in range(5)]) for p in (1, 2)]
+    table.delete_positions({files[0]: [1, 2], files[1]: [0, 9]})
+    table.delete_positions({files[0]: [2, 3]})
+    path = table.write()
+    assert same(spark, path, "SELECT count(*) n FROM t", answered=True)[0].n == 6
+    run(spark, path, "SELECT count(*) n FROM t")
+    assert "Deleted rows counted in 3 files of positions." in str(twostage.last_scan(spark))
+    rows = same(spark, path, "SELECT p, count(*) n FROM t WHERE p > 0 GROUP BY p", answered=True)
+    assert sorted(rows) == [(1, 2), (2, 4)]
+    assert same(spark, path, "SELECT min(id), max(id), count(id) FROM t", answered=False) == [(0, 4, 6)]
+
+
+def test_a_damaged_file_of_positions_is_our_error(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long"})
+    table.delete_positions({table.append([{"id": i} for i in range(5)]): [1]})
+    path = table.write()
+    (delete,) = (tmp_path / "t" / "data").glob("deletes-*")
+    os.truncate(delete, 20)
+    with pytest.raises(Exception, match=r"\[TWOSTAGE\."):
+        run(spark, path, "SELECT count(*) FROM t")
+
+
 def test_empty_tables(spark, warehouse):
     assert same(spark, warehouse.empty, "SELECT count(*), count(id), min(id) FROM t", answered=True) == [
         (0, 0, None)

@@ -315,3 +315,17 @@ def test_file_names_that_spark_skips_or_expands(spark, tmp_path, name):
         os.rename(file.path, odd)
         file.entry["file_path"] = odd
     assert sorted(same_rows(spark, table.write(), "id")) == [(1,), (2,)]
+
+
+def test_the_row_by_row_reader_after_planning_is_an_error(spark, tmp_path):
+    """It takes field ids from the session's setting, not the relation's: all columns were NULL."""
+    frame = load(spark, simple(tmp_path / "t"))
+    assert is_native(frame)
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
+    try:
+        with pytest.raises(Exception, match=r"\[TWOSTAGE.SETTING_CHANGED\]"):
+            frame.collect()
+        assert len(load(spark, simple(tmp_path / "u")).where("name IS NOT NULL").collect()) == 200
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+    assert len(frame.where("name IS NOT NULL").collect()) == 200

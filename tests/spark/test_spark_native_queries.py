@@ -182,15 +182,20 @@ for key, value in {confs!r}.items():
 spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 twostage.enable(spark)
-frame = spark.read.format("twostage").load({path!r}).selectExpr("sum(id)", "count(name)")
-print("plan", "TwoStageFiles" in frame._jdf.queryExecution().executedPlan().toString())
-print("rows", tuple(frame.collect()[0]))
+for path in {paths!r}:
+    frame = spark.read.format("twostage").load(path).selectExpr("sum(id)", "count(name)")
+    print("plan", "TwoStageFiles" in frame._jdf.queryExecution().executedPlan().toString())
+    print("rows", tuple(frame.collect()[0]))
 spark.stop()
 """
 
 
 def test_executors_need_none_of_our_classes(tmp_path):
-    path = simple(tmp_path / "t")
-    out = run_python(CLUSTER.format(confs=SPARK_CONFS, path=str(path)), cwd=tmp_path)
-    assert "plan True" in out
+    clean = simple(tmp_path / "clean")
+    table = Table(tmp_path / "deleted", {"id": "long", "name": "string"})
+    file = table.append([{"id": number, "name": "n"} for number in range(200)], row_group_size=50)
+    table.delete_positions({file: [0, 120]})
+    out = run_python(CLUSTER.format(confs=SPARK_CONFS, paths=[str(clean), str(table.write())]), cwd=tmp_path)
+    assert out.count("plan True") == 2
     assert f"rows ({sum(range(200))}, 200)" in out
+    assert f"rows ({sum(range(200)) - 120}, 198)" in out

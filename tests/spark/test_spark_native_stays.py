@@ -13,20 +13,13 @@ from tables import Table
 from twostage.planning import native
 
 
-def _deletes(kind):
-    def build(folder):
-        table = Table(folder, {"id": "long", "name": "string"}, version=3 if kind == "vector" else 2)
-        first = table.append([{"id": i, "name": "n"} for i in range(10)])
-        table.append([{"id": i, "name": "n"} for i in range(10, 20)])
-        if kind == "equality":
-            table.delete_equal(["id"], [{"id": 3}])
-        elif kind == "vector":
-            table.delete_vectors({first: [3]})
-        else:
-            table.delete_positions({first: [3]})
-        return table.write()
-
-    return build
+def _deletes(folder):
+    table = Table(folder, {"id": "long", "name": "string"})
+    first = table.append([{"id": i, "name": "n"} for i in range(10)])
+    table.append([{"id": i, "name": "n"} for i in range(10, 20)])
+    table.delete_positions({first: [4]})
+    table.delete_equal(["id"], [{"id": 3}, {"id": 13}])
+    return table.write()
 
 
 def _typed(kind, value):
@@ -84,9 +77,7 @@ STAYS = {
     "split_size": (_plain(), {"split-size": "1k"}, "*", "split-size"),
     "count": (_plain(), {"aggregate-push-down-enabled": "false"}, "count(1)", "no column is returned"),
     "selective": (_plain(), {}, "where id < 5", "its files are small"),
-    "positions": (_deletes("position"), {}, "*", "1 of 2 files have deletes"),
-    "equality": (_deletes("equality"), {}, "*", "files have deletes"),
-    "vector": (_deletes("vector"), {}, "*", "1 of 2 files have deletes"),
+    "equality": (_deletes, {}, "*", "2 of 2 files have equality deletes"),
     "orc": (_plain(format="orc"), {}, "*", "format orc"),
     "avro": (_plain(format="avro"), {}, "*", "format avro"),
     "no_ids": (_plain(field_ids=False), {}, "*", "without field ids"),

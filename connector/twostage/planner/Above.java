@@ -88,7 +88,7 @@ final class Above {
     return isPlain ? (Integer) ((Literal) number).value() : null;
   }
 
-  private static boolean isPlain(Project node) {
+  static boolean isPlain(Project node) {
     Seq items = node.projectList();
     for (int i = 0; i < items.size(); i++) {
       if (!(items.apply(i) instanceof Attribute)) {

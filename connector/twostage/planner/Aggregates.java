@@ -77,6 +77,14 @@ final class Aggregates {
     return pushed.isDefined() ? translate((Aggregation) pushed.get()) : null;
   }
 
+  /** The same of one function alone. */
+  static Map translate(org.apache.spark.sql.catalyst.expressions.Expression function, Seq groups) {
+    ListBuffer one = new ListBuffer();
+    one.$plus$eq(function);
+    Option pushed = DataSourceStrategy$.MODULE$.translateAggregation(one.toList(), groups);
+    return pushed.isDefined() ? translate((Aggregation) pushed.get()) : null;
+  }
+
   private static void collect(
       org.apache.spark.sql.catalyst.expressions.Expression expression, ListBuffer functions) {
     if (expression instanceof AggregateExpression) {

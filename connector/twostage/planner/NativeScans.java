@@ -3,11 +3,13 @@ package twostage_planner;
 import java.io.IOException;
 import java.security.SecureRandom;
 import java.util.ArrayList;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -19,6 +21,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.*;
@@ -38,6 +41,8 @@ final class NativeScans {
 
   private final SparkSession session;
   private Boolean namesFiles;
+  /** Tables by relation: to make one from a stock relation, Python is asked. */
+  private final Map tables = new IdentityHashMap();
 
   NativeScans(Object session) {
     this.session = (SparkSession) session;
@@ -51,12 +56,16 @@ final class NativeScans {
   private LogicalPlan visit(LogicalPlan node, Above above, LogicalPlan root) {
     if (node instanceof DataSourceV2Relation) {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
-      TwoStageTable table = Install.tableOf(relation);
-      return table == null ? node : replace(relation, table.at(relation.options()), above, root);
+      TwoStageTable table = tableOf(relation);
+      return table == null ? node : replace(relation, table, above, root);
     }
     boolean writes = node instanceof V2WriteCommand || node instanceof DataWritingCommand;
     if (node instanceof Command && !writes) {
       return node; // what is below DELETE or DESCRIBE is a table, and not a scan
+    }
+    MixedAnswers mixed = node instanceof Aggregate ? MixedAnswers.of((Aggregate) node, this) : null;
+    if (mixed != null) {
+      return mixed.with(visit(mixed.rest(), Above.NOTHING, root));
     }
     Seq children = node.children();
     ListBuffer visited = new ListBuffer();
@@ -70,17 +79,32 @@ final class NativeScans {
     return changed ? (LogicalPlan) node.withNewChildren(visited.toList()) : node;
   }
 
+  /** Our table of a relation under its options; null for another source's. */
+  TwoStageTable tableOf(DataSourceV2Relation relation) {
+    TwoStageTable table = (TwoStageTable) tables.get(relation);
+    if (table == null) {
+      table = Install.tableOf(relation);
+      if (table != null) {
+        table = table.at(relation.options());
+        tables.put(relation, table);
+      }
+    }
+    return table;
+  }
+
   private LogicalPlan replace(DataSourceV2Relation relation, TwoStageTable table, Above above, LogicalPlan root) {
     List needed = new ArrayList();
     Map answer = table.call(request(relation, above, root, needed));
     String reason = (String) answer.get("stays");
     if (reason == null) {
+      Map deleted = (Map) answer.get("deleted");
+      String first = "first_row_" + SALT;
       TwoStageFiles files = new TwoStageFiles(
           (String) answer.get("scan"), (String) answer.get("root"), (List) answer.get("files"),
-          ((Number) answer.get("bytes")).longValue());
+          ((Number) answer.get("bytes")).longValue(), deleted == null ? null : first);
       reason = differs(files.first());
       if (reason == null) {
-        return handOver(needed, files, (Map) answer.get("ids"), (Map) answer.get("options"));
+        return handOver(needed, files, (Map) answer.get("ids"), (Map) answer.get("options"), deleted);
       }
     }
     return relation.copy(
@@ -162,7 +186,7 @@ final class NativeScans {
     return names;
   }
 
-  private LogicalPlan handOver(List needed, TwoStageFiles files, Map ids, Map options) {
+  private LogicalPlan handOver(List needed, TwoStageFiles files, Map ids, Map options, Map deleted) {
     StructType schema = new StructType();
     for (int i = 0; i < needed.size(); i++) {
       AttributeReference attribute = (AttributeReference) needed.get(i);
@@ -172,6 +196,11 @@ final class NativeScans {
           name, attribute.dataType(), attribute.nullable(),
           new MetadataBuilder().putLong("parquet.field.id", id).build()));
     }
+    if (deleted != null) {
+      // Spark's reader fills a column of this name with the row's place in its file.
+      schema = schema.add(new StructField(
+          ParquetFileFormat$.MODULE$.ROW_INDEX_TEMPORARY_COLUMN_NAME(), DataTypes.LongType, true, Metadata.empty()));
+    }
     scala.collection.immutable.HashMap settings = new scala.collection.immutable.HashMap();
     for (java.util.Iterator it = options.entrySet().iterator(); it.hasNext();) {
       Map.Entry option = (Map.Entry) it.next();
@@ -179,7 +208,7 @@ final class NativeScans {
     }
     LogicalRelation parquet = LogicalRelation$.MODULE$.apply(
         new HadoopFsRelation(
-            files, new StructType(), schema, Option.empty(), new ParquetFileFormat(), settings, session),
+            files, files.partitionSchema(), schema, Option.empty(), new ParquetFileFormat(), settings, session),
         false);
     ListBuffer columns = new ListBuffer();
     for (int i = 0; i < needed.size(); i++) {
@@ -188,7 +217,7 @@ final class NativeScans {
           (Expression) parquet.output().apply(i), attribute.name(), attribute.exprId(), attribute.qualifier(),
           Option.apply(attribute.metadata()), Nil$.MODULE$));
     }
-    return new Project(columns.toList(), parquet);
+    return new Project(columns.toList(), deleted == null ? (LogicalPlan) parquet : Deleted.without(parquet, deleted));
   }
 
   /** Why Spark's file system does not see a file as we do; null if it does. */

@@ -34,6 +34,11 @@ final class TwoStageAnswer implements LocalScan {
     Map started = Bridge.request("started");
     started.put("scan", scan);
     Bridge.call(started);
+    return rows(values, schema);
+  }
+
+  /** Rows of texts as Spark holds them. */
+  static InternalRow[] rows(List values, StructType schema) {
     StructField[] fields = schema.fields();
     InternalRow[] rows = new InternalRow[values.size()];
     for (int i = 0; i < rows.length; i++) {

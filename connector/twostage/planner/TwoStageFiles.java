@@ -6,8 +6,13 @@ import java.util.Map;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -23,12 +28,18 @@ final class TwoStageFiles implements FileIndex {
   private final List key;
   private final long bytes;
   private final String scan;
+  /** The column that tells, of each file, where its rows begin among those of all files; null for no such column. */
+  private final String first;
   private boolean started;
   private static volatile boolean made;
 
-  /** `listed` holds a path and a length for each file; `bytes` is what the optimizer should take the rows for. */
-  TwoStageFiles(String scan, String root, List listed, long bytes) {
+  /**
+   * `listed` holds a path and a length for each file, and where its rows begin if there is such a column; `bytes` is
+   * what the optimizer should take the rows for.
+   */
+  TwoStageFiles(String scan, String root, List listed, long bytes, String first) {
     this.scan = scan;
+    this.first = first;
     made = true;
     this.root = path(root);
     this.key = listed;
@@ -65,13 +76,28 @@ final class TwoStageFiles implements FileIndex {
 
   /** Spark asks when it runs the scan, and not before. */
   public synchronized Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    if (!SQLConf.get().parquetVectorizedReaderEnabled()) {
+      // Its other reader takes field ids from the session's setting alone, and gives NULLs.
+      throw new IllegalStateException(
+          "[TWOSTAGE.SETTING_CHANGED] spark.sql.parquet.enableVectorizedReader was switched off after the query was "
+              + "planned. Hint: Make the DataFrame again, or leave the setting as it was.");
+    }
     if (!started) {
       started = true;
       Map request = Bridge.request("started");
       request.put("scan", scan);
       Bridge.call(request);
     }
-    return seq(PartitionDirectory.apply(InternalRow.empty(), files));
+    if (first == null) {
+      return seq(PartitionDirectory.apply(InternalRow.empty(), files));
+    }
+    ListBuffer each = new ListBuffer();
+    for (int i = 0; i < files.length; i++) {
+      Object begins = ((List) key.get(i)).get(2);
+      each.$plus$eq(PartitionDirectory.apply(
+          new GenericInternalRow(new Object[] {begins}), new FileStatus[] {files[i]}));
+    }
+    return each.toList();
   }
 
   public String[] inputFiles() {
@@ -89,7 +115,8 @@ final class TwoStageFiles implements FileIndex {
   }
 
   public StructType partitionSchema() {
-    return new StructType();
+    StructType schema = new StructType();
+    return first == null ? schema : schema.add(new StructField(first, DataTypes.IntegerType, false, Metadata.empty()));
   }
 
   public Option metadataOpsTimeNs() {
@@ -104,6 +131,7 @@ final class TwoStageFiles implements FileIndex {
 
   public boolean equals(Object other) {
     return other instanceof TwoStageFiles && ((TwoStageFiles) other).key.equals(key)
+        && (first == null) == (((TwoStageFiles) other).first == null)
         && ((TwoStageFiles) other).root.equals(root);
   }
 

@@ -39,6 +39,8 @@ public final class TwoStageTable
   private final Map properties;
   /** Why Spark's own Parquet reader does not do this relation's scan; null where that was not asked. */
   final String reason;
+  /** Whether metadata answers for its other files. */
+  final boolean isPart;
 
   private TwoStageTable(Map options, Map confs, Map loaded, boolean inCatalog) {
     this.options = options;
@@ -53,26 +55,33 @@ public final class TwoStageTable
     this.key = (String) loaded.get("key");
     this.properties = (Map) loaded.get("properties");
     this.reason = null;
+    isPart = false;
   }
 
-  private TwoStageTable(TwoStageTable table, String reason) {
+  private TwoStageTable(TwoStageTable table, String reason, String pin, String pinned) {
     options = table.options;
     confs = table.confs;
     inCatalog = table.inCatalog;
     schema = table.schema;
     hidden = table.hidden;
     name = table.name;
-    pin = table.pin;
-    pinned = table.pinned;
+    this.pin = pin;
+    this.pinned = pinned;
     snapshot = table.snapshot;
-    key = table.key;
+    key = pin.equals(table.pin) ? table.key : pin;
+    isPart = table.isPart || !pin.equals(table.pin);
     properties = table.properties;
     this.reason = reason;
   }
 
   /** This table, with the reason why Spark's own Parquet reader does not do the scan. */
   TwoStageTable staying(String reason) {
-    return new TwoStageTable(this, reason);
+    return new TwoStageTable(this, reason, pin, pinned);
+  }
+
+  /** Some of this table's files, pinned as `pin`. */
+  TwoStageTable part(String pin, String pinned) {
+    return new TwoStageTable(this, reason, pin, pinned);
   }
 
   private TwoStageTable(StructType declared) {
@@ -88,6 +97,7 @@ public final class TwoStageTable
     key = declared.json();
     properties = new HashMap();
     reason = null;
+    isPart = false;
   }
 
   /** Loads the table that the options name and pins its snapshot. */

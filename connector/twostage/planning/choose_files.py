@@ -177,6 +177,8 @@ class Planning:
 
     def describe(self, chosen: list[Candidate], groups: tuple[TaskGroup, ...]) -> None:
         """Add the sentences that say how the files were divided."""
+        if self._table.only is not None:
+            self.choices.append(f"Metadata answers for {self.counters['files.answered']} other files.")
         if not self._settings.prune_files:
             self.choices.append("File pruning is switched off.")
         proven = sum(candidate.task.all_match for candidate in chosen)
@@ -243,7 +245,11 @@ class Planning:
         for entry in stream_manifests(storage, manifests, specs, at_first=at_first, without=without):
             file = without_metrics(entry, self._moved)
             verdict = self._judge(file)
-            if verdict.pruned_by is None:
+            if verdict.pruned_by is not None:
+                continue
+            if self._table.only is not None and file.path not in self._table.only:
+                self.counters["files.answered"] += 1
+            else:
                 yield file, verdict
 
     def _judge(self, file: ContentFile) -> Verdict:

@@ -31,6 +31,7 @@ _AT_ONCE = 8
 """Footers requested together."""
 _LEGACY_CALENDAR = "org.apache.spark.legacyDateTime"
 _SPARK_VERSION = "org.apache.spark.version"
+_ROW_INDEX = "_tmp_metadata_row_index"
 _INEXACT = ("float", "double")
 """Statistics do not tell 0.0 from -0.0, and NaN not at all."""
 
@@ -60,6 +61,8 @@ class FileFacts:
     """Every top-level column has a field id, and none is given twice at any depth."""
     has_legacy_calendar: bool
     """Spark says of this file of its own that dates before 1582 are Julian."""
+    has_row_index: bool
+    """A column has the name under which Spark's reader gives the places of rows."""
     singles: Mapping[int, Any]
     """Columns of one value in all rows, as far as it was asked and statistics prove it: the value, or None."""
 
@@ -123,6 +126,7 @@ def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
         # As Spark decides it: its versions compare as text.
         has_legacy_calendar=_LEGACY_CALENDAR in footer.key_values
         or (version is not None and version < "3.0.0"),
+        has_row_index=any(node.name.casefold() == _ROW_INDEX for node in top),
         singles=dict(_singles(footer, constants)),
     )
 

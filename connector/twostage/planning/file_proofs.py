@@ -5,7 +5,8 @@ must be read. The rule: what is proven is what reading the file would give, as f
 pruning relies on too. Unknown is None, never a guess.
 
 What proves a file: Parquet or ORC, counted rows, a predicate that its metrics or partition prove for all rows or
-for none, and no deletes but one deletion vector, whose cardinality is what it takes away.
+for none, and no deletes but one deletion vector, whose cardinality is what it takes away, or positional delete
+files, whose rows the caller counts.
 """
 
 from __future__ import annotations
@@ -96,19 +97,21 @@ class FileProofs:
         )
         self._last_ids: dict[int, int] = {}
 
-    def of(self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...]) -> FileProof | str:
-        """Return what is known of a file, or why it must be read."""
+    def of(
+        self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...], gone: int = 0
+    ) -> FileProof | str:
+        """Return what is known of a file, `gone` rows of which are deleted besides; or why it must be read."""
         if file.format not in _FORMATS or file.is_encrypted:
             return f"a data file has the format {file.format}" if not file.is_encrypted else "encrypted files"
         if file.record_count <= 0:
             return "a file's rows were not counted"
         if not verdict.all_match:
             return "the filter splits the rows of a file"
-        rows = file.record_count
+        rows = file.record_count - gone
         if deletes:
             (delete, *others) = deletes
             if others or delete.content != "vector":
-                return "a file has deletes that are no deletion vector"
+                return "a file has equality deletes"
             rows -= delete.record_count
             if rows < 0:
                 return "a deletion vector deletes more rows than there are"
@@ -158,7 +161,7 @@ class FileProofs:
             column = measured
         if rows == file.record_count:
             return column
-        # A deletion vector tells how many rows are gone, and not which.
+        # It is known how many rows are gone, and not which.
         if column.nulls == file.record_count:
             return ColumnProof(rows)
         is_single = column.lower is not None and column.lower == column.upper

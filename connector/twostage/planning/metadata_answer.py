@@ -2,8 +2,9 @@
 
 Takes a pinned table, aggregates, identity-partition columns to group by and a predicate; gives the rows of the
 answer, or the reason why files must be read. The rule: an answer is what reading every file would give, as far
-as the metrics are right, which pruning relies on too; one file that proves too little, and all are read.
-Nothing here knows Spark; what proves a file is in `file_proofs`.
+as the metrics are right, which pruning relies on too. Positional delete files are read for it if they are few. Where
+few files prove too little, the rows may leave them out, and name them. Nothing here knows Spark; what proves a file
+is in `file_proofs`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from twostage.files.computed_columns import DELETED
 from twostage.planning.choose_files import Planning
+from twostage.planning.deleted_rows import DeletedRows, distinct, too_much
 from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED, FileProof, FileProofs
 from twostage.planning.partition import Transform
+from twostage.planning.unproven_files import UnprovenFiles
 from twostage.predicates.predicate import TRUE, columns as columns_of, is_exact
 from twostage.schema import Field, Primitive
 from twostage.storage import name_snapshot
@@ -24,13 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.options import ReadOptions
+    from twostage.planning.prune_files import Verdict
     from twostage.predicates.predicate import Predicate
     from twostage.table.catalog import PinnedTable
+    from twostage.table.manifest import ContentFile
+    from twostage.task import DeleteFile
 
 MOST_GROUPS = 10_000
 """Rows of an answer at most: the driver holds them."""
 MANY_FILES = 20_000
 """From so many on, entries are not read one by one to count rows: 30 us each."""
+MOST_DELETE_FILES = 256
+"""Files of positions take the driver 1 to 4 ms each, and a task starts in 10."""
 
 Function = Literal["rows", "count", "min", "max"]
 
@@ -50,6 +58,12 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
     files: int
     """Data files whose metadata answered."""
+    delete_files: int = 0
+    """Positional delete files that were read for it."""
+    unread: frozenset[str] = frozenset()
+    """Data files that the rows leave out, as they prove too little: written paths."""
+    lacks: str = ""
+    """What the first of them lacks."""
     counters: Mapping[str, int]
 
 
@@ -60,8 +74,17 @@ def answer(
     aggregates: tuple[Aggregate, ...],
     groups: tuple[Field, ...] = (),
     predicate: Predicate = TRUE,
+    mix: bool = False,
 ) -> Answer | str:
     """Return the answer, or why there is none.
+
+    Args:
+        table: The table at its pinned snapshot.
+        options: The reader's options.
+        aggregates: What is asked.
+        groups: Columns to group by.
+        predicate: What the rows must meet.
+        mix: Whether files may be left to be read, if metadata answers for the greater part of the bytes.
 
     Raises:
         TwoStageError: Metadata, a manifest list or a manifest is damaged or not there.
@@ -79,31 +102,61 @@ def answer(
     totals: dict[tuple[Any, ...], _Totals] = {}
     if not groups:
         totals[()] = _Totals(aggregates)
-    files = 0
+    rest = UnprovenFiles(mix=mix)
+    waiting: list[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]] = []
     for file, verdict, deletes in planning.files(metrics=bool(fields)):
-        files += 1
-        known = proofs.of(file, verdict, deletes)
-        if isinstance(known, str):
-            return known
-        if not known.rows:
-            continue
-        if known.group not in totals:
-            if len(totals) == MOST_GROUPS:
-                return f"more than {MOST_GROUPS} groups"
-            totals[known.group] = _Totals(aggregates)
-        lacking = totals[known.group].add(known)
-        if lacking is not None:
-            return lacking
+        by_position = bool(deletes) and all(delete.content == "position" for delete in deletes)
+        known = proofs.of(file, verdict, () if by_position else deletes)
+        if by_position and not isinstance(known, str):
+            waiting.append((file, verdict, deletes))
+        elif not rest.goes_on(file, known if isinstance(known, str) else _add(totals, known, aggregates)):
+            return rest.lacks
+    to_read = distinct(delete for _, _, deletes in waiting for delete in deletes)
+    lacking = too_much(to_read, MOST_DELETE_FILES)
+    if fields and to_read and len(to_read) >= len(waiting):
+        lacking = (
+            "files have rows deleted by position"  # in each of them, or else it had no delete file of its own
+        )
+    deleted = DeletedRows(table, options)
+    for file, verdict, deletes in waiting:
+        found = lacking
+        if found is None:
+            known = proofs.of(file, verdict, (), gone=deleted.count(file, deletes))
+            found = known if isinstance(known, str) else _add(totals, known, aggregates)
+        if not rest.goes_on(file, found):
+            return rest.lacks
+    if not rest.is_worth_it:
+        return rest.lacks
     return Answer(
         rows=tuple((*group, *total.values) for group, total in totals.items()),
-        files=files,
-        counters=planning.counters,
+        files=rest.num_proven,
+        delete_files=0 if lacking is not None else len(to_read),
+        counters={**planning.counters, **deleted.metrics.counters},
+        unread=frozenset(rest.paths),
+        lacks=rest.lacks,
     )
+
+
+def _add(
+    totals: dict[tuple[Any, ...], _Totals], known: FileProof, aggregates: tuple[Aggregate, ...]
+) -> str | None:
+    """Add a file to its group; return what its metadata does not tell, if anything."""
+    if not known.rows:
+        return None
+    total = totals.get(known.group)
+    if total is None:
+        if len(totals) == MOST_GROUPS:
+            return f"more than {MOST_GROUPS} groups"
+        total = _Totals(aggregates)
+    lacking = total.add(known)
+    if lacking is None:
+        totals[known.group] = total
+    return lacking
 
 
 def _count_of_many(table: PinnedTable, planning: Planning, width: int) -> Answer | None:
     """Return the rows of a table of very many files without deletes, `width` times; None where it takes a closer look."""
-    if table.snapshot is None:
+    if table.snapshot is None or table.only is not None:
         return None
     with name_snapshot(table.snapshot.snapshot_id):
         manifests = planning.manifests
@@ -169,10 +222,11 @@ class _Totals:
         self.values: list[Any] = [0 if part.function in ("rows", "count") else None for part in aggregates]
 
     def add(self, known: FileProof) -> str | None:
-        """Add a file; return what its metadata does not tell, if anything."""
+        """Add a file; return what its metadata does not tell, if anything: then it is not added."""
+        values = list(self.values)
         for place, part in enumerate(self._aggregates):
             if part.field is None:
-                self.values[place] += known.rows
+                values[place] += known.rows
                 continue
             column = known.column(part.field)
             if isinstance(column, str):
@@ -180,12 +234,13 @@ class _Totals:
             if part.function == "count":
                 if column.nulls is None:
                     return f"a file does not tell how many values {part.field.name} has"
-                self.values[place] += known.rows - column.nulls
+                values[place] += known.rows - column.nulls
             elif column.nulls is None or column.nulls < known.rows:
                 value = column.lower if part.function == "min" else column.upper
                 if value is None:
                     return f"a file's metadata does not tell the {part.function} of {part.field.name}"
-                held = self.values[place]
+                held = values[place]
                 if held is None or (value < held if part.function == "min" else value > held):
-                    self.values[place] = value
+                    values[place] = value
+        self.values = values
         return None

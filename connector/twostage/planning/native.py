@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twostage.location import parse_location
+from twostage.planning.deleted_rows import distinct, too_much
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ LEAST_FOR_TOP = 4 * 2**20
 """Bytes of the files that Spark's reader reads in about the time that a Python task takes to start."""
 WORTH_A_PROBE = 16 * 2**20
 """Bytes of the planned files below which who filters them makes no difference that is worth 5 ms of looking."""
+COLUMNS_FOR_DELETES = 2
+"""That Spark reads besides: a row's place in its file, and where the file's rows begin among all."""
+MOST_BITS = 2**27
+"""16 MiB, which each executor gets once a stage and each task unpacks."""
 WORTH_A_FOOTER = 8 * 2**20
 """Bytes of a file whose reading takes far longer than that."""
 MOST_COLUMNS = 100
@@ -121,9 +126,9 @@ def stays_by_plan(plan: ScanPlan) -> str | None:
     files = files_of(plan)
     if not files:
         return "nothing is to be read"
-    with_deletes = sum(bool(task.deletes) for task in files)
-    if with_deletes:
-        return f"{with_deletes} of {len(files)} files have deletes"
+    reason = _stays_by_deletes(files, len(plan.context.projection))
+    if reason is not None:
+        return reason
     other = next((task.format for task in files if task.format != "parquet"), None)
     if other is not None:
         return f"a data file has the format {other}"
@@ -133,6 +138,40 @@ def stays_by_plan(plan: ScanPlan) -> str | None:
         if family not in _LOCAL and not (family in _HADOOP and not storage.properties):
             return f"Spark may not reach files of {family} as the catalog does"
     return None
+
+
+def _stays_by_deletes(files: Sequence[ScanTask], num_columns: int) -> str | None:
+    """Return why Spark does not leave out the deleted rows: it can't, or the driver would read or send too much."""
+    if not any(task.deletes for task in files):
+        return None
+    by_keys = sum(any(delete.content == "equality" for delete in task.deletes) for task in files)
+    if by_keys:
+        return f"{by_keys} of {len(files)} files have equality deletes"
+    if num_columns > MOST_COLUMNS - COLUMNS_FOR_DELETES:
+        return f"with {num_columns} columns and the places of deleted rows Spark's reader gives rows, not batches"
+    if num_bits(files) > MOST_BITS:
+        return f"its files have more than {MOST_BITS:,} rows, some of them deleted"
+    return _stays_by_positions(files)
+
+
+def _stays_by_positions(files: Sequence[ScanTask]) -> str | None:
+    deletes = distinct(delete for task in files for delete in task.deletes)
+    reason = too_much(deletes, MOST_FOOTERS)
+    if reason is not None or len(deletes) <= FEW_FOOTERS:
+        return reason
+    if sum(task.file_size for task in files) < len(deletes) * WORTH_A_FOOTER:
+        return f"{len(deletes)} delete files of small files would have to be read first"
+    return None
+
+
+def num_bits(files: Sequence[ScanTask]) -> int:
+    """Return how many bits tell which rows are deleted.
+
+    One for each row of a file with deletes, and behind these as many as the longest of the other files has rows: all
+    of the others begin there, and none of these bits is set.
+    """
+    with_deletes = sum(task.record_count for task in files if task.deletes)
+    return with_deletes + max((task.record_count for task in files if not task.deletes), default=0)
 
 
 def stays_by_top(plan: ScanPlan) -> str | None:
@@ -186,6 +225,8 @@ def stays_by_files(
         reason = _stays_by_file(task, known, fields)
         if reason is not None:
             return f"{reason}: {task.written_path.rpartition('/')[2]}"
+    if any(task.deletes for task in files) and any(known.has_row_index for known in facts):
+        return "a file's column has the name under which Spark's reader gives the places of rows"
     return None
 
 

@@ -38,6 +38,10 @@ class FromMetadata:
     plan: ScanPlan
     schema: Mapping[str, Any]
     rows: list[list[str | None]]
+    unread: frozenset[str]
+    """Data files that the rows leave out."""
+    lacks: str
+    """What the first of them lacks."""
 
 
 class Answers:
@@ -56,15 +60,20 @@ class Answers:
         predicate: Predicate,
         *,
         take: bool,
+        mix: bool = False,
     ) -> FromMetadata | str:
-        """Return `answer_aggregates` of the table that `pin` names; to `take` it is to hold it no longer."""
+        """Return `answer_aggregates` of the table that `pin` names; to `take` it is to hold it no longer.
+
+        Who wants to `mix` asks first; for the others an answer that leaves files out is none.
+        """
         started = time.perf_counter_ns()
         key = (pin, wanted, predicate)
         with self._lock:
             place = next((n for n, (known, _) in enumerate(self._held) if known == key), None)
             if place is not None:
-                return (self._held.pop(place) if take else self._held[place])[1]
-        found = answer_aggregates(table, options, wanted, predicate)
+                held = (self._held.pop(place) if take else self._held[place])[1]
+                return held.lacks if isinstance(held, FromMetadata) and held.unread and not mix else held
+        found = answer_aggregates(table, options, wanted, predicate, mix=mix)
         if isinstance(found, FromMetadata):
             counters = {**found.plan.counters, "time.planning": time.perf_counter_ns() - started}
             found = replace(found, plan=replace(found.plan, counters=counters))
@@ -75,7 +84,12 @@ class Answers:
 
 
 def answer_aggregates(
-    table: PinnedTable, options: ReadOptions, wanted: Mapping[str, Any], predicate: Predicate
+    table: PinnedTable,
+    options: ReadOptions,
+    wanted: Mapping[str, Any],
+    predicate: Predicate,
+    *,
+    mix: bool = False,
 ) -> FromMetadata | str:
     """Return the answer, or why there is none.
 
@@ -84,6 +98,7 @@ def answer_aggregates(
         options: The reader's options.
         wanted: ``functions``, a list of name and column (or none) each; ``groups``, a list of columns.
         predicate: What the rows must meet.
+        mix: Whether the answer may leave out files that must be read.
     """
     if not options.metadata_aggregates:
         return "aggregate-push-down-enabled is false"
@@ -97,7 +112,9 @@ def answer_aggregates(
         return "a group is no column of the table"
     groups = tuple(by_name[name] for name in wanted["groups"])
     try:
-        found = answer(table, options, aggregates=tuple(aggregates), groups=groups, predicate=predicate)
+        found = answer(
+            table, options, aggregates=tuple(aggregates), groups=groups, predicate=predicate, mix=mix
+        )
     except TwoStageError as error:
         return f"an error while planning: {error.code}"
     if isinstance(found, str):
@@ -107,6 +124,8 @@ def answer_aggregates(
         plan=_plan(table, options, fields, predicate, found),
         schema=spark_schema(fields),
         rows=[[_text(value) for value in row] for row in found.rows],
+        unread=found.unread,
+        lacks=found.lacks,
     )
 
 
@@ -133,6 +152,9 @@ def _text(value: Any) -> str | None:
 def _plan(
     table: PinnedTable, options: ReadOptions, fields: tuple[Field, ...], predicate: Predicate, found: Answer
 ) -> ScanPlan:
+    read: tuple[str, ...] = ()
+    if found.delete_files:
+        read = (f"Deleted rows counted in {found.delete_files} files of positions.",)
     return ScanPlan(
         context=ScanContext(
             scan_id=uuid.uuid4().hex,
@@ -147,6 +169,6 @@ def _plan(
         estimated_rows=len(found.rows),
         estimated_bytes=0,
         counters={**found.counters, "files.answered": found.files},
-        choices=(f"Answered from the metadata of {found.files} data files; none was opened.",),
+        choices=(f"Answered from the metadata of {found.files} data files; none was opened.", *read),
         is_from_metadata=True,
     )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
+from twostage.spark import catalogs
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
 from twostage.spark.source import MetricsParam, TwoStageReader, TwoStageSource, parse, pin
@@ -61,9 +62,10 @@ class Bridge:
             "started": self._started,
             "plan": self._plan,
             "read": self._read,
-            "tables": self._list_tables,
-            "namespaces": self._list_namespaces,
-            "namespace": self._check_namespace,
+            "mixed": self._mixed,
+            "tables": catalogs.list_tables,
+            "namespaces": catalogs.list_namespaces,
+            "namespace": catalogs.check_namespace,
         }
 
     def connect(self, context: SparkContext) -> None:
@@ -205,7 +207,18 @@ class Bridge:
             "rows": found.rows,
         }
 
-    def _answer(self, held: Pin, message: dict[str, Any], *, take: bool = False) -> FromMetadata | str:
+    def _mixed(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Tell whether metadata answers aggregates for most files: why not, or the rows and the table of the others."""
+        held = self.pins.held(message)
+        found = self._answer(held, message, mix=True)
+        if isinstance(found, str) or not found.unread:
+            return {"lacks": found if isinstance(found, str) else "nothing"}
+        rest = self.pins.keep_part(message["pin"], held, found.unread)
+        return {"lacks": None, "schema": json.dumps(found.schema), "rows": found.rows, **rest}
+
+    def _answer(
+        self, held: Pin, message: dict[str, Any], *, take: bool = False, mix: bool = False
+    ) -> FromMetadata | str:
         """Answer aggregates; the planner asks first for the scan's sake, and then to `take` the answer."""
         from twostage.spark.aggregates import Answers  # noqa: PLC0415
 
@@ -214,8 +227,8 @@ class Bridge:
         predicate = both(held.filter, *(held.bind(raw["form"]) for raw in message["predicates"]))
         with self._lock:
             answers = self._held_answers = self._held_answers or Answers()
-        wanted = message["aggregates"]
-        return answers.find(message["pin"], held.table, held.options, wanted, predicate, take=take)
+        key, wanted = message["pin"], message["aggregates"]
+        return answers.find(key, held.table, held.options, wanted, predicate, take=take, mix=mix)
 
     def _started(self, message: dict[str, Any]) -> dict[str, Any]:
         """Note that Spark reads a scan that was handed over, or takes an answer from metadata."""
@@ -263,27 +276,6 @@ class Bridge:
         return [
             (plan, [one for _, one in sorted(tasks.get(plan.context.scan_id, {}).items())]) for plan in plans
         ]
-
-    # catalogs
-
-    def _list_tables(self, message: dict[str, Any]) -> dict[str, Any]:
-        from twostage.table.catalog import list_tables  # noqa: PLC0415
-
-        return {"names": list_tables(message["catalog"], message["namespace"], message["confs"])}
-
-    def _list_namespaces(self, message: dict[str, Any]) -> dict[str, Any]:
-        from twostage.table.catalog import list_namespaces  # noqa: PLC0415
-
-        return {"names": list_namespaces(message["catalog"], message["namespace"], message["confs"])}
-
-    def _check_namespace(self, message: dict[str, Any]) -> dict[str, Any]:
-        from twostage.errors import NotFoundError  # noqa: PLC0415
-        from twostage.table.catalog import namespace_exists  # noqa: PLC0415
-
-        if not namespace_exists(message["catalog"], message["namespace"], message["confs"]):
-            name = ".".join(message["namespace"])
-            raise NotFoundError("NAMESPACE_NOT_FOUND", f"No such namespace: {name}", stage="catalog")
-        return {}
 
 
 def _text(raw: bytes) -> str:

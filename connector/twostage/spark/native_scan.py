@@ -7,14 +7,21 @@ keeps the scan here, where the same error is raised if it is one.
 
 from __future__ import annotations
 
+import base64
+import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from twostage.deletes.position import load_positions
 from twostage.errors import TwoStageError
+from twostage.metrics import Metrics
 from twostage.planning.file_facts import file_facts, unread
 from twostage.planning.native import (
     Surroundings,
     files_of,
+    num_bits,
     stays_by_files,
     stays_by_footers,
     stays_by_plan,
@@ -106,7 +113,8 @@ def hand_over(
         wanted = (projection, both(TRUE, *taken), both(TRUE, *hints))
         if top is not None and not hints:
             first = plan_scan(*wanted, top)
-            # Its files are some of all: what keeps them here, deletes say, keeps all, and they are planned once.
+            # Its files are some of all, and most of the bytes: what keeps them here, equality deletes say, keeps all,
+            # and they are planned once.
             reason = stays_by_top(first) or stays_by_plan(first)
             if reason is not None:
                 return reason
@@ -118,11 +126,13 @@ def hand_over(
             or _stays_by_share(plan, kept_share)
             or _check_files(plan, table, tuple(by_name[n] for n in query.columns))
         )
+        deleted = None if isinstance(found, str) else _read_deleted(plan)
     except TwoStageError as error:
         return f"an error while planning: {error.code}"
     if isinstance(found, str):
         return found
-    return _handed_over(plan, found, tuple(by_name[name] for name in query.columns), options, kept_share)
+    fields = tuple(by_name[name] for name in query.columns)
+    return _handed_over(plan, found, fields, options, kept_share, deleted)
 
 
 def _stays_by_share(plan: ScanPlan, kept: KeptShare | None) -> str | None:
@@ -144,14 +154,68 @@ def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) 
     return stays_by_files(files, facts, fields) or facts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deleted:
+    """The deleted rows of a scan's files, as one bit for each row: set where it is deleted."""
+
+    firsts: list[int]
+    """For each file, the bit of its first row."""
+    rows: int
+    files: int
+    """Of those, how many have such rows."""
+    answer: Mapping[str, Any]
+    counters: Mapping[str, int]
+
+
+def _read_deleted(plan: ScanPlan) -> _Deleted | None:
+    """Read which rows positional deletes and vectors delete; None if there are none.
+
+    Raises:
+        TwoStageError: A delete file is not there or damaged.
+    """
+    files = files_of(plan)
+    if not any(task.deletes for task in files):
+        return None
+    metrics = Metrics()
+    size = num_bits(files)
+    bits = np.zeros(size, np.bool_)
+    firsts, next_first, rows, with_rows = [], 0, 0, 0
+    behind = sum(task.record_count for task in files if task.deletes)
+    with metrics.timed("deletes"):
+        for task in files:
+            firsts.append(next_first if task.deletes else behind)
+            if not task.deletes:
+                continue
+            positions = load_positions(plan.context, task, metrics)
+            bits[next_first + positions.within(0, task.record_count)] = True
+            rows += positions.count
+            with_rows += positions.count > 0
+            next_first += task.record_count
+    packed = np.packbits(bits, bitorder="little").tobytes()
+    return _Deleted(
+        firsts=firsts,
+        rows=rows,
+        files=with_rows,
+        answer={
+            "size": size,
+            "bits": base64.b64encode(zlib.compress(packed, 1)).decode("ascii"),
+        },
+        counters=dict(metrics.counters),
+    )
+
+
 def _handed_over(
     plan: ScanPlan,
     facts: list[FileFacts],
     fields: tuple[Field, ...],
     options: ReadOptions,
     kept: KeptShare | None,
+    deleted: _Deleted | None,
 ) -> HandedOver:
     files = files_of(plan)
+    listed = [[task.path, known.file_size] for task, known in zip(files, facts, strict=True)]
+    if deleted is not None:
+        listed = [[*file, first] for file, first in zip(listed, deleted.firsts, strict=True)]
     rows = sum(known.num_rows for known in facts)
     columns = [known.columns.get(field.id) for known in facts for field in fields]
     counters = {
@@ -165,20 +229,25 @@ def _handed_over(
         why = "all rows of its files match"
     else:
         why = f"the filter keeps most rows ({kept.how if kept is not None else ''})"
-    choice = f"Handed to Spark's own Parquet reader: {why}, no deletes, {len(files)} footers checked."
+    gone = "no deletes"
+    if deleted is not None:
+        gone = f"{deleted.rows:,} rows of {deleted.files} files deleted by position, which Spark leaves out"
+        counters["handed_over.deleted"] = deleted.rows
+    choice = f"Handed to Spark's own Parquet reader: {why}, {gone}, {len(files)} footers checked."
     checksums = str(options.settings.verify_checksums).lower()
     return HandedOver(
         plan=replace(
             plan,
             groups=(),
             is_handed_over=True,
-            counters={**plan.counters, **counters},
+            counters={**plan.counters, **(deleted.counters if deleted is not None else {}), **counters},
             choices=(choice,),
         ),
         answer={
             "scan": plan.context.scan_id,
             "root": plan.context.storage.root,
-            "files": [[task.path, known.file_size] for task, known in zip(files, facts, strict=True)],
+            "files": listed,
+            "deleted": None if deleted is None else deleted.answer,
             "bytes": plan.estimated_bytes,
             "ids": {field.name: field.id for field in fields},
             "options": {**_OPTIONS, _CHECKSUMS: checksums},

@@ -14,7 +14,7 @@ import pickle
 import threading
 import zlib
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from twostage.errors import InternalError, mask
@@ -111,7 +111,7 @@ class Pins:
         return {
             "pin": key,
             "key": key,
-            "pinned": base64.b64encode(zlib.compress(pickle.dumps(held), 1)).decode("ascii"),
+            "pinned": _packed(held),
             "schema": schema,
             "hidden": hidden,
             "name": table.name,
@@ -123,6 +123,20 @@ class Pins:
                 "snapshot-id": str(snapshot) if snapshot is not None else "none",
             },
         }
+
+    def keep_part(self, key: str, held: Pin, only: frozenset[str]) -> dict[str, Any]:
+        """Hold `only` these data files of a table, the one of this `key`, and return their own key and bytes.
+
+        Args:
+            key: The whole table's.
+            held: The whole table.
+            only: The files, as the manifests write their paths.
+        """
+        part = replace(held, table=replace(held.table, only=only))
+        part_key = hashlib.sha256(repr((key, sorted(only))).encode()).hexdigest()
+        with self._lock:
+            self._hold(part_key, part)
+        return {"pin": part_key, "pinned": _packed(part)}
 
     def held(self, message: Mapping[str, Any]) -> Pin:
         """Return the table that a request names by ``pin``.
@@ -145,3 +159,8 @@ class Pins:
         self._tables.move_to_end(key)
         while len(self._tables) > MAX_TABLES:
             self._tables.popitem(last=False)
+
+
+def _packed(held: Pin) -> str:
+    """Return a pinned table's bytes, as a request brings them along."""
+    return base64.b64encode(zlib.compress(pickle.dumps(held), 1)).decode("ascii")

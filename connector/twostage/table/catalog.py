@@ -58,6 +58,8 @@ class PinnedTable:
     schema: Schema
     storage: Storage
     metadata_table: str | None = None
+    only: frozenset[str] | None = None
+    """The data files that a scan reads, by their written paths, where metadata answered for the others."""
 
     def __repr__(self) -> str:
         snapshot = None if self.snapshot is None else self.snapshot.snapshot_id
