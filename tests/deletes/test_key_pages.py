@@ -273,6 +273,16 @@ def test_keys_of_a_hash_table_are_sorted_once_enough_rows_were_asked(tmp_path):
     assert key_set.domain(0, [1], 0, lambda some: False) is domain
 
 
+def test_a_dense_table_is_looked_through_for_enough_rows_only(tmp_path):
+    columns = [Column(1, "k", "long")]
+    delete = write_keys(tmp_path / "d.parquet", columns, [{1: n * 10} for n in range(1000)], [1])
+    found = load_equality(context_of(tmp_path, columns), task_of(delete), Metrics())
+    (key_set,) = found._applied[0].key_sets
+    assert key_set.is_dense
+    assert key_set.domain(0, [1], 5, lambda some: True) is None
+    assert len(key_set.domain(0, [1], 40, lambda some: True).lowers) == 1000
+
+
 def test_nan_in_both_is_no_miss():
     kind = Primitive("double")
     ranges = lambda value, nans: KeyRange(

@@ -18,7 +18,7 @@ from twostage.deletes import compiled, host_keys
 from twostage.deletes.cache import CACHE
 from twostage.files import parquet_file
 from twostage.parquet import page_reader
-from twostage.predicates.predicate import TRUE, Column as Named, Compare
+from twostage.predicates.predicate import TRUE, Column as Named, Compare, In
 
 sys.path.append(str(Path(__file__).parents[1] / "io"))
 from reading_log import named, watch  # noqa: E402
@@ -252,6 +252,22 @@ def test_pages_of_deleted_rows_alone_are_not_read(tmp_path, dense, monkeypatch):
         >= counters["key_pages.considered"] - 2
     )
     assert figures["true"][0] < figures["false"][0] - 4 * ROWS / 2
+
+
+def test_pages_are_not_asked_about_few_rows_whose_keys_were_read(tmp_path):
+    sorted_table(tmp_path, range(7000, 7300, 3))
+    opened = with_options(open_table(tmp_path), {"deletes.cache": "worker"})
+    key, text = opened.table.schema.fields
+    named_key = Named(key.id, ("key",), key.type)
+    by_key = scan(opened, (text,), Compare("<", named_key, 7010 * 10**6))
+    assert len(by_key.rows) == 7006
+    assert by_key.metrics.counters["key_pages.considered"] > 0
+    few = scan(opened, (text,), In(named_key, tuple(n * 10**6 for n in (5, 7000, 7001, 9000))))
+    assert len(few.rows) == 3
+    assert few.metrics.counters["key_pages.considered"] == 0
+    by_text = scan(opened, (text,), Compare("<", Named(text.id, ("text",), text.type), "000010"))
+    assert len(by_text.rows) == 10
+    assert by_text.metrics.counters["delete_files.opened"] == 0
 
 
 def test_what_pages_prove_is_compiled_too(tmp_path):

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _NARROW_CODES = 2**16 - 1
 SORTED_AFTER = 4
 """Keys of a hash table for each row that may have one: with fewer rows, it is not worth sorting the keys."""
-
+LOOKED_AFTER = 256
+"""Places of a dense table, likewise: it is only looked through."""
 LOOKED_AT = 8192
 """Slots of a hash table, whose keys are any of all: scattered keys are in each page that is asked about."""
 
@@ -160,7 +161,7 @@ class KeySet:
         Args:
             column: Its place among the key columns.
             widths: How many words each key column takes.
-            num_rows: Rows that this is about; of those asked about so far a hash table must be worth it.
+            num_rows: Rows that this is about; those asked about so far must be worth it.
             helps: Whether something could be proven if the keys lay there; it is asked about some of them first.
         """
         if column in self._domains:
@@ -170,7 +171,11 @@ class KeySet:
             pattern: sum(width for place, width in enumerate(widths[:column]) if not pattern >> place & 1)
             for pattern in tables
         }
-        if not self.is_dense:
+        if self.is_dense:
+            self._rows_asked += num_rows
+            if sum(len(table.arrays()[0]) for table in tables.values()) > LOOKED_AFTER * self._rows_asked:
+                return None
+        else:
             some = [
                 table.column(words[pattern], LOOKED_AT).view(np.int64) for pattern, table in tables.items()
             ]

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.reading.decide import Decided, OpenTask
     from twostage.reading.live_columns import LiveColumns
-    from twostage.task import ScanContext
+    from twostage.task import DeleteFile, ScanContext
 
 MOST_FILES = 64
 """Data files that are held open while their rows wait."""
+FEW = 4096
+"""Rows that are asked about as fast as the pages of their keys, where these are in memory."""
 SHARE = 4
 """Of the budget that the columns of waiting rows may take."""
 
@@ -44,7 +46,9 @@ def subtract(
     if not deletes or alive == 0:
         return None
     meeting = deletes.meeting(file.data_file, row_group)
-    proof = KeyProof.of(file, row_group, meeting, columns.selection(), metrics)
+    proof = None
+    if alive > FEW or not _holds_keys(file, meeting, columns):
+        proof = KeyProof.of(file, row_group, meeting, columns.selection(), metrics)
     asked = alive if proof is None else proof.left.count
     meeting = meeting if asked else ()
     equality = deletes.choose(meeting, asked)
@@ -72,6 +76,12 @@ def subtract(
     columns.condense(to_the_rows=True)
     keys = {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
     return equality.asked(keys, columns.base.count)
+
+
+def _holds_keys(file: OpenTask, deletes: tuple[DeleteFile, ...], columns: LiveColumns) -> bool:
+    """Tell whether the filter has read all key columns: to ask about few rows costs nothing then."""
+    read = columns.read_columns().keys() | file.data_file.task.constants.keys()
+    return all(read.issuperset(delete.equality_ids) for delete in deletes)
 
 
 class Held:
