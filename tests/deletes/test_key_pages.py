@@ -13,7 +13,7 @@ from equality_keys import canonical, random_row
 from scan_values import context_of, task_of, write_keys
 
 from declared.types import Column
-from twostage.deletes import host_keys, key_domain
+from twostage.deletes import host_keys, key_domain, key_pages
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
 from twostage.deletes.key_bounds import KeyRange
