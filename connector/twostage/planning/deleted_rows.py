@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.deletes.position import load_positions
+from twostage.deletes.position import keep_ahead, load_positions
 from twostage.metrics import Metrics
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.task import ScanContext, ScanTask
@@ -76,23 +76,35 @@ class DeletedRows:
             settings=options.settings,
         )
 
+    def keep_ahead(self, files: Iterable[tuple[ContentFile, tuple[DeleteFile, ...]]]) -> None:
+        """Read the delete files of these data files, many at the same time where they are remote.
+
+        Raises:
+            TwoStageError: A delete file is not there, damaged or too large.
+        """
+        with self.metrics.timed("deletes"):
+            keep_ahead(self._context, (_task(file, deletes) for file, deletes in files), self.metrics)
+
     def count(self, file: ContentFile, deletes: tuple[DeleteFile, ...]) -> int:
         """Return how many rows of a data file these positional delete files delete.
 
         Raises:
             TwoStageError: A delete file is not there, damaged or too large.
         """
-        task = ScanTask(
-            path=file.path,  # not opened
-            written_path=file.path,
-            format=file.format,
-            file_size=file.file_size,
-            record_count=file.record_count,
-            start=0,
-            length=file.file_size,
-            sequence_number=file.sequence_number,
-            spec_id=file.spec_id,
-            deletes=deletes,
-        )
         with self.metrics.timed("deletes"):
-            return load_positions(self._context, task, self.metrics).count
+            return load_positions(self._context, _task(file, deletes), self.metrics).count
+
+
+def _task(file: ContentFile, deletes: tuple[DeleteFile, ...]) -> ScanTask:
+    return ScanTask(
+        path=file.path,  # not opened
+        written_path=file.path,
+        format=file.format,
+        file_size=file.file_size,
+        record_count=file.record_count,
+        start=0,
+        length=file.file_size,
+        sequence_number=file.sequence_number,
+        spec_id=file.spec_id,
+        deletes=deletes,
+    )

@@ -122,6 +122,8 @@ def answer(
             "files have rows deleted by position"  # in each of them, or else it had no delete file of its own
         )
     deleted = DeletedRows(table, options)
+    if lacking is None:
+        deleted.keep_ahead((file, deletes) for file, _, deletes in waiting)
     for file, verdict, deletes in waiting:
         found = lacking
         if found is None:
