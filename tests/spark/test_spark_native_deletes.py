@@ -201,6 +201,18 @@ def test_as_many_columns_as_fit_with_the_places(spark, tmp_path):
     assert len(same_rows(spark, path, ", ".join(f"c{number}" for number in range(98)))) == 19
 
 
+def test_a_filter_that_would_fail_for_a_deleted_row(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long", "word": "string"})
+    file = table.append([{"id": i, "word": "x" if i == 3 else str(i)} for i in range(100)])
+    table.delete_positions({file: [3]})
+    found = same_rows(spark, table.write(), "id, CAST(word AS INT)", "CAST(word AS INT) >= 0")
+    assert len(found) == 99
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        load(spark, tmp_path / "t", versionAsOf=str(table.snapshots[0].id)).where(
+            "CAST(word AS INT) >= 0"
+        ).collect()
+
+
 def test_metadata_columns_stay(spark, tmp_path):
     path = build(tmp_path / "t", "position", [[1], []])[0].write()
     frame = load(spark, path).selectExpr("id", "_pos", "_deleted")
