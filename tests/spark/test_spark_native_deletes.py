@@ -19,7 +19,12 @@ SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 ROWS = 500
 LAYOUTS = {
     "one_row_group": {},
-    "row_groups_of_pages": {"row_group_size": 100, "page_size": 200, "compression": "none"},
+    "row_groups_of_pages": {
+        "row_group_size": 100,
+        "page_size": 40,
+        "compression": "none",
+        "page_index": True,
+    },
     "pages_v2": {"row_group_size": 250, "page_size": 100, "page_version": "2.0", "dictionary": False},
 }
 FILTERS = (
