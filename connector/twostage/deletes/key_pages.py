@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive
 
 MAX_RUNS = 20_000
+TRIED = 16
+"""Values of a run that are looked up before all of them are."""
 INTEGERS = frozenset("int long date timestamp timestamptz timestamp_ns timestamptz_ns".split())
 """Types whose words in key tables are their internal form."""
 
@@ -154,15 +156,34 @@ class KeyPages:
                 values.append(one)
         if not runs:
             return none, every
+        # The first few values tell most runs that hold both.
+        few = np.minimum(sizes, TRIED)
+        hits = self._hits(equality, chosen, few)
+        alike = np.flatnonzero((hits == 0) | (hits == few)).tolist()
+        if alike:
+            runs, sizes = [runs[place] for place in alike], [sizes[place] for place in alike]
+            chosen = {field_id: [values[place] for place in alike] for field_id, values in chosen.items()}
+            hits = self._hits(equality, chosen, np.array(sizes))
+            none[runs] = hits == 0
+            every[runs] = hits == np.array(sizes)
+        return none, every
+
+    def _hits(
+        self,
+        equality: EqualityDeletes,
+        chosen: Mapping[int, Sequence[tuple[Any, int]]],
+        sizes: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """Return how many of so many values of each run are deleted, from its lowest one on."""
         arrays = {
             field_id: _array(self._columns[field_id].kind, values, sizes)
             for field_id, values in chosen.items()
         }
-        deleted = equality.deleted(arrays, sum(sizes))
-        hits = np.add.reduceat(deleted.astype(np.int64), np.append(0, np.cumsum(sizes)[:-1]))
-        none[runs] = hits == 0
-        every[runs] = hits == np.array(sizes)
-        return none, every
+        deleted = equality.deleted(arrays, int(sizes.sum()))
+        found: NDArray[np.int64] = np.add.reduceat(
+            deleted.astype(np.int64), np.append(0, np.cumsum(sizes)[:-1])
+        )
+        return found
 
     def _possible(self, field_id: int, run: int) -> tuple[Any, int] | None:
         """Return the lowest of the values that a column may have in a run, and how many; None: not known."""
@@ -189,13 +210,13 @@ def _possible(kind: Primitive, bounds: Bounds, rows: int) -> tuple[Any, int] | N
     return (lower, 1) if kind.name in ("string", "binary") and exact and lower == upper else None
 
 
-def _array(kind: Primitive, values: Sequence[tuple[Any, int]], sizes: Sequence[int]) -> pa.Array:
+def _array(kind: Primitive, values: Sequence[tuple[Any, int]], sizes: NDArray[np.int64]) -> pa.Array:
     """Return consecutive values from each lowest one on, or it alone as often as `sizes` says."""
     target = arrow_type(kind)
     if kind.name not in INTEGERS:
         repeated = [lowest for (lowest, _), size in zip(values, sizes, strict=True) for _ in range(size)]
         return pa.array(repeated, target)
-    counts = np.array(sizes)
+    counts = sizes
     starts = np.array([lowest or 0 for lowest, _ in values], np.int64)
     steps = np.array([span > 1 for _, span in values])
     nulls = np.array([lowest is None for lowest, _ in values])
