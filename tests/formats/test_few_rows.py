@@ -17,6 +17,8 @@ from test_page_reads import selections, write_pages
 from declared.types import Column
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
+from twostage.parquet.few_rows import WantedPage, take_rows
+from twostage.parquet.pages import PageHeader
 from twostage.reading.selection import Selection
 from twostage_native.page_values import text_ends
 
@@ -184,6 +186,36 @@ def test_damaged_pages(seed, checksums, tmp_path):
             assert taken == decoded, said
         outcomes["rows" if isinstance(taken, list) else "error"] += 1
     assert outcomes["rows"] and outcomes["error"], outcomes
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd", "snappy", "gzip", "lz4", "brotli"])
+def test_codes_wider_than_any(codec, tmp_path):
+    """A page that says its codes have 255 bits: no row is taken, whether or not its bytes were compressed."""
+    path = tmp_path / "file.parquet"
+    pq.write_table(pa.table({"c": pa.array([7] * 1_000)}), path, compression=codec, use_dictionary=True)
+    schema = schema_of([Column(1, "c", "int")])
+    with open_file(path, schema, read_pages="always", few_rows="always", mapping=()) as file:
+        pages, group = file._pages, file._footer.row_groups[0]
+        (leaf,), (chunk,) = file._footer.leaves, group.columns
+        table = pages.tables(group, [0])[0]
+        kinds = pages.schema.arrow_types()
+    raw = path.read_bytes()
+    start, size = table.dictionary
+    dictionary = memoryview(raw[start : start + size])
+    answers = []
+    for width in (0, 255):
+        codes = bytes((width,)) + b"\xd0\x0f"  # one run of 1,000 values
+        plain = b"\x03\x00\x00\x00\xd0\x0f\x01" + codes  # each of them is there
+        body = (
+            plain
+            if codec == "none"
+            else pa.compress(plain, "lz4_raw" if codec == "lz4" else codec, asbytes=True)
+        )
+        header = PageHeader(1_000, 8, 0, len(plain), None, 3, (0, 0), True)
+        page = WantedPage(header, memoryview(body), np.array([0, 999]))
+        found = take_rows(leaf, chunk, dictionary, [page], kinds[0], verify_checksums=True, always=True)
+        answers.append(None if found is None else found.to_pylist())
+    assert answers == [[7, 7], None]
 
 
 @pytest.mark.parametrize("num_wanted", [1, 4, 15, 16])
