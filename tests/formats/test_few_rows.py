@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from decimal import Decimal
 
@@ -241,3 +242,23 @@ def test_only_few_rows_are_taken_unasked(num_wanted, tmp_path, monkeypatch):
         assert [array.to_pylist() for array in found] == [chosen, [str(i % 7) for i in chosen]]
         taken.append(metrics.counters["columns.taken_by_row"])
     assert taken == ([1, 2] if num_wanted < 16 else [0, 0])
+
+
+def test_threads_ask_for_the_types_of_leaves(tmp_path):
+    """Those that share a footer get one type for each leaf, whoever was first."""
+    path = tmp_path / "file.parquet"
+    pq.write_table(pa.table({f"c{number}": [1] for number in range(1_000)}), path)
+    with open_file(path, schema_of([Column(1, "c0", "long")]), mapping=()) as file:
+        schema = file._pages.schema
+    start, lengths = threading.Barrier(4), []
+
+    def ask():
+        start.wait()
+        lengths.append(len(schema.arrow_types()))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [*lengths, len(schema.arrow_types())] == [1_000] * 5
