@@ -19,7 +19,8 @@ from declared.types import Column
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 from twostage.parquet.few_rows import WantedPage, take_rows
-from twostage.parquet.pages import PageHeader
+from twostage.parquet.pages import PageHeader, data_page_header
+from twostage.parquet.virtual_file import _zigzag
 from twostage.reading.selection import Selection
 from twostage_native.page_values import text_ends
 
@@ -262,3 +263,17 @@ def test_threads_ask_for_the_types_of_leaves(tmp_path):
     for thread in threads:
         thread.join()
     assert [*lengths, len(schema.arrow_types())] == [1_000] * 5
+
+
+@pytest.mark.parametrize("number", [2**31, 2**62, 2**63 - 1, 2**64])
+@pytest.mark.parametrize("place", ["decoded size", "values"])
+def test_page_headers_with_numbers_of_more_than_32_bits(number, place):
+    """Nothing is decoded by them: they are no page's, and memory and Arrow's arguments end before."""
+    size, values = (number, 10) if place == "decoded size" else (40, number)
+
+    def header(size, values):
+        fields = b"".join(b"\x15" + _zigzag(one) for one in (values, 0, 3, 3))
+        return b"".join(b"\x15" + _zigzag(one) for one in (0, size, 40)) + b"\x2c" + fields + b"\x00\x00"
+
+    assert data_page_header(header(40, 10) + bytes(40)) is not None
+    assert data_page_header(header(size, values) + bytes(40)) is None
