@@ -18,6 +18,7 @@ from test_page_reads import selections, write_pages
 from declared.types import Column
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
+from twostage.parquet import few_rows
 from twostage.parquet.few_rows import WantedPage, take_rows
 from twostage.parquet.pages import PageHeader, data_page_header
 from twostage.parquet.virtual_file import _zigzag
@@ -132,6 +133,19 @@ def read_alone(path, mask):
         choice = pages.choose(group, leaves, np.flatnonzero(mask))
         (array,) = pages.read(group, choice, "fetch").values()
     return array, metrics.counters["columns.taken_by_row"] == 1
+
+
+@pytest.mark.parametrize("bytes_held", [99, 100])
+@pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
+def test_more_text_than_offsets_reach_is_left(dictionary, bytes_held, tmp_path, monkeypatch):
+    monkeypatch.setattr(few_rows, "MOST_BYTES", bytes_held)
+    path = tmp_path / "file.parquet"
+    pq.write_table(
+        pa.table({"c": ["x" * 50] * 1_000}), path, use_dictionary=dictionary, data_page_size=500,
+        write_batch_size=100, write_page_index=True,
+    )  # fmt: skip
+    found, taken = read_alone(path, mask_of((3, 999), 1_000))
+    assert (found.to_pylist(), taken) == (["x" * 50] * 2, bytes_held == 100)
 
 
 def damaged(data, pick, start, end):
