@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+import threading
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from equality_keys import load
 from scan_values import delete_of, write_keys
 
 from declared.types import Column, ListOf, Struct
+from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
+from twostage.deletes.key_set import KeySet
+from twostage.deletes.keys import KeyRows
 from twostage.errors import (
     CorruptFileError,
     InternalError,
@@ -133,8 +138,6 @@ def test_cache_stays_within_its_bytes(tmp_path):
 
 
 def test_more_than_65535_sequence_numbers():
-    from twostage.deletes.budget import Budget
-    from twostage.deletes.key_set import KeySet
     from twostage.deletes.keys import encode_column, group_by_nulls
     from twostage.schema import Primitive
 
@@ -149,6 +152,40 @@ def test_more_than_65535_sequence_numbers():
     probe = lambda sequence: keys.probe(group_by_nulls([encode_column(rows, kind)], 5), 5, sequence).tolist()
     assert probe(0) == [True, True, True, True, False]
     assert probe(65_000) == [False, False, False, True, False]
+
+
+def keys_of(kind, numbers):
+    """Return keys that a set keeps in a table of this kind."""
+    words = np.asarray(numbers, np.uint64).reshape(-1, 1)
+    if kind == "words":
+        words = words * np.uint64(2**40)
+    elif kind == "records":
+        words = np.hstack([words, words])
+    return KeyRows(0, None, words, np.zeros(0, np.int64), np.zeros(0, np.uint8))
+
+
+@pytest.mark.parametrize("kind", ["dense", "words", "records"])
+def test_a_set_that_is_asked_does_not_grow_meanwhile(kind):
+    """Threads share sets, and adding keys moves the arrays that are being searched."""
+    key_set = KeySet(Budget(10**8, lambda: 0), kernels=True)
+    key_set.insert([keys_of(kind, range(1_000))], 5, 1_000)
+    adder = threading.Thread(
+        target=lambda: key_set.insert([keys_of(kind, range(1_000, 50_000))], 6, 49_000), daemon=True
+    )
+    grew_meanwhile = []
+
+    def asked():
+        yield keys_of(kind, range(1_000))
+        adder.start()
+        adder.join(0.2)
+        grew_meanwhile.append(not adder.is_alive())
+        yield keys_of(kind, range(1_000, 2_000))
+
+    before = key_set.probe(asked(), 1_000, 1)
+    adder.join()
+    assert [table.kind for table in key_set._tables.values()] == [kind]
+    assert before.all() and grew_meanwhile == [False]
+    assert key_set.probe([keys_of(kind, range(50_000))], 50_000, 1).all()
 
 
 def test_refusals(tmp_path):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from scan_values import context_of, delete_of, task_of, write_keys
 
 from check import check, ids
+from core_scan import open_table
 from declared.types import Column
 from figures import FULL, record
 from tables import Table
@@ -18,6 +20,7 @@ from twostage.deletes.equality import load_equality
 from twostage.errors import MissingFileError
 from twostage.location import Location, parse_location
 from twostage.metrics import Metrics
+from twostage.planning.metadata_answer import Aggregate, Answer, answer
 
 FILES = 10_000 if FULL else 400
 
@@ -59,6 +62,22 @@ def test_small_remote_delete_files_are_fetched_at_the_same_time(tmp_path, monkey
     import pyarrow as pa
 
     assert found.deleted({7: pa.array([0, 15, 16])}, 3).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_remote_delete_files_of_several_data_files_are_counted_at_the_same_time(
+    tmp_path, monkeypatch, file_format
+):
+    table = Table(tmp_path, {"id": "long"}, version=2)
+    for _ in range(16):
+        table.delete_positions({table.append(ids(5)): [1, 7]}, file_format)
+    opened = open_table(table.write())
+    store = Store(monkeypatch, together=4)
+    options = replace(opened.options, settings=replace(opened.options.settings, parallel_requests=4))
+    found = answer(opened.table, options, aggregates=(Aggregate("rows"),))
+    assert isinstance(found, Answer)
+    assert (found.rows, store.requests) == (((64,),), 16)
+    assert found.counters["delete_files.opened"] == 16
 
 
 def test_a_missing_file_fails_in_its_turn_and_ends_the_others(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from decimal import Decimal
 
@@ -17,6 +18,10 @@ from test_page_reads import selections, write_pages
 from declared.types import Column
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
+from twostage.parquet import few_rows
+from twostage.parquet.few_rows import WantedPage, take_rows
+from twostage.parquet.pages import PageHeader, data_page_header
+from twostage.parquet.virtual_file import _zigzag
 from twostage.reading.selection import Selection
 from twostage_native.page_values import text_ends
 
@@ -130,6 +135,19 @@ def read_alone(path, mask):
     return array, metrics.counters["columns.taken_by_row"] == 1
 
 
+@pytest.mark.parametrize("bytes_held", [99, 100])
+@pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
+def test_more_text_than_offsets_reach_is_left(dictionary, bytes_held, tmp_path, monkeypatch):
+    monkeypatch.setattr(few_rows, "MOST_BYTES", bytes_held)
+    path = tmp_path / "file.parquet"
+    pq.write_table(
+        pa.table({"c": ["x" * 50] * 1_000}), path, use_dictionary=dictionary, data_page_size=500,
+        write_batch_size=100, write_page_index=True,
+    )  # fmt: skip
+    found, taken = read_alone(path, mask_of((3, 999), 1_000))
+    assert (found.to_pylist(), taken) == (["x" * 50] * 2, bytes_held == 100)
+
+
 def damaged(data, pick, start, end):
     """Change one to three bytes between two places."""
     changed = bytearray(data)
@@ -186,6 +204,36 @@ def test_damaged_pages(seed, checksums, tmp_path):
     assert outcomes["rows"] and outcomes["error"], outcomes
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd", "snappy", "gzip", "lz4", "brotli"])
+def test_codes_wider_than_any(codec, tmp_path):
+    """A page that says its codes have 255 bits: no row is taken, whether or not its bytes were compressed."""
+    path = tmp_path / "file.parquet"
+    pq.write_table(pa.table({"c": pa.array([7] * 1_000)}), path, compression=codec, use_dictionary=True)
+    schema = schema_of([Column(1, "c", "int")])
+    with open_file(path, schema, read_pages="always", few_rows="always", mapping=()) as file:
+        pages, group = file._pages, file._footer.row_groups[0]
+        (leaf,), (chunk,) = file._footer.leaves, group.columns
+        table = pages.tables(group, [0])[0]
+        kinds = pages.schema.arrow_types()
+    raw = path.read_bytes()
+    start, size = table.dictionary
+    dictionary = memoryview(raw[start : start + size])
+    answers = []
+    for width in (0, 255):
+        codes = bytes((width,)) + b"\xd0\x0f"  # one run of 1,000 values
+        plain = b"\x03\x00\x00\x00\xd0\x0f\x01" + codes  # each of them is there
+        body = (
+            plain
+            if codec == "none"
+            else pa.compress(plain, "lz4_raw" if codec == "lz4" else codec, asbytes=True)
+        )
+        header = PageHeader(1_000, 8, 0, len(plain), None, 3, (0, 0), True)
+        page = WantedPage(header, memoryview(body), np.array([0, 999]))
+        found = take_rows(leaf, chunk, dictionary, [page], kinds[0], verify_checksums=True, always=True)
+        answers.append(None if found is None else found.to_pylist())
+    assert answers == [[7, 7], None]
+
+
 @pytest.mark.parametrize("num_wanted", [1, 4, 15, 16])
 def test_only_few_rows_are_taken_unasked(num_wanted, tmp_path, monkeypatch):
     """Below one in 64 of the pages' rows; text waits for machine code."""
@@ -209,3 +257,37 @@ def test_only_few_rows_are_taken_unasked(num_wanted, tmp_path, monkeypatch):
         assert [array.to_pylist() for array in found] == [chosen, [str(i % 7) for i in chosen]]
         taken.append(metrics.counters["columns.taken_by_row"])
     assert taken == ([1, 2] if num_wanted < 16 else [0, 0])
+
+
+def test_threads_ask_for_the_types_of_leaves(tmp_path):
+    """Those that share a footer get one type for each leaf, whoever was first."""
+    path = tmp_path / "file.parquet"
+    pq.write_table(pa.table({f"c{number}": [1] for number in range(1_000)}), path)
+    with open_file(path, schema_of([Column(1, "c0", "long")]), mapping=()) as file:
+        schema = file._pages.schema
+    start, lengths = threading.Barrier(4), []
+
+    def ask():
+        start.wait()
+        lengths.append(len(schema.arrow_types()))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [*lengths, len(schema.arrow_types())] == [1_000] * 5
+
+
+@pytest.mark.parametrize("number", [2**31, 2**62, 2**63 - 1, 2**64])
+@pytest.mark.parametrize("place", ["decoded size", "values"])
+def test_page_headers_with_numbers_of_more_than_32_bits(number, place):
+    """Nothing is decoded by them: they are no page's, and memory and Arrow's arguments end before."""
+    size, values = (number, 10) if place == "decoded size" else (40, number)
+
+    def header(size, values):
+        fields = b"".join(b"\x15" + _zigzag(one) for one in (values, 0, 3, 3))
+        return b"".join(b"\x15" + _zigzag(one) for one in (0, size, 40)) + b"\x2c" + fields + b"\x00\x00"
+
+    assert data_page_header(header(40, 10) + bytes(40)) is not None
+    assert data_page_header(header(size, values) + bytes(40)) is None

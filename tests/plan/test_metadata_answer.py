@@ -21,6 +21,7 @@ from random_tables import random_table
 from tables import Table
 from twostage.metadata_columns import scan_schema
 from twostage.planning import deleted_rows, metadata_answer
+from twostage.planning.choose_files import Planning
 from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED
 from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.predicates.predicate import TRUE, Compare, IsNull, Not, either
@@ -313,9 +314,42 @@ def test_delete_files_are_not_read_in_vain(tmp_path: Path, monkeypatch: pytest.M
         path.unlink()
     assert asked(opened, "min(id)") == "files have rows deleted by position"
     monkeypatch.setattr(metadata_answer, "MOST_DELETE_FILES", 2)
-    assert asked(opened, "count(*)") == "3 delete files would have to be read first"
+    assert asked(opened, "count(*)") == "more than 2 delete files would have to be read first"
     monkeypatch.setattr(deleted_rows, "MOST_DELETED", 2)
     assert asked(opened, "count(*)") == "more than 2 rows are deleted"
+
+
+def test_files_are_not_asked_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once too many delete files are known, no manifest and no entry is looked at any more."""
+    table = Table(tmp_path, {"id": "long"})
+    files = [table.append([{"id": i} for i in range(5)]) for _ in range(9)]
+    for file in files:
+        table.delete_positions({file: [1]})
+    opened = open_table(table.write())
+    seen = []
+    judge = Planning._judge
+    monkeypatch.setattr(Planning, "_judge", lambda self, file: seen.append(file) or judge(self, file))
+    monkeypatch.setattr(metadata_answer, "MOST_DELETE_FILES", 2)
+    assert asked(opened, "count(*)") == "more than 2 delete files would have to be read first"
+    assert len(seen) == 3
+    seen.clear()
+    monkeypatch.setattr(metadata_answer, "MOST_UNREAD", 5)
+    assert isinstance(answer(opened.table, opened.options, aggregates=(Aggregate("rows"),), mix=True), str)
+    assert len(seen) == 6
+
+
+def test_each_of_many_files_is_not_looked_up_in_each_of_many_delete_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path, {"id": "long"})
+    files = [table.append([{"id": i} for i in range(5)]) for _ in range(4)]
+    for _ in range(3):
+        table.delete_positions({files[0]: [1], files[3]: [2]})
+    opened = open_table(table.write())
+    monkeypatch.setattr(deleted_rows, "MOST_PAIRS", 12)
+    assert asked(opened, "count(*)") == [(18,)]
+    monkeypatch.setattr(deleted_rows, "MOST_PAIRS", 11)
+    assert asked(opened, "count(*)") == "deleted rows would have to be looked up more than 11 times first"
 
 
 def test_a_file_without_applicable_deletes_is_not_touched_by_those_of_others(tmp_path: Path) -> None:

@@ -111,6 +111,9 @@ DELETE = DeleteFile(
 EQUALITY = replace(DELETE, content="equality", path="/t/e")
 
 
+SIXTY = tuple(replace(DELETE, path=f"/t/d{n}") for n in range(60))
+
+
 def deleted(files: int, **changes: Any) -> ScanPlan:
     """Return a plan of files each of which has a delete file of its own."""
     return plan(*(task(deletes=(replace(DELETE, path=f"/t/d{n}"),), **changes) for n in range(files)))
@@ -122,7 +125,8 @@ PLANS = {
     "many_deleted": (plan(task(), task(deletes=(replace(DELETE, record_count=2**20 + 1),))), "1,048,576 rows are deleted"),
     "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "134,217,728 rows, some of them deleted"),
     "small_with_deletes": (deleted(65, file_size=2**20), "65 delete files of small files"),
-    "many_delete_files": (deleted(1_001, file_size=2**30), "1001 delete files"),
+    "many_delete_files": (deleted(1_001, file_size=2**30), "more than 1,000 delete files"),
+    "many_lookups": (plan(*[task(file_size=2**30, deletes=(DELETE, *SIXTY))] * 900), "looked up more than 50,000 times"),
     "orc_with_deletes": (plan(task(format="orc", deletes=(DELETE,))), "format orc"),
     "orc": (plan(task(), task(format="orc")), "format orc"),
     "s3": (plan(task(path="s3a://lake/t/f.parquet")), "files of s3"),

@@ -174,6 +174,16 @@ def test_manifests_are_read_once(spark, people, bridge):
     assert bridge._held_answers._held == []
 
 
+def test_names_in_another_case(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long", "p": "int"}, partition=["p"])
+    for number in range(3):
+        table.append([{"id": 10 * number + i, "p": number % 2} for i in range(10)])
+    path = table.write()
+    rows = same(spark, path, "SELECT P, MAX(ID), COUNT(ID), max(id) FROM t GROUP BY P", answered=True)
+    assert sorted(map(tuple, rows)) == [(0, 29, 20, 29), (1, 19, 10, 19)]
+    assert same(spark, path, "SELECT MIN(ID) FROM t WHERE P = 1", answered=True) == [(10,)]
+
+
 def test_a_vector(spark, tmp_path):
     table = Table(tmp_path / "t", {"id": "long", "p": "int"}, version=3, partition=["p"])
     file = table.append([{"id": i, "p": 1} for i in range(5)])

@@ -12,6 +12,7 @@ import twostage
 from lakehouse import canonical, executed_plan
 from tables import Table
 from twostage.planning import unproven_files
+from twostage.planning.file_proofs import FileProofs
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 SWITCH = "aggregate-push-down-enabled"
@@ -88,6 +89,7 @@ QUERIES = [
     "SELECT id FROM t WHERE id = (SELECT max(id) FROM t)",
     "SELECT p + 1 AS q, count(*) FROM t GROUP BY p",
     "SELECT max(f), min(f), count(f) FROM t",
+    "SELECT P, COUNT(*), MAX(D) FROM t WHERE ID >= 0 GROUP BY P",
 ]
 
 
@@ -187,6 +189,31 @@ def test_snapshots_and_options(spark, tmp_path):
     assert twostage.last_scan(spark).count("files.answered") == 3
     frame, rows = run(spark, path, sql, **{"scan.native": "never"})
     assert rows == [(99, 40)]
+    assert is_mixed(frame)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "rows"),
+    [
+        ("", 300),
+        (" VERSION AS OF 'audit'", 200),
+        (" WITH (branch = 'audit')", 200),
+        (" VERSION AS OF 'audit' WITH (`scan.native` = 'never')", 200),
+        (" WITH (filter = 'id < 150')", 150),
+    ],
+)
+def test_time_travel_and_options_in_a_catalog(spark, warehouse, monkeypatch, suffix, rows):
+    """What is read beside the answer is of the same snapshot, and part of it only."""
+    proven = FileProofs.of
+
+    def first_is_not(self, file, *arguments, **options):
+        is_first = file.lower_bounds[1] == bytes(8)
+        return "not proven" if is_first else proven(self, file, *arguments, **options)
+
+    monkeypatch.setattr(FileProofs, "of", first_is_not)
+    monkeypatch.setattr(unproven_files.UnprovenFiles, "_weighs", lambda _: True)
+    frame = spark.sql(f"SELECT count(*), min(id), max(id) FROM lake.db.events{suffix}")
+    assert frame.collect() == [(rows, 0, rows - 1)]
     assert is_mixed(frame)
 
 

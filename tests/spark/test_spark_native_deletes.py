@@ -19,7 +19,12 @@ SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 ROWS = 500
 LAYOUTS = {
     "one_row_group": {},
-    "row_groups_of_pages": {"row_group_size": 100, "page_size": 200, "compression": "none"},
+    "row_groups_of_pages": {
+        "row_group_size": 100,
+        "page_size": 40,
+        "compression": "none",
+        "page_index": True,
+    },
     "pages_v2": {"row_group_size": 250, "page_size": 100, "page_version": "2.0", "dictionary": False},
 }
 FILTERS = (
@@ -199,6 +204,18 @@ def test_as_many_columns_as_fit_with_the_places(spark, tmp_path):
     path = table.write()
     assert "with 99 columns and the places of deleted rows" in reason(spark, load(spark, path))
     assert len(same_rows(spark, path, ", ".join(f"c{number}" for number in range(98)))) == 19
+
+
+def test_a_filter_that_would_fail_for_a_deleted_row(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long", "word": "string"})
+    file = table.append([{"id": i, "word": "x" if i == 3 else str(i)} for i in range(100)])
+    table.delete_positions({file: [3]})
+    found = same_rows(spark, table.write(), "id, CAST(word AS INT)", "CAST(word AS INT) >= 0")
+    assert len(found) == 99
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        load(spark, tmp_path / "t", versionAsOf=str(table.snapshots[0].id)).where(
+            "CAST(word AS INT) >= 0"
+        ).collect()
 
 
 def test_metadata_columns_stay(spark, tmp_path):

@@ -30,7 +30,7 @@ from twostage.planning.prune_files import metrics_bounds
 from twostage.predicates.bounds import Bounds
 from twostage.predicates.predicate import TRUE
 from twostage.predicates.prune import Match, match
-from twostage.schema import Primitive
+from twostage.schema import Primitive, Struct
 from twostage.table.manifest import EQUALITY_DELETES, ContentFile
 from twostage.task import DeleteFile
 
@@ -273,7 +273,9 @@ class _FileKeys(KeyRange):
 
     def __init__(self, file: ContentFile, field: Field, is_column: bool) -> None:  # noqa: FBT001
         kind = field.type
-        if not isinstance(kind, Primitive):
+        if not isinstance(kind, Primitive | Struct):
+            raise _corrupt(f"Equality field is a list or a map: {field.id}", file)
+        if isinstance(kind, Struct):
             raise UnsupportedFeatureError(  # Iceberg's Java compares whole structs
                 "UNSUPPORTED_DELETE_KEY",
                 f"Equality-delete key {field.name!r} is not of a primitive type: {kind}",

@@ -120,6 +120,11 @@ def read_columns(
                 raise corrupt(delete, f"Delete file has a format that cannot hold its content: {other}")
 
 
+def are_remote(deletes: Sequence[DeleteFile]) -> bool:
+    """Tell whether requests for these files take long to be answered."""
+    return any(not parse_location(delete.path).is_local for delete in deletes[:1])
+
+
 def fetch_ahead(
     context: ScanContext, deletes: Sequence[DeleteFile]
 ) -> Generator[tuple[DeleteFile, bytes | None], None, None]:
@@ -128,8 +133,7 @@ def fetch_ahead(
     An object store takes as long to answer for a file as to send it, and there may be thousands of files.
     """
     cost = cost_of(None, context.settings.parallel_requests, is_remote=True)
-    is_remote = any(not parse_location(delete.path).is_local for delete in deletes[:1])
-    if not is_remote or len(deletes) < 2 or cost.parallel < 2:
+    if not are_remote(deletes) or len(deletes) < 2 or cost.parallel < 2:
         for delete in deletes:
             yield delete, None
         return

@@ -4,11 +4,14 @@ Takes encoded keys with the sequence number of their delete file; answers which 
 file of some sequence number. The rule: a key is deleted exactly if a delete file with a strictly higher
 sequence number holds it. Keys that are NULL in the same columns are in one table: an array with a place for each
 number where single words lie close (`dense_table`), a hash table otherwise (`key_table`). A set can be
-taken apart into arrays and made again from read-only ones.
+taken apart into arrays and made again from read-only ones. Threads may ask it at once; while it grows, which moves
+its arrays, they wait.
 """
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -18,7 +21,7 @@ from twostage.deletes.key_domain import KeyDomain, intervals_in, intervals_of
 from twostage.deletes.key_table import RecordTable, WordTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -69,6 +72,21 @@ class KeySet:
         self._codes: dict[int, int] = {}
         self._domains: dict[int, KeyDomain] = {}
         self._rows_asked = 0
+        self._readers = 0
+        self._free = threading.Condition()
+        """Held while the set grows; otherwise only while readers are counted."""
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Let nobody add keys."""
+        with self._free:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._free:
+                self._readers -= 1
+                self._free.notify_all()
 
     @property
     def budget(self) -> Budget:
@@ -140,8 +158,9 @@ class KeySet:
 
     def none_between(self, low: int, high: int) -> bool:
         """Tell whether no key, of a single column, is a number from `low` to `high`; False if that is not known."""
-        table = self._tables.get(0)
-        return table is None or (isinstance(table, DenseTable) and table.none_between(low, high))
+        with self._unchanged():
+            table = self._tables.get(0)
+            return table is None or (isinstance(table, DenseTable) and table.none_between(low, high))
 
     @property
     def is_empty(self) -> bool:
@@ -151,7 +170,7 @@ class KeySet:
     @property
     def is_dense(self) -> bool:
         """Whether looking a key up costs as good as nothing."""
-        return all(isinstance(table, DenseTable) for table in self._tables.values())
+        return all(isinstance(table, DenseTable) for table in list(self._tables.values()))
 
     def domain(
         self, column: int, widths: Sequence[int], num_rows: int, helps: Callable[[KeyDomain], bool]
@@ -164,6 +183,12 @@ class KeySet:
             num_rows: Rows that this is about; those asked about so far must be worth it.
             helps: Whether something could be proven if the keys lay there; it is asked about some of them first.
         """
+        with self._unchanged():
+            return self._domain(column, widths, num_rows, helps)
+
+    def _domain(
+        self, column: int, widths: Sequence[int], num_rows: int, helps: Callable[[KeyDomain], bool]
+    ) -> KeyDomain | None:
         if column in self._domains:
             return self._domains[column]
         tables = {pattern: one for pattern, one in self._tables.items() if not pattern >> column & 1}
@@ -201,6 +226,11 @@ class KeySet:
 
     def insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
         """Add the keys of a delete file; `expected` is how many keys are still to come."""
+        with self._free:
+            self._free.wait_for(lambda: not self._readers)
+            self._insert(groups, sequence_number, expected)
+
+    def _insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
         self._domains.clear()
         code = self._code(sequence_number)
         for keys in groups:
@@ -254,6 +284,10 @@ class KeySet:
 
     def probe(self, groups: Iterable[KeyRows], num_rows: int, sequence_number: int) -> NDArray[np.bool_]:
         """Return which rows' keys a delete file with a higher sequence number holds."""
+        with self._unchanged():
+            return self._probe(groups, num_rows, sequence_number)
+
+    def _probe(self, groups: Iterable[KeyRows], num_rows: int, sequence_number: int) -> NDArray[np.bool_]:
         deleted = np.zeros(num_rows, np.bool_)
         applies = self._sequences > sequence_number
         for keys in groups:

@@ -21,13 +21,13 @@ from pyroaring import BitMap64
 
 from twostage import storage
 from twostage.deletes.cache import CACHE
-from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
+from twostage.deletes.delete_files import WantedField, are_remote, corrupt, fetch_ahead, read_columns
 from twostage.deletes.vector import read_vector
 from twostage.errors import ResourceLimitError
 from twostage.location import parse_location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from numpy.typing import NDArray
 
@@ -105,6 +105,27 @@ def load_positions(context: ScanContext, task: ScanTask, metrics: Metrics) -> De
     if not found:
         return DeletedPositions()
     return _counted("position", found[0] if len(found) == 1 else BitMap64.union(*found), task)
+
+
+def keep_ahead(context: ScanContext, tasks: Iterable[ScanTask], metrics: Metrics) -> None:
+    """Read the remote positional delete files of several data files into the cache, many at the same time.
+
+    `load_positions` fetches those of one data file together, and would wait once for each data file.
+
+    Raises:
+        CorruptFileError: A delete file's bytes or values are wrong.
+        ResourceLimitError: The positions take more than the task's memory.
+    """
+    first: dict[str, tuple[ScanTask, DeleteFile]] = {}
+    for task in tasks:
+        if are_remote(task.deletes) and all(delete.content == "position" for delete in task.deletes):
+            for delete in task.deletes:
+                if delete.path not in first and delete.record_count <= LARGE_ROWS:
+                    first[delete.path] = task, delete
+    wanted = [(task, one) for task, one in first.values() if CACHE.get(_file_key(context, task, one)) is None]
+    with closing(fetch_ahead(context, [delete for _, delete in wanted])) as fetched:
+        for (task, delete), (_, content) in zip(wanted, fetched, strict=True):
+            _load_file(context, task, delete, content, metrics)
 
 
 def _counted(kind: str, bitmap: BitMap64, task: ScanTask) -> DeletedPositions:

@@ -19,11 +19,11 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
         case "UNCOMPRESSED":
             return memoryview(body) if len(body) == size else None
         case "ZSTD":
-            return memoryview(pa.Codec("zstd").decompress(body, size))
+            return _unsigned(pa.Codec("zstd").decompress(body, size))
         case "GZIP" | "BROTLI":
             with pa.CompressedInputStream(pa.BufferReader(body), codec.lower()) as stream:
                 plain = stream.read_buffer(size + 1)
-            return memoryview(plain) if len(plain) == size else None
+            return _unsigned(plain) if len(plain) == size else None
         case "SNAPPY":
             length = shift = 0
             for byte in body[:5]:
@@ -31,11 +31,16 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
                 shift += 7
                 if byte < 0x80:
                     break
-            return memoryview(pa.Codec("snappy").decompress(body, size)) if length == size else None
+            return _unsigned(pa.Codec("snappy").decompress(body, size)) if length == size else None
         case "LZ4_RAW":
             lz4 = pa.Codec("lz4_raw")
             try:
                 lz4.decompress(body, size - 1)
             except (pa.ArrowException, OSError):
-                return memoryview(lz4.decompress(body, size))
+                return _unsigned(lz4.decompress(body, size))
     return None
+
+
+def _unsigned(buffer: pa.Buffer) -> memoryview:
+    """Return a view whose bytes are 0 to 255: those of pyarrow's buffers are -128 to 127."""
+    return memoryview(buffer).cast("B")

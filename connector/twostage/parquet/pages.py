@@ -28,6 +28,8 @@ DATA_PAGE, DATA_PAGE_V2 = 0, 3
 HEADER_READ = 512
 """Bytes read of a page to see its header: statistics of long strings make it longer, and a second read."""
 MAX_HEADER = 2**20
+MOST = 2**31 - 1
+"""What any number of a page's header can be: 32 bits, signed."""
 MAX_WALKED = 100_000
 """Pages whose headers are followed; a chunk of more is read whole."""
 
@@ -127,7 +129,7 @@ def data_page_header(page: memoryview | bytes) -> PageHeader | None:
             return None
         numbers: tuple[Any, ...] = (details.get(1), details.get(2 if version1 else 4), header.get(2))
         numbers += (0, 0) if version1 else (details.get(6), details.get(5))
-        if not all(type(number) is int and number >= 0 for number in numbers):
+        if not all(type(number) is int and 0 <= number <= MOST for number in numbers):
             return None
         checksum = header.get(4)
         return PageHeader(

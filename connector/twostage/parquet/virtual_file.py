@@ -69,7 +69,8 @@ class VirtualSchema:
                 arrow_extensions_enabled=False,
             )
             types = dict(zip((leaf.index for leaf in flat), file.schema_arrow.types, strict=True))
-            self._types.extend(types.get(leaf.index) for leaf in self.leaves)
+            # At once: another thread may do the same, or ask meanwhile.
+            self._types[:] = [types.get(leaf.index) for leaf in self.leaves]
         return self._types
 
     @staticmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.deletes.position import load_positions
+from twostage.deletes.position import keep_ahead, load_positions
 from twostage.metrics import Metrics
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.task import ScanContext, ScanTask
@@ -23,18 +23,41 @@ if TYPE_CHECKING:
 
 MOST_DELETED = 2**20
 """Positions: 0.1 s."""
+MOST_PAIRS = 50_000
+"""Of a data file and a delete file that may name it: 5 us each, however few rows it deletes."""
 
 
-def distinct(deletes: Iterable[DeleteFile]) -> list[DeleteFile]:
-    """Return each delete file, and each vector, once."""
-    return list({(delete.path, delete.content_offset): delete for delete in deletes}.values())
+class WantedDeletes:
+    """The delete files that data files ask for, and whether these are too many for the driver."""
 
+    def __init__(self, most_files: int) -> None:
+        self._most_files = most_files
+        self._known: set[tuple[str, int]] = set()
+        self._rows = self._pairs = 0
 
-def too_much(deletes: list[DeleteFile], most_files: int) -> str | None:
-    """Return why the driver does not read these delete files, each given once."""
-    if sum(delete.record_count for delete in deletes) > MOST_DELETED:
-        return f"more than {MOST_DELETED:,} rows are deleted"
-    return f"{len(deletes)} delete files would have to be read first" if len(deletes) > most_files else None
+    def __len__(self) -> int:
+        """Return how many delete files there are, each and each vector counted once."""
+        return len(self._known)
+
+    def add(self, deletes: Iterable[DeleteFile]) -> None:
+        """Take note of the deletes of one data file."""
+        for delete in deletes:
+            self._pairs += 1
+            name = (delete.path, delete.content_offset)
+            if name not in self._known:
+                self._known.add(name)
+                self._rows += delete.record_count
+
+    @property
+    def too_much(self) -> str | None:
+        """Why the driver does not read them; None if it may."""
+        if self._rows > MOST_DELETED:
+            return f"more than {MOST_DELETED:,} rows are deleted"
+        if len(self) > self._most_files:
+            return f"more than {self._most_files:,} delete files would have to be read first"
+        if self._pairs > MOST_PAIRS:
+            return f"deleted rows would have to be looked up more than {MOST_PAIRS:,} times first"
+        return None
 
 
 class DeletedRows:
@@ -53,23 +76,35 @@ class DeletedRows:
             settings=options.settings,
         )
 
+    def keep_ahead(self, files: Iterable[tuple[ContentFile, tuple[DeleteFile, ...]]]) -> None:
+        """Read the delete files of these data files, many at the same time where they are remote.
+
+        Raises:
+            TwoStageError: A delete file is not there, damaged or too large.
+        """
+        with self.metrics.timed("deletes"):
+            keep_ahead(self._context, (_task(file, deletes) for file, deletes in files), self.metrics)
+
     def count(self, file: ContentFile, deletes: tuple[DeleteFile, ...]) -> int:
         """Return how many rows of a data file these positional delete files delete.
 
         Raises:
             TwoStageError: A delete file is not there, damaged or too large.
         """
-        task = ScanTask(
-            path=file.path,  # not opened
-            written_path=file.path,
-            format=file.format,
-            file_size=file.file_size,
-            record_count=file.record_count,
-            start=0,
-            length=file.file_size,
-            sequence_number=file.sequence_number,
-            spec_id=file.spec_id,
-            deletes=deletes,
-        )
         with self.metrics.timed("deletes"):
-            return load_positions(self._context, task, self.metrics).count
+            return load_positions(self._context, _task(file, deletes), self.metrics).count
+
+
+def _task(file: ContentFile, deletes: tuple[DeleteFile, ...]) -> ScanTask:
+    return ScanTask(
+        path=file.path,  # not opened
+        written_path=file.path,
+        format=file.format,
+        file_size=file.file_size,
+        record_count=file.record_count,
+        start=0,
+        length=file.file_size,
+        sequence_number=file.sequence_number,
+        spec_id=file.spec_id,
+        deletes=deletes,
+    )

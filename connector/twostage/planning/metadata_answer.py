@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from twostage.files.computed_columns import DELETED
 from twostage.planning.choose_files import Planning
-from twostage.planning.deleted_rows import DeletedRows, distinct, too_much
+from twostage.planning.deleted_rows import DeletedRows, WantedDeletes
 from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED, FileProof, FileProofs
 from twostage.planning.partition import Transform
-from twostage.planning.unproven_files import UnprovenFiles
+from twostage.planning.unproven_files import MOST_UNREAD, UnprovenFiles
 from twostage.predicates.predicate import TRUE, columns as columns_of, is_exact
 from twostage.schema import Field, Primitive
 from twostage.storage import name_snapshot
@@ -104,20 +104,26 @@ def answer(
         totals[()] = _Totals(aggregates)
     rest = UnprovenFiles(mix=mix)
     waiting: list[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]] = []
+    to_read = WantedDeletes(MOST_DELETE_FILES)
     for file, verdict, deletes in planning.files(metrics=bool(fields)):
         by_position = bool(deletes) and all(delete.content == "position" for delete in deletes)
         known = proofs.of(file, verdict, () if by_position else deletes)
         if by_position and not isinstance(known, str):
             waiting.append((file, verdict, deletes))
+            to_read.add(deletes)
+            # All that wait would have to be read, so that the others need not be asked.
+            if to_read.too_much is not None and len(waiting) > (MOST_UNREAD if mix else 0):
+                return rest.lacks or to_read.too_much
         elif not rest.goes_on(file, known if isinstance(known, str) else _add(totals, known, aggregates)):
             return rest.lacks
-    to_read = distinct(delete for _, _, deletes in waiting for delete in deletes)
-    lacking = too_much(to_read, MOST_DELETE_FILES)
+    lacking = to_read.too_much
     if fields and to_read and len(to_read) >= len(waiting):
         lacking = (
             "files have rows deleted by position"  # in each of them, or else it had no delete file of its own
         )
     deleted = DeletedRows(table, options)
+    if lacking is None:
+        deleted.keep_ahead((file, deletes) for file, _, deletes in waiting)
     for file, verdict, deletes in waiting:
         found = lacking
         if found is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twostage.location import parse_location
-from twostage.planning.deleted_rows import distinct, too_much
+from twostage.planning.deleted_rows import WantedDeletes
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -155,8 +155,10 @@ def _stays_by_deletes(files: Sequence[ScanTask], num_columns: int) -> str | None
 
 
 def _stays_by_positions(files: Sequence[ScanTask]) -> str | None:
-    deletes = distinct(delete for task in files for delete in task.deletes)
-    reason = too_much(deletes, MOST_FOOTERS)
+    deletes = WantedDeletes(MOST_FOOTERS)
+    for task in files:
+        deletes.add(task.deletes)
+    reason = deletes.too_much
     if reason is not None or len(deletes) <= FEW_FOOTERS:
         return reason
     if sum(task.file_size for task in files) < len(deletes) * WORTH_A_FOOTER:

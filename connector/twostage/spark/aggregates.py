@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
+    from twostage.schema import Schema
     from twostage.table.catalog import PinnedTable
 
 MAX_HELD = 8
@@ -81,6 +82,19 @@ class Answers:
             with self._lock:
                 self._held = [*self._held, (key, found)][-MAX_HELD:]
         return found
+
+
+def with_own_names(wanted: Mapping[str, Any], schema: Schema, *, case_sensitive: bool) -> dict[str, Any]:
+    """Return aggregates under the columns' own names: the optimizer has them as the query writes them."""
+
+    def own(name: str | None) -> str | None:
+        field = None if name is None else schema.find((name,), case_sensitive=case_sensitive)
+        return name if field is None else field.name
+
+    return {
+        "functions": [[function, own(column)] for function, column in wanted["functions"]],
+        "groups": [own(name) for name in wanted["groups"]],
+    }
 
 
 def answer_aggregates(

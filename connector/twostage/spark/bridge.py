@@ -220,14 +220,15 @@ class Bridge:
         self, held: Pin, message: dict[str, Any], *, take: bool = False, mix: bool = False
     ) -> FromMetadata | str:
         """Answer aggregates; the planner asks first for the scan's sake, and then to `take` the answer."""
-        from twostage.spark.aggregates import Answers  # noqa: PLC0415
+        from twostage.spark.aggregates import Answers, with_own_names  # noqa: PLC0415
 
         if any(raw["form"] is None for raw in message["predicates"]):
             return "a filter is left to Spark"
         predicate = both(held.filter, *(held.bind(raw["form"]) for raw in message["predicates"]))
         with self._lock:
             answers = self._held_answers = self._held_answers or Answers()
-        key, wanted = message["pin"], message["aggregates"]
+        key, names = message["pin"], message["aggregates"]
+        wanted = with_own_names(names, held.table.schema, case_sensitive=held.case_sensitive)
         return answers.find(key, held.table, held.options, wanted, predicate, take=take, mix=mix)
 
     def _started(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twostage.deletes.position import load_positions
+from twostage.deletes.position import keep_ahead, load_positions
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 from twostage.planning.file_facts import file_facts, unread
@@ -182,6 +182,7 @@ def _read_deleted(plan: ScanPlan) -> _Deleted | None:
     firsts, next_first, rows, with_rows = [], 0, 0, 0
     behind = sum(task.record_count for task in files if task.deletes)
     with metrics.timed("deletes"):
+        keep_ahead(plan.context, files, metrics)
         for task in files:
             firsts.append(next_first if task.deletes else behind)
             if not task.deletes:

@@ -1,0 +1,83 @@
+"""What pages and partitions do not prove of keys: bounds that are cut, fields of structs, tables that grew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from equality_keys import load
+from scan_values import write_keys
+
+from declared.types import Column
+from twostage.deletes.budget import Budget
+from twostage.deletes.cache import CACHE
+from twostage.deletes.key_domain import KeyDomain
+from twostage.deletes.key_pages import KeyPages
+from twostage.deletes.key_set import KeySet
+from twostage.deletes.key_shape import KeyField, KeyShape
+from twostage.deletes.keys import KeyRows
+from twostage.predicates.bounds import Bounds
+from twostage.schema import Field, Primitive
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache():
+    CACHE.clear()
+    yield
+    CACHE.clear()
+
+
+def one_run(kind, value, *, exact=True, is_column=True):
+    """Three rows whose bounds are both `value`."""
+    bounds = Bounds(
+        lower=value, upper=value, null_count=0, value_count=3, exact_lower=exact, exact_upper=exact
+    )
+    return KeyPages.whole(
+        3, [1], lambda field_id: bounds, lambda field_id: Primitive(kind), lambda field_id: is_column
+    )
+
+
+@pytest.mark.parametrize(("keys", "proven"), [(["ab"], "every"), (["abc"], "none")])
+@pytest.mark.parametrize("exact", [True, False])
+def test_equal_bounds_of_texts_are_a_value_only_if_exact(tmp_path, keys, proven, exact):
+    column = Column(1, "c", "string")
+    delete = write_keys(tmp_path / "d.parquet", [column], [{1: key} for key in keys], [1])
+    equality = load(tmp_path, [column], [delete])
+    none, every = one_run("string", "ab", exact=exact).looked_up(equality, np.array([3]), 1)
+    assert (bool(none[0]), bool(every[0])) == (exact and proven == "none", exact and proven == "every")
+
+
+@pytest.mark.parametrize("is_column", [True, False])
+def test_counts_of_a_field_of_a_struct_prove_nothing(tmp_path, is_column):
+    """A NULL struct is a NULL that its field's counts may not tell."""
+    column = Column(1, "c", "long")
+    delete = write_keys(tmp_path / "d.parquet", [column], [{1: 5}], [1])
+    pages = one_run("long", 5, is_column=is_column)
+    none, every = pages.looked_up(load(tmp_path, [column], [delete]), np.array([3]), 1)
+    assert (bool(none[0]), bool(every[0])) == (False, is_column)
+    assert pages.missing(1, KeyDomain(True, False, [7], [7])).tolist() == [is_column]
+
+
+def test_a_partition_decides_no_field_of_a_struct():
+    kind = Primitive("long")
+    fields = [
+        KeyField(Field(id=number, name=names[-1], type=kind, required=False), kind, names)
+        for number, names in ((1, ("a",)), (2, ("s", "b")))
+    ]
+    shape = KeyShape.of(fields, "(1, (7, 8))", {1: 7, 2: 8})
+    assert [key.field.id for key, _ in shape.fixed] == [1]
+    assert [key.field.id for key in shape.fields] == [2]
+
+
+@pytest.mark.parametrize("step", [1, 2**40])
+@pytest.mark.parametrize("width", [1, 2])
+def test_where_keys_lie_is_told_anew_once_there_are_more(width, step):
+    def keys(numbers):
+        words = np.repeat(np.array(numbers, np.uint64).reshape(-1, 1) * np.uint64(step), width, axis=1)
+        return KeyRows(0, None, words, np.zeros(0, np.int64), np.zeros(0, np.uint8))
+
+    key_set = KeySet(Budget(10**8, lambda: 0), kernels=True)
+    for number in (1, 3):
+        key_set.insert([keys([number])], number, 1)
+        domain = key_set.domain(0, [1] * width, 10**6, lambda some: True)
+        assert domain is not None
+        assert domain.uppers[-1] == number * step
