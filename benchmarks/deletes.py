@@ -102,8 +102,8 @@ def end_workers() -> None:
     """End this session's Python workers: the next tasks run in new ones, which their daemon forks."""
     python = [pid for pid in ProcessTree(os.getpid()).members() if _is_of_spark(pid)]
     workers = [pid for pid in python if _parent(pid) in python]
-    if not workers:
-        raise AssertionError("no Python worker was found: figures of new ones would be of old ones")
+    if not python:  # workers may be gone: Spark ends those that wait for a minute, while Iceberg works
+        raise AssertionError("no Python daemon was found: figures of new workers would be of old ones")
     for pid in workers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
