@@ -65,7 +65,9 @@ def write_page(folder: Path, document: Path) -> None:
         parts.append(f"## {page.title}\n\n{page.text}\n")
         figures = known.get(page.name)
         parts.append(
-            _page(page, figures, pictures) if figures else _missing(f'make bench PAGES="{page.name}"')
+            _page(page, figures, pictures)
+            if figures
+            else _missing(f'make bench{" SIZE=huge" * page.is_asked_for} PAGES="{page.name}"')
         )
     parts += ["## The first query of a session\n", _optional(known, "sessions", _sessions, pictures)]
     parts += ["## Filters\n", _optional(known, "filters", _filters, pictures)]

@@ -91,24 +91,30 @@ def _load(keys: Any, codes: Any, words: Any, first: Any, last: Any, scratch: Any
         scratch[2, row - first] = codes[slot]
 
 
+@inner
+def _find(keys: Any, codes: Any, word: Any, slot: Any) -> Any:
+    """Return the slot of a word, searched from `slot` on, or the empty one where it would be."""
+    capacity = np.uint64(len(keys))
+    while codes[slot] != 0 and keys[slot] != word:
+        slot += _ONE
+        if slot == capacity:
+            slot = np.uint64(0)
+    return slot
+
+
 @kernel(reference.insert_words, allocates=False)
 def insert_words(
     keys: Words, codes: Codes, words: Words, code: int, sequences: Integers, scratch: Words
 ) -> int:
     """Insert words under one code; return how many were new. `scratch` is a matrix of 3 by `BLOCK`."""
-    capacity = np.uint64(len(keys))
     added = 0
     for first in range(0, len(words), BLOCK):
         last = min(first + BLOCK, len(words))
         _load(keys, codes, words, first, last, scratch)
         for row in range(first, last):
-            word, slot = words[row], scratch[0, row - first]
-            while codes[slot] != 0 and keys[slot] != word:
-                slot += _ONE
-                if slot == capacity:
-                    slot = np.uint64(0)
+            slot = _find(keys, codes, words[row], scratch[0, row - first])
             if codes[slot] == 0:
-                keys[slot] = word
+                keys[slot] = words[row]
                 codes[slot] = code
                 added += 1
             elif sequences[codes[slot]] < sequences[code]:
@@ -136,16 +142,11 @@ def probe_words(
     keys: Words, codes: Codes, applies: Bools, words: Words, scratch: Words, found: Bools
 ) -> None:
     """Set for each word whether it is in the table under a code that applies; `scratch` as for inserting."""
-    capacity = np.uint64(len(keys))
     for first in range(0, len(words), BLOCK):
         last = min(first + BLOCK, len(words))
         _load(keys, codes, words, first, last, scratch)
         for row in range(first, last):
-            word, slot = words[row], scratch[0, row - first]
-            while codes[slot] != 0 and keys[slot] != word:
-                slot += _ONE
-                if slot == capacity:
-                    slot = np.uint64(0)
+            slot = _find(keys, codes, words[row], scratch[0, row - first])
             found[row] = applies[codes[slot]] & (codes[slot] != 0)  # no branch: it would be a guess
 
 

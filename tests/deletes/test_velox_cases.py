@@ -2,7 +2,7 @@
 
 The first ones are of the reader's first form, on generated columns with some, none and only NULLs; the others of the
 reader of today. Where Velox refuses what the spec allows or forbids (floating point keys, decimals), the rows are
-what Iceberg-Java gives.
+those of the spec.
 Source: facebookincubator/velox, velox/connectors/hive/iceberg/tests, IcebergReadEqualityDeleteTest.cpp (by the proposal's
 authors) and EqualityDeleteFileReaderTest.cpp.
 """
