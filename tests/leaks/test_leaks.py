@@ -68,6 +68,7 @@ def test_many_reads_in_one_process(tmp_path, version):
     growth = after["rss"] - before["rss"]
     print(f"version {version}: {READS} reads, {growth / 2**20:.2f} MiB more, {before}, {after}")
     record("R11", **{f"reads_v{version}": READS, f"rss_growth_mib_v{version}": round(growth / 2**20, 2)})
-    assert after["descriptors"] == before["descriptors"]
-    assert after["threads"] == before["threads"]
+    # Fewer is no leak: a thread of the warm-up's last reads, or of a compiling kernel, may have been about to end.
+    assert after["descriptors"] <= before["descriptors"]
+    assert after["threads"] <= before["threads"]
     assert growth < MOST_GROWTH, found
