@@ -31,6 +31,7 @@ _SOURCES = (
     "TwoStageScanBuilder.java",
     "TwoStageScan.java",
     "TwoStageFiles.java",
+    "TwoStageFormat.java",
     "Deleted.java",
     "Figures.java",
     "Above.java",

@@ -123,7 +123,7 @@ def hand_over(
         kept_share = estimate_kept_share(plan) if reason is None else None
         found = (
             reason
-            or _stays_by_share(plan, kept_share)
+            or _stays_by_share(plan, len(query.columns), kept_share)
             or _check_files(plan, table, tuple(by_name[n] for n in query.columns))
         )
         deleted = None if isinstance(found, str) else _read_deleted(plan)
@@ -135,8 +135,9 @@ def hand_over(
     return _handed_over(plan, found, fields, options, kept_share, deleted)
 
 
-def _stays_by_share(plan: ScanPlan, kept: KeptShare | None) -> str | None:
-    return stays_by_share(plan, None, "") if kept is None else stays_by_share(plan, kept.share, kept.how)
+def _stays_by_share(plan: ScanPlan, num_columns: int, kept: KeptShare | None) -> str | None:
+    share, how = (None, "") if kept is None else (kept.share, kept.how)
+    return stays_by_share(plan, num_columns, share, how)
 
 
 def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) -> str | list[FileFacts]:
