@@ -177,6 +177,7 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
         if page.name != "tpch"
         else f"TPC-H at scale {size.scale}"
     )
+    base = page.engines[0]
     through = [name for name in page.engines if name not in WITHOUT_SPARK]
     alone = [name for name in page.engines if name in WITHOUT_SPARK]
     parts = [
@@ -186,13 +187,13 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
             lambda path: draw_bars(
                 path,
                 f"{page.title}: seconds, shorter is better ({what})",
-                _panels(queries, through, TWOSTAGE),
+                _panels(queries, through, base),
             ),
         )
     ]
     if page.name == "orc":
         parts.append(_saved(queries, pictures))
-    parts += _measures(queries, through, TWOSTAGE)
+    parts += _measures(queries, through, base)
     if CORE in alone:
         asked = [query for query in queries if CORE in query["engines"]]
         parts.append("### The core alone, and engines without Spark\n\nIn brackets, the ratio to the core.\n")

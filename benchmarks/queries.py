@@ -31,6 +31,8 @@ OPTIONS: dict[str, dict[str, str]] = {
 IN_SPARK = (*OPTIONS, ICEBERG, SPARK)
 WITHOUT_SPARK = (CORE, POLARS, DATAFUSION, DUCKDB)
 
+VALUES = 1_000_000_007
+"""How many values the wide table's scattered numbers have."""
 DELETED = "deleted"
 """The branch of each table that has positional deletes: one row in a hundred, scattered."""
 
@@ -104,7 +106,7 @@ class Page:
 
 def _listed(count: int, seed: int) -> str:
     """Return values of the wide table's columns of a billion values, most of which no row has."""
-    return ", ".join(map(str, np.random.default_rng(seed).integers(0, 1_000_000_007, count).tolist()))
+    return ", ".join(map(str, np.random.default_rng(seed).integers(0, VALUES, count).tolist()))
 
 
 # m1, m5 and m9 are longs of 1,000,000,007 possible values: a thousand of them match about three rows in three million.
@@ -164,6 +166,19 @@ SCANS = (
     Query("count(*) of a needle", "count", NEEDLE_IN),
 )
 
+
+GATE = (
+    *(
+        Query(f"a number, {share:g} % of the rows", "16", f"m1 < {int(VALUES * share / 100)}", is_large=True)
+        for share in (0.01, 0.1, 1, 3, 10, 30, 60, 90, 99)
+    ),
+    Query("a code, 10 % of the rows", "16", "half = 3", is_large=True),
+    Query("a number, 100 %", "16", "m1 >= 0 OR m1 < 0", is_large=True),
+    Query("a number and a text, 100 %", "16", "m1 < 1000000007 AND device <> 'x'", is_large=True),
+    Query("LIKE over a text, 100 %", "16", "device LIKE '%-%'", is_large=True),
+    Query("SELECT *, a number, 3 % of the rows", "*", f"m1 < {int(VALUES * 0.03)}", is_large=True),
+)
+
 PAGES = {
     page.name: page
     for page in (
@@ -200,6 +215,14 @@ PAGES = {
             "`Python path alone` is twostage with `scan.native=never`.",
             (TWOSTAGE, UNVERIFIED, PYTHON, ICEBERG, SPARK, POLARS, DATAFUSION, DUCKDB),
             SCANS,
+        ),
+        Page(
+            "gate",
+            "What the second stage costs where it can't pay",
+            "The Python path with two stages, which it leaves where they do not pay, and in one stage: both with "
+            "`scan.native=never`, filters over scattered values, from few rows to all. The promise is at most 5 % more.",
+            (PYTHON, ONE_STAGE),
+            GATE,
         ),
         Page(
             "tpch",

@@ -129,8 +129,8 @@ PLANS = {
     "many_lookups": (plan(*[task(file_size=2**30, deletes=(DELETE, *SIXTY))] * 900), "looked up more than 50,000 times"),
     "orc_with_deletes": (plan(task(format="orc", deletes=(DELETE,))), "format orc"),
     "orc": (plan(task(), task(format="orc")), "format orc"),
-    "s3": (plan(task(path="s3a://lake/t/f.parquet")), "files of s3"),
-    "azure": (plan(task(path="abfss://c@a.dfs.core.windows.net/f.parquet")), "files of abfs"),
+    "s3": (plan(task(path="s3a://lake/t/f.parquet")), "no file system for s3"),
+    "azure": (plan(task(path="abfss://c@a.dfs.core.windows.net/f.parquet")), "no file system for abfs"),
     "hdfs_by_properties": (
         plan(task(path="hdfs://nn/t/f.parquet"), storage=Storage(root="hdfs://nn/t", properties={"hdfs.user": "me"})),
         "files of hdfs",
@@ -149,6 +149,30 @@ def test_plan_stays(case):
 def test_plan_is_handed_over():
     assert native.stays_by_plan(plan(task(), task(start=50, all_match=True))) is None
     assert native.stays_by_plan(plan(task(path="hdfs://nn/t/f"), storage=Storage(root="hdfs://nn/t"))) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "file_systems", "expected"),
+    [
+        ("s3://lake/t/f", ["s3", "s3a"], "s3://lake/t/f"),
+        ("s3://lake/t/f", ["s3a"], "s3a://lake/t/f"),
+        ("s3a://lake/t/f", ["s3"], "s3://lake/t/f"),
+        ("gs://lake/t/f", ["gcs"], "gcs://lake/t/f"),
+        ("gs://lake/t/f", ["s3a"], None),
+        ("abfss://c@a.dfs.core.windows.net/f", ["abfss"], "abfss://c@a.dfs.core.windows.net/f"),
+        ("/t/f", [], "/t/f"),
+    ],
+)
+def test_object_stores_that_spark_reads(path, file_systems, expected):
+    assert native.location_for_spark(path, file_systems) == expected
+    reason = native.stays_by_plan(plan(task(path=path)), file_systems)
+    assert (reason is None) == (expected is not None), reason
+
+
+@pytest.mark.parametrize("key", ["t//f", "t/./f", "t/../f", "t/f/"])
+def test_keys_that_hadoop_reads_under_another_name(key):
+    reason = native.stays_by_plan(plan(task(path=f"s3://lake/{key}")), ["s3"])
+    assert reason == f"Hadoop reads another name for the key /{key}"
 
 
 def test_deleted_positions_are_handed_over():

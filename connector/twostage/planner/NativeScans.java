@@ -1,6 +1,5 @@
 package twostage_planner;
 
-import java.io.IOException;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -11,7 +10,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
@@ -99,7 +97,7 @@ final class NativeScans {
 
   private LogicalPlan replace(DataSourceV2Relation relation, TwoStageTable table, Above above, LogicalPlan root) {
     List needed = new ArrayList();
-    Map answer = table.call(request(relation, above, root, needed));
+    Map answer = table.call(request(relation, table, above, root, needed));
     String reason = (String) answer.get("stays");
     if (reason == null) {
       Map deleted = (Map) answer.get("deleted");
@@ -107,7 +105,7 @@ final class NativeScans {
       TwoStageFiles files = new TwoStageFiles(
           (String) answer.get("scan"), (String) answer.get("root"), (List) answer.get("files"),
           ((Number) answer.get("bytes")).longValue(), deleted == null ? null : first);
-      reason = differs(files.first());
+      reason = FileSystems.differs(session, files.first());
       if (reason == null) {
         return handOver(needed, files, (Map) answer.get("ids"), (Map) answer.get("options"), deleted);
       }
@@ -117,7 +115,8 @@ final class NativeScans {
         relation.timeTravelSpec());
   }
 
-  private Map request(DataSourceV2Relation relation, Above above, LogicalPlan root, List needed) {
+  private Map request(
+      DataSourceV2Relation relation, TwoStageTable table, Above above, LogicalPlan root, List needed) {
     if (namesFiles == null) {
       namesFiles = Boolean.valueOf(namesFiles(root));
     }
@@ -159,6 +158,7 @@ final class NativeScans {
     request.put("names_files", namesFiles);
     request.put("reads_vectors", Boolean.valueOf(SQLConf.get().parquetVectorizedReaderEnabled()));
     request.put("parallelism", Integer.valueOf(Install.parallelism()));
+    request.put("file_systems", FileSystems.known(session, (String) table.properties().get("location")));
     return request;
   }
 
@@ -246,17 +246,6 @@ final class NativeScans {
       }
     }
     return true;
-  }
-
-  /** Why Spark's file system does not see a file as we do; null if it does. */
-  private String differs(FileStatus file) {
-    try {
-      FileStatus found =
-          file.getPath().getFileSystem(session.sessionState().newHadoopConf()).getFileStatus(file.getPath());
-      return found.getLen() == file.getLen() ? null : "Spark sees a file of another length";
-    } catch (IOException error) {
-      return "Spark does not find the files";
-    }
   }
 
   private static boolean namesFiles(LogicalPlan plan) {

@@ -36,6 +36,7 @@ _SOURCES = (
     "Figures.java",
     "Above.java",
     "MixedAnswers.java",
+    "FileSystems.java",
     "NativeScans.java",
     "Install.java",
     "TwoStageCatalog.java",

@@ -8,6 +8,7 @@ Nothing here reads a file or knows Spark.
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,13 @@ from twostage.planning.deleted_rows import WantedDeletes
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from twostage.options import ReadOptions
     from twostage.planning.file_facts import ColumnFacts, FileFacts
     from twostage.schema import Field
     from twostage.table.catalog import PinnedTable
-    from twostage.task import ScanPlan, ScanTask
+    from twostage.task import ScanPlan, ScanTask, Storage
 
 FEW_FOOTERS = 64
 """So many are opened without asking what for."""
@@ -49,7 +50,6 @@ LEAST_KEPT_OF_MANY = 0.8
 """The same where there are more columns: its reader makes a row of all of them before the filter sees it."""
 TYPES = frozenset("boolean int long float double decimal string binary date timestamp timestamptz".split())
 _LOCAL = ("file",)
-_HADOOP = ("hdfs", "viewfs")
 _CODECS = frozenset(("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW"))
 _PLAIN = frozenset((0, 2, 3, 4, 8))
 """PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED (levels), RLE_DICTIONARY."""
@@ -121,8 +121,13 @@ def files_of(plan: ScanPlan) -> list[ScanTask]:
     return [task for group in plan.groups for task in group.tasks if task.start == 0]
 
 
-def stays_by_plan(plan: ScanPlan) -> str | None:
-    """Return why the scan stays with us by its plan."""
+def stays_by_plan(plan: ScanPlan, file_systems: Collection[str] = ()) -> str | None:
+    """Return why the scan stays with us by its plan.
+
+    Args:
+        plan: The scan's.
+        file_systems: The schemes of object stores that Spark has classes for.
+    """
     files = files_of(plan)
     if not files:
         return "nothing is to be read"
@@ -132,12 +137,44 @@ def stays_by_plan(plan: ScanPlan) -> str | None:
     other = next((task.format for task in files if task.format != "parquet"), None)
     if other is not None:
         return f"a data file has the format {other}"
-    storage = plan.context.storage
-    for task in files:
-        family = parse_location(task.path).family
-        if family not in _LOCAL and not (family in _HADOOP and not storage.properties):
-            return f"Spark may not reach files of {family} as the catalog does"
+    reasons = (_stays_by_location(task.path, plan.context.storage, file_systems) for task in files)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _stays_by_location(path: str, storage: Storage, file_systems: Collection[str]) -> str | None:
+    """Return why Spark's file systems may not read a file, or another one under its name."""
+    location = parse_location(path)
+    if location.family in _LOCAL:
+        return None
+    if location.is_hadoop:
+        return (
+            f"Spark may not reach files of {location.family} as the catalog does"
+            if storage.properties
+            else None
+        )
+    if location_for_spark(path, file_systems) is None:
+        return f"Spark has no file system for {location.family}"
+    if posixpath.normpath(location.path) != location.path:
+        return f"Hadoop reads another name for the key {location.path}"
     return None
+
+
+def location_for_spark(path: str, file_systems: Collection[str]) -> str | None:
+    """Return a path under a scheme that Spark has a file system for; None if there is none.
+
+    Args:
+        path: A data file's or the table's, as Python opens it.
+        file_systems: The schemes of object stores that Spark has classes for.
+
+    >>> location_for_spark("s3://lake/t/f", ["s3a"])
+    's3a://lake/t/f'
+    """
+    location = parse_location(path)
+    if location.is_local or location.is_hadoop or location.scheme in file_systems:
+        return path
+    known = (scheme for scheme in file_systems if parse_location(f"{scheme}://").family == location.family)
+    scheme = next(known, None)
+    return None if scheme is None else f"{scheme}://{location.authority}{location.path}"
 
 
 def _stays_by_deletes(files: Sequence[ScanTask], num_columns: int) -> str | None:

@@ -21,6 +21,7 @@ from twostage.planning.file_facts import file_facts, unread
 from twostage.planning.native import (
     Surroundings,
     files_of,
+    location_for_spark,
     num_bits,
     stays_by_files,
     stays_by_footers,
@@ -94,6 +95,7 @@ def hand_over(
         names_files=message["names_files"],
         reads_vectors=message["reads_vectors"],
     )
+    file_systems = tuple(message["file_systems"])
     reason = stays_by_query(table, options, query)
     if reason is not None:
         return reason
@@ -115,11 +117,11 @@ def hand_over(
             first = plan_scan(*wanted, top)
             # Its files are some of all, and most of the bytes: what keeps them here, equality deletes say, keeps all,
             # and they are planned once.
-            reason = stays_by_top(first) or stays_by_plan(first)
+            reason = stays_by_top(first) or stays_by_plan(first, file_systems)
             if reason is not None:
                 return reason
         plan = plan_scan(*wanted, None)
-        reason = stays_by_plan(plan) or stays_by_size(plan)
+        reason = stays_by_plan(plan, file_systems) or stays_by_size(plan)
         kept_share = estimate_kept_share(plan) if reason is None else None
         found = (
             reason
@@ -132,7 +134,7 @@ def hand_over(
     if isinstance(found, str):
         return found
     fields = tuple(by_name[name] for name in query.columns)
-    return _handed_over(plan, found, fields, options, kept_share, deleted)
+    return _handed_over(plan, found, fields, options, kept_share, deleted, file_systems)
 
 
 def _stays_by_share(plan: ScanPlan, num_columns: int, kept: KeptShare | None) -> str | None:
@@ -213,9 +215,13 @@ def _handed_over(
     options: ReadOptions,
     kept: KeptShare | None,
     deleted: _Deleted | None,
+    file_systems: tuple[str, ...],
 ) -> HandedOver:
     files = files_of(plan)
-    listed = [[task.path, known.file_size] for task, known in zip(files, facts, strict=True)]
+    listed = [
+        [location_for_spark(task.path, file_systems), known.file_size]
+        for task, known in zip(files, facts, strict=True)
+    ]
     if deleted is not None:
         listed = [[*file, first] for file, first in zip(listed, deleted.firsts, strict=True)]
     rows = sum(known.num_rows for known in facts)
@@ -247,7 +253,7 @@ def _handed_over(
         ),
         answer={
             "scan": plan.context.scan_id,
-            "root": plan.context.storage.root,
+            "root": location_for_spark(plan.context.storage.root, file_systems),
             "files": listed,
             "deleted": None if deleted is None else deleted.answer,
             "bytes": plan.estimated_bytes,
