@@ -168,6 +168,20 @@ def test_parts_of_a_file_are_compiled_each(tmp_path, options, monkeypatch):
     assert read(table, {**options, "split-size": "1g"})["delete_compiled.hits"] == 0
 
 
+def test_an_entry_of_the_whole_file_serves_its_parts(tmp_path, options, monkeypatch):
+    """As compile-deletes makes them: a scan that cuts large files found none of them."""
+    monkeypatch.setattr(splits, "LEAST_RANGE_BYTES", 100)
+    table = Table(tmp_path / "t", {"id": "long", "k": "long"})
+    table.append([{"id": i, "k": i % 5} for i in range(100)], row_group_size=10)
+    table.delete_equal(["k"], [{"k": 3}])
+    table.write()
+    assert read(table, {**options, "split-size": "1g"})["delete_compiled.written"] == 1
+    parts = read(table, {**options, "split-size": "1", "parallelism": "4"})
+    assert parts["delete_compiled.hits"] >= 2
+    assert parts["delete_files.opened"] == parts["delete_compiled.written"] == 0
+    assert parts["rows.deleted.compiled"] == 20
+
+
 def test_a_thousand_flipped_bits_are_never_wrong_rows(tmp_path, options):
     table = make(tmp_path / "t", rows=40)
     table.write()

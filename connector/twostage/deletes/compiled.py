@@ -10,8 +10,9 @@ there decides which rows are deleted.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +23,8 @@ from twostage.deletes import cache_file, identity
 from twostage.deletes.cache import CACHE
 from twostage.deletes.host_cache import SUFFIX, HostCache
 from twostage.deletes.position import DeletedPositions
-from twostage.errors import MissingFileError, OptionError, TwoStageError
-from twostage.location import is_under, join
+from twostage.errors import MissingFileError, OptionError, ResourceLimitError, TwoStageError
+from twostage.location import is_under, join, parse_location
 from twostage.task import Storage
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class CompiledDeletes:
     positions: DeletedPositions | None = None
     recorder: Recorder | None = None
     name: EntryName | None = None
-    places: list[_Place] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
 
     def finish(self, metrics: Metrics) -> None:
         """Keep what the scan has compiled, if it asked about every row; to be called at the end of the task."""
@@ -135,23 +136,49 @@ def find_compiled(context: ScanContext, task: ScanTask, metrics: Metrics) -> Com
     places = places_of(context, deletes, metrics)
     if not places:
         return CompiledDeletes()
-    name = entry_name(context, task, deletes)
-    bitmap = CACHE.get(name)
-    if bitmap is None:
-        bitmap = next((found for place in places if (found := place.read(name.text)) is not None), None)
+    delete_set = set_name(task, deletes)
+    names = [entry_name(context, one, deletes, delete_set) for one in (whole(task), task)]
+    for name in dict.fromkeys(names):
+        bitmap = find_entry(context, name, places)
         if bitmap is not None:
-            size = len(bitmap.serialize())
-            CACHE.put(name, bitmap, size + 2**10, limit=context.settings.memory_budget)
-    if bitmap is not None:
-        metrics.add("delete_compiled.hits")
-        return CompiledDeletes(DeletedPositions(KIND, bitmap, len(bitmap)))
+            metrics.add("delete_compiled.hits")
+            return CompiledDeletes(DeletedPositions(KIND, bitmap, len(bitmap)))
     # Of a part of the deletes (the others delete nothing that the query returns) no entry is made.
     recorder = Recorder() if task.delete_set is None else None
-    return CompiledDeletes(None, recorder, name, places)
+    return CompiledDeletes(None, recorder, names[-1], places)
 
 
-def entry_name(context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFile]) -> EntryName:
-    """Return the name of a task's entry."""
+def find_entry(
+    context: ScanContext, name: EntryName, places: Iterable[Place], limit: int | None = None
+) -> BitMap64 | None:
+    """Return an entry's bitmap from this process's memory or the first place that has it; None if none does.
+
+    Raises:
+        ResourceLimitError: It takes more than `limit` bytes, if that is given.
+    """
+    found: BitMap64 | None = CACHE.get(name)
+    if found is None:
+        found = next((one for place in places if (one := place.read(name.text, limit)) is not None), None)
+        if found is not None:
+            size = len(found.serialize())
+            CACHE.put(name, found, size + 2**10, limit=context.settings.memory_budget)
+    return found
+
+
+def whole(task: ScanTask) -> ScanTask:
+    """Return the task of all of a file, whatever part of it the task is."""
+    return replace(task, start=0, length=task.file_size)
+
+
+def set_name(task: ScanTask, deletes: Iterable[DeleteFile]) -> str:
+    """Name the set of all equality-delete files that apply to a task's file."""
+    return task.delete_set or identity.of_set(map(identity.of_delete, deletes))
+
+
+def entry_name(
+    context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFile], delete_set: str | None = None
+) -> EntryName:
+    """Return the name of a task's entry; `delete_set` is what `set_name` gives, if it is known."""
     deletes = list(deletes)
     ids = sorted({field_id for delete in deletes for field_id in delete.equality_ids})
     keys = [
@@ -160,17 +187,22 @@ def entry_name(context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFil
         else (i, repr(context.key_fields.get(i)))
         for i in ids
     ]
-    whole = task.start == 0 and task.length >= task.file_size
-    part = () if whole else (task.start, task.length)
+    is_whole = task.start == 0 and task.length >= task.file_size
+    part = () if is_whole else (task.start, task.length)
     return EntryName(
         identity.of_table(context),
         identity.of_data_file(task),
-        task.delete_set or identity.of_set(map(identity.of_delete, deletes)),
+        delete_set or set_name(task, deletes),
         identity.digest(identity.of_reading(context), keys, part),
     )
 
 
-def store(name: EntryName, bitmap: BitMap64, places: Iterable[_Place], metrics: Metrics) -> bool:
+def prefix_of(name: EntryName) -> str:
+    """Return how the names of all entries of the same data file begin."""
+    return f"{_KIND}-{name.table}-{name.data_file}-"
+
+
+def store(name: EntryName, bitmap: BitMap64, places: Iterable[Place], metrics: Metrics) -> bool:
     """Keep an entry wherever that works; tell whether it did anywhere."""
     bitmap.run_optimize()
     kept = [place.write(name.text, bitmap) for place in places]
@@ -178,11 +210,19 @@ def store(name: EntryName, bitmap: BitMap64, places: Iterable[_Place], metrics: 
     return any(kept)
 
 
-class _Place:
+class Place:
     """Where entries are kept."""
 
-    def read(self, name: str) -> BitMap64 | None:
-        """Return an entry's bitmap; None if it is not there or not usable."""
+    def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
+        """Return an entry's bitmap; None if it is not there or not usable.
+
+        Raises:
+            ResourceLimitError: It takes more than `limit` bytes, if that is given.
+        """
+        raise NotImplementedError
+
+    def has(self, prefix: str) -> bool:
+        """Tell whether an entry is there whose name begins so; False also where it takes a request to know."""
         raise NotImplementedError
 
     def write(self, name: str, bitmap: BitMap64) -> bool:
@@ -190,13 +230,17 @@ class _Place:
         raise NotImplementedError
 
 
-class _HostPlace(_Place):
+class _HostPlace(Place):
     """The host's cache."""
 
     def __init__(self, cache: HostCache) -> None:
         self._cache = cache
 
-    def read(self, name: str) -> BitMap64 | None:
+    def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
+        if limit is not None and self._cache.size_of(name) > limit:
+            raise ResourceLimitError(
+                "FILE_TOO_LARGE", f"Compiled deletes take more than {limit} bytes", stage="deletes"
+            )
         entry = self._cache.load(name, _KIND)
         if entry is None:
             return None
@@ -206,29 +250,55 @@ class _HostPlace(_Place):
             self._cache.ignore(name, str(error))
             return None
 
+    def has(self, prefix: str) -> bool:
+        return bool(self._cache.names(prefix))
+
     def write(self, name: str, bitmap: BitMap64) -> bool:
         return self._cache.save(name, _KIND, *_encode(bitmap))
 
 
-class ChosenPlace(_Place):
+class ChosenPlace(Place):
     """The folder or bucket that the user chose, opened with the table's storage properties."""
 
     def __init__(self, location: str, properties: Any, metrics: Metrics) -> None:
         self.storage = Storage(properties=properties, root=location)
         self._metrics = metrics
 
-    def read(self, name: str) -> BitMap64 | None:
-        """Return an entry's bitmap; None if it is not there or not usable."""
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading takes a request."""
+        return not parse_location(self.storage.root).is_local
+
+    def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
+        """Return an entry's bitmap; None if it is not there or not usable.
+
+        Raises:
+            ResourceLimitError: It takes more than `limit` bytes, if that is given.
+        """
         try:
-            data = storage.read_all(self.storage, join(self.storage.root, name), limit=MAX_BYTES)
+            most = MAX_BYTES if limit is None else limit
+            data = storage.read_all(self.storage, join(self.storage.root, name), limit=most)
             description = cache_file.describe(lambda place, n: data[place : place + n], len(data))
             cache_file.verify(lambda place, n: data[place : place + n], description)
             return _decode(description, cache_file.arrays_in(data, description), name)
         except MissingFileError:
             return None
         except (TwoStageError, ValueError) as error:
+            if limit is not None and isinstance(error, ResourceLimitError):
+                raise
             self._warn("ignored", f"compiled deletes were ignored: {error}")
             return None
+
+    def has(self, prefix: str) -> bool:
+        """Tell whether an entry is there whose name begins so; False also where it takes a request to know."""
+        if self.is_remote:
+            return False
+        with contextlib.suppress(TwoStageError, OSError):
+            return any(
+                entry.name.startswith(prefix)
+                for entry in storage.list_folder(self.storage, self.storage.root)
+            )
+        return False
 
     def write(self, name: str, bitmap: BitMap64) -> bool:
         """Keep an entry; tell whether that worked."""
@@ -245,9 +315,9 @@ class ChosenPlace(_Place):
         self._metrics.choices[sentence] += 1
 
 
-def places_of(context: ScanContext, deletes: Iterable[DeleteFile] | None, metrics: Metrics) -> list[_Place]:
+def places_of(context: ScanContext, deletes: Iterable[DeleteFile] | None, metrics: Metrics) -> list[Place]:
     """Return where an entry may lie: the host's cache if these deletes are worth it, and what the user chose."""
-    places: list[_Place] = []
+    places: list[Place] = []
     counts = None if deletes is None else [delete.record_count for delete in deletes]
     if (counts is None or sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES) and (
         cache := HostCache.find(context.settings, metrics)
