@@ -6,7 +6,12 @@ header says, or None.
 
 from __future__ import annotations
 
+import threading
+
 import pyarrow as pa
+
+_codecs = threading.local()
+"""By name, a thread's own: nothing says that two may decompress with one."""
 
 
 def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | None:
@@ -15,11 +20,11 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
     Of pyarrow's one-shot decompressions only Zstandard's tells when it wrote less than asked for: streams are read to
     their end, Snappy's own length is looked at, and LZ4 is asked for a byte too few.
     """
+    if codec == "ZSTD":
+        return _unsigned(_codec("zstd").decompress(body, size))
     match codec:
         case "UNCOMPRESSED":
             return memoryview(body) if len(body) == size else None
-        case "ZSTD":
-            return _unsigned(pa.Codec("zstd").decompress(body, size))
         case "GZIP" | "BROTLI":
             with pa.CompressedInputStream(pa.BufferReader(body), codec.lower()) as stream:
                 plain = stream.read_buffer(size + 1)
@@ -31,14 +36,23 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
                 shift += 7
                 if byte < 0x80:
                     break
-            return _unsigned(pa.Codec("snappy").decompress(body, size)) if length == size else None
+            return _unsigned(_codec("snappy").decompress(body, size)) if length == size else None
         case "LZ4_RAW":
-            lz4 = pa.Codec("lz4_raw")
+            lz4 = _codec("lz4_raw")
             try:
                 lz4.decompress(body, size - 1)
             except (pa.ArrowException, OSError):
                 return _unsigned(lz4.decompress(body, size))
     return None
+
+
+def _codec(name: str) -> pa.Codec:
+    """Return this thread's codec of a name: making one takes a microsecond."""
+    found = getattr(_codecs, name, None)
+    if found is None:
+        found = pa.Codec(name)
+        setattr(_codecs, name, found)
+    return found
 
 
 def _unsigned(buffer: pa.Buffer) -> memoryview:
