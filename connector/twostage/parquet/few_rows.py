@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from twostage.parquet import plain_values
 from twostage.parquet.dictionary import DAMAGED, plain_page
-from twostage.parquet.page_bytes import decompress
+from twostage.parquet.page_bytes import decompress, first_bytes
 from twostage.parquet.schema_tree import BYTE_ARRAY, Leaf
 from twostage_native.page_values import codes_at, ranks_at, text_ends
 
@@ -39,6 +39,10 @@ MOST_BYTES = 2**31 - 1
 _PLAIN, _RLE = 0, 3
 _DICTIONARY = (2, 8)
 _WIDEST_CODE = 32
+_BLOCK = 128 * 2**10
+"""Bytes that Zstandard decompresses at once."""
+_USUAL_LEVELS = 10
+"""Bytes that the levels of a page without NULLs take at most: their length, one run's length, what it repeats."""
 _BY_SLICES = 16
 """Of a page's values, up to which slices are sooner made than NumPy's index."""
 TEXTS_SECONDS = 0.0002
@@ -95,7 +99,11 @@ def take_rows(
         for page in pages:
             if verify_checksums and not _is_intact(page):
                 return None
-            found = _take(page, max_definition, width, codec, lookup)
+            found: tuple[list[bytes], NDArray[np.bool_] | None] | None = None
+            if codec == "ZSTD" and width and page.header.encoding == _PLAIN:
+                found = _take_early(page, max_definition, width, is_verified=verify_checksums)
+            if found is None:
+                found = _take(page, max_definition, width, codec, lookup)
             if found is None:
                 return None
             taken, present = found
@@ -226,6 +234,41 @@ def _take(
         return [bytes(plain[rank * width : (rank + 1) * width]) for rank in ranks.tolist()], present
     rows = np.frombuffer(plain, np.uint8, num_values * width).reshape(num_values, width)
     return [rows[ranks].tobytes()], present
+
+
+def _take_early(
+    page: WantedPage, max_definition: int, width: int, *, is_verified: bool
+) -> tuple[list[bytes], None] | None:
+    """Return the values of a page's wanted rows, in pieces, from the page's first bytes; None if all are needed.
+
+    They are not where blocks of 128 KiB lie behind the last wanted value and, if values may be NULL, none is.
+    """
+    header, rows = page.header, page.rows
+    last = rows.item(-1)
+    if last >= header.num_values or len(rows) > _BY_SLICES or header.level_encoding not in (None, _RLE):
+        return None
+    body, levels_size, start = page.body, 0, 0
+    if header.level_encoding is None:
+        repetition, definition = header.level_sizes
+        if repetition or bool(definition) != bool(max_definition) or not header.is_compressed:
+            return None
+        if definition and not _are_all_set(body[:definition], header.num_values):
+            return None
+        body, levels_size = body[definition:], definition
+    elif max_definition:
+        start = _USUAL_LEVELS
+    size = start + (last + 1) * width
+    if (size - 1) // _BLOCK >= (header.decoded_size - levels_size - 1) // _BLOCK:
+        return None
+    plain = first_bytes(body, size, is_verified=is_verified and header.checksum is not None)
+    if plain is None:
+        return None
+    if start:
+        end = 4 + int.from_bytes(plain[:4], "little")
+        if end > start or not _are_all_set(plain[4:end], header.num_values):
+            return None
+        start = end
+    return [bytes(plain[start + row * width : start + (row + 1) * width]) for row in rows.tolist()], None
 
 
 def _are_all_set(levels: memoryview, count: int) -> bool:
