@@ -24,7 +24,7 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
     their end, Snappy's own length is looked at, and LZ4 is asked for a byte too few.
     """
     if codec == "ZSTD":
-        return _unsigned(_codec("zstd").decompress(body, size))
+        return memoryview(_codec("zstd").decompress(body, size, asbytes=True))
     match codec:
         case "UNCOMPRESSED":
             return memoryview(body) if len(body) == size else None
@@ -39,13 +39,15 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
                 shift += 7
                 if byte < 0x80:
                     break
-            return _unsigned(_codec("snappy").decompress(body, size)) if length == size else None
+            if length != size:
+                return None
+            return memoryview(_codec("snappy").decompress(body, size, asbytes=True))
         case "LZ4_RAW":
             lz4 = _codec("lz4_raw")
             try:
                 lz4.decompress(body, size - 1)
             except (pa.ArrowException, OSError):
-                return _unsigned(lz4.decompress(body, size))
+                return memoryview(lz4.decompress(body, size, asbytes=True))
     return None
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from twostage import ranges
-from twostage.parquet import few_rows, pages, statistics, virtual_file
+from twostage.parquet import few_rows, page_search, pages, statistics, virtual_file
 from twostage.parquet.column_index import page_bounds
 from twostage.parquet.few_rows import WantedPage
 from twostage.parquet.schema_tree import BYTE_ARRAY
@@ -141,6 +141,39 @@ class PageReader:
         (raw,), _ = self._read([place])
         found = page_bounds(bytes(raw), self.footer, leaf, kind, table)
         return None if found is None else (table.first_rows, found)
+
+    def holding(
+        self, group: RowGroup, leaf: int, rows: NDArray[np.int64], texts: Sequence[bytes]
+    ) -> NDArray[np.bool_] | None:
+        """Tell of each row (bool, in the row group) whether its page may hold one of some bytes; None if not known.
+
+        Pages with none of `rows` (ascending) are not looked at, and may.
+        """
+        table = self.tables(group, [leaf]).get(leaf)
+        if table is None or len(table) < 2 or self.cost.parallel > 1:  # what is found is read again
+            return None
+        kept = table.holding(rows)
+        places = [
+            (
+                table.offsets.item(first),
+                table.offsets.item(last) + table.sizes.item(last) - table.offsets.item(first),
+            )
+            for first, last in kept.runs
+        ]
+        found, num_bytes = self._read(places)
+        self.metrics.add("bytes.filter", num_bytes)
+        self.metrics.add("bytes.read", num_bytes)
+        held = self._pages_of(table, kept, found, has_dictionary=True)
+        if [page.num_values for page, _ in held] != kept.held_by_page:
+            return None
+        self.metrics.add("pages.searched", len(held))
+        codec = group.columns[leaf].codec_name
+        verify = self.verify_checksums
+        may_hold = np.ones(len(table), np.bool_)
+        may_hold[kept.numbers] = [
+            page_search.may_hold(page, body, codec, texts, verify=verify) for page, body in held
+        ]
+        return np.repeat(may_hold, table.row_counts)
 
     def read(
         self, group: RowGroup, choice: PageChoice, stage: str, *, as_codes: bool = False
