@@ -22,7 +22,7 @@ from twostage.predicates.row_columns import RowColumns
 from twostage.reading.live_columns import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
     from twostage.reading.live_columns import LiveColumns
+    from twostage.reading.selection import Selection
     from twostage.task import ScanContext
 
 
@@ -79,8 +80,20 @@ class RowFilter:
         return [by_part[id(part)] for part in self.costs.order(parts, "Filters")]
 
 
-def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -> None:
-    """Let only those rows live for which the predicate is true; columns are read only while rows live."""
+def filter_rows(
+    row_filter: RowFilter,
+    columns: LiveColumns,
+    metrics: Metrics,
+    search: Callable[[Predicate, Selection], Selection] | None = None,
+) -> None:
+    """Let only those rows live for which the predicate is true; columns are read only while rows live.
+
+    Args:
+        row_filter: The predicate.
+        columns: The rows, and a way to their columns.
+        metrics: Gains what each part of the predicate dropped.
+        search: Gives of some rows those that may match a part, without decoding its column.
+    """
 
     def read(field_id: int, places: NDArray[np.int64] | None) -> pa.Array:
         if places is None:
@@ -93,11 +106,16 @@ def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -
             break
         started = time.perf_counter_ns()
         columns.condense()
-        before, count = columns.alive.count, columns.base.count
-        truth = evaluate(
-            conjunct.predicate, RowColumns(read, count), count, kernels=row_filter.kernels, costs=costs
-        )
-        columns.keep(truth.true)
+        before = columns.alive.count
+        if search is not None and not any(map(columns.has_read, conjunct.field_ids)):
+            columns.narrow(search(conjunct.predicate, columns.selection()))
+            columns.condense()
+        if columns.alive.count:
+            count = columns.base.count
+            truth = evaluate(
+                conjunct.predicate, RowColumns(read, count), count, kernels=row_filter.kernels, costs=costs
+            )
+            columns.keep(truth.true)
         spent = time.perf_counter_ns() - started
         after = columns.alive.count
         row_filter.costs.of(conjunct.predicate).add(before, before - after, spent)
