@@ -121,9 +121,11 @@ def deleted(files: int, **changes: Any) -> ScanPlan:
 
 PLANS = {
     "nothing": (plan(), "nothing is to be read"),
-    "equality": (plan(task(), task(deletes=(DELETE, EQUALITY))), "1 of 2 files have equality deletes"),
-    "many_deleted": (plan(task(), task(deletes=(replace(DELETE, record_count=2**20 + 1),))), "1,048,576 rows are deleted"),
-    "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "134,217,728 rows, some of them deleted"),
+    "many_compiled": (
+        plan(*[task(file_size=2**30, deletes=(DELETE, EQUALITY))] * 1_001), "compiled deletes of 1,001 files"
+    ),
+    "many_deleted": (plan(task(), task(deletes=(replace(DELETE, record_count=2**23 + 1),))), "8,388,608 rows are deleted"),
+    "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "more than 134,217,728 rows"),
     "small_with_deletes": (deleted(65, file_size=2**20), "65 delete files of small files"),
     "many_delete_files": (deleted(1_001, file_size=2**30), "more than 1,000 delete files"),
     "many_lookups": (plan(*[task(file_size=2**30, deletes=(DELETE, *SIXTY))] * 900), "looked up more than 50,000 times"),
@@ -179,11 +181,14 @@ def test_deleted_positions_are_handed_over():
     assert native.stays_by_plan(plan(task(), task(deletes=(DELETE,)))) is None
     assert native.stays_by_plan(deleted(64, file_size=1)) is None
     assert native.stays_by_plan(deleted(1_000, file_size=2**30)) is None
-    # One file that deletes in all of them counts once.
-    one = replace(DELETE, record_count=2**20)
+    # Files that delete in several data files count once, but for large ones, which are read again for each.
+    eight = tuple(replace(DELETE, path=f"/t/d{n}", record_count=2**20) for n in range(8))
     other = replace(DELETE, path="/t/e")
-    assert native.stays_by_plan(plan(task(deletes=(one,)), task(deletes=(one, other)))) is not None
-    assert native.stays_by_plan(plan(task(deletes=(one,)), task(deletes=(one,)))) is None
+    assert native.stays_by_plan(plan(task(deletes=eight), task(deletes=(*eight, other)))) is not None
+    assert native.stays_by_plan(plan(task(deletes=eight), task(deletes=eight))) is None
+    large = replace(DELETE, record_count=2**23)
+    assert native.stays_by_plan(plan(task(deletes=(large,)))) is None
+    assert native.stays_by_plan(plan(task(deletes=(large,)), task(deletes=(large,)))) is not None
 
 
 def test_columns_and_the_places_of_deleted_rows(monkeypatch):
