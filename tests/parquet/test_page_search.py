@@ -14,7 +14,7 @@ from formats.opened import open_file, schema_of
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 from twostage.parquet.page_search import LEAST_BYTES, MOST_LITERALS, sought
-from twostage.predicates.predicate import Column, Compare, In, IsNull, StringMatch
+from twostage.predicates.predicate import And, Column, Compare, In, IsNull, Or, StringMatch
 from twostage.reading.filter import Conjunct, RowFilter, filter_rows
 from twostage.reading.live_columns import LiveColumns
 from twostage.reading.selection import Selection
@@ -204,3 +204,59 @@ def test_damaged_pages(codec, checksums, tmp_path):
         outcomes["rows" if found == expected else "lost"] += 1
     assert outcomes["rows"] and outcomes["error"], outcomes
     assert not checksums or not outcomes["lost"], outcomes
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_parts_of_an_or(seed, tmp_path):
+    """Rows are the same whether or not pages are searched first for the text of a part."""
+    pick = random.Random(seed)
+    number = Column(2, ("n",), Primitive("long"))
+    texts = [text if pick.random() < 0.2 else f"text {row}" for row, text in enumerate(texts_of(pick, 0.1))]
+    numbers = [None if pick.random() < 0.1 else pick.randrange(500) for _ in texts]
+    path = tmp_path / "file.parquet"
+    fields = [
+        pa.field(name, kind, metadata={"PARQUET:field_id": str(i)})
+        for i, (name, kind) in enumerate((("c", pa.string()), ("n", pa.int64())), 1)
+    ]
+    pq.write_table(
+        pa.Table.from_arrays([pa.array(texts), pa.array(numbers, pa.int64())], schema=pa.schema(fields)), path,
+        use_dictionary=False, data_page_size=1_500, write_batch_size=100, write_page_index=True,
+    )  # fmt: skip
+    schema = schema_of([Declared(1, "c", "string"), Declared(2, "n", "long")])
+    narrowed = 0
+    for _ in range(20):
+        row = pick.randrange(NUM_ROWS)
+        parts = [
+            Compare("=", TEXT, texts[row] or "text 7"),
+            pick.choice((Compare("=", number, 7), Compare("<", number, 9), IsNull(number))),
+            pick.choice((IsNull(TEXT), StringMatch("suffix", TEXT, "1234"), Compare("=", number, 3))),
+            And((Compare("=", number, 11), StringMatch("prefix", TEXT, "text"))),
+        ]
+        predicate = Or(tuple(pick.sample(parts, pick.choice((2, 2, 3)))))
+        shared = frozenset({1, 2} if pick.random() < 0.2 else ())
+        alive = Selection.of(np.array([pick.random() < 0.9 for _ in texts]))
+        answers = []
+        for is_searched in (False, True):
+
+            def search(part, rows, file_and_group):
+                nonlocal narrowed
+                file, group = file_and_group
+                found = file.search(group, part, rows) or rows
+                narrowed += found.count < rows.count
+                return found
+
+            with open_file(path, schema) as file:
+                (group,) = file.row_groups()
+                columns = LiveColumns(
+                    alive,
+                    lambda i, rows, at=(file, group): at[0].read_filter_column(at[1], i, rows),
+                    reads_parts=True,
+                )
+                row_filter = RowFilter([Conjunct(predicate, "", (1, 2))], shared=shared)
+                filter_rows(
+                    row_filter, columns, Metrics(),
+                    (lambda part, rows, at=(file, group): search(part, rows, at)) if is_searched else None,
+                )  # fmt: skip
+                answers.append(list(columns.selection()))
+        assert answers[0] == answers[1], f"seed {seed}: {predicate}"
+    assert narrowed > 0
