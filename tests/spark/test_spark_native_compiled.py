@@ -186,7 +186,9 @@ def test_damaged_entries(spark, tmp_path, options):
         entry.write_bytes(bad)
         CACHE.clear()
         said = reason(spark, load(spark, path, **options))
-        assert "3 of 4 files have equality deletes, whose compiled ones are damaged or unreadable: file-" in said, place
+        assert (
+            "3 of 4 files have equality deletes, whose compiled ones are damaged or unreadable: file-" in said
+        ), place
         # The workers that read it here may have made it again.
         entry.write_bytes(content[:-1])
         os.chmod(entry, 0o600)
