@@ -17,7 +17,8 @@ to hold no key, or deleted rows alone);
 ``delete_cache.{hits,built,merged,written,removed}`` (key tables in the host's cache, and what was removed to make
 room), ``delete_cache.{ignored,failed,unusable,too_large}`` (warnings), ``delete_compiled.{hits,written}`` (data
 files), ``delete_compiled.{ignored,failed}`` (warnings);
-``handed_over.{files,rows,bytes,deleted}`` (of a scan that Spark's reader does, as the footers say),
+``handed_over.{files,rows,bytes,deleted}`` (of a scan that Spark's reader does, as the footers say; its
+``rows.deleted.*`` are those of the files, whatever Spark skips),
 ``spark.{files,files.bytes,rows,scan.ms}`` (the same as Spark measured it);
 ``time.{planning,open,prune,deletes,filter,fetch}`` (nanoseconds).
 """

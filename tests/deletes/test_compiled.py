@@ -11,6 +11,7 @@ import pytest
 import oracle
 from core_scan import open_table, scan, with_options
 from tables import Table
+from twostage.deletes import compiled
 from twostage.deletes.cache import CACHE
 from twostage.errors import OptionError
 from twostage.planning import splits
@@ -166,6 +167,19 @@ def test_parts_of_a_file_are_compiled_each(tmp_path, options, monkeypatch):
     again = read(table, parts)
     assert again["delete_compiled.hits"] == first["delete_compiled.written"]
     assert read(table, {**options, "split-size": "1g"})["delete_compiled.hits"] == 0
+
+
+def test_few_keys_are_compiled_for_a_large_file(tmp_path, monkeypatch):
+    """Spark's own reader does full scans once it is told which rows are deleted, however few."""
+    monkeypatch.setattr(compiled, "MIN_KEYS", 10_000)
+    table = make(tmp_path / "t", rows=60, deletes=1)
+    table.append([{"id": i, "k": i % 20, "s": "s"} for i in range(61)], sequence_number=1)
+    table.write()
+    options = {"deletes.cache-dir": str(tmp_path / "cache")}
+    assert read(table, options)["delete_compiled.written"] == 0
+    monkeypatch.setattr(compiled, "MIN_ROWS", 61)
+    assert read(table, options)["delete_compiled.written"] == 1
+    assert read(table, options)["delete_compiled.hits"] == 1
 
 
 def test_an_entry_of_the_whole_file_serves_its_parts(tmp_path, options, monkeypatch):

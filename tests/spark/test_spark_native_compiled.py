@@ -11,6 +11,7 @@ import pytest
 
 import oracle
 import twostage
+from figures import FULL
 from lakehouse import canonical, executed_plan
 from native_scans import is_native, load, reason
 from tables import Table
@@ -185,7 +186,9 @@ def test_damaged_entries(spark, tmp_path, options):
         entry.write_bytes(bad)
         CACHE.clear()
         said = reason(spark, load(spark, path, **options))
-        assert "3 of 4 files have equality deletes, whose compiled ones are damaged: file-" in said, place
+        assert (
+            "3 of 4 files have equality deletes, whose compiled ones are damaged or unreadable: file-" in said
+        ), place
         # The workers that read it here may have made it again.
         entry.write_bytes(content[:-1])
         os.chmod(entry, 0o600)
@@ -313,5 +316,72 @@ def test_many_and_odd_bits_travel(spark, tmp_path, options, monkeypatch):
         table.append([{"id": start + i, "k": pick.randrange(2), "name": "n"} for i in range(1001)])
     table.delete_equal(["k"], [{"k": 1}])
     path = table.write()
+    compile_all(path, options)
+    check(spark, table, path, options)
+
+
+def test_random_tables(spark, tmp_path):
+    """Files, deletes of every kind and their order are drawn; some tables have entries in both places."""
+    print("seed", SEED)
+    pick = random.Random(f"native compiled tables {SEED}")
+    for number in range(40 if FULL else 8):
+        version = pick.choice([2, 3])
+        table = Table(tmp_path / f"t{number}", {"id": "long", "k": "long", "name": "string"}, version=version)
+        files = []
+        for step in range(pick.randrange(3, 8)):
+            kind = pick.choice(["append", "keys", "names", "both", "rows"]) if files else "append"
+            if kind == "append":
+                rows = [
+                    {
+                        "id": 1000 * step + i,
+                        "k": pick.choice([None, *range(9)]),
+                        "name": f"n{pick.randrange(9)}",
+                    }
+                    for i in range(pick.randrange(1, 70))
+                ]
+                files.append((table.append(rows, row_group_size=pick.choice([10, 1000])), len(rows)))
+            elif kind == "rows":
+                chosen = pick.sample(files, pick.randrange(1, len(files) + 1))
+                gone = {
+                    file: sorted(pick.sample(range(rows), pick.randrange(1, rows + 1)))
+                    for file, rows in chosen
+                }
+                (table.delete_vectors if version == 3 else table.delete_positions)(gone)
+            else:
+                columns = {"keys": ["k"], "names": ["name"], "both": ["name", "k"]}[kind]
+                keys = [{"k": pick.choice([None, 1, 2]), "name": f"n{pick.randrange(9)}"} for _ in range(2)]
+                table.delete_equal(columns, [{name: key[name] for name in columns} for key in keys])
+        table.append([{"id": 99_000, "k": 1, "name": "n1"}])
+        path = table.write()
+        options = {"deletes.cache-dir": str(tmp_path / "cache")}
+        if pick.random() < 0.5:
+            options["deletes.compiled-dir"] = str(tmp_path / "chosen")
+        list(
+            compile_table.compile_here(
+                compile_table.plan_compiling(parse_options({"path": str(path), **options}), {})
+            )
+        )
+        if pick.random() < 0.5:
+            CACHE.clear()
+        check(spark, table, path, options)
+        check(
+            spark,
+            table,
+            path,
+            options,
+            pick.choice(["k <= 5", "name <> 'n1' AND id % 3 = 1", "k IS NULL OR id < 2000"]),
+        )
+
+
+def test_few_keys_are_compiled_when_asked(spark, tmp_path):
+    """A scan keeps no entry of so few in the host's cache; one that is there serves."""
+    options = {"deletes.cache-dir": str(tmp_path / "cache")}
+    table = Table(tmp_path / "t", {"id": "long", "k": "long", "name": "string"})
+    table.append([{"id": i, "k": i % 5, "name": "n"} for i in range(ROWS)])
+    table.delete_equal(["k"], [{"k": 2}])
+    path = table.write()
+    for _ in range(2):
+        assert "not compiled" in reason(spark, load(spark, path, **options))
+    assert not entries(options)
     compile_all(path, options)
     check(spark, table, path, options)

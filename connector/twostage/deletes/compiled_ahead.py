@@ -72,18 +72,21 @@ def _read(
     deadline = time.monotonic() + MOST_SECONDS
     is_remote = any(isinstance(place, ChosenPlace) and place.is_remote for place in places)
     step = cost_of(None, context.settings.parallel_requests, is_remote=is_remote).parallel
-    for start in range(0, len(wanted), step):
+    # One first: where nothing was compiled, one request tells.
+    for numbers in (wanted[:1], *(wanted[start : start + step] for start in range(1, len(wanted), step))):
         if time.monotonic() > deadline:
             return f"{said}, and reading compiled ones takes more than {MOST_SECONDS:.0f} s"
         try:
-            bitmaps = reader.read([files[number] for number in wanted[start : start + step]])
+            bitmaps = reader.read([files[number] for number in numbers])
         except ResourceLimitError:
             return f"{said}, compiled ones of more than {MOST_BYTES:,} bytes"
-        for number, bitmap in zip(wanted[start : start + step], bitmaps, strict=True):
+        for number, bitmap in zip(numbers, bitmaps, strict=True):
             if bitmap is None:
                 task = files[number][0]
-                is_damaged = any(seen.counters[counter] for counter in _IGNORED)
-                why = "whose compiled ones are damaged" if is_damaged else reader.why_absent(task)
+                is_ignored = any(seen.counters[counter] for counter in _IGNORED)
+                why = (
+                    "whose compiled ones are damaged or unreadable" if is_ignored else reader.why_absent(task)
+                )
                 return f"{said}, {why}: {task.written_path.rpartition('/')[2]}"
             found[number] = DeletedPositions(KIND, bitmap, len(bitmap))
     metrics.merge(seen)

@@ -78,7 +78,7 @@ class DeletedPositions:
         part = BitMap64()
         part.add_range(start, start + length)
         part &= self.bitmap
-        return np.frombuffer(part.to_array(), np.uint64).astype(np.int64) - start
+        return np.frombuffer(part.to_array(), np.int64) - start
 
 
 def load_positions(context: ScanContext, task: ScanTask, metrics: Metrics) -> DeletedPositions:
