@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twostage.deletes.ahead import ahead
 from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
+from twostage.deletes.decoded_ahead import ahead
 from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.host_keys import Request, planned_of, shared_keys
 from twostage.deletes.identity import digest, of_delete, of_set

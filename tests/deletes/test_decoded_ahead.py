@@ -11,13 +11,13 @@ from scan_values import write_keys
 
 from declared.types import Column
 from twostage.deletes import equality
-from twostage.deletes.ahead import ahead
 from twostage.deletes.cache import CACHE
+from twostage.deletes.decoded_ahead import ahead
 from twostage.errors import MissingFileError
 
 
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "twostage-ahead"]
+    return [thread for thread in threading.enumerate() if thread.name == "twostage-decoded-ahead"]
 
 
 def counting(count, ended, error=None):
@@ -34,7 +34,7 @@ def counting(count, ended, error=None):
 def test_the_same_items(count, most):
     ended = []
     assert list(ahead(counting(count, ended), most)) == list(range(count))
-    assert ended == ["twostage-ahead"]
+    assert ended == ["twostage-decoded-ahead"]
     assert not threads()
 
 
@@ -53,7 +53,7 @@ def test_closing_ends_the_thread_and_the_iterator(taken):
     for _ in range(taken):
         next(items)
     items.close()
-    assert ended == ["twostage-ahead"]
+    assert ended == ["twostage-decoded-ahead"]
     assert not threads()
 
 

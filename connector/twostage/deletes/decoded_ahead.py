@@ -1,4 +1,4 @@
-"""An iterator that works ahead in a thread of its own.
+"""An iterator of decoded delete files that works ahead in a thread of its own.
 
 Takes an iterator and how many items it may be ahead; gives the same items in the same order, and the same error. The
 rule: once the returned iterator is closed or used up, its thread has ended, and so has the iterator it was given.
@@ -48,7 +48,7 @@ def ahead(items: Generator[Item, None, None], most: int) -> Generator[Item, None
         finally:
             queue.put(_End(error))
 
-    thread = threading.Thread(target=work, name="twostage-ahead", daemon=True)
+    thread = threading.Thread(target=work, name="twostage-decoded-ahead", daemon=True)
     thread.start()
     try:
         while not isinstance(item := queue.get(), _End):
