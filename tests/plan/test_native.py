@@ -121,11 +121,11 @@ def deleted(files: int, **changes: Any) -> ScanPlan:
 
 PLANS = {
     "nothing": (plan(), "nothing is to be read"),
-    "many_compiled": (
-        plan(*[task(file_size=2**30, deletes=(DELETE, EQUALITY))] * 1_001), "compiled deletes of 1,001 files"
-    ),
     "many_deleted": (plan(task(), task(deletes=(replace(DELETE, record_count=2**23 + 1),))), "8,388,608 rows are deleted"),
-    "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "more than 134,217,728 rows"),
+    "large_for_each": (plan(*[task(deletes=(replace(DELETE, record_count=5_000_000),))] * 2), "8,388,608 rows are deleted"),
+    "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "with deletes have more than 134,217,728 rows"),
+    "many_compiled": (plan(*[task(file_size=2**30, deletes=(EQUALITY,))] * 1_001), "compiled deletes of 1,001 files"),
+    "small_compiled": (plan(*[task(file_size=2**20, deletes=(EQUALITY,))] * 65), "65 delete files of small files"),
     "small_with_deletes": (deleted(65, file_size=2**20), "65 delete files of small files"),
     "many_delete_files": (deleted(1_001, file_size=2**30), "more than 1,000 delete files"),
     "many_lookups": (plan(*[task(file_size=2**30, deletes=(DELETE, *SIXTY))] * 900), "looked up more than 50,000 times"),
@@ -181,14 +181,16 @@ def test_deleted_positions_are_handed_over():
     assert native.stays_by_plan(plan(task(), task(deletes=(DELETE,)))) is None
     assert native.stays_by_plan(deleted(64, file_size=1)) is None
     assert native.stays_by_plan(deleted(1_000, file_size=2**30)) is None
-    # Files that delete in several data files count once, but for large ones, which are read again for each.
-    eight = tuple(replace(DELETE, path=f"/t/d{n}", record_count=2**20) for n in range(8))
+    # One file that deletes in all of them counts once.
+    one = replace(DELETE, record_count=2**22)
+    full = replace(DELETE, path="/t/full", record_count=2**22)
     other = replace(DELETE, path="/t/e")
-    assert native.stays_by_plan(plan(task(deletes=eight), task(deletes=(*eight, other)))) is not None
-    assert native.stays_by_plan(plan(task(deletes=eight), task(deletes=eight))) is None
-    large = replace(DELETE, record_count=2**23)
-    assert native.stays_by_plan(plan(task(deletes=(large,)))) is None
-    assert native.stays_by_plan(plan(task(deletes=(large,)), task(deletes=(large,)))) is not None
+    assert native.stays_by_plan(plan(task(deletes=(one, full)), task(deletes=(one, other)))) is not None
+    assert native.stays_by_plan(plan(task(deletes=(one, full)), task(deletes=(one,)))) is None
+    # Of vectors bits count, not rows; whether equality deletes were compiled, reading tells.
+    vector = replace(DELETE, content="vector", format="puffin", record_count=2**24)
+    assert native.stays_by_plan(plan(task(deletes=(vector,)), task(deletes=(EQUALITY,)))) is None
+    assert native.stays_by_plan(plan(task(deletes=(replace(EQUALITY, record_count=2**40),)))) is None
 
 
 def test_columns_and_the_places_of_deleted_rows(monkeypatch):
@@ -208,6 +210,7 @@ def test_a_column_of_spark_s_name_for_places():
 def test_a_file_in_ranges_is_handed_over_once():
     cut = plan(task(length=50), task(start=50, length=50), task(path="/t/g"))
     assert [one.path for one in native.files_of(cut)] == ["/t/f.parquet", "/t/g"]
+    assert [[one.start for one in parts] for parts in native.ranges_of(cut)] == [[0, 50], [0]]
 
 
 def test_footers_cost():

@@ -71,18 +71,23 @@ class EntryName:
 
 
 class Recorder:
-    """Collects which rows equality deletes remove, and whether every row was asked about."""
+    """Collects which rows equality deletes remove, and whether every row was asked about.
 
-    def __init__(self) -> None:
+    Args:
+        gone: Rows that positions delete, which nobody has to ask about.
+    """
+
+    def __init__(self, gone: BitMap64 | None = None) -> None:
         self._bitmap = BitMap64()
         self._lock = threading.Lock()
-        self._expected = 0
+        self._expected = BitMap64()
         self._asked = BitMap64()
+        self._gone = BitMap64() if gone is None else gone
 
     def counted(self, row_groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
         """Yield the row groups whose rows are all to be asked about."""
         for row_group in row_groups:
-            self._expected += row_group.num_rows
+            self._expected.add_range(row_group.first_row, row_group.first_row + row_group.num_rows)
             yield row_group
 
     def add(self, first_row: int, rows: Selection, deleted: NDArray[np.bool_]) -> None:
@@ -98,7 +103,7 @@ class Recorder:
     @property
     def is_complete(self) -> bool:
         """Whether every row was asked about."""
-        return self._expected > 0 and len(self._asked) == self._expected
+        return bool(self._expected) and not self._expected - self._asked - self._gone
 
     @property
     def bitmap(self) -> BitMap64:
@@ -130,8 +135,18 @@ class CompiledDeletes:
         return row_groups if self.recorder is None else self.recorder.counted(row_groups)
 
 
-def find_compiled(context: ScanContext, task: ScanTask, metrics: Metrics) -> CompiledDeletes:
-    """Return a task's compiled deletes, or a way to compile them while it runs."""
+def find_compiled(
+    context: ScanContext, task: ScanTask, metrics: Metrics, positions: DeletedPositions
+) -> CompiledDeletes:
+    """Return a task's compiled deletes, or a way to compile them while it runs.
+
+    Args:
+        context: The scan.
+        task: Of a data file or a part of it.
+        metrics: Gains ``delete_compiled.*``.
+        positions: What the task's positional deletes and vectors remove: nobody asks about these rows, so that what is
+            compiled serves under the same positional deletes only.
+    """
     deletes = [delete for delete in task.deletes if delete.content == "equality"]
     if not deletes:
         return CompiledDeletes()
@@ -140,13 +155,16 @@ def find_compiled(context: ScanContext, task: ScanTask, metrics: Metrics) -> Com
         return CompiledDeletes()
     delete_set = set_name(task, deletes)
     names = [entry_name(context, one, deletes, delete_set) for one in (whole(task), task)]
+    if positions:
+        besides = set_with_positions(task, delete_set)
+        names += [entry_name(context, one, deletes, besides) for one in (whole(task), task)]
     for name in dict.fromkeys(names):
         bitmap = find_entry(context, name, places)
         if bitmap is not None:
             metrics.add("delete_compiled.hits")
             return CompiledDeletes(DeletedPositions(KIND, bitmap, len(bitmap)))
     # Of a part of the deletes (the others delete nothing that the query returns) no entry is made.
-    recorder = Recorder() if task.delete_set is None else None
+    recorder = Recorder(positions.bitmap) if task.delete_set is None else None
     return CompiledDeletes(None, recorder, names[-1], places)
 
 
@@ -175,6 +193,12 @@ def whole(task: ScanTask) -> ScanTask:
 def set_name(task: ScanTask, deletes: Iterable[DeleteFile]) -> str:
     """Name the set of all equality-delete files that apply to a task's file."""
     return task.delete_set or identity.of_set(map(identity.of_delete, deletes))
+
+
+def set_with_positions(task: ScanTask, delete_set: str) -> str:
+    """Name a set of equality-delete files together with the positional deletes and vectors of a task's file."""
+    others = (identity.of_positions(delete) for delete in task.deletes if delete.content != "equality")
+    return identity.digest(delete_set, identity.of_set(others))
 
 
 def entry_name(

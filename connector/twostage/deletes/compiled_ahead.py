@@ -21,6 +21,7 @@ from twostage.deletes.compiled import (
     find_entry,
     places_of,
     prefix_of,
+    set_with_positions,
     whole,
 )
 from twostage.deletes.position import DeletedPositions
@@ -125,26 +126,33 @@ class _Reader:
         return bitmaps
 
     def _read_file(self, parts: Sequence[ScanTask]) -> BitMap64 | None:
-        """Return what is kept of the whole file, or of all of its ranges."""
-        found = self._find(whole(parts[0]))
-        if found is not None or len(parts) == 1:
-            return found
+        """Return what is kept of the whole file, or of all of its ranges; else so beside its positional deletes."""
+        for besides in (False, True) if len(parts[0].deletes) > len(_equality(parts[0])) else (False,):
+            found = self._find(whole(parts[0]), besides=besides)
+            if found is None and len(parts) > 1:
+                found = self._join(parts, besides=besides)
+            if found is not None:
+                return found
+        return None
+
+    def _join(self, parts: Sequence[ScanTask], *, besides: bool) -> BitMap64 | None:
         bitmaps = []
         for part in parts:
-            bitmap = self._find(part)
+            bitmap = self._find(part, besides=besides)
             if bitmap is None:
                 return None
             bitmaps.append(bitmap)
         return BitMap64.union(*bitmaps)
 
-    def _find(self, task: ScanTask) -> BitMap64 | None:
-        return find_entry(self._context, self._name(task), self._places, self._left)
+    def _find(self, task: ScanTask, *, besides: bool) -> BitMap64 | None:
+        return find_entry(self._context, self._name(task, besides=besides), self._places, self._left)
 
-    def _name(self, task: ScanTask) -> EntryName:
+    def _name(self, task: ScanTask, *, besides: bool = False) -> EntryName:
         deletes = _equality(task)
-        return entry_name(
-            self._context, task, deletes, task.delete_set or identity.of_set(map(self._digest, deletes))
-        )
+        delete_set = task.delete_set or identity.of_set(map(self._digest, deletes))
+        if besides:
+            delete_set = set_with_positions(task, delete_set)
+        return entry_name(self._context, task, deletes, delete_set)
 
     def _digest(self, delete: DeleteFile) -> str:
         found = self._digests.get(id(delete))
