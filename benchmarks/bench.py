@@ -133,24 +133,23 @@ class Bench:
                 console.print(f"  {name}: session {session:.1f}, queries {seconds}")
         return {"query": query.title, "engines": figures}
 
-    def measure_filters(self, folder: Path) -> dict[str, Any]:
+    def measure_filters(self) -> dict[str, Any]:
         """Run the benchmark of the filters, one process and no Spark."""
-        return self._measured_by("filters.py", folder, "--rows", str(min(1_000_000, self.size.rows)))
+        return self._measured_by("filters.py", "--rows", str(min(1_000_000, self.size.rows)))
 
-    def measure_equality_deletes(self, folder: Path) -> dict[str, Any]:
+    def measure_equality_deletes(self) -> dict[str, Any]:
         """Run the benchmark of equality deletes, which has a table and a session of its own."""
         size = "small" if self.size is SIZES["small"] else "full"
         warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-deletes"))
-        return self._measured_by("deletes.py", folder, "--size", size, "--warehouse", warehouse)
+        return self._measured_by("deletes.py", "--size", size, "--warehouse", warehouse)
 
-    def _measured_by(self, program: str, folder: Path, *options: str) -> dict[str, Any]:
+    def _measured_by(self, program: str, *options: str) -> dict[str, Any]:
         self.close()  # nothing else has a Spark session meanwhile
-        target = folder / "measured-now"
+        target = ROOT / "benchmarks" / "results" / f"{program}.json"
+        target.parent.mkdir(exist_ok=True)
         command = [sys.executable, str(Path(__file__).with_name(program)), "--json", str(target), *options]
         subprocess.run(command, check=True)
-        found = dict(json.loads(target.read_text()))
-        target.unlink()
-        return found
+        return dict(json.loads(target.read_text()))
 
 
 def main() -> int:
@@ -215,9 +214,9 @@ def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:
     if name == "sessions":
         figures = bench.measure_sessions()
     elif name == "filters":
-        figures = bench.measure_filters(folder)
+        figures = bench.measure_filters()
     elif name == "equality-deletes":
-        figures = bench.measure_equality_deletes(folder)
+        figures = bench.measure_equality_deletes()
     else:
         figures = bench.measure(PAGES[name])
     about = {

@@ -30,8 +30,8 @@ ENGINES_TEXT = """## Against other engines
 `SELECT *` gives all rows to Spark's `noop` sink (DuckDB: to Arrow, dropped), `needle` the three or fewer rows of a value of a column
 that is no key. Cold: new Python workers, a host and a driver that know nothing of the deletes; warm: again in the same ones. The others
 are asked after twostage, when files and JVM are warm, in the same two ways: a first time, and again. In brackets, how many times as long
-as twostage. One that takes more than {cap:.0f} s is stopped (>), and not asked about more deletes of a kind; Iceberg-Spark is
-asked again only where the first answer took less than 15 s. Without deletes, twostage is as users have it by default.
+as twostage. One that takes too long is stopped (>; Iceberg-Spark after {cap:.0f} s, DuckDB earlier), and not asked about more
+deletes of a kind; Iceberg-Spark is asked again only where the first answer took less than 15 s. Without deletes, twostage is as users have it by default.
 
 `DuckDB iceberg` is its extension (DuckDB 1.5.5). `DuckDB by hand` is an anti join of the data files and the delete files, written for
 this table: it knows of no sequence numbers, partitions and schemas.
@@ -57,7 +57,7 @@ def draw_deletes(figures: Figures, path: Path) -> None:
     }
     title = (
         f"Equality deletes: seconds, lower is better ({figures['rows']:,} rows x 6 columns; "
-        f"triangle: stopped after {figures['cap']:.0f} s)"
+        "triangle: stopped)"
     )
     draw_line_panels(path, title, "delete files", [f"{number:,}" for number in files], panels)
 
@@ -122,7 +122,7 @@ def _against(query: Figures) -> Iterator[str]:
             if reader in found:
                 yield f"{found[reader]:.2f} ({_ratio(found[reader] / base)})"
             elif reader == "first" and "stopped" in found:
-                yield f"> {found['stopped']:.0f} (> {_ratio(found['stopped'] / base)})"
+                yield f"> {found['stopped']:g} (> {_ratio(found['stopped'] / base)})"
             else:
                 yield ""
 

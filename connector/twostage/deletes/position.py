@@ -175,7 +175,7 @@ def _load_file(
     canonical = storage.canonical_for(context.storage)
     target, only = _target(context, task, delete)
     key = _file_key(context, task, delete)
-    with CACHE.lock:
+    with CACHE.turn(key):  # a large one keeps nobody waiting who wants another
         files = CACHE.get(key)
         if files is not None:
             metrics.add("delete_files.cached")
