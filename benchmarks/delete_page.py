@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Figures = dict[str, Any]
 ENGINES = (ICEBERG, EXTENSION, BY_HAND)
-READERS = ("cold", "warm", "later", "compiled")
+READERS = ("cold", "warm", "later", "compiled", "by Spark")
 KINDS = {"long": "long keys", "string": "string keys", "two": "keys of two columns, long and string"}
 TEXT = """# Equality deletes at scale
 
@@ -40,8 +40,8 @@ OURS_TEXT = """## Against the same query without deletes
 
 None: the same query without deletes, new Python workers, whose start is in the figure (mean of one run before and one after). It is read in
 Python (`scan.native=never`), as it is under deletes by keys. By default a full scan without deletes goes to Spark's own Parquet reader: the
-row without deletes has that, cold and warm, next to Python's. Cold and warm: as above. Later: new workers, the host's cache filled. Compiled: new workers, after `compile-deletes`. In brackets,
-the ratio to none; for warm, to none asked again in the same workers. At a million rows or fewer one task reads under deletes and two
+row without deletes has that, cold and warm, next to Python's. Cold and warm: as above. Later: new workers, the host's cache filled. Compiled: new workers, after `compile-deletes`.
+By Spark: the same as users have it by default, handed to Spark's own Parquet reader with the compiled positions. In brackets, the ratio to none; for warm, to none asked again in the same workers. At a million rows or fewer one task reads under deletes and two
 without, which start a worker each.
 """
 
