@@ -112,6 +112,7 @@ bench-page: .venv-bench/.installed ## write docs/benchmarks.md again from the fi
 	$(BASE_PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
 	$(@D)/bin/python -m pip install -q -e . --group bench
+	$(@D)/bin/python -m pip install -q --target $(@D)/duckdb-iceberg --group duckdb-iceberg
 	@touch $@
 
 .PHONY: bench-filters
@@ -127,8 +128,8 @@ bench-top: install java ## ORDER BY ts DESC LIMIT 100 through Spark, with top-n 
 	$(PYTHON) benchmarks/first_rows.py $(BENCH)
 
 .PHONY: bench-deletes
-bench-deletes: .venv-4.1/.installed java ## equality deletes at scale, against Iceberg's own connector: docs/benchmarks-deletes.md (BENCH=--rows=1000000)
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python benchmarks/deletes.py $(or $(BENCH),--markdown docs/benchmarks-deletes.md)
+bench-deletes: ## equality deletes at scale: short for make bench PAGES=equality-deletes
+	$(MAKE) bench PAGES=equality-deletes
 
 ##@ Ship
 .PHONY: build

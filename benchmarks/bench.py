@@ -31,7 +31,8 @@ from rich.console import Console
 
 ROOT = Path(__file__).resolve().parents[1]
 console = Console(width=150)
-OTHER_PAGES = ("sessions", "filters")
+OTHER_PAGES = ("sessions", "filters", "equality-deletes")
+WITH_OWN_TABLES = ("filters", "equality-deletes")
 LATER_QUERIES = 6
 """Asked of one session after its first query."""
 
@@ -132,11 +133,22 @@ class Bench:
                 console.print(f"  {name}: session {session:.1f}, queries {seconds}")
         return {"query": query.title, "engines": figures}
 
-    def measure_filters(self, folder: Path) -> dict[str, Any]:
+    def measure_filters(self) -> dict[str, Any]:
         """Run the benchmark of the filters, one process and no Spark."""
-        target = folder / "filters.json"
-        command = [sys.executable, str(Path(__file__).with_name("filters.py")), "--json", str(target)]
-        subprocess.run([*command, "--rows", str(min(1_000_000, self.size.rows))], check=True)
+        return self._measured_by("filters.py", "--rows", str(min(1_000_000, self.size.rows)))
+
+    def measure_equality_deletes(self) -> dict[str, Any]:
+        """Run the benchmark of equality deletes, which has a table and a session of its own."""
+        size = "small" if self.size is SIZES["small"] else "full"
+        warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-deletes"))
+        return self._measured_by("deletes.py", "--size", size, "--warehouse", warehouse)
+
+    def _measured_by(self, program: str, *options: str) -> dict[str, Any]:
+        self.close()  # nothing else has a Spark session meanwhile
+        target = ROOT / "benchmarks" / "results" / f"{program}.json"
+        target.parent.mkdir(exist_ok=True)
+        command = [sys.executable, str(Path(__file__).with_name(program)), "--json", str(target), *options]
+        subprocess.run(command, check=True)
         return dict(json.loads(target.read_text()))
 
 
@@ -169,16 +181,17 @@ def main() -> int:
     problems: list[str] = []
     if not arguments.page_only:
         started = time.perf_counter()
-        subprocess.run(  # a Spark session of its own, gone when the measuring starts
-            [
-                sys.executable,
-                str(Path(__file__).with_name("bench_tables.py")),
-                str(warehouse),
-                arguments.size,
-            ],
-            check=True,
-            stderr=subprocess.DEVNULL if is_small else None,
-        )
+        if set(wanted) - set(WITH_OWN_TABLES):
+            subprocess.run(  # a Spark session of its own, gone when the measuring starts
+                [
+                    sys.executable,
+                    str(Path(__file__).with_name("bench_tables.py")),
+                    str(warehouse),
+                    arguments.size,
+                ],
+                check=True,
+                stderr=subprocess.DEVNULL if is_small else None,
+            )
         console.print(f"tables in {warehouse}: {time.perf_counter() - started:.0f} s")
         bench = Bench(warehouse, size)
         try:
@@ -201,8 +214,9 @@ def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:
     if name == "sessions":
         figures = bench.measure_sessions()
     elif name == "filters":
-        bench.close()
-        figures = bench.measure_filters(folder)
+        figures = bench.measure_filters()
+    elif name == "equality-deletes":
+        figures = bench.measure_equality_deletes()
     else:
         figures = bench.measure(PAGES[name])
     about = {

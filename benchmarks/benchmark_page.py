@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import statistics
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from charts import Bar, draw_bars, draw_lines
+from delete_page import draw_deletes, write_deletes
 from queries import CORE, ICEBERG, ONE_STAGE, PAGES, SIZES, SPARK, TWOSTAGE, WITHOUT_SPARK, Page
 
 if TYPE_CHECKING:
@@ -24,10 +26,6 @@ OTHERS = {
     "metadata": (
         "Metadata of large tables",
         "make bench-metadata BENCH='--json docs/benchmarks/metadata.json'",
-    ),
-    "benchmarks-deletes": (
-        "Equality deletes",
-        "make bench-deletes",
     ),
 }
 """Pages that other targets measure."""
@@ -71,6 +69,10 @@ def write_page(folder: Path, document: Path) -> None:
         )
     parts += ["## The first query of a session\n", _optional(known, "sessions", _sessions, pictures)]
     parts += ["## Filters\n", _optional(known, "filters", _filters, pictures)]
+    parts += [
+        "## Equality deletes\n",
+        _optional(known, "equality-deletes", partial(_deletes, document), pictures),
+    ]
     for name, (title, command) in OTHERS.items():
         parts.append(f"## {title}\n")
         if (document.parent / f"{name}.md").exists():
@@ -143,6 +145,10 @@ def _conditions(ran: list[Figures]) -> str:
 
 def _size(figures: Figures) -> str:
     size, sizes = SIZES[figures["size"]], figures["machine"]["bytes"]
+    if figures["page"] == "equality-deletes":
+        return f"{figures['rows']:,} x 6"
+    if "wide" not in sizes:  # only pages with tables of their own were measured
+        return f"{size.rows:,}"
     wide = f"{size.rows:,} x {size.columns}, {sizes['wide'] / MIB:,.0f} MiB"
     return f"{wide}; TPC-H {size.scale}, {(sum(sizes.values()) - sizes['wide']) / MIB:,.0f} MiB"
 
@@ -353,6 +359,15 @@ def _filters(figures: Figures, pictures: Pictures) -> str:
             )
         )
     return "\n".join((*parts, _tables(figures)))
+
+
+def _deletes(document: Path, figures: Figures, pictures: Pictures) -> str:
+    """Write the page of equality deletes beside the document; return its picture and where it is."""
+    alternative = "Seconds by number of delete files"
+    picture = pictures.draw("equality-deletes", alternative, partial(draw_deletes, figures))
+    page = document.with_name("benchmarks-deletes.md")
+    write_deletes(figures, picture, page)
+    return f"{picture}\n[All figures]({page.name}).\n"
 
 
 def _number(text: str) -> float | None:

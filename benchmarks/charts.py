@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+from delete_engines import BY_HAND, EXTENSION
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter
 from queries import CORE, DATAFUSION, DUCKDB, ICEBERG, ONE_STAGE, POLARS, PYTHON, SPARK, TWOSTAGE, UNVERIFIED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 mpl.rcParams.update(
     {
@@ -37,6 +40,8 @@ COLOURS = {
     POLARS: "#7d5ba6",
     DATAFUSION: "#b0436e",
     DUCKDB: "#c2a20a",
+    EXTENSION: "#c2a20a",
+    BY_HAND: "#8a8a8a",
 }
 OTHER = "#777777"
 
@@ -104,6 +109,55 @@ def draw_lines(
     axes.set_xlabel(across)
     axes.spines[["top", "right"]].set_visible(False)
     _save(figure, path)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a panel: its name, a value at each place, None where there is none."""
+
+    name: str
+    values: list[float | None]
+    stopped: tuple[int, float] | None = None
+    """The place where it was stopped, and at which value: drawn as an arrow upwards."""
+    is_dashed: bool = False
+
+
+def draw_line_panels(
+    path: Path, title: str, across: str, places: list[str], panels: dict[str, list[Line]], columns: int = 2
+) -> None:
+    """Draw panels of lines on one logarithmic scale, with one legend for all."""
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(9.2, 0.9 + 2.3 * rows), layout="constrained")
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    drawn: dict[str, Line2D] = {}
+    first: Axes | None = None
+    for number, (heading, lines) in enumerate(panels.items()):
+        axes = figure.add_subplot(rows, columns, number + 1, sharey=first, sharex=first)
+        first = first or axes
+        for line in lines:
+            drawn[line.name] = _line(axes, line)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.set_xticks(range(len(places)), places)
+        axes.set_xlabel(across)
+        axes.set_ylabel("seconds")
+        axes.set_title(heading, fontsize=9, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", linewidth=0.4, color="#dddddd")
+    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=4, frameon=False)
+    _save(figure, path)
+
+
+def _line(axes: Axes, line: Line) -> Line2D:
+    known = [(place, value) for place, value in enumerate(line.values) if value is not None]
+    colour = COLOURS.get(line.name.partition(",")[0], OTHER)
+    style = "--" if line.is_dashed else "-"
+    (drawn,) = axes.plot(*zip(*known, strict=True), style, marker="o", markersize=4, color=colour)
+    if line.stopped is not None:
+        place, value = line.stopped
+        axes.plot([known[-1][0], place], [known[-1][1], value], ":", color=colour)
+        axes.plot([place], [value], marker="^", markersize=7, color=colour)
+    return drawn
 
 
 def _save(figure: Figure, path: Path) -> None:

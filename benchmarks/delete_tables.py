@@ -1,8 +1,8 @@
 """The table that the delete benchmark reads: one set of data files, a branch for each set of delete files.
 
 Takes a Spark session with Iceberg's runtime; gives branches of one table. Data files are written by Iceberg's
-connector. Delete files are written by pyarrow with field ids, because keys pass too slowly from Python to the
-JVM one by one, and committed by Iceberg's Java library, which reads their metrics itself.
+connector, delete files by the writer of Iceberg's Java library, which commits them too. Keys would pass too slowly from
+Python to the JVM one by one: KeyFiles.java, which Spark's own compiler (Janino) compiles in its JVM, takes a file's at once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,8 +56,8 @@ def make_table(spark: SparkSession, rows: int) -> None:
     )
 
 
-def add_deletes(spark: SparkSession, case: Case, rows: int) -> None:
-    """Commit the delete files of a case to its branch; each holds the next keys."""
+def add_deletes(spark: SparkSession, case: Case, rows: int, writer: Any) -> None:
+    """Commit the delete files of a case to its branch; each holds the next keys. `writer` is what `key_files` made."""
     jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to Java
     iceberg = jvm.org.apache.iceberg
     table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, NAME)  # noqa: SLF001
@@ -68,38 +66,31 @@ def add_deletes(spark: SparkSession, case: Case, rows: int) -> None:
     folder = Path(str(table.location()).removeprefix("file:"), "data", case.branch)
     folder.mkdir(parents=True)
     names = {"long": ["id"], "string": ["name"], "two": ["id", "name"]}[case.kind]
-    field_ids = {name: int(table.schema().findField(name).fieldId()) for name in names}
-    equality_ids = spark.sparkContext._gateway.new_array(jvm.int, len(names))  # type: ignore[union-attr]  # noqa: SLF001
+    field_ids = spark.sparkContext._gateway.new_array(jvm.int, len(names))  # type: ignore[union-attr]  # noqa: SLF001
     for place, name in enumerate(names):
-        equality_ids[place] = field_ids[name]
-    metrics_of = iceberg.MetricsConfig.forTable(table)
+        field_ids[place] = int(table.schema().findField(name).fieldId())
     for commit in range(min(COMMITS, case.files)):
         delta = table.newRowDelta().toBranch(case.branch)
         for number in range(commit, case.files, COMMITS):
-            path = folder / f"{number:05d}.parquet"
-            write_keys(path, scattered(number * case.keys, case.keys, rows), field_ids)
-            source = table.io().newInputFile(str(path))
-            metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, metrics_of)
-            builder = iceberg.FileMetadata.deleteFileBuilder(table.spec())
-            builder = builder.ofEqualityDeletes(equality_ids).withInputFile(source).withMetrics(metrics)
-            delta.addDeletes(builder.withFormat("PARQUET").build())
+            keys = scattered(number * case.keys, case.keys, rows).astype("<i8").tobytes()
+            delta.addDeletes(writer.write(table, str(folder / f"{number:05d}.parquet"), field_ids, keys))
         delta.commit()
     spark.catalog.refreshTable(NAME)
+
+
+def key_files(spark: SparkSession) -> Any:
+    """Return an instance of KeyFiles, compiled now: it sees what the session's class loader sees, Iceberg's jar too.
+
+    Once in a session: py4j knows classes by name, and takes a class compiled again for the first one.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to Java
+    source = Path(__file__).with_name("KeyFiles.java")
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source.read_text(encoding="utf-8"))
+    return compiler.getClassLoader().loadClass("twostage_benchmark.KeyFiles").newInstance()
 
 
 def scattered(first: int, count: int, rows: int) -> NDArray[np.int64]:
     """Return the keys number `first` and on."""
     return (np.arange(first, first + count, dtype=np.int64) * PRIME + 11) % (2 * rows)
-
-
-def write_keys(path: Path, keys: NDArray[np.int64], field_ids: dict[str, int]) -> None:
-    """Write one delete file."""
-    arrays, fields = [], []
-    for name, field_id in field_ids.items():
-        values = keys if name == "id" else np.char.mod("order-%010d", keys)
-        array = pa.array(values)
-        arrays.append(array)
-        nullable = False
-        fields.append(pa.field(name, array.type, nullable, {"PARQUET:field_id": str(field_id)}))
-    batch = pa.table(arrays, schema=pa.schema(fields))
-    pq.write_table(batch, path, compression="zstd", use_dictionary=False)

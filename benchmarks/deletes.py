@@ -1,14 +1,15 @@
-"""Times scans of a table under equality deletes: twostage cold and warm, Iceberg's Spark connector.
+"""Times scans of a table under equality deletes: twostage cold and warm, Iceberg's Spark connector, DuckDB.
 
 A cold scan runs in Python workers that were just started, on a host and in a driver that know nothing of the
 deletes; a warm one is the same scan again; a later one runs in new workers, and finds what the host's cache kept; a
 compiled one runs in new workers too, and finds what ``compile-deletes`` left. Before them runs the same query
-without deletes, in new workers and again, and after them in new workers. All in one Spark session, that has run each query a few times before. Iceberg's
-connector is asked after twostage, so that files and JVM are warm for it, and is stopped after a while; then it is asked
-no more of that kind of deletes. The figures are seconds, with ratios to twostage's own time without deletes and to
-Iceberg's. ``make bench-deletes`` runs it; ``--core`` measures CPU seconds of planning and reading instead, without
-Spark; ``--markdown`` writes the page. DuckDB's iceberg extension is not asked: it is not on the package indexes, only on
-DuckDB's own server.
+without deletes, in new workers and again, and after them in new workers. All in one Spark session, that has run each
+query a few times before. The other engines are asked after twostage, so that files and JVM are warm for them, each a
+first time and again; one that needs longer than the cap is stopped, and asked that query no more of that kind of
+deletes. All answers are compared, by the ids of the rows that are left.
+
+``make bench PAGES=equality-deletes`` runs it; ``--core`` measures CPU seconds of planning and reading instead, without
+Spark; ``--json`` writes the figures.
 """
 
 from __future__ import annotations
@@ -18,33 +19,46 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import iceberg_session
 from delete_core import apart, compile_all, measure
-from delete_report import Report
-from delete_tables import NAME, Case, add_deletes, make_table
+from delete_engines import (
+    BY_HAND,
+    EXTENSION,
+    FOLDER,
+    NEEDLE,
+    answer,
+    answer_of,
+    ask_duckdb,
+    capped,
+    timed,
+)
+from delete_tables import NAME, Case, add_deletes, key_files, make_table
 from process_tree import ProcessTree
-from pyspark.errors import PySparkException
+from pyspark.sql import Observation, functions as sql
+from queries import ICEBERG
 from rich.console import Console
 
 import twostage
 from twostage.table import manifest_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
-NEEDLE = "customer = 4711"
-QUERIES = ("sum(amount)", "SELECT *", "needle")
-"""No connector answers the first one from metadata, as it does a count where there are no deletes."""
-READERS = ("cold", "warm", "later", "compiled")
+QUERIES = ("SELECT *", "needle")
+KINDS = ("long", "string", "two")
 CLEAN = Case("long", 0, 0)
+SIZES = {"small": (100_000, (1, 20), 4), "full": (10_000_000, (1, 20, 200, 2000), 45)}
+"""Rows, numbers of delete files, and seconds after which an engine is stopped."""
+DUCKDB_SHARE = 0.4
+"""Of the cap, what DuckDB may take: beyond a few keys its extension would take minutes, and be stopped everywhere."""
+PATIENCE = 15.0
+"""Seconds of a first answer of Iceberg's connector, beyond which it is not asked again."""
 
 
 def start(warehouse: str) -> SparkSession:
@@ -59,43 +73,20 @@ def start(warehouse: str) -> SparkSession:
     )
 
 
-def run(frame: DataFrame, query: str) -> int:
-    """Run a query; return what its answer can be checked by."""
+def run(frame: DataFrame, query: str) -> str:
+    """Run a query; return what its answer is checked by. Spark drops the rows of a full scan, and adds up their ids."""
     if query == "needle":
-        return len(frame.where(NEEDLE).collect())
-    if query == "SELECT *":
-        frame.write.format("noop").mode("overwrite").save()
-        return 0
-    return int(frame.selectExpr("sum(cast(round(amount * 100) AS bigint))").collect()[0][0])
+        return answer_of([row["id"] for row in frame.where(NEEDLE).collect()])
+    seen = Observation()
+    ids = (sql.count("id").alias("count"), sql.sum("id").alias("total"), sql.bit_xor("id").alias("mixed"))
+    frame.observe(seen, *ids).write.format("noop").mode("overwrite").save()
+    return answer(**seen.get)
 
 
-def timed(work: Callable[[], int]) -> tuple[float, int]:
-    """Return the seconds that something takes, and what it returns."""
-    started = time.perf_counter()
-    found = work()
-    return time.perf_counter() - started, found
-
-
-def ours(spark: SparkSession, location: str, case: Case, cache: str) -> DataFrame:
-    """Return the table as twostage reads it."""
-    reader = spark.read.format("twostage").option("scan.native", "never").option("deletes.cache-dir", cache)
-    return reader.option("branch", case.branch).load(location)
-
-
-def capped(spark: SparkSession, work: Callable[[], int], seconds: float) -> tuple[float, int] | None:
-    """Run something in Spark; None if it was stopped after so many seconds."""
-    timer = threading.Timer(seconds, spark.sparkContext.cancelAllJobs)
-    timer.start()
-    try:
-        return timed(work)
-    except PySparkException:
-        return None
-    except Exception as error:
-        if "cancel" not in str(error).lower():
-            raise
-        return None
-    finally:
-        timer.cancel()
+def ours(spark: SparkSession, location: str, case: Case, cache: str, **options: str) -> DataFrame:
+    """Return the table as twostage reads it, in Python workers also where there are no deletes."""
+    known = {"scan.native": "never", "deletes.cache-dir": cache, "branch": case.branch}
+    return spark.read.format("twostage").options(**(known | options)).load(location)
 
 
 def end_workers() -> None:
@@ -129,187 +120,165 @@ def _parent(pid: int) -> int:
 class Bench:
     """What was measured: seconds by case, query and reader."""
 
-    def __init__(self, arguments: argparse.Namespace, warehouse: str) -> None:
+    def __init__(self, arguments: argparse.Namespace, warehouse: str, rows: int) -> None:
         self.arguments = arguments
+        self.rows = rows
         self.location = f"{warehouse}/db/orders"
         self.spark = start(warehouse)
-        self.seconds: dict[str, dict[str, dict[str, float]]] = {}
-        self.answers: dict[tuple[Case, str], int] = {}
+        self.answers: dict[tuple[Case, str], str] = {}
+        self.stopped: set[tuple[str, str, str]] = set()
         self.reports: list[str] = []
 
     def prepare(self, cases: list[Case]) -> None:
         """Make the table and the branches that are not there yet."""
         if not Path(self.location).exists():
-            make_table(self.spark, self.arguments.rows)
+            make_table(self.spark, self.rows)
         there = {row["name"] for row in self.spark.sql(f"SELECT name FROM {NAME}.refs").collect()}
-        for case in cases:
-            if case.branch not in there:
-                add_deletes(self.spark, case, self.arguments.rows)
+        if missing := [case for case in cases if case.branch not in there]:
+            writer = key_files(self.spark)
+            for case in missing:
+                add_deletes(self.spark, case, self.rows, writer)
 
     def warm_up(self) -> None:
         """Run each query without deletes on both connectors, a few times: the JVM's own start is in no figure."""
         with tempfile.TemporaryDirectory() as cache:
             for query in QUERIES * 3:
                 run(ours(self.spark, self.location, CLEAN, cache), query)
-                if not self.arguments.no_iceberg:
-                    run(self.spark.table(NAME), query)
+                run(ours(self.spark, self.location, CLEAN, cache, **{"scan.native": "auto"}), query)
+                run(self.spark.table(NAME), query)
 
-    def measure(self, case: Case) -> None:
-        """Measure all queries of a case on twostage."""
-        self.seconds[str(case)] = {query: {} for query in QUERIES}
+    def measure(self, case: Case) -> dict[str, Any]:
+        """Measure the queries of a case on all engines; return its figures."""
+        figures: dict[str, dict[str, Any]] = {query: {} for query in QUERIES}
         with tempfile.TemporaryDirectory() as compiled:
             if case.files:
                 apart(compile_all, self.location, case.branch, compiled)
             for query in QUERIES:
                 with tempfile.TemporaryDirectory() as cache:
-                    end_workers()
-                    self._measure(CLEAN, query, "none", cache, case)
-                    self._measure(CLEAN, query, "none again", cache, case)
-                    if not case.files:
-                        continue
-                    end_workers()
-                    manifest_cache.forget()
-                    self._measure(case, query, "cold", cache, case)
-                    self._measure(case, query, "warm", cache, case)
-                    end_workers()
-                    self._measure(case, query, "later", cache, case)
-                    end_workers()
-                    self._measure(case, query, "compiled", compiled, case)
-                    end_workers()
-                    self._measure(CLEAN, query, "none after", cache, case)
+                    figures[query]["twostage"] = self._measure(case, query, cache, compiled)
+        if self.arguments.engines:
+            for query in QUERIES:
+                figures[query] |= self._measure_others(case, query)
+        return {"kind": case.kind, "files": case.files, "keys": case.keys, "queries": figures}
 
-    def _measure(self, case: Case, query: str, reader: str, cache: str, shown: Case) -> None:
-        """Measure a query once; it is one of `shown`'s figures."""
-        frame = ours(self.spark, self.location, case, cache)
-        self.seconds[str(shown)][query][reader], found = timed(lambda: run(frame, query))
-        self._check(case, query, found)
-        if self.arguments.report and case.files:
-            self.reports.append(f"{case}, {query}, {reader}\n{twostage.last_scan(self.spark)}")
+    def _measure(self, case: Case, query: str, cache: str, compiled: str) -> dict[str, float]:
+        seconds = {}
 
-    def measure_iceberg(self, case: Case) -> bool:
-        """Measure the queries of a case on Iceberg's connector until one is stopped; tell whether none was."""
-        for query in QUERIES:
+        def once(reader: str, asked: Case, folder: str, **options: str) -> None:
+            frame = ours(self.spark, self.location, asked, folder, **options)
+            took, found = timed(lambda: run(frame, query))
+            seconds[reader] = round(took, 4)
+            self._check(asked, query, "twostage", found)
+            if self.arguments.report and case.files:
+                self.reports.append(f"{case}, {query}, {reader}\n{twostage.last_scan(self.spark)}")
+
+        end_workers()
+        once("none", CLEAN, cache)
+        once("none again", CLEAN, cache)
+        if not case.files:  # as users have it: such a full scan goes to Spark's own Parquet reader
+            end_workers()
+            once("cold", CLEAN, cache, **{"scan.native": "auto"})
+            once("warm", CLEAN, cache, **{"scan.native": "auto"})
+            return seconds
+        end_workers()
+        manifest_cache.forget()
+        once("cold", case, cache)
+        once("warm", case, cache)
+        end_workers()
+        once("later", case, cache)
+        end_workers()
+        once("compiled", case, compiled)
+        end_workers()
+        once("none after", CLEAN, cache)
+        return seconds
+
+    def _measure_others(self, case: Case, query: str) -> dict[str, dict[str, float]]:
+        """Ask the other engines, those that were not stopped at fewer deletes."""
+        figures: dict[str, dict[str, float]] = {}
+        engines = [ICEBERG, *((EXTENSION, BY_HAND) if FOLDER.exists() else ())]
+        for engine in engines:
+            if (engine, case.kind, query) in self.stopped:
+                continue
+            runs = self._iceberg(case, query) if engine == ICEBERG else self._duckdb(engine, case, query)
+            figures[engine] = {}
+            for reader, (seconds, found) in zip(("first", "again"), runs, strict=False):
+                figures[engine][reader] = round(seconds, 4)
+                self._check(case, query, engine, found)
+            if not runs:
+                figures[engine]["stopped"] = self._cap(engine)
+                self.stopped.add((engine, case.kind, query))
+        return figures
+
+    def _iceberg(self, case: Case, query: str) -> list[tuple[float, str]]:
+        runs: list[tuple[float, str]] = []
+        while len(runs) < 2 and (not runs or runs[0][0] < PATIENCE):
             frame = self.spark.sql(f"SELECT * FROM {NAME} VERSION AS OF '{case.branch}'")
-            measured = capped(self.spark, lambda: run(frame, query), self.arguments.cap)  # noqa: B023
-            figures = self.seconds[str(case)][query]
-            if measured is None:
-                figures["iceberg stopped"] = self.arguments.cap
-                return False
-            figures["iceberg"] = measured[0]
-            self._check(case, query, measured[1])
-        return True
+            found = capped(self.spark, lambda: run(frame, query), self.arguments.cap)  # noqa: B023
+            if found is None:
+                break
+            runs.append(found)
+        return runs
 
-    def _check(self, case: Case, query: str, found: int) -> None:
-        """Refuse figures of readers that do not agree."""
+    def _duckdb(self, engine: str, case: Case, query: str) -> list[tuple[float, str]]:
+        return ask_duckdb(engine, self.location, case.branch, case.kind, query, self._cap(engine))
+
+    def _cap(self, engine: str) -> float:
+        """Return the seconds after which an engine is stopped."""
+        return round(self.arguments.cap * (1 if engine == ICEBERG else DUCKDB_SHARE), 1)
+
+    def _check(self, case: Case, query: str, engine: str, found: str) -> None:
+        """Refuse figures of engines that do not agree."""
         known = self.answers.setdefault((case, query), found)
         if known != found:
-            raise AssertionError(f"{case}, {query}: {known} and {found}")
-
-    def report(self) -> Report:
-        """Return what to print."""
-        rows, cap = f"{self.arguments.rows:,} rows x 6 columns, 4 data files", self.arguments.cap
-        report = Report(
-            "Equality deletes at scale",
-            [
-                f"{rows}; half of the keys are of rows. Seconds, one run each, Spark on two cores, one session.",
-                "None: the same query without deletes, new workers, whose start is in the figure; cold: new workers, a host",
-                "and a driver that know nothing of the deletes; warm: again; later: new workers, the host's cache filled;",
-                "compiled: new workers, after `compile-deletes`. Ratios are to the query without deletes next to it,",
-                "in new workers (mean of one before and one after), for warm in the same ones again. Iceberg: its own Spark connector, after",
-                f"twostage, stopped after {cap:.0f} s (>), and not asked about more deletes of a kind once it was.",
-                "At a million rows or fewer one task reads under deletes and two without, which start a worker each.",
-                "DuckDB's iceberg extension was not to be had.",
-            ],
-            [
-                "deletes",
-                "query",
-                "none",
-                *READERS,
-                "Iceberg",
-                *(f"{one} / none" for one in READERS),
-                "Iceberg / cold",
-            ],
-        )
-        for case, queries in self.seconds.items():
-            for query, figures in queries.items():
-                sign = ">" if "iceberg stopped" in figures else ""
-                theirs = figures.get("iceberg", figures.get("iceberg stopped"))
-                ratios = {one: figures[one] / base(figures, one) for one in READERS if one in figures}
-                is_compared = theirs is not None and "cold" in figures
-                report.rows.append(
-                    [
-                        case,
-                        query,
-                        *(f"{figures[one]:.2f}" if one in figures else "" for one in ("none", *READERS)),
-                        "" if theirs is None else f"{sign}{theirs:.1f}",
-                        *(f"{ratios[one]:.2f}" if one in ratios else "" for one in READERS),
-                        f"{sign}{theirs / figures['cold']:.1f}" if is_compared else "",
-                    ]
-                )
-        return report
+            raise AssertionError(f"{case}, {query}, {engine}: {known} and {found}")
 
 
-def base(figures: dict[str, float], reader: str) -> float:
-    """Return the seconds without deletes to compare with: in the same workers again, or in new ones, before and after."""
-    names = ("none again",) if reader == "warm" else ("none", "none after")
-    return sum(figures[name] for name in names) / len(names)
-
-
-def publish(report: Report, console: Console, page: Path | None) -> None:
-    """Print a report; write its page if there is one."""
-    report.show(console)
-    if page is not None:
-        report.write(page)
+def cases_of(rows: int, files: tuple[int, ...]) -> list[Case]:
+    """Return what is measured: as many keys as rows in 200 files; more files hold fewer each."""
+    most = max(1, rows // 200)
+    return [CLEAN, *(Case(kind, one, min(most, max(1, rows // one))) for kind in KINDS for one in files)]
 
 
 def main() -> None:
-    """Make the table, measure, print the figures."""
+    """Make the table, measure, print the figures or write them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--files", default="1,20,200,2000", help="delete files of long keys")
-    parser.add_argument(
-        "--other-files", default="1,20,200,2000", help="delete files of string and of two-column keys"
-    )
-    parser.add_argument("--cap", type=float, default=40, help="seconds after which Iceberg is stopped")
-    parser.add_argument("--no-iceberg", action="store_true")
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--rows", type=int, help="instead of the size's")
+    parser.add_argument("--cap", type=float, help="instead of the size's: seconds until an engine is stopped")
+    parser.add_argument("--ours", dest="engines", action="store_false", help="twostage alone")
     parser.add_argument("--warehouse", help="keep the table in this folder, or use the one that is there")
     parser.add_argument("--core", action="store_true", help="CPU seconds in this process, without Spark")
     parser.add_argument("--repeats", type=int, default=3, help="with --core")
-    parser.add_argument("--markdown", type=Path, help="write the figures to this page too")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--report", action="store_true", help="print the scan reports")
     arguments = parser.parse_args()
-    most = max(1, arguments.rows // 200)  # as many keys as rows in 200 files; more files hold fewer each
-    cases = [CLEAN]
-    for kind, files in (
-        ("long", arguments.files),
-        ("string", arguments.other_files),
-        ("two", arguments.other_files),
-    ):
-        numbers = [int(number) for number in files.split(",") if number]
-        cases += [Case(kind, number, min(most, max(1, arguments.rows // number))) for number in numbers]
+    rows, files, cap = SIZES[arguments.size]
+    rows = arguments.rows or rows
+    arguments.cap = arguments.cap or cap
+    cases = cases_of(rows, files)
     console = Console(width=150)
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(arguments, arguments.warehouse or folder)
+        bench = Bench(arguments, arguments.warehouse or folder, rows)
         bench.prepare(cases)
         if arguments.core:
             bench.spark.stop()
-            sentence = f"{arguments.rows:,} rows x 6 columns, 4 data files; half of the keys are of rows."
-            publish(measure(bench.location, cases, arguments.repeats, sentence), console, arguments.markdown)
+            sentence = f"{rows:,} rows x 6 columns, 4 data files; half of the keys are of rows."
+            measure(bench.location, cases, arguments.repeats, sentence).show(console)
             return
+        if arguments.engines and not FOLDER.exists():
+            console.print(f"DuckDB is not asked: there is no {FOLDER}", markup=False)
         bench.warm_up()
-        stopped: set[str] = set()
+        found: list[dict[str, Any]] = []
         for case in cases:
-            console.print(f"[{time.strftime('%X')}] {case}", markup=False)
-            bench.measure(case)
-            if not arguments.no_iceberg and case.kind not in stopped and not bench.measure_iceberg(case):
-                stopped.add(case.kind)
+            found.append(bench.measure(case))
+            if arguments.json:  # so that a run that is ended early is not lost
+                figures = {"rows": rows, "cap": arguments.cap, "cases": found}
+                arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+            console.print(f"[{time.strftime('%X')}] {case}: {found[-1]['queries']}", markup=False)
         bench.spark.stop()
         for report in bench.reports:
             console.print(report)
-        publish(bench.report(), console, arguments.markdown)
-        Path("benchmarks/results").mkdir(exist_ok=True)
-        Path("benchmarks/results/deletes.json").write_text(json.dumps(bench.seconds, indent=2))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

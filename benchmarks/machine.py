@@ -24,7 +24,7 @@ def describe(warehouse: Path) -> dict[str, Any]:
             for path in (table / "data").rglob("*.parquet")
             if not path.name.endswith("-deletes.parquet")
         )
-        for table in sorted((warehouse / "db").iterdir())
+        for table in sorted((warehouse / "db").glob("*"))
     }
     java = subprocess.run(
         ["java", "-version"], capture_output=True, text=True, check=False

@@ -6,7 +6,7 @@ addition, and `report.py` shows them. Rule: a counter never changes what is read
 Names: ``manifests.considered``, ``manifests.pruned``; ``files.considered``, ``files.pruned.partition``,
 ``files.pruned.{bounds,top-n}``, ``files.read``, ``files.answered`` (from metadata); ``row_groups.considered``,
 ``row_groups.pruned.{statistics,dictionary,bloom,deletes,filter,top-n}``, ``row_groups.read``;
-``pages.considered``, ``pages.read`` (of the chunks read by pages), ``page_indexes.ignored``, ``requests`` (of
+``pages.considered``, ``pages.read`` (of the chunks read by pages), ``pages.searched`` (for text), ``page_indexes.ignored``, ``requests`` (of
 reads by pages); ``rows.considered``, ``rows.pruned``, ``rows.deleted.{position,vector,equality,compiled}``, ``rows.filtered``, ``rows.top-n``,
 ``rows.fetched``; ``bytes.considered`` (the files' sizes), ``bytes.read``, ``bytes.filter``,
 ``bytes.fetch``; ``delete_files.{considered,skipped,opened,cached}``, ``delete_files.skipped.{predicate,survivors}`` (by key bounds
@@ -17,7 +17,8 @@ to hold no key, or deleted rows alone);
 ``delete_cache.{hits,built,merged,written,removed}`` (key tables in the host's cache, and what was removed to make
 room), ``delete_cache.{ignored,failed,unusable,too_large}`` (warnings), ``delete_compiled.{hits,written}`` (data
 files), ``delete_compiled.{ignored,failed}`` (warnings);
-``handed_over.{files,rows,bytes,deleted}`` (of a scan that Spark's reader does, as the footers say),
+``handed_over.{files,rows,bytes,deleted}`` (of a scan that Spark's reader does, as the footers say; its
+``rows.deleted.*`` are those of the files, whatever Spark skips),
 ``spark.{files,files.bytes,rows,scan.ms}`` (the same as Spark measured it);
 ``time.{planning,open,prune,deletes,filter,fetch}`` (nanoseconds).
 """

@@ -59,28 +59,43 @@ def merge(ranges: Sequence[tuple[int, int]], cost: RequestCost) -> list[Request]
     [(0, 110, (1, 2, 0))]
     """
     requests: list[Request] = []
+    members: list[int] = []
+    first = last = 0
     for number in sorted(range(len(ranges)), key=ranges.__getitem__):
         start, length = ranges[number]
         end = start + length
-        if requests:
-            last = requests[-1]
-            fits = max(end, last.end) - last.start <= cost.largest
-            if start - last.end <= cost.gap and (fits or start < last.end):
-                requests[-1] = Request(last.start, max(end, last.end), (*last.members, number))
+        if members:
+            is_near = start - last <= cost.gap
+            if is_near and (start < last or max(end, last) - first <= cost.largest):
+                last = max(end, last)
+                members.append(number)
                 continue
-        requests.append(Request(start, end, (number,)))
+            requests.append(Request(first, last, tuple(members)))
+        first, last, members = start, end, [number]
+    if members:
+        requests.append(Request(first, last, tuple(members)))
     return requests
 
 
 def read_ranges(
-    file: pa.NativeFile, ranges: Sequence[tuple[int, int]], cost: RequestCost, path: str
+    file: pa.NativeFile,
+    ranges: Sequence[tuple[int, int]],
+    requests: Sequence[Request],
+    cost: RequestCost,
+    path: str,
 ) -> tuple[list[memoryview], int]:
     """Return the bytes of each range, and how many bytes were read in all.
+
+    Args:
+        file: An open file.
+        ranges: Offsets and lengths.
+        requests: What `merge` makes of them.
+        cost: How many requests run at once.
+        path: The file, for errors.
 
     Raises:
         CorruptFileError: The file ends within a range.
     """
-    requests = merge(ranges, cost)
     found: list[memoryview] = [memoryview(b"")] * len(ranges)
 
     def answer(request: Request) -> bytes:

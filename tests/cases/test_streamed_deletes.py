@@ -193,10 +193,18 @@ def test_keys_beyond_the_budget_are_streamed_in_parts(tmp_path: Path, setting: A
             assert stages == "true" or any("several passes" in choice for choice in known), known
 
 
-def test_few_rows_against_many_keys_are_streamed_twice_and_then_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("cost", "expected"),
+    [
+        (0.0, [(300, 0), (300, 0), (0, 300), (0, 0)]),
+        (1e9, [(300, 0)] * 4),
+    ],
+)
+def test_few_rows_against_many_keys_are_streamed_until_that_cost_as_much_as_loading_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float, expected: list[tuple[int, int]]
 ) -> None:
     monkeypatch.setattr(task_deletes, "LEAST_KEYS", 100)
+    monkeypatch.setattr(task_deletes, "SECONDS_OF_NUMBER", cost)
     table = Table(tmp_path, {"id": "long", "k": "long", "s": "string"})
     table.append(ids(600, k=lambda i: i, s=lambda i: f"{i * 7 % 600}"), row_group_size=200)
     table.delete_equal(["k"], [{"k": k} for k in range(0, 600, 2)])
@@ -210,7 +218,7 @@ def test_few_rows_against_many_keys_are_streamed_twice_and_then_loaded(
         ways.append(
             (result.metrics.counters["delete_keys.streamed"], result.metrics.counters["delete_keys.loaded"])
         )
-    assert ways == [(300, 0), (300, 0), (0, 300), (0, 0)]
+    assert ways == expected
     assert len(scan(opened).rows) == 300
 
 

@@ -11,8 +11,10 @@ import pytest
 import oracle
 from core_scan import open_table, scan, with_options
 from tables import Table
+from twostage.deletes import compile_table, compiled
 from twostage.deletes.cache import CACHE
 from twostage.errors import OptionError
+from twostage.options import parse_options
 from twostage.planning import splits
 from twostage.predicates.predicate import Column, Compare
 
@@ -120,22 +122,49 @@ def test_a_filtered_or_limited_scan_compiles_nothing(tmp_path, options):
     assert scan(opened, limit=1).metrics.counters["delete_compiled.written"] == 0
 
 
-def test_rows_that_positions_delete_were_not_asked_about(tmp_path, options):
-    """An older snapshot has these rows still: what was compiled without them would bring them back."""
-    table = Table(tmp_path / "t", {"id": "long", "k": "long"})
-    file = table.append([{"id": i, "k": i % 5} for i in range(50)])
+@pytest.mark.parametrize("kind", ["positions", "vectors"])
+def test_rows_that_positions_delete_were_not_asked_about(tmp_path, options, kind):
+    """What is compiled without them serves beside the same positions; an older snapshot has these rows still."""
+    table = Table(tmp_path / "t", {"id": "long", "k": "long"}, version=3 if kind == "vectors" else 2)
+    file = table.append([{"id": i, "k": i % 5} for i in range(50)], row_group_size=3)
     table.delete_equal(["k"], [{"k": 3}])
     old = table.snapshots[-1].id
-    table.delete_positions({file: [3, 4, 5]})
+    delete = table.delete_vectors if kind == "vectors" else table.delete_positions
+    delete({file: [3, 4, 5]})  # a row group, and a row that the keys delete
     table.write()
-    assert read(table, options)["delete_compiled.written"] == 0
+    assert read(table, options, k_is(3))["delete_compiled.written"] == 0
+    assert read(table, options)["delete_compiled.written"] == 1
+    again = read(table, options)
+    assert again["delete_compiled.hits"] == 1
+    assert again["rows.deleted.compiled"] == 9
     CACHE.clear()
-    opened = open_table(table.folder, snapshot_id=str(old))
-    opened = with_options(opened, options)
-    assert len(scan(opened).rows) == 40
-    compiled_now = read(table, options)
-    assert compiled_now["delete_compiled.hits"] == 1
-    assert compiled_now["rows.deleted.compiled"] == 9
+    opened = with_options(open_table(table.folder, snapshot_id=str(old)), options)
+    beside = scan(opened)
+    assert len(beside.rows) == 40
+    assert beside.metrics.counters["delete_compiled.hits"] == 0
+    # What that scan compiled was asked about every row, and serves beside any positions.
+    delete({file: [3, 4, 5, 9]})
+    table.write()
+    changed = read(table, options)
+    assert changed["delete_compiled.hits"] == 1
+    assert changed["rows.deleted.compiled"] == 9
+
+
+def test_other_positions_make_what_was_compiled_beside_them_unused(tmp_path, options):
+    table = Table(tmp_path / "t", {"id": "long", "k": "long"})
+    file = table.append([{"id": i, "k": i % 5} for i in range(50)])
+    table.delete_positions({file: [3, 4, 5]})
+    table.delete_equal(["k"], [{"k": 3}])
+    table.write()
+    assert read(table, options)["delete_compiled.written"] == 1
+    table.delete_positions({file: [6]})
+    table.write()
+    changed = read(table, options)
+    assert (changed["delete_compiled.hits"], changed["delete_compiled.written"]) == (0, 1)
+    assert read(table, options)["delete_compiled.hits"] == 1
+    parsed = parse_options({"path": str(table.folder), **options})
+    cleaned = compile_table.clean(parsed, {}, lambda *_: None)
+    assert (cleaned.removed, cleaned.kept) == (0, len(kept(tmp_path, options)))
 
 
 def test_deleted_rows_are_shown_marked(tmp_path, options):
@@ -166,6 +195,33 @@ def test_parts_of_a_file_are_compiled_each(tmp_path, options, monkeypatch):
     again = read(table, parts)
     assert again["delete_compiled.hits"] == first["delete_compiled.written"]
     assert read(table, {**options, "split-size": "1g"})["delete_compiled.hits"] == 0
+
+
+def test_few_keys_are_compiled_for_a_large_file(tmp_path, monkeypatch):
+    """Spark's own reader does full scans once it is told which rows are deleted, however few."""
+    monkeypatch.setattr(compiled, "MIN_KEYS", 10_000)
+    table = make(tmp_path / "t", rows=60, deletes=1)
+    table.append([{"id": i, "k": i % 20, "s": "s"} for i in range(61)], sequence_number=1)
+    table.write()
+    options = {"deletes.cache-dir": str(tmp_path / "cache")}
+    assert read(table, options)["delete_compiled.written"] == 0
+    monkeypatch.setattr(compiled, "MIN_ROWS", 61)
+    assert read(table, options)["delete_compiled.written"] == 1
+    assert read(table, options)["delete_compiled.hits"] == 1
+
+
+def test_an_entry_of_the_whole_file_serves_its_parts(tmp_path, options, monkeypatch):
+    """As compile-deletes makes them: a scan that cuts large files found none of them."""
+    monkeypatch.setattr(splits, "LEAST_RANGE_BYTES", 100)
+    table = Table(tmp_path / "t", {"id": "long", "k": "long"})
+    table.append([{"id": i, "k": i % 5} for i in range(100)], row_group_size=10)
+    table.delete_equal(["k"], [{"k": 3}])
+    table.write()
+    assert read(table, {**options, "split-size": "1g"})["delete_compiled.written"] == 1
+    parts = read(table, {**options, "split-size": "1", "parallelism": "4"})
+    assert parts["delete_compiled.hits"] >= 2
+    assert parts["delete_files.opened"] == parts["delete_compiled.written"] == 0
+    assert parts["rows.deleted.compiled"] == 20
 
 
 def test_a_thousand_flipped_bits_are_never_wrong_rows(tmp_path, options):

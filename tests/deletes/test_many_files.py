@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,11 @@ import pytest
 from scan_values import context_of, delete_of, task_of, write_keys
 
 from check import check, ids
-from core_scan import open_table
+from core_scan import open_table, scan
 from declared.types import Column
 from figures import FULL, record
 from tables import Table
-from twostage.deletes import delete_files
+from twostage.deletes import delete_files, position
 from twostage.deletes.cache import CACHE, ByteCache
 from twostage.deletes.equality import load_equality
 from twostage.errors import MissingFileError
@@ -124,6 +125,45 @@ def test_equality_delete_files_of_many_data_files(tmp_path):
         )
         assert result.metrics.counters["delete_files.opened"] <= 2 * count
         assert result.metrics.counters["rows.deleted.equality"] == len(gone)
+
+
+def test_who_reads_one_positional_delete_file_keeps_no_thread_waiting_that_reads_another(
+    tmp_path, monkeypatch
+):
+    """Planning threads of one driver waited for each other, however different their tables."""
+    opened = []
+    for number in range(2):
+        table = Table(tmp_path / str(number), {"id": "long"}, version=2)
+        table.delete_positions({table.append(ids(5)): [number]})
+        opened.append(open_table(table.write()))
+    together, reads = threading.Barrier(2), []
+    read = position._PositionReader.read
+
+    def slow(self: Any, metrics: Metrics) -> Any:
+        reads.append(self)
+        together.wait(30)  # broken, and an error, unless both read at the same time
+        return read(self, metrics)
+
+    monkeypatch.setattr(position._PositionReader, "read", slow)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(scan, opened))
+    assert [len(one.rows) for one in found] == [4, 4]
+    assert len(reads) == 2
+
+
+def test_a_value_that_several_threads_want_is_made_once():
+    cache, made = ByteCache(), []
+
+    def want(key: str) -> None:
+        with cache.turn(key):
+            if cache.get(key) is None:
+                made.append(key)
+                cache.put(key, key, 1, limit=100)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(want, [f"{number % 4}" for number in range(400)]))
+    assert sorted(made) == ["0", "1", "2", "3"]
+    assert not cache._turns
 
 
 def test_putting_into_a_cache_does_not_look_at_what_is_there():

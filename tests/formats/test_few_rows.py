@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from opened import open_file, schema_of
 from test_files import Values, columns, rows_of
 from test_page_reads import selections, write_pages
@@ -20,6 +21,7 @@ from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 from twostage.parquet import few_rows
 from twostage.parquet.few_rows import WantedPage, take_rows
+from twostage.parquet.page_bytes import first_bytes
 from twostage.parquet.pages import PageHeader, data_page_header
 from twostage.parquet.virtual_file import _zigzag
 from twostage.reading.selection import Selection
@@ -202,6 +204,108 @@ def test_damaged_pages(seed, checksums, tmp_path):
             assert taken == decoded, said
         outcomes["rows" if isinstance(taken, list) else "error"] += 1
     assert outcomes["rows"] and outcomes["error"], outcomes
+
+
+def large_pages(path, kind, version, pick, *, nulls=0, required=False, checksums=True):
+    """Write one column in plain pages of two blocks and more; return its values."""
+    numbers = [pick.randint(0, 10_000) for _ in range(60_000)]
+    for place in pick.sample(range(60_000), nulls):
+        numbers[place] = None
+    values = pa.array(numbers, pa.int64()).cast(kind)
+    field = pa.field("c", kind, nullable=not required, metadata={"PARQUET:field_id": "1"})
+    pq.write_table(
+        pa.Table.from_arrays([values], schema=pa.schema([field])), path, compression="zstd", use_dictionary=False,
+        data_page_version=version, data_page_size=160_000, write_page_checksum=checksums, write_page_index=True,
+        store_schema=False,
+    )  # fmt: skip
+    return values
+
+
+@pytest.mark.parametrize("required", [True, False], ids=["required", "optional"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.timestamp("us")], ids=str)
+def test_the_first_blocks_of_a_page(kind, version, required, tmp_path, monkeypatch):
+    """Values before a page's last block are the same as when it is decompressed whole; NULLs need all of it."""
+    early = []
+    real = few_rows.first_bytes
+    monkeypatch.setattr(few_rows, "first_bytes", lambda *a, **k: early.append(real(*a, **k)) or early[-1])
+    pick = random.Random(f"{kind}{version}{required}")
+    path = tmp_path / "file.parquet"
+    for nulls in (0,) if required else (0, 1_000):
+        values = large_pages(path, kind, version, pick, nulls=nulls, required=required)
+        for chosen in (
+            [0],
+            [3, 4_000],
+            [16_000, 16_383, 16_384],
+            [19_999],
+            sorted(pick.sample(range(60_000), 9)),
+        ):
+            early.clear()
+            found, taken = read_alone(path, mask_of(chosen, 60_000))
+            assert taken
+            assert found.to_pylist() == values.take(chosen).to_pylist(), (nulls, chosen)
+            if chosen == [3, 4_000]:
+                assert [part is not None and len(part) < 40_000 for part in early] == [True] * (
+                    nulls == 0 or version == "1.0"
+                ), nulls
+
+
+@pytest.mark.parametrize("checksums", [True, False], ids=["checksums", "no checksums"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_damage_in_pages_of_several_blocks(version, checksums, tmp_path):
+    """With checksums, damage behind the wanted values is told as well; without, rows are those that pyarrow gives."""
+    pick = random.Random(f"{version}{checksums}")
+    path = tmp_path / "file.parquet"
+    values = large_pages(path, pa.int64(), version, pick, checksums=checksums)
+    data = path.read_bytes()
+    chosen = (5, 700)
+    expected = values.take(list(chosen)).to_pylist()
+    outcomes: Counter[str] = Counter()
+    schema = schema_of([Column(1, "c", "long")])
+    for _ in range(60):
+        path.write_bytes(damaged(data, pick, 4, len(data) // 2))
+        answers = []
+        for alone in ("always", "never"):
+            try:
+                with open_file(path, schema, read_pages="always", few_rows=alone) as file:
+                    (group,) = file.row_groups()
+                    selection = Selection.of(mask_of(chosen, 60_000))
+                    answers.append(
+                        [
+                            v
+                            for (step,) in file.select(group, schema.fields, selection, 9)
+                            for v in step.to_pylist()
+                        ]
+                    )
+            except TwoStageError as error:
+                answers.append(error.code)
+        taken, decoded = answers
+        if checksums:
+            assert taken == decoded
+            assert isinstance(taken, str) or taken == expected
+        elif isinstance(taken, list) and isinstance(decoded, list):
+            assert taken == decoded
+        outcomes["rows" if isinstance(taken, list) else "error"] += 1
+    assert outcomes["rows"] and outcomes["error"], outcomes
+
+
+def test_which_frames_are_read_in_part():
+    """Not those whose own checksum would go unseen, those that ask for much memory, those cut off or too short."""
+    plain = bytes(range(256)) * 4_096
+    frame = zstandard.ZstdCompressor().compress(plain)
+    summed = zstandard.ZstdCompressor(write_checksum=True).compress(plain)
+    assert bytes(first_bytes(frame, 1_000, is_verified=False)) == plain[:1_000]
+    assert bytes(first_bytes(frame, len(plain), is_verified=False)) == plain
+    assert bytes(first_bytes(summed, 1_000, is_verified=True)) == plain[:1_000]
+    assert first_bytes(summed, 1_000, is_verified=False) is None
+    assert first_bytes(frame, len(plain) + 1, is_verified=True) is None
+    assert first_bytes(frame[: len(frame) // 2], len(plain), is_verified=True) is None
+    assert first_bytes(b"", 1, is_verified=True) is None
+    assert first_bytes(b"no frame", 1, is_verified=True) is None
+    far = zstandard.ZstdCompressionParameters.from_level(3, window_log=24)
+    stream = zstandard.ZstdCompressor(compression_params=far).compressobj()
+    wide = stream.compress(plain) + stream.flush()
+    assert first_bytes(wide, 1_000, is_verified=True) is None
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd", "snappy", "gzip", "lz4", "brotli"])

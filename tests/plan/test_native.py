@@ -121,9 +121,11 @@ def deleted(files: int, **changes: Any) -> ScanPlan:
 
 PLANS = {
     "nothing": (plan(), "nothing is to be read"),
-    "equality": (plan(task(), task(deletes=(DELETE, EQUALITY))), "1 of 2 files have equality deletes"),
-    "many_deleted": (plan(task(), task(deletes=(replace(DELETE, record_count=2**20 + 1),))), "1,048,576 rows are deleted"),
-    "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "134,217,728 rows, some of them deleted"),
+    "many_deleted": (plan(task(), task(deletes=(replace(DELETE, record_count=2**23 + 1),))), "8,388,608 rows are deleted"),
+    "large_for_each": (plan(*[task(deletes=(replace(DELETE, record_count=5_000_000),))] * 2), "8,388,608 rows are deleted"),
+    "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "with deletes have more than 134,217,728 rows"),
+    "many_compiled": (plan(*[task(file_size=2**30, deletes=(EQUALITY,))] * 1_001), "compiled deletes of 1,001 files"),
+    "small_compiled": (plan(*[task(file_size=2**20, deletes=(EQUALITY,))] * 65), "65 delete files of small files"),
     "small_with_deletes": (deleted(65, file_size=2**20), "65 delete files of small files"),
     "many_delete_files": (deleted(1_001, file_size=2**30), "more than 1,000 delete files"),
     "many_lookups": (plan(*[task(file_size=2**30, deletes=(DELETE, *SIXTY))] * 900), "looked up more than 50,000 times"),
@@ -180,10 +182,15 @@ def test_deleted_positions_are_handed_over():
     assert native.stays_by_plan(deleted(64, file_size=1)) is None
     assert native.stays_by_plan(deleted(1_000, file_size=2**30)) is None
     # One file that deletes in all of them counts once.
-    one = replace(DELETE, record_count=2**20)
+    one = replace(DELETE, record_count=2**22)
+    full = replace(DELETE, path="/t/full", record_count=2**22)
     other = replace(DELETE, path="/t/e")
-    assert native.stays_by_plan(plan(task(deletes=(one,)), task(deletes=(one, other)))) is not None
-    assert native.stays_by_plan(plan(task(deletes=(one,)), task(deletes=(one,)))) is None
+    assert native.stays_by_plan(plan(task(deletes=(one, full)), task(deletes=(one, other)))) is not None
+    assert native.stays_by_plan(plan(task(deletes=(one, full)), task(deletes=(one,)))) is None
+    # Of vectors bits count, not rows; whether equality deletes were compiled, reading tells.
+    vector = replace(DELETE, content="vector", format="puffin", record_count=2**24)
+    assert native.stays_by_plan(plan(task(deletes=(vector,)), task(deletes=(EQUALITY,)))) is None
+    assert native.stays_by_plan(plan(task(deletes=(replace(EQUALITY, record_count=2**40),)))) is None
 
 
 def test_columns_and_the_places_of_deleted_rows(monkeypatch):
@@ -203,6 +210,7 @@ def test_a_column_of_spark_s_name_for_places():
 def test_a_file_in_ranges_is_handed_over_once():
     cut = plan(task(length=50), task(start=50, length=50), task(path="/t/g"))
     assert [one.path for one in native.files_of(cut)] == ["/t/f.parquet", "/t/g"]
+    assert [[one.start for one in parts] for parts in native.ranges_of(cut)] == [[0, 50], [0]]
 
 
 def test_footers_cost():

@@ -216,7 +216,13 @@ def test_what_stays_by_its_files_is_planned_once(tmp_path: Path) -> None:
     table.append([{"k": i} for i in range(50)])
     table.delete_equal(["k"], [{"k": 3}])
     opened = open_table(table.write())
-    message = {"columns": ["k"], "returned": ["k"], "predicates": [], "reads_vectors": True}
+    message = {
+        "columns": ["k"],
+        "returned": ["k"],
+        "predicates": [],
+        "reads_vectors": True,
+        "file_systems": [],
+    }
     message |= dict.fromkeys(("under_limit", "may_be_pruned_by_join", "names_files"), False)
     planned: list[TopRows | None] = []
 
@@ -232,5 +238,5 @@ def test_what_stays_by_its_files_is_planned_once(tmp_path: Path) -> None:
     wanted = first(opened, "k", 5)
     bind = lambda raw: TRUE  # there are no predicates
     reason = hand_over(opened.table, opened.options, message, bind=bind, plan_scan=plan, top=wanted)
-    assert reason == "1 of 1 files have equality deletes"
+    assert reason == "1 of 1 files have equality deletes, not compiled: file-0.parquet"
     assert planned == [wanted]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable
+    from collections.abc import Collection, Hashable, Iterator
 
 
 class ByteCache:
@@ -30,6 +31,22 @@ class ByteCache:
         self.lock = threading.RLock()
         """Hold it while a value that others may share is changed."""
         self.nbytes = 0
+        self._turns: dict[Hashable, tuple[threading.Lock, list[int]]] = {}
+
+    @contextmanager
+    def turn(self, key: Hashable) -> Iterator[None]:
+        """Let one thread at a time look for a value and make it; who wants another value does not wait."""
+        with self.lock:
+            own, users = self._turns.setdefault(key, (threading.Lock(), [0]))
+            users[0] += 1
+        try:
+            with own:
+                yield
+        finally:
+            with self.lock:
+                users[0] -= 1
+                if not users[0]:
+                    del self._turns[key]
 
     def get(self, key: Hashable) -> Any | None:
         """Return the value, None if it is not here."""

@@ -21,6 +21,7 @@ from twostage.deletes.compiled import (
     entry_name,
     places_of,
     refuse_inside,
+    set_with_positions,
     store,
 )
 from twostage.deletes.equality import load_equality
@@ -144,6 +145,7 @@ def clean(options: ReadOptions, confs: Mapping[str, str], step: Callable[[int, i
         for one, task in _items(plan):
             name = entry_name(one, task, [d for d in task.deletes if d.content == "equality"])
             live.add((name.data_file, name.delete_set))
+            live.add((name.data_file, set_with_positions(task, name.delete_set)))
     step(len(snapshots), len(snapshots))
     context = context or _plan(table, options, None).context
     return _remove(context, live, set(table.metadata.snapshots))

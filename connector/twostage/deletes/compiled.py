@@ -10,8 +10,9 @@ there decides which rows are deleted.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +23,8 @@ from twostage.deletes import cache_file, identity
 from twostage.deletes.cache import CACHE
 from twostage.deletes.host_cache import SUFFIX, HostCache
 from twostage.deletes.position import DeletedPositions
-from twostage.errors import MissingFileError, OptionError, TwoStageError
-from twostage.location import is_under, join
+from twostage.errors import MissingFileError, OptionError, ResourceLimitError, TwoStageError
+from twostage.location import is_under, join, parse_location
 from twostage.task import Storage
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 MIN_KEYS = 10_000
 MIN_FILES = 8
 """Fewer keys in fewer files are applied again sooner than they are worth a file of the host's cache."""
+MIN_ROWS = 1_000_000
+"""Of a data file, that Spark's own reader reads in half of our time once it is told which are deleted."""
 MAX_BYTES = 512 * 2**20
 KIND = "compiled"
 _KIND = "positions"
@@ -68,18 +71,23 @@ class EntryName:
 
 
 class Recorder:
-    """Collects which rows equality deletes remove, and whether every row was asked about."""
+    """Collects which rows equality deletes remove, and whether every row was asked about.
 
-    def __init__(self) -> None:
+    Args:
+        gone: Rows that positions delete, which nobody has to ask about.
+    """
+
+    def __init__(self, gone: BitMap64 | None = None) -> None:
         self._bitmap = BitMap64()
         self._lock = threading.Lock()
-        self._expected = 0
+        self._expected = BitMap64()
         self._asked = BitMap64()
+        self._gone = BitMap64() if gone is None else gone
 
     def counted(self, row_groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
         """Yield the row groups whose rows are all to be asked about."""
         for row_group in row_groups:
-            self._expected += row_group.num_rows
+            self._expected.add_range(row_group.first_row, row_group.first_row + row_group.num_rows)
             yield row_group
 
     def add(self, first_row: int, rows: Selection, deleted: NDArray[np.bool_]) -> None:
@@ -95,7 +103,7 @@ class Recorder:
     @property
     def is_complete(self) -> bool:
         """Whether every row was asked about."""
-        return self._expected > 0 and len(self._asked) == self._expected
+        return bool(self._expected) and not self._expected - self._asked - self._gone
 
     @property
     def bitmap(self) -> BitMap64:
@@ -115,7 +123,7 @@ class CompiledDeletes:
     positions: DeletedPositions | None = None
     recorder: Recorder | None = None
     name: EntryName | None = None
-    places: list[_Place] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
 
     def finish(self, metrics: Metrics) -> None:
         """Keep what the scan has compiled, if it asked about every row; to be called at the end of the task."""
@@ -127,31 +135,76 @@ class CompiledDeletes:
         return row_groups if self.recorder is None else self.recorder.counted(row_groups)
 
 
-def find_compiled(context: ScanContext, task: ScanTask, metrics: Metrics) -> CompiledDeletes:
-    """Return a task's compiled deletes, or a way to compile them while it runs."""
+def find_compiled(
+    context: ScanContext, task: ScanTask, metrics: Metrics, positions: DeletedPositions
+) -> CompiledDeletes:
+    """Return a task's compiled deletes, or a way to compile them while it runs.
+
+    Args:
+        context: The scan.
+        task: Of a data file or a part of it.
+        metrics: Gains ``delete_compiled.*``.
+        positions: What the task's positional deletes and vectors remove: nobody asks about these rows, so that what is
+            compiled serves under the same positional deletes only.
+    """
     deletes = [delete for delete in task.deletes if delete.content == "equality"]
     if not deletes:
         return CompiledDeletes()
-    places = places_of(context, deletes, metrics)
+    places = places_of(context, deletes, metrics, task.record_count)
     if not places:
         return CompiledDeletes()
-    name = entry_name(context, task, deletes)
-    bitmap = CACHE.get(name)
-    if bitmap is None:
-        bitmap = next((found for place in places if (found := place.read(name.text)) is not None), None)
+    delete_set = set_name(task, deletes)
+    names = [entry_name(context, one, deletes, delete_set) for one in (whole(task), task)]
+    if positions:
+        besides = set_with_positions(task, delete_set)
+        names += [entry_name(context, one, deletes, besides) for one in (whole(task), task)]
+    for name in dict.fromkeys(names):
+        bitmap = find_entry(context, name, places)
         if bitmap is not None:
-            size = len(bitmap.serialize())
-            CACHE.put(name, bitmap, size + 2**10, limit=context.settings.memory_budget)
-    if bitmap is not None:
-        metrics.add("delete_compiled.hits")
-        return CompiledDeletes(DeletedPositions(KIND, bitmap, len(bitmap)))
+            metrics.add("delete_compiled.hits")
+            return CompiledDeletes(DeletedPositions(KIND, bitmap, len(bitmap)))
     # Of a part of the deletes (the others delete nothing that the query returns) no entry is made.
-    recorder = Recorder() if task.delete_set is None else None
-    return CompiledDeletes(None, recorder, name, places)
+    recorder = Recorder(positions.bitmap) if task.delete_set is None else None
+    return CompiledDeletes(None, recorder, names[-1], places)
 
 
-def entry_name(context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFile]) -> EntryName:
-    """Return the name of a task's entry."""
+def find_entry(
+    context: ScanContext, name: EntryName, places: Iterable[Place], limit: int | None = None
+) -> BitMap64 | None:
+    """Return an entry's bitmap from this process's memory or the first place that has it; None if none does.
+
+    Raises:
+        ResourceLimitError: It takes more than `limit` bytes, if that is given.
+    """
+    found: BitMap64 | None = CACHE.get(name)
+    if found is None:
+        found = next((one for place in places if (one := place.read(name.text, limit)) is not None), None)
+        if found is not None:
+            size = len(found.serialize())
+            CACHE.put(name, found, size + 2**10, limit=context.settings.memory_budget)
+    return found
+
+
+def whole(task: ScanTask) -> ScanTask:
+    """Return the task of all of a file, whatever part of it the task is."""
+    return replace(task, start=0, length=task.file_size)
+
+
+def set_name(task: ScanTask, deletes: Iterable[DeleteFile]) -> str:
+    """Name the set of all equality-delete files that apply to a task's file."""
+    return task.delete_set or identity.of_set(map(identity.of_delete, deletes))
+
+
+def set_with_positions(task: ScanTask, delete_set: str) -> str:
+    """Name a set of equality-delete files together with the positional deletes and vectors of a task's file."""
+    others = (identity.of_positions(delete) for delete in task.deletes if delete.content != "equality")
+    return identity.digest(delete_set, identity.of_set(others))
+
+
+def entry_name(
+    context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFile], delete_set: str | None = None
+) -> EntryName:
+    """Return the name of a task's entry; `delete_set` is what `set_name` gives, if it is known."""
     deletes = list(deletes)
     ids = sorted({field_id for delete in deletes for field_id in delete.equality_ids})
     keys = [
@@ -160,17 +213,22 @@ def entry_name(context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFil
         else (i, repr(context.key_fields.get(i)))
         for i in ids
     ]
-    whole = task.start == 0 and task.length >= task.file_size
-    part = () if whole else (task.start, task.length)
+    is_whole = task.start == 0 and task.length >= task.file_size
+    part = () if is_whole else (task.start, task.length)
     return EntryName(
         identity.of_table(context),
         identity.of_data_file(task),
-        task.delete_set or identity.of_set(map(identity.of_delete, deletes)),
+        delete_set or set_name(task, deletes),
         identity.digest(identity.of_reading(context), keys, part),
     )
 
 
-def store(name: EntryName, bitmap: BitMap64, places: Iterable[_Place], metrics: Metrics) -> bool:
+def prefix_of(name: EntryName) -> str:
+    """Return how the names of all entries of the same data file begin."""
+    return f"{_KIND}-{name.table}-{name.data_file}-"
+
+
+def store(name: EntryName, bitmap: BitMap64, places: Iterable[Place], metrics: Metrics) -> bool:
     """Keep an entry wherever that works; tell whether it did anywhere."""
     bitmap.run_optimize()
     kept = [place.write(name.text, bitmap) for place in places]
@@ -178,11 +236,19 @@ def store(name: EntryName, bitmap: BitMap64, places: Iterable[_Place], metrics: 
     return any(kept)
 
 
-class _Place:
+class Place:
     """Where entries are kept."""
 
-    def read(self, name: str) -> BitMap64 | None:
-        """Return an entry's bitmap; None if it is not there or not usable."""
+    def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
+        """Return an entry's bitmap; None if it is not there or not usable.
+
+        Raises:
+            ResourceLimitError: It takes more than `limit` bytes, if that is given.
+        """
+        raise NotImplementedError
+
+    def has(self, prefix: str) -> bool:
+        """Tell whether an entry is there whose name begins so; False also where it takes a request to know."""
         raise NotImplementedError
 
     def write(self, name: str, bitmap: BitMap64) -> bool:
@@ -190,13 +256,17 @@ class _Place:
         raise NotImplementedError
 
 
-class _HostPlace(_Place):
+class _HostPlace(Place):
     """The host's cache."""
 
     def __init__(self, cache: HostCache) -> None:
         self._cache = cache
 
-    def read(self, name: str) -> BitMap64 | None:
+    def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
+        if limit is not None and self._cache.size_of(name) > limit:
+            raise ResourceLimitError(
+                "FILE_TOO_LARGE", f"Compiled deletes take more than {limit} bytes", stage="deletes"
+            )
         entry = self._cache.load(name, _KIND)
         if entry is None:
             return None
@@ -206,29 +276,55 @@ class _HostPlace(_Place):
             self._cache.ignore(name, str(error))
             return None
 
+    def has(self, prefix: str) -> bool:
+        return bool(self._cache.names(prefix))
+
     def write(self, name: str, bitmap: BitMap64) -> bool:
         return self._cache.save(name, _KIND, *_encode(bitmap))
 
 
-class ChosenPlace(_Place):
+class ChosenPlace(Place):
     """The folder or bucket that the user chose, opened with the table's storage properties."""
 
     def __init__(self, location: str, properties: Any, metrics: Metrics) -> None:
         self.storage = Storage(properties=properties, root=location)
         self._metrics = metrics
 
-    def read(self, name: str) -> BitMap64 | None:
-        """Return an entry's bitmap; None if it is not there or not usable."""
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading takes a request."""
+        return not parse_location(self.storage.root).is_local
+
+    def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
+        """Return an entry's bitmap; None if it is not there or not usable.
+
+        Raises:
+            ResourceLimitError: It takes more than `limit` bytes, if that is given.
+        """
         try:
-            data = storage.read_all(self.storage, join(self.storage.root, name), limit=MAX_BYTES)
+            most = MAX_BYTES if limit is None else limit
+            data = storage.read_all(self.storage, join(self.storage.root, name), limit=most)
             description = cache_file.describe(lambda place, n: data[place : place + n], len(data))
             cache_file.verify(lambda place, n: data[place : place + n], description)
             return _decode(description, cache_file.arrays_in(data, description), name)
         except MissingFileError:
             return None
         except (TwoStageError, ValueError) as error:
+            if limit is not None and isinstance(error, ResourceLimitError):
+                raise
             self._warn("ignored", f"compiled deletes were ignored: {error}")
             return None
+
+    def has(self, prefix: str) -> bool:
+        """Tell whether an entry is there whose name begins so; False also where it takes a request to know."""
+        if self.is_remote:
+            return False
+        with contextlib.suppress(TwoStageError, OSError):
+            return any(
+                entry.name.startswith(prefix)
+                for entry in storage.list_folder(self.storage, self.storage.root)
+            )
+        return False
 
     def write(self, name: str, bitmap: BitMap64) -> bool:
         """Keep an entry; tell whether that worked."""
@@ -245,13 +341,21 @@ class ChosenPlace(_Place):
         self._metrics.choices[sentence] += 1
 
 
-def places_of(context: ScanContext, deletes: Iterable[DeleteFile] | None, metrics: Metrics) -> list[_Place]:
-    """Return where an entry may lie: the host's cache if these deletes are worth it, and what the user chose."""
-    places: list[_Place] = []
+def places_of(
+    context: ScanContext, deletes: Iterable[DeleteFile] | None, metrics: Metrics, num_rows: int = 0
+) -> list[Place]:
+    """Return where an entry may lie: the host's cache if it is worth it, and what the user chose.
+
+    Args:
+        context: The scan.
+        deletes: What the entry stands for; None: it is worth it.
+        metrics: Is told why the host's cache cannot be used.
+        num_rows: Of the data file.
+    """
+    places: list[Place] = []
     counts = None if deletes is None else [delete.record_count for delete in deletes]
-    if (counts is None or sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES) and (
-        cache := HostCache.find(context.settings, metrics)
-    ) is not None:
+    is_worth = counts is None or sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES or num_rows >= MIN_ROWS
+    if is_worth and (cache := HostCache.find(context.settings, metrics)) is not None:
         places.append(_HostPlace(cache))
     if context.settings.compiled_dir is not None:
         places.append(ChosenPlace(context.settings.compiled_dir, context.storage.properties, metrics))

@@ -21,6 +21,7 @@ import numpy as np
 
 from twostage.deletes.budget import Budget
 from twostage.deletes.cache import CACHE
+from twostage.deletes.decoded_ahead import ahead
 from twostage.deletes.delete_files import WantedField, corrupt, fetch_ahead, read_columns
 from twostage.deletes.host_keys import Request, planned_of, shared_keys
 from twostage.deletes.identity import digest, of_delete, of_set
@@ -34,7 +35,7 @@ from twostage.errors import InternalError, UnsupportedFeatureError
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 
+WORTH_A_THREAD = 500_000
+"""Keys: to place fewer takes no longer than a few files' decoding."""
+DECODED_AHEAD = 2
+"""Batches of a delete file that may be decoded before their keys are placed."""
 MAPPED_BYTES = 2**20
 """What a mapped key set counts for: it takes no private memory, but a descriptor and address space."""
 
@@ -327,16 +332,12 @@ class _Loader:
                 self._loaded.append(Loaded(shape, scoped, found))
                 return found.key_set
             self._used[key] = shared
-        expected = sum(delete.record_count for delete in missing)
         if missing:
             shared.members = None
             shared.without |= {path: one for cover in covers for path, one in cover.shared.files.items()}
         asked = [Cover(cover.shape, cover.shared.key_set) for cover in covers]
-        with closing(fetch_ahead(context, missing)) as fetched:
-            for delete, content in fetched:
-                self._add_file(shared.key_set, shape, delete, expected, asked, content)
-                shared.files[delete.path] = identity_of(delete)
-                expected -= delete.record_count
+        self._add_files(shared.key_set, shape, missing, asked)
+        shared.files |= {delete.path: identity_of(delete) for delete in missing}
         self._keep(key, shared)
         self._loaded.append(Loaded(shape, scoped, shared))
         return shared.key_set
@@ -381,9 +382,7 @@ class _Loader:
             needed=[*deletes, *(one for one in planned if one.path in held)],
             planned=planned,
             budget=Budget(self._limit, self._in_use),
-            add=lambda key_set, delete, expected, content: self._add_file(
-                key_set, shape, delete, expected, asked, content
-            ),
+            add=lambda key_set, deletes: self._add_files(key_set, shape, deletes, asked),
             adopt=adopt,
             build=build,
         )
@@ -398,26 +397,40 @@ class _Loader:
         }
         return shared
 
-    def _add_file(
-        self,
-        key_set: KeySet,
-        shape: KeyShape,
-        delete: DeleteFile,
-        expected: int,
-        covers: Iterable[Cover],
-        content: bytes | None = None,
+    def _add_files(
+        self, key_set: KeySet, shape: KeyShape, deletes: Sequence[DeleteFile], covers: Sequence[Cover]
     ) -> None:
+        """Add the keys of some delete files. Of many keys, the next are decoded while these find their place."""
+        expected = sum(delete.record_count for delete in deletes)
+        batches = self._batches(shape, deletes)
+        if expected >= WORTH_A_THREAD and self._context.settings.prefetch:
+            batches = ahead(batches, DECODED_AHEAD)
+        current: DeleteFile | None = None
+        with closing(batches):
+            for delete, num_rows, given, given_count in batches:
+                if delete is not current:
+                    expected -= 0 if current is None else current.record_count
+                    current = delete
+                columns, count = given, given_count
+                for cover in covers:
+                    columns, count = cover.left(shape, columns, count, delete.sequence_number)
+                key_set.insert(group_by_nulls(columns, count), delete.sequence_number, expected)
+                self._metrics.add("delete_keys.redundant", given_count - count)
+                self._metrics.add("delete_keys.loaded", num_rows)
+                self._metrics.add("delete_keys.folded", num_rows if shape.fixed else 0)
+
+    def _batches(
+        self, shape: KeyShape, deletes: Sequence[DeleteFile]
+    ) -> Generator[tuple[DeleteFile, int, Sequence[KeyColumn], int], None, None]:
+        """Yield the delete files' batches: how many keys, and the columns to compare of those that are left."""
         wanted = wanted_fields(shape.every)
-        batches = read_columns(self._context, delete, wanted, self._metrics, content=content)
-        for num_rows, arrays in batches:
-            columns, count = shape.compared(encode_delete(arrays, shape.every, num_rows, delete), num_rows)
-            belonging = count
-            for cover in covers:
-                columns, count = cover.left(shape, columns, count, delete.sequence_number)
-            key_set.insert(group_by_nulls(columns, count), delete.sequence_number, expected)
-            self._metrics.add("delete_keys.redundant", belonging - count)
-            self._metrics.add("delete_keys.loaded", num_rows)
-            self._metrics.add("delete_keys.folded", num_rows if shape.fixed else 0)
+        with closing(fetch_ahead(self._context, deletes)) as fetched:
+            for delete, content in fetched:
+                for num_rows, arrays in read_columns(
+                    self._context, delete, wanted, self._metrics, content=content
+                ):
+                    encoded = encode_delete(arrays, shape.every, num_rows, delete)
+                    yield delete, num_rows, *shape.compared(encoded, num_rows)
 
 
 def encode_delete(

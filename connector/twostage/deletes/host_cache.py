@@ -94,6 +94,12 @@ class HostCache:
                         found.append((-entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
         return [name for _, name in sorted(found)]
 
+    def size_of(self, name: str) -> int:
+        """Return how many bytes a file takes; 0 if it is not there."""
+        with contextlib.suppress(OSError):
+            return (self.directory / name).lstat().st_size
+        return 0
+
     def describe(self, name: str, kind: str) -> cache_file.Description | None:
         """Return what a file says of itself; None if it is not there or not usable."""
         with self._opened(name) as file:

@@ -8,12 +8,10 @@ the set was made for the same snapshot); it is exactly what building it would ha
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twostage.deletes import identity
-from twostage.deletes.delete_files import fetch_ahead
 from twostage.deletes.host_cache import SUFFIX, HostCache
 from twostage.deletes.key_set import KeySet
 from twostage.errors import TwoStageError
@@ -53,8 +51,7 @@ class Request:
         needed: The delete files that must be in the set.
         planned: Those that the whole scan applies, `needed` among them.
         budget: For the set.
-        add: Adds a delete file's keys to a set; told how many keys are still to come, and given the file's
-            content if it was fetched ahead.
+        add: Adds delete files' keys to a set.
         adopt: Called with the set that is being built: what it takes must count.
         build: Whether to build it if the cache does not hold it.
     """
@@ -64,7 +61,7 @@ class Request:
     needed: Sequence[DeleteFile]
     planned: Sequence[DeleteFile]
     budget: Budget
-    add: Callable[[KeySet, DeleteFile, int, bytes | None], None]
+    add: Callable[[KeySet, Sequence[DeleteFile]], None]
     adopt: Callable[[KeySet], None]
     build: bool = True
 
@@ -180,12 +177,8 @@ class _Keys:
             self._metrics.add("delete_cache.merged")
         request.adopt(key_set)
         missing = [delete for one, delete in self._planned.items() if one not in members]
-        expected = _keys_of(missing)
         try:
-            with closing(fetch_ahead(request.context, missing)) as fetched:
-                for delete, content in fetched:
-                    request.add(key_set, delete, expected, content)
-                    expected -= delete.record_count
+            request.add(key_set, missing)
         except TwoStageError:
             # Too much for this task's memory, or a file that this task may not need: it then loads its own.
             return None

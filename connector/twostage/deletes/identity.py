@@ -36,6 +36,12 @@ def of_delete(delete: DeleteFile) -> str:
     return digest(delete.format, *place, size, records, delete.sequence_number, sorted(delete.equality_ids))
 
 
+def of_positions(delete: DeleteFile) -> str:
+    """Name one positional delete file or vector."""
+    place = delete.content_offset, delete.content_size, delete.referenced_data_file
+    return digest(delete.content, of_delete(delete), place)
+
+
 def of_set(members: Iterable[str]) -> str:
     """Name a set of delete files, in whatever order they come."""
     return digest(*sorted(members))

@@ -78,7 +78,7 @@ class DeletedPositions:
         part = BitMap64()
         part.add_range(start, start + length)
         part &= self.bitmap
-        return np.frombuffer(part.to_array(), np.uint64).astype(np.int64) - start
+        return np.frombuffer(part.to_array(), np.int64) - start
 
 
 def load_positions(context: ScanContext, task: ScanTask, metrics: Metrics) -> DeletedPositions:
@@ -175,7 +175,7 @@ def _load_file(
     canonical = storage.canonical_for(context.storage)
     target, only = _target(context, task, delete)
     key = _file_key(context, task, delete)
-    with CACHE.lock:
+    with CACHE.turn(key):  # a large one keeps nobody waiting who wants another
         files = CACHE.get(key)
         if files is not None:
             metrics.add("delete_files.cached")

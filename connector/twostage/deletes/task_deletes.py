@@ -17,6 +17,7 @@ import numpy as np
 from twostage.deletes.equality import EqualityDeletes, load_equality, missing_keys, take_from_host
 from twostage.deletes.key_bounds import DeleteRanges
 from twostage.deletes.key_pages import KeyPages
+from twostage.deletes.keys import words_of
 from twostage.deletes.stream import StreamedDeletes
 from twostage.errors import ResourceLimitError
 from twostage.predicates.bounds import Bounds
@@ -34,8 +35,10 @@ FEW = 16
 """Rows are few if there are so many times as many keys to load."""
 LEAST_KEYS = 50_000
 """Fewer keys are loaded at once: it takes a few milliseconds, and the next query finds them."""
-MOST_STREAMED = 2
-"""Times that a worker streams a snapshot's keys before it loads them: loading costs three times as much."""
+SECONDS_OF_NUMBER = 60e-9
+"""What it takes to load a key of one number, reading apart."""
+SECONDS_OF_KEY = 200e-9
+"""Likewise any other key: of a text, or of several columns. Most of it goes into memory that is written first."""
 HOST_SECONDS = 5.0
 """The host's cache is not asked again so soon: that takes a few milliseconds for 200 files."""
 CHECKED = 4
@@ -43,8 +46,8 @@ CHECKED = 4
 _NUMBERS = frozenset(("int", "long", "date"))
 """Types whose words are their internal form."""
 
-_streamed: cachetools.LRUCache[Any, int] = cachetools.LRUCache(256)
-"""Keys that this worker has streamed, by table, snapshot and budget."""
+_streamed: cachetools.LRUCache[Any, tuple[int, float]] = cachetools.LRUCache(256)
+"""How often this worker has streamed keys, and the seconds that took, by table, snapshot and budget."""
 _absent: cachetools.LRUCache[Any, float] = cachetools.LRUCache(256)
 """When the host's cache did not hold the keys of some delete files."""
 _too_large: cachetools.LRUCache[Any, bool] = cachetools.LRUCache(256)
@@ -155,11 +158,26 @@ class TaskDeletes:
             missing = missing_keys(self._context, task)
             if missing:
                 _absent[asked] = time.monotonic()
-        return num_rows * FEW <= missing and _streamed.get(self._memo, 0) < MOST_STREAMED * missing
+        return num_rows * FEW <= missing and not self._pays(deletes, missing)
 
-    def count_streamed(self, keys: int) -> None:
-        """Remember that keys went by: who asks often is better served by a table."""
-        _streamed[self._memo] = _streamed.get(self._memo, 0) + keys
+    def _pays(self, deletes: tuple[DeleteFile, ...], missing: int) -> bool:
+        """Tell whether so many keys should be loaded, given what streaming has cost so far.
+
+        Nobody knows how often they will be asked for again. Who loads them once streaming has cost as much as loading
+        pays twice the least at most, whatever comes. Loading reads all files once more: what a pass took is part of its cost.
+        """
+        passes, seconds = _streamed.get(self._memo, (0, 0.0))
+        is_number = all(
+            len(one.equality_ids) == 1 and words_of(self._kind_of(one.equality_ids[0])) == 1
+            for one in deletes
+        )
+        cost = missing * (SECONDS_OF_NUMBER if is_number else SECONDS_OF_KEY)
+        return passes > 0 and seconds > cost + seconds / passes
+
+    def count_streamed(self, seconds: float) -> None:
+        """Remember that keys went by, and how long it took: who asks often is better served by a table."""
+        passes, before = _streamed.get(self._memo, (0, 0.0))
+        _streamed[self._memo] = passes + 1, before + seconds
 
     def whole(
         self, data_file: DataFile, row_group: RowGroup, equality: Equality, num_rows: int

@@ -140,6 +140,10 @@ class DataFile(ABC):
         """Ask what the file holds besides bounds; return which proved that no row matches, or None."""
         return None
 
+    def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:  # noqa: ARG002
+        """Return those of `rows` that may match, by a look at the column's bytes; None if it can't be had cheaply."""
+        return None
+
     def is_in_range(self, offset: int) -> bool:
         """Tell whether the row group that begins at this byte belongs to the task.
 

@@ -21,10 +21,11 @@ from twostage.columns import arrow_type
 from twostage.errors import CorruptFileError
 from twostage.files import file_schema
 from twostage.files.datafile import DataFile, PageBounds, RowGroup, descend, one_array
-from twostage.parquet import assemble, filters
-from twostage.parquet.dictionary import is_all_dictionary
+from twostage.parquet import assemble, filters, page_search
+from twostage.parquet.dictionary import PLAIN, is_all_dictionary
 from twostage.parquet.footer import FIRST_READ, Footer, Leaf, read_end, row_group_bounds
 from twostage.parquet.page_reader import FEW, WHOLE_SHARE, PageChoice, PageReader, checked_codes, is_text
+from twostage.parquet.statistics import may_read
 from twostage.parquet.virtual_file import VirtualSchema
 from twostage.reading.selection import Selection
 from twostage.schema import Primitive, Struct
@@ -220,6 +221,25 @@ class ParquetDataFile(DataFile):
             if ask_dictionaries and filters.prune_by_dictionary(*arguments):
                 return "dictionary"
         return None
+
+    def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:
+        """Return those of `rows` whose pages may hold the text that a predicate looks for; None if not known."""
+        settings = self.context.settings
+        asked = page_search.sought(predicate)
+        found = None if asked is None else self._leaf(asked[0].field_id)
+        if asked is None or found is None or not settings.prune_pages or settings.read_pages == "never":
+            return None
+        leaf, kind = found
+        group = self._footer.row_groups[row_group.index]
+        chunk = group.columns[leaf.index]
+        # Codes are looked up faster than a dictionary's texts are made.
+        if not is_text(leaf) or kind != asked[0].value_type or not may_read(leaf, kind):
+            return None
+        if is_all_dictionary(chunk) or PLAIN not in chunk.encodings:
+            return None
+        with storage.translate_errors(self.task.path, "filter", storage=self.context.storage):
+            may_hold = self._pages.holding(group, leaf.index, rows.indices(), asked[1])
+        return None if may_hold is None else rows & Selection.of(may_hold)
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         self._count_bytes(row_group, wanted, stage)

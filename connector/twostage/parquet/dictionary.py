@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_DICTIONARY = 2**20
 """Compressed bytes: beyond it, reading and testing the values costs more than the chunk's own filter."""
 MAX_DECODED = 8 * 2**20
-_PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
+PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
 _DATA_PAGES = (0, 3)
 _DICTIONARY_PAGE = 2
 DAMAGED = (ThriftError, LookupError, TypeError, ValueError, pa.ArrowException, OSError)
@@ -96,7 +96,7 @@ def plain_page(raw: bytes, codec: str, *, verify_checksum: bool = True) -> tuple
     details = header[7]
     decoded_size, size, count = header[2], header[3], details[1]
     body = raw[header_length : header_length + size]
-    if header[1] != _DICTIONARY_PAGE or details[2] not in (_PLAIN, _PLAIN_DICTIONARY):
+    if header[1] != _DICTIONARY_PAGE or details[2] not in (PLAIN, _PLAIN_DICTIONARY):
         return None
     if not 0 <= size == len(body) or not 0 <= count <= decoded_size <= MAX_DECODED:
         return None

@@ -9,6 +9,7 @@ Source: parquet-format, Encodings.md and Data Pages in README.md.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,8 +19,8 @@ import pyarrow as pa
 
 from twostage.parquet import plain_values
 from twostage.parquet.dictionary import DAMAGED, plain_page
-from twostage.parquet.page_bytes import decompress
-from twostage.parquet.schema_tree import BYTE_ARRAY
+from twostage.parquet.page_bytes import decompress, first_bytes
+from twostage.parquet.schema_tree import BYTE_ARRAY, Leaf
 from twostage_native.page_values import codes_at, ranks_at, text_ends
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from twostage.parquet.footer import ColumnChunk
     from twostage.parquet.pages import PageHeader
-    from twostage.parquet.schema_tree import Leaf
+    from twostage.parquet.schema_tree import LogicalType
 
 FEW = 64
 """Below one wanted row in FEW of the pages read, rows are taken one by one."""
@@ -38,8 +39,14 @@ MOST_BYTES = 2**31 - 1
 _PLAIN, _RLE = 0, 3
 _DICTIONARY = (2, 8)
 _WIDEST_CODE = 32
-TEXTS_SECONDS = 0.0002
-"""By which machine code finds the ends of a dictionary's 5,000 texts sooner than pyarrow decodes four pages of codes."""
+_BLOCK = 128 * 2**10
+"""Bytes that Zstandard decompresses at once."""
+_USUAL_LEVELS = 10
+"""Bytes that the levels of a page without NULLs take at most: their length, one run's length, what it repeats."""
+_BY_SLICES = 16
+"""Of a page's values, up to which slices are sooner made than NumPy's index."""
+CODES_SECONDS, TEXTS_SECONDS = 3e-9, 9e-9
+"""For each row of the pages read: by which machine code takes text sooner than pyarrow decodes codes, or texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +78,13 @@ def take_rows(
     if len(leaf.path) > 1 or leaf.max_repetition or leaf.max_definition > 1:
         return None
     if leaf.physical == BYTE_ARRAY:
-        if not always and not text_ends.is_ready(
-            TEXTS_SECONDS * (1 if dictionary is not None else len(pages))
-        ):
+        lost = TEXTS_SECONDS if dictionary is None else CODES_SECONDS
+        if not always and not text_ends.is_ready(lost * sum(page.header.num_values for page in pages)):
             return None
     elif plain_values.width_of(leaf) == 0:
         return None
     try:
-        of_kind = _array([], leaf)
-        if of_kind is None or of_kind.type != kind:
+        if _type_of(leaf.physical, leaf.type_length, leaf.logical) != kind:
             return None
         lookup = None
         if dictionary is not None:
@@ -88,27 +93,47 @@ def take_rows(
                 return None
         values: list[bytes] = []
         size = 0
-        defined = []
+        defined: list[NDArray[np.bool_] | None] = []
+        codec, max_definition, width = chunk.codec_name, leaf.max_definition, plain_values.width_of(leaf)
         for page in pages:
             if verify_checksums and not _is_intact(page):
                 return None
-            found = _take(page, leaf, chunk.codec_name, lookup)
+            found: tuple[list[bytes], NDArray[np.bool_] | None] | None = None
+            if codec == "ZSTD" and width and page.header.encoding == _PLAIN:
+                found = _take_early(page, max_definition, width, is_verified=verify_checksums)
+            if found is None:
+                found = _take(page, max_definition, width, codec, lookup)
             if found is None:
                 return None
-            values.extend(found[0])
-            size += sum(map(len, found[0]))
+            taken, present = found
+            values += taken
+            size += sum(map(len, taken))
             if size > MOST_BYTES:
                 return None
-            defined.append(found[1])
+            defined.append(present)
         array = _array(values, leaf)
     except DAMAGED:
         return None
-    if array is None:
-        return None
-    present = np.concatenate(defined) if defined else np.zeros(0, np.bool_)
-    if present.all():
+    if array is None or not any(present is not None for present in defined):
         return array
-    return array.take(pa.array(np.cumsum(present) - 1, mask=~present))
+    everywhere = np.concatenate(
+        [
+            np.ones(len(page.rows), np.bool_) if present is None else present
+            for page, present in zip(pages, defined, strict=True)
+        ]
+    )
+    return array.take(pa.array(np.cumsum(everywhere) - 1, mask=~everywhere))
+
+
+@functools.lru_cache(maxsize=1024)
+def _type_of(physical: int, type_length: int, logical: LogicalType | None) -> pa.DataType | None:
+    """Return the type of the arrays that rows are taken to; None where they can't be."""
+    leaf = Leaf(
+        index=0, path=("",), field_id=None, physical=physical, type_length=type_length, logical=logical,
+        repetition="required", max_definition=0, max_repetition=0,
+    )  # fmt: skip
+    array = _array([], leaf)
+    return None if array is None else array.type
 
 
 def _is_intact(page: WantedPage) -> bool:
@@ -167,57 +192,111 @@ def _lookup(raw: memoryview, leaf: Leaf, chunk: ColumnChunk, *, verify: bool) ->
 
 
 def _take(
-    page: WantedPage, leaf: Leaf, codec: str, lookup: _Numbers | _Texts | None
-) -> tuple[list[bytes], NDArray[np.bool_]] | None:
-    """Return the values of a page's wanted rows that are not NULL, in one piece or one by one, and which rows these are."""
+    page: WantedPage, max_definition: int, width: int, codec: str, lookup: _Numbers | _Texts | None
+) -> tuple[list[bytes], NDArray[np.bool_] | None] | None:
+    """Return the values of a page's wanted rows that are not NULL, in pieces, and which rows these are (None: all).
+
+    `width` is 0 for byte arrays.
+    """
     header = page.header
-    sections = _sections(page, leaf, codec)
+    sections = _sections(page, max_definition, codec)
     if sections is None:
         return None
     levels, plain = sections
     ranks, num_values = page.rows, header.num_values
-    present = np.ones(len(ranks), np.bool_)
-    if levels is not None:
+    present: NDArray[np.bool_] | None = None
+    if levels is not None and not _are_all_set(levels, num_values):
         places = ranks_at(np.frombuffer(levels, np.uint8), num_values, page.rows)
         num_values = int(places[-1])
         if num_values < 0:
             return None
         present = places[:-1] >= 0
         ranks = places[:-1][present]
-    if not len(ranks):
-        return [], present
+        if not len(ranks):
+            return [], present
     if header.encoding in _DICTIONARY:
         if lookup is None or not plain or plain[0] > _WIDEST_CODE:
             return None
-        codes = codes_at(np.frombuffer(plain, np.uint8)[1:], plain[0], num_values, ranks)
-        if int(codes.min()) < 0 or int(codes.max()) >= len(lookup):
+        codes = codes_at(np.frombuffer(plain, np.uint8, offset=1), plain[0], num_values, ranks)
+        # Those that can't be told are -1, here the largest.
+        if int(codes.view(np.uint64).max()) >= len(lookup):
             return None
         return lookup.look_up(codes), present
     if header.encoding != _PLAIN:
         return None
-    if leaf.physical == BYTE_ARRAY:
+    if width == 0:
         texts = _Texts(plain, num_values)
         return (texts.look_up(ranks), present) if len(texts) == num_values else None
-    width = plain_values.width_of(leaf)
-    if width == 0 or len(plain) < num_values * width:
+    if len(plain) < num_values * width or ranks.item(-1) >= num_values:
         return None
+    if len(ranks) <= _BY_SLICES:
+        return [bytes(plain[rank * width : (rank + 1) * width]) for rank in ranks.tolist()], present
     rows = np.frombuffer(plain, np.uint8, num_values * width).reshape(num_values, width)
     return [rows[ranks].tobytes()], present
 
 
-def _sections(page: WantedPage, leaf: Leaf, codec: str) -> tuple[memoryview | None, memoryview] | None:
+def _take_early(
+    page: WantedPage, max_definition: int, width: int, *, is_verified: bool
+) -> tuple[list[bytes], None] | None:
+    """Return the values of a page's wanted rows, in pieces, from the page's first bytes; None if all are needed.
+
+    They are not where blocks of 128 KiB lie behind the last wanted value and, if values may be NULL, none is.
+    """
+    header, rows = page.header, page.rows
+    last = rows.item(-1)
+    if last >= header.num_values or len(rows) > _BY_SLICES or header.level_encoding not in (None, _RLE):
+        return None
+    body, levels_size, start = page.body, 0, 0
+    if header.level_encoding is None:
+        repetition, definition = header.level_sizes
+        if repetition or bool(definition) != bool(max_definition) or not header.is_compressed:
+            return None
+        if definition and not _are_all_set(body[:definition], header.num_values):
+            return None
+        body, levels_size = body[definition:], definition
+    elif max_definition:
+        start = _USUAL_LEVELS
+    size = start + (last + 1) * width
+    if (size - 1) // _BLOCK >= (header.decoded_size - levels_size - 1) // _BLOCK:
+        return None
+    plain = first_bytes(body, size, is_verified=is_verified and header.checksum is not None)
+    if plain is None:
+        return None
+    if start:
+        end = 4 + int.from_bytes(plain[:4], "little")
+        if end > start or not _are_all_set(plain[4:end], header.num_values):
+            return None
+        start = end
+    return [bytes(plain[start + row * width : start + (row + 1) * width]) for row in rows.tolist()], None
+
+
+def _are_all_set(levels: memoryview, count: int) -> bool:
+    """Tell whether levels of one bit begin with one run of ones of at least `count`: so a page without NULLs is written."""
+    number = shift = 0
+    for at, byte in enumerate(levels[:5]):
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            is_run = number & 1 == 0 and number >> 1 >= count > 0
+            return is_run and at + 1 < len(levels) and levels[at + 1] == 1
+        shift += 7
+    return False
+
+
+def _sections(
+    page: WantedPage, max_definition: int, codec: str
+) -> tuple[memoryview | None, memoryview] | None:
     """Return a page's definition levels (None where all values are there) and its values; None if they can't be told."""
     header, body = page.header, page.body
     if header.level_encoding is None:
         repetition, definition = header.level_sizes
-        if repetition or bool(definition) != bool(leaf.max_definition) or definition > len(body):
+        if repetition or bool(definition) != bool(max_definition) or definition > len(body):
             return None
         packed, size = body[definition:], header.decoded_size - definition
         is_plain = not header.is_compressed or codec == "UNCOMPRESSED"
         values = packed if is_plain else decompress(codec, packed, size) if size else memoryview(b"")
         return None if values is None else (body[:definition] if definition else None, values)
     plain = decompress(codec, body, header.decoded_size)
-    if plain is None or not leaf.max_definition:
+    if plain is None or not max_definition:
         return None if plain is None else (None, plain)
     end = 4 + int.from_bytes(plain[:4], "little")
     if header.level_encoding != _RLE or end > len(plain):

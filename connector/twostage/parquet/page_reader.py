@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from twostage import ranges
-from twostage.parquet import few_rows, pages, statistics, virtual_file
+from twostage.parquet import few_rows, page_search, pages, statistics, virtual_file
 from twostage.parquet.column_index import page_bounds
 from twostage.parquet.few_rows import WantedPage
 from twostage.parquet.schema_tree import BYTE_ARRAY
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from twostage.metrics import Metrics
     from twostage.parquet.footer import Footer, Leaf, RowGroup
-    from twostage.parquet.pages import PageHeader, PageTable
+    from twostage.parquet.pages import KeptPages, PageHeader, PageTable
     from twostage.predicates.bounds import Bounds
     from twostage.schema import Primitive
 
@@ -55,8 +55,8 @@ class PageChoice:
     """Which pages of which leaves hold the wanted rows, and what share of the bytes they are."""
 
     tables: Mapping[int, PageTable]
-    kept: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
-    """By leaf: the pages, and how many of the rows each holds."""
+    kept: Mapping[int, KeptPages]
+    """By leaf: the pages, and which of the rows each holds."""
     rows: NDArray[np.int64]
     shares: Mapping[int, float]
     """By leaf: the share of its chunk's bytes."""
@@ -86,11 +86,16 @@ class PageReader:
     def choose(self, group: RowGroup, leaves: Sequence[int], rows: NDArray[np.int64]) -> PageChoice:
         """Return the pages that hold `rows` (ascending, within the row group), of leaves where they are known."""
         tables = self.tables(group, [leaf for leaf in leaves if self.schema.stand_alone[leaf]])
-        kept = {leaf: table.holding(rows) for leaf, table in tables.items()}
-        shares = {
-            leaf: int(table.sizes[kept[leaf][0]].sum()) / int(table.sizes.sum())
-            for leaf, table in tables.items()
-        }
+        # Writers that cut pages by rows begin those of all columns at the same ones.
+        of_layout: dict[bytes, KeptPages] = {}
+        kept: dict[int, KeptPages] = {}
+        shares: dict[int, float] = {}
+        for leaf, table in tables.items():
+            layout = table.first_rows.tobytes()
+            if layout not in of_layout:
+                of_layout[layout] = table.holding(rows)
+            kept[leaf] = of_layout[layout]
+            shares[leaf] = int(np.add.reduce(table.sizes[kept[leaf].numbers])) / table.num_bytes
         return PageChoice(tables, kept, rows, shares)
 
     def tables(self, group: RowGroup, leaves: Sequence[int]) -> dict[int, PageTable]:
@@ -137,6 +142,39 @@ class PageReader:
         found = page_bounds(bytes(raw), self.footer, leaf, kind, table)
         return None if found is None else (table.first_rows, found)
 
+    def holding(
+        self, group: RowGroup, leaf: int, rows: NDArray[np.int64], texts: Sequence[bytes]
+    ) -> NDArray[np.bool_] | None:
+        """Tell of each row (bool, in the row group) whether its page may hold one of some bytes; None if not known.
+
+        Pages with none of `rows` (ascending) are not looked at, and may.
+        """
+        table = self.tables(group, [leaf]).get(leaf)
+        if table is None or len(table) < 2 or self.cost.parallel > 1:  # what is found is read again
+            return None
+        kept = table.holding(rows)
+        places = [
+            (
+                table.offsets.item(first),
+                table.offsets.item(last) + table.sizes.item(last) - table.offsets.item(first),
+            )
+            for first, last in kept.runs
+        ]
+        found, num_bytes = self._read(places)
+        self.metrics.add("bytes.filter", num_bytes)
+        self.metrics.add("bytes.read", num_bytes)
+        held = self._pages_of(table, kept, found, has_dictionary=True)
+        if [page.num_values for page, _ in held] != kept.held_by_page:
+            return None
+        self.metrics.add("pages.searched", len(held))
+        codec = group.columns[leaf].codec_name
+        verify = self.verify_checksums
+        may_hold = np.ones(len(table), np.bool_)
+        may_hold[kept.numbers] = [
+            page_search.may_hold(page, body, codec, texts, verify=verify) for page, body in held
+        ]
+        return np.repeat(may_hold, table.row_counts)
+
     def read(
         self, group: RowGroup, choice: PageChoice, stage: str, *, as_codes: bool = False
     ) -> dict[int, pa.Array] | None:
@@ -150,51 +188,50 @@ class PageReader:
         reading the whole chunk tells which.
         """
         leaves = list(choice.tables)
-        places, owners = [], []
+        places: list[tuple[int, int]] = []
+        counts: list[tuple[bool, int]] = []
         for leaf in leaves:
-            table, (kept, _) = choice.tables[leaf], choice.kept[leaf]
-            if table.dictionary is not None and self._needs_dictionary(group, leaf, table, kept):
-                places.append(table.dictionary)
-                owners.append((leaf, True))
-            for first, last in _runs(kept):
-                start = int(table.offsets[first])
-                places.append((start, int(table.offsets[last] + table.sizes[last]) - start))
-                owners.append((leaf, False))
+            table, kept = choice.tables[leaf], choice.kept[leaf]
+            dictionary = (
+                table.dictionary if self._needs_dictionary(group, leaf, table, kept.numbers) else None
+            )
+            if dictionary is not None:
+                places.append(dictionary)
+            offsets, sizes = table.offsets, table.sizes
+            for first, last in kept.runs:
+                start = offsets.item(first)
+                places.append((start, offsets.item(last) + sizes.item(last) - start))
+            counts.append((dictionary is not None, len(kept.runs)))
         found, num_bytes = self._read(places)
         self.metrics.add(f"bytes.{stage}", num_bytes)
         self.metrics.add("bytes.read", num_bytes)
-        parts: dict[int, list[memoryview]] = {leaf: [] for leaf in leaves}
-        dictionaries = dict.fromkeys(leaves, 0)
-        for (leaf, is_dictionary), data in zip(owners, found, strict=True):
-            parts[leaf].append(data)
-            if is_dictionary:
-                dictionaries[leaf] = len(data)
+        self.metrics.add("pages.considered", sum(map(len, choice.tables.values())))
+        self.metrics.add("pages.read", sum(len(choice.kept[leaf].numbers) for leaf in leaves))
         columns, codes = [], set(leaves) if as_codes else set()
         arrays: dict[int, pa.Array] = {}
-        for leaf in leaves:
-            table, (kept, wanted) = choice.tables[leaf], choice.kept[leaf]
-            self.metrics.add("pages.considered", len(table))
-            self.metrics.add("pages.read", len(kept))
-            has_dictionary = dictionaries[leaf] > 0
-            held = self._pages_of(table, kept, parts[leaf][has_dictionary:], has_dictionary=has_dictionary)
-            counts = np.array([page.num_values for page, _ in held], np.int64) if held else None
-            num_rows = int(table.row_counts[kept].sum())
+        types = self.schema.arrow_types()
+        at = 0
+        for leaf, (has_dictionary, num_runs) in zip(leaves, counts, strict=True):
+            table, kept = choice.tables[leaf], choice.kept[leaf]
+            parts = found[at : at + has_dictionary + num_runs]
+            at += len(parts)
+            held = self._pages_of(table, kept, parts[has_dictionary:], has_dictionary=has_dictionary)
+            num_values = [page.num_values for page, _ in held]
             of_column = self.footer.leaves[leaf]
             is_flat = of_column.max_repetition == 0
-            if counts is None or (is_flat and not np.array_equal(counts, table.row_counts[kept])):
+            if not held or (is_flat and num_values != kept.held_by_page):
                 self.metrics.add("page_indexes.ignored")
                 return None
-            num_wanted = int(wanted.sum())
             takes = self.few_rows == "always" or (
-                self.few_rows == "auto" and num_wanted * few_rows.FEW <= num_rows
+                self.few_rows == "auto" and kept.num_wanted * few_rows.FEW <= kept.num_rows
             )
             if takes and not as_codes:
                 array = few_rows.take_rows(
                     of_column,
                     group.columns[leaf],
-                    parts[leaf][0] if has_dictionary else None,
-                    _wanted_pages(held, table, choice, leaf),
-                    self.schema.arrow_types()[leaf],
+                    parts[0] if has_dictionary else None,
+                    list(map(WantedPage, *zip(*held, strict=True), kept.rows)),
+                    types[leaf],
                     verify_checksums=self.verify_checksums,
                     always=self.few_rows == "always",
                 )
@@ -202,7 +239,7 @@ class PageReader:
                     arrays[leaf] = array
                     continue
             all_codes = all(page.encoding in DICTIONARY_ENCODINGS for page, _ in held)
-            is_few = num_wanted * FEW <= num_rows
+            is_few = kept.num_wanted * FEW <= kept.num_rows
             if all_codes and is_few and len(of_column.path) == 1 and is_text(of_column):
                 codes.add(leaf)
                 self.metrics.add("columns.fetched_as_codes", not as_codes)
@@ -210,10 +247,10 @@ class PageReader:
                 VirtualColumn(
                     leaf=of_column,
                     chunk=group.columns[leaf],
-                    num_values=int(counts.sum()),
-                    num_rows=num_rows,
-                    dictionary_size=dictionaries[leaf],
-                    parts=parts[leaf],
+                    num_values=sum(num_values),
+                    num_rows=kept.num_rows,
+                    dictionary_size=len(parts[0]) if has_dictionary else 0,
+                    parts=parts,
                 )
             )
         self.metrics.add("columns.taken_by_row", len(arrays))
@@ -244,10 +281,9 @@ class PageReader:
             if len(array) != column.num_rows:
                 self.metrics.add("page_indexes.ignored")
                 return None
-            table, (kept, counts) = choice.tables[leaf], choice.kept[leaf]
-            held = table.row_counts[kept]
-            before = np.cumsum(held) - held
-            indices = choice.rows - np.repeat(table.first_rows[kept] - before, counts)
+            kept = choice.kept[leaf]
+            before = np.cumsum(kept.held) - kept.held
+            indices = choice.rows - np.repeat(kept.first_rows - before, kept.wanted)
             if len(indices) < len(array) or array.offset:
                 array = array.take(pa.array(indices))
             if leaf in codes and not as_codes:
@@ -270,15 +306,16 @@ class PageReader:
 
     @staticmethod
     def _pages_of(
-        table: PageTable, kept: NDArray[np.int64], parts: Sequence[memoryview], *, has_dictionary: bool
+        table: PageTable, kept: KeptPages, parts: Sequence[memoryview], *, has_dictionary: bool
     ) -> list[tuple[PageHeader, memoryview]]:
         """Return each kept page's header and body; nothing if a page can't be decoded alone."""
         held = []
-        for (first, last), data in zip(_runs(kept), parts, strict=True):
-            start = int(table.offsets[first])
+        offsets, sizes = table.offsets, table.sizes
+        for (first, last), data in zip(kept.runs, parts, strict=True):
+            start = offsets.item(first)
             for page in range(first, last + 1):
-                at = int(table.offsets[page]) - start
-                raw = data[at : at + int(table.sizes[page])]
+                at = offsets.item(page) - start
+                raw = data[at : at + sizes.item(page)]
                 header = pages.data_page_header(raw)
                 if header is None or (header.encoding in DICTIONARY_ENCODINGS and not has_dictionary):
                     return []
@@ -299,37 +336,9 @@ class PageReader:
             view = memoryview(self.tail[1])
             starts = [(offset - self.tail[0], length) for offset, length in places]
             return [view[start : start + length] for start, length in starts], 0
-        self.metrics.add("requests", len(ranges.merge(places, self.cost)))
-        return ranges.read_ranges(self.file, places, self.cost, self.footer.path)
-
-
-def _wanted_pages(
-    held: Sequence[tuple[PageHeader, memoryview]], table: PageTable, choice: PageChoice, leaf: int
-) -> list[WantedPage]:
-    """Return the pages with the rows wanted of each."""
-    kept, wanted = choice.kept[leaf]
-    ends = np.cumsum(wanted).tolist()
-    return [
-        WantedPage(header, body, choice.rows[start:end] - first)
-        for (header, body), first, start, end in zip(
-            held, table.first_rows[kept].tolist(), [0, *ends], ends, strict=False
-        )
-    ]
-
-
-def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return runs of neighbouring pages: (first, last).
-
-    >>> _runs(np.array([0, 1, 4]))
-    [(0, 1), (4, 4)]
-    """
-    runs: list[tuple[int, int]] = []
-    for page in kept.tolist():  # few, mostly: 20 times faster than NumPy's calls
-        if runs and runs[-1][1] + 1 == page:
-            runs[-1] = (runs[-1][0], page)
-        else:
-            runs.append((page, page))
-    return runs
+        requests = ranges.merge(places, self.cost)
+        self.metrics.add("requests", len(requests))
+        return ranges.read_ranges(self.file, places, requests, self.cost, self.footer.path)
 
 
 def is_text(leaf: Leaf) -> bool:

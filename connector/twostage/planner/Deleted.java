@@ -1,6 +1,7 @@
 package twostage_planner;
 
 import java.util.Base64;
+import java.util.List;
 import java.util.Map;
 import java.util.zip.Inflater;
 import org.apache.spark.sql.catalyst.expressions.*;
@@ -27,7 +28,7 @@ final class Deleted {
     ListBuffer arguments = new ListBuffer();
     arguments.$plus$eq(new Add(begins, number));
     Expression bits = Literal$.MODULE$.fromObject(
-        read((String) deleted.get("bits"), ((Number) deleted.get("size")).intValue()), new ObjectType(BitSet.class));
+        read((List) deleted.get("bits"), ((Number) deleted.get("size")).intValue()), new ObjectType(BitSet.class));
     return new Filter(
         new Not(new Invoke(
             bits, "get", DataTypes.BooleanType, arguments.toList(), (scala.collection.immutable.Seq) Nil$.MODULE$, true, false, true)),
@@ -39,16 +40,19 @@ final class Deleted {
     return new AssertNotNull(place, (scala.collection.immutable.Seq) Nil$.MODULE$);
   }
 
-  /** Bytes of eight bits each, the lowest first, compressed. */
-  private static BitSet read(String packed, int size) {
+  /** Bytes of eight bits each, the lowest first, compressed and cut. */
+  private static BitSet read(List packed, int size) {
     byte[] bytes = new byte[(size + 7) / 8];
     Inflater inflater = new Inflater();
-    inflater.setInput(Base64.getDecoder().decode(packed));
+    int next = 0;
     try {
       int filled = 0;
       while (filled < bytes.length) {
+        while (inflater.needsInput() && next < packed.size()) {
+          inflater.setInput(Base64.getDecoder().decode((String) packed.get(next++)));
+        }
         int more = inflater.inflate(bytes, filled, bytes.length - filled);
-        if (more == 0) {
+        if (more == 0 && (inflater.finished() || inflater.needsDictionary() || next == packed.size())) {
           throw new IllegalStateException("[TWOSTAGE.INTERNAL] Deleted rows are " + filled + " bytes, not " + bytes.length);
         }
         filled += more;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.deletes.position import keep_ahead, load_positions
+from twostage.deletes.position import LARGE_ROWS, keep_ahead, load_positions
 from twostage.metrics import Metrics
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.task import ScanContext, ScanTask
@@ -28,10 +28,17 @@ MOST_PAIRS = 50_000
 
 
 class WantedDeletes:
-    """The delete files that data files ask for, and whether these are too many for the driver."""
+    """The delete files that data files ask for, and whether these are too many for the driver.
 
-    def __init__(self, most_files: int) -> None:
+    Args:
+        most_files: How many it may read.
+        most_positions: How many positions of positional delete files; None: MOST_DELETED, those of vectors too.
+    """
+
+    def __init__(self, most_files: int, most_positions: int | None = None) -> None:
         self._most_files = most_files
+        self._most_rows = MOST_DELETED if most_positions is None else most_positions
+        self._counts_vectors = most_positions is None
         self._known: set[tuple[str, int]] = set()
         self._rows = self._pairs = 0
 
@@ -44,15 +51,16 @@ class WantedDeletes:
         for delete in deletes:
             self._pairs += 1
             name = (delete.path, delete.content_offset)
-            if name not in self._known:
+            # A large one is read once for each data file.
+            if name not in self._known or delete.record_count > LARGE_ROWS:
                 self._known.add(name)
-                self._rows += delete.record_count
+                self._rows += delete.record_count * (self._counts_vectors or delete.content != "vector")
 
     @property
     def too_much(self) -> str | None:
         """Why the driver does not read them; None if it may."""
-        if self._rows > MOST_DELETED:
-            return f"more than {MOST_DELETED:,} rows are deleted"
+        if self._rows > self._most_rows:
+            return f"more than {self._most_rows:,} rows are deleted"
         if len(self) > self._most_files:
             return f"more than {self._most_files:,} delete files would have to be read first"
         if self._pairs > MOST_PAIRS:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twostage.location import parse_location
+from twostage.planning.deleted_bits import num_bits
 from twostage.planning.deleted_rows import WantedDeletes
 from twostage.schema import Primitive
 
@@ -40,7 +41,9 @@ WORTH_A_PROBE = 16 * 2**20
 COLUMNS_FOR_DELETES = 2
 """That Spark reads besides: a row's place in its file, and where the file's rows begin among all."""
 MOST_BITS = 2**27
-"""16 MiB, which each executor gets once a stage and each task unpacks."""
+"""Of rows: 16 MiB, which each executor gets once a stage and each task unpacks."""
+MOST_POSITIONS = 2**23
+"""In positional delete files: 0.4 s to read, once."""
 WORTH_A_FOOTER = 8 * 2**20
 """Bytes of a file whose reading takes far longer than that."""
 MOST_COLUMNS = 100
@@ -116,6 +119,15 @@ def _stays_by_columns(table: PinnedTable, names: Iterable[str]) -> str | None:
     return None
 
 
+def ranges_of(plan: ScanPlan) -> list[list[ScanTask]]:
+    """Return the ranges of each file of a plan, in the order of `files_of`."""
+    by_path: dict[str, list[ScanTask]] = {}
+    for group in plan.groups:
+        for task in group.tasks:
+            by_path.setdefault(task.path, []).append(task)
+    return [by_path[task.path] for task in files_of(plan)]
+
+
 def files_of(plan: ScanPlan) -> list[ScanTask]:
     """Return one task for each file of a plan: that of its first range."""
     return [task for group in plan.groups for task in group.tasks if task.start == 0]
@@ -181,36 +193,30 @@ def _stays_by_deletes(files: Sequence[ScanTask], num_columns: int) -> str | None
     """Return why Spark does not leave out the deleted rows: it can't, or the driver would read or send too much."""
     if not any(task.deletes for task in files):
         return None
-    by_keys = sum(any(delete.content == "equality" for delete in task.deletes) for task in files)
-    if by_keys:
-        return f"{by_keys} of {len(files)} files have equality deletes"
     if num_columns > MOST_COLUMNS - COLUMNS_FOR_DELETES:
         return f"with {num_columns} columns and the places of deleted rows Spark's reader gives rows, not batches"
     if num_bits(files) > MOST_BITS:
-        return f"its files have more than {MOST_BITS:,} rows, some of them deleted"
+        return f"its files with deletes have more than {MOST_BITS:,} rows"
     return _stays_by_positions(files)
 
 
 def _stays_by_positions(files: Sequence[ScanTask]) -> str | None:
-    deletes = WantedDeletes(MOST_FOOTERS)
+    deletes = WantedDeletes(MOST_FOOTERS, MOST_POSITIONS)
+    compiled = 0
     for task in files:
-        deletes.add(task.deletes)
+        by_keys = [delete for delete in task.deletes if delete.content == "equality"]
+        # Instead of those, whose number says nothing, one compiled entry is read.
+        compiled += bool(by_keys)
+        deletes.add(delete for delete in task.deletes if delete.content != "equality")
     reason = deletes.too_much
-    if reason is not None or len(deletes) <= FEW_FOOTERS:
+    if reason is not None:
         return reason
-    if sum(task.file_size for task in files) < len(deletes) * WORTH_A_FOOTER:
-        return f"{len(deletes)} delete files of small files would have to be read first"
+    if compiled > MOST_FOOTERS:
+        return f"compiled deletes of {compiled:,} files would have to be read first"
+    to_read = len(deletes) + compiled
+    if to_read > FEW_FOOTERS and sum(task.file_size for task in files) < to_read * WORTH_A_FOOTER:
+        return f"{to_read} delete files of small files would have to be read first"
     return None
-
-
-def num_bits(files: Sequence[ScanTask]) -> int:
-    """Return how many bits tell which rows are deleted.
-
-    One for each row of a file with deletes, and behind these as many as the longest of the other files has rows: all
-    of the others begin there, and none of these bits is set.
-    """
-    with_deletes = sum(task.record_count for task in files if task.deletes)
-    return with_deletes + max((task.record_count for task in files if not task.deletes), default=0)
 
 
 def stays_by_top(plan: ScanPlan) -> str | None:

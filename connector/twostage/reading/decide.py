@@ -16,7 +16,7 @@ from twostage.predicates.predicate import TRUE
 from twostage.reading.filter import RowFilter, filter_rows
 from twostage.reading.live_columns import LiveColumns
 from twostage.reading.payoff import Payoff
-from twostage.reading.prune_pages import prune_pages
+from twostage.reading.prune_pages import LEAST_SHARE, prune_pages
 from twostage.reading.prune_row_groups import Verdict, judge_row_group
 from twostage.reading.selection import Selection
 from twostage.reading.subtract import subtract
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from twostage.deletes.task_deletes import TaskDeletes
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.metrics import Metrics
+    from twostage.predicates.predicate import Predicate
     from twostage.reading.top_rows import BestRows
 
 KEEPS_NEARLY_ALL = 0.9
@@ -45,6 +46,7 @@ class Learned:
     dictionaries: Payoff = field(default_factory=Payoff)
     pages: Payoff = field(default_factory=Payoff)
     key_pages: Payoff = field(default_factory=Payoff)
+    searches: Payoff = field(default_factory=Payoff)
     best: BestRows | None = None
     groups_filtered: int = 0
     rows_filtered: int = 0
@@ -157,8 +159,22 @@ def filtered_columns(
     """Apply the filter to some rows of a row group."""
     read = functools.partial(file.data_file.read_filter_column, row_group)
     columns = LiveColumns(selection, read, reads_parts=file.data_file.reads_parts)
+    payoff = file.learned.searches
+
+    def search(predicate: Predicate, rows: Selection) -> Selection:
+        found = file.data_file.search(row_group, predicate, rows) if payoff.pays else None
+        if found is None:
+            return rows
+        payoff.asked += 1
+        payoff.pruned += rows.count - found.count >= rows.count * LEAST_SHARE
+        if not payoff.pays:
+            metrics.choices[
+                f"pages not searched for text any more: {payoff.asked} reads pruned too little"
+            ] += 1
+        return found
+
     with metrics.timed("filter"):
-        filter_rows(row_filter, columns, metrics)
+        filter_rows(row_filter, columns, metrics, search)
     if row_filter is file.learned.row_filter:
         file.learned.rows_kept += columns.alive.count
     return columns

@@ -13,25 +13,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from twostage.predicates import predicate as tree
 from twostage.predicates.costs import Costs
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.normalize import normalize, pull_common_factors
 from twostage.predicates.row_columns import RowColumns
-from twostage.reading.live_columns import plain
+from twostage.reading.live_columns import SPARSE, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from twostage.deletes.task_deletes import Equality
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
     from twostage.reading.live_columns import LiveColumns
+    from twostage.reading.selection import Selection
     from twostage.task import ScanContext
+
+    Read = Callable[[int, NDArray[np.int64] | None], pa.Array]
+    Search = Callable[[Predicate, Selection], Selection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,20 @@ class RowFilter:
         return [by_part[id(part)] for part in self.costs.order(parts, "Filters")]
 
 
-def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -> None:
-    """Let only those rows live for which the predicate is true; columns are read only while rows live."""
+def filter_rows(
+    row_filter: RowFilter,
+    columns: LiveColumns,
+    metrics: Metrics,
+    search: Search | None = None,
+) -> None:
+    """Let only those rows live for which the predicate is true; columns are read only while rows live.
+
+    Args:
+        row_filter: The predicate.
+        columns: The rows, and a way to their columns.
+        metrics: Gains what each part of the predicate dropped.
+        search: Gives of some rows those that may match a part, without decoding its column.
+    """
 
     def read(field_id: int, places: NDArray[np.int64] | None) -> pa.Array:
         if places is None:
@@ -93,11 +109,24 @@ def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -
             break
         started = time.perf_counter_ns()
         columns.condense()
-        before, count = columns.alive.count, columns.base.count
-        truth = evaluate(
-            conjunct.predicate, RowColumns(read, count), count, kernels=row_filter.kernels, costs=costs
-        )
-        columns.keep(truth.true)
+        before = columns.alive.count
+        if search is not None and not any(map(columns.has_read, conjunct.field_ids)):
+            columns.narrow(search(conjunct.predicate, columns.selection()))
+            columns.condense()
+        if columns.alive.count:
+            count = columns.base.count
+            true = (
+                None if search is None else _searched(conjunct.predicate, columns, read, search, row_filter)
+            )
+            if true is None:
+                true = evaluate(
+                    conjunct.predicate,
+                    RowColumns(read, count),
+                    count,
+                    kernels=row_filter.kernels,
+                    costs=costs,
+                ).true
+            columns.keep(true)
         spent = time.perf_counter_ns() - started
         after = columns.alive.count
         row_filter.costs.of(conjunct.predicate).add(before, before - after, spent)
@@ -105,6 +134,44 @@ def filter_rows(row_filter: RowFilter, columns: LiveColumns, metrics: Metrics) -
         metrics.add(conjunct.counter, before - after)
     metrics.choices.update(row_filter.costs.changes)
     row_filter.costs.changes.clear()
+
+
+def _searched(
+    predicate: Predicate, columns: LiveColumns, read: Read, search: Search, row_filter: RowFilter
+) -> NDArray[np.bool_] | None:
+    """Tell of each live row of the base whether an OR is true, where a search leaves few rows to ask one of its parts about.
+
+    None where it does not: then all parts are asked. That part's column is read for those rows alone, so that no other
+    part may look at it.
+    """
+    if not isinstance(predicate, tree.Or):
+        return None
+    alive = columns.selection()
+    fields = [{column.field_id for column in tree.columns(child)} for child in predicate.children]
+    for number, child in enumerate(predicate.children):
+        rest = [part for other, part in enumerate(predicate.children) if other != number]
+        if not fields[number].isdisjoint(row_filter.shared) or any(map(columns.has_read, fields[number])):
+            continue
+        may_match = search(child, alive)
+        if may_match.count * SPARSE > alive.count:
+            continue
+        chosen = columns.base.marks(may_match)
+
+        def read_found(
+            field_id: int, places: NDArray[np.int64] | None, chosen: NDArray[np.bool_] = chosen
+        ) -> pa.Array:
+            found = columns.some(field_id, chosen, whole=False)
+            return found if places is None else found.take(pa.array(places))
+
+        count, kernels = columns.base.count, row_filter.kernels
+        true: NDArray[np.bool_] = evaluate(
+            tree.Or(tuple(rest)), RowColumns(read, count), count, kernels=kernels
+        ).true.copy()
+        if may_match.count:
+            found = RowColumns(read_found, may_match.count)
+            true[chosen] |= evaluate(child, found, may_match.count, kernels=kernels).true
+        return true
+    return None
 
 
 def subtract_equality(

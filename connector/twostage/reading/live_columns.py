@@ -81,6 +81,14 @@ class LiveColumns:
         """Let only those rows live for which `true` (bool, one for each row of the base) holds."""
         self.alive = self.alive & Selection.of(true)
 
+    def narrow(self, rows: Selection) -> None:
+        """Let only those rows live that are in a selection of the range."""
+        self.keep(self.base.marks(rows))
+
+    def has_read(self, field_id: int) -> bool:
+        """Tell whether a field was read."""
+        return field_id in self._columns
+
     def condense(self, *, to_the_rows: bool = False) -> None:
         """Make the live rows the base where they are few; with `to_the_rows`, however many they are."""
         if self.alive.is_all:

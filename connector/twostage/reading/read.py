@@ -83,7 +83,7 @@ def read_task(
         data_file = opened.enter_context(open_data_file(context, task, metrics))
         with metrics.timed("deletes"):
             positions = load_positions(context, task, metrics)
-            compiled = find_compiled(context, task, metrics)
+            compiled = find_compiled(context, task, metrics, positions)
         by_equality = compiled.positions or DeletedPositions()
         equality = TaskDeletes(context, task, metrics, compiled.recorder)
         if compiled.positions is not None:

@@ -7,22 +7,19 @@ keeps the scan here, where the same error is raised if it is one.
 
 from __future__ import annotations
 
-import base64
-import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from twostage.deletes.position import keep_ahead, load_positions
+from twostage.deletes.compiled_ahead import read_compiled
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
+from twostage.planning.deleted_bits import read_deleted
 from twostage.planning.file_facts import file_facts, unread
 from twostage.planning.native import (
     Surroundings,
     files_of,
     location_for_spark,
-    num_bits,
+    ranges_of,
     stays_by_files,
     stays_by_footers,
     stays_by_plan,
@@ -38,7 +35,9 @@ from twostage.schema import Primitive
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from twostage.deletes.position import DeletedPositions
     from twostage.options import ReadOptions
+    from twostage.planning.deleted_bits import DeletedBits
     from twostage.planning.file_facts import FileFacts
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
@@ -115,26 +114,31 @@ def hand_over(
         wanted = (projection, both(TRUE, *taken), both(TRUE, *hints))
         if top is not None and not hints:
             first = plan_scan(*wanted, top)
-            # Its files are some of all, and most of the bytes: what keeps them here, equality deletes say, keeps all,
-            # and they are planned once.
-            reason = stays_by_top(first) or stays_by_plan(first, file_systems)
-            if reason is not None:
-                return reason
+            # Its files are some of all, and most of the bytes: what keeps them here, equality deletes that were not
+            # compiled say, keeps all, and they are planned once.
+            lacking = (
+                stays_by_top(first) or stays_by_plan(first, file_systems) or _read_compiled(first, Metrics())
+            )
+            if isinstance(lacking, str):
+                return lacking
         plan = plan_scan(*wanted, None)
-        reason = stays_by_plan(plan, file_systems) or stays_by_size(plan)
-        kept_share = estimate_kept_share(plan) if reason is None else None
-        found = (
-            reason
-            or _stays_by_share(plan, len(query.columns), kept_share)
-            or _check_files(plan, table, tuple(by_name[n] for n in query.columns))
-        )
-        deleted = None if isinstance(found, str) else _read_deleted(plan)
+        metrics = Metrics()
+        compiled = stays_by_plan(plan, file_systems) or stays_by_size(plan) or _read_compiled(plan, metrics)
+        if isinstance(compiled, str):
+            return compiled
+        kept_share = estimate_kept_share(plan)
+        fields = tuple(by_name[name] for name in query.columns)
+        found = _stays_by_share(plan, len(fields), kept_share) or _check_files(plan, table, fields)
+        if isinstance(found, str):
+            return found
+        deleted = read_deleted(plan.context, files_of(plan), compiled, metrics)
     except TwoStageError as error:
         return f"an error while planning: {error.code}"
-    if isinstance(found, str):
-        return found
-    fields = tuple(by_name[name] for name in query.columns)
-    return _handed_over(plan, found, fields, options, kept_share, deleted, file_systems)
+    return _handed_over(plan, found, fields, options, kept_share, deleted, metrics, file_systems)
+
+
+def _read_compiled(plan: ScanPlan, metrics: Metrics) -> list[DeletedPositions] | str:
+    return read_compiled(plan.context, ranges_of(plan), metrics)
 
 
 def _stays_by_share(plan: ScanPlan, num_columns: int, kept: KeptShare | None) -> str | None:
@@ -157,64 +161,14 @@ def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) 
     return stays_by_files(files, facts, fields) or facts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Deleted:
-    """The deleted rows of a scan's files, as one bit for each row: set where it is deleted."""
-
-    firsts: list[int]
-    """For each file, the bit of its first row."""
-    rows: int
-    files: int
-    """Of those, how many have such rows."""
-    answer: Mapping[str, Any]
-    counters: Mapping[str, int]
-
-
-def _read_deleted(plan: ScanPlan) -> _Deleted | None:
-    """Read which rows positional deletes and vectors delete; None if there are none.
-
-    Raises:
-        TwoStageError: A delete file is not there or damaged.
-    """
-    files = files_of(plan)
-    if not any(task.deletes for task in files):
-        return None
-    metrics = Metrics()
-    size = num_bits(files)
-    bits = np.zeros(size, np.bool_)
-    firsts, next_first, rows, with_rows = [], 0, 0, 0
-    behind = sum(task.record_count for task in files if task.deletes)
-    with metrics.timed("deletes"):
-        keep_ahead(plan.context, files, metrics)
-        for task in files:
-            firsts.append(next_first if task.deletes else behind)
-            if not task.deletes:
-                continue
-            positions = load_positions(plan.context, task, metrics)
-            bits[next_first + positions.within(0, task.record_count)] = True
-            rows += positions.count
-            with_rows += positions.count > 0
-            next_first += task.record_count
-    packed = np.packbits(bits, bitorder="little").tobytes()
-    return _Deleted(
-        firsts=firsts,
-        rows=rows,
-        files=with_rows,
-        answer={
-            "size": size,
-            "bits": base64.b64encode(zlib.compress(packed, 1)).decode("ascii"),
-        },
-        counters=dict(metrics.counters),
-    )
-
-
 def _handed_over(
     plan: ScanPlan,
     facts: list[FileFacts],
     fields: tuple[Field, ...],
     options: ReadOptions,
     kept: KeptShare | None,
-    deleted: _Deleted | None,
+    deleted: DeletedBits | None,
+    metrics: Metrics,
     file_systems: tuple[str, ...],
 ) -> HandedOver:
     files = files_of(plan)
@@ -239,7 +193,10 @@ def _handed_over(
         why = f"the filter keeps most rows ({kept.how if kept is not None else ''})"
     gone = "no deletes"
     if deleted is not None:
-        gone = f"{deleted.rows:,} rows of {deleted.files} files deleted by position, which Spark leaves out"
+        how = "by position"
+        if metrics.counters["delete_compiled.hits"]:
+            how += f", {deleted.by_equality:,} of them by compiled equality deletes"
+        gone = f"{deleted.rows:,} rows of {deleted.files} files deleted {how}, which Spark leaves out"
         counters["handed_over.deleted"] = deleted.rows
     choice = f"Handed to Spark's own Parquet reader: {why}, {gone}, {len(files)} footers checked."
     checksums = str(options.settings.verify_checksums).lower()
@@ -248,14 +205,14 @@ def _handed_over(
             plan,
             groups=(),
             is_handed_over=True,
-            counters={**plan.counters, **(deleted.counters if deleted is not None else {}), **counters},
-            choices=(choice,),
+            counters={**plan.counters, **metrics.counters, **counters},
+            choices=(choice, *metrics.choices),
         ),
         answer={
             "scan": plan.context.scan_id,
             "root": location_for_spark(plan.context.storage.root, file_systems),
             "files": listed,
-            "deleted": None if deleted is None else deleted.answer,
+            "deleted": None if deleted is None else {"size": deleted.size, "bits": deleted.texts},
             "bytes": plan.estimated_bytes,
             "ids": {field.name: field.id for field in fields},
             "options": {**_OPTIONS, _CHECKSUMS: checksums},
