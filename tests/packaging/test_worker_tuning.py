@@ -41,8 +41,44 @@ UNCHANGED_ARCHIVE = """
     for _ in range(5):
         importlib.invalidate_caches()
     assert len(read) == (5 if "off" in sys.argv else 1), read
-    import gc
-    assert (gc.get_freeze_count() > 0) == ("off" not in sys.argv)
+"""
+COLLECTED = """
+    import gc, sys
+    from twostage.spark import worker_tuning
+    from twostage.spark.worker_tuning import task_ended, tune_worker
+    worker_tuning.LONG_NANOSECONDS = -1
+    tune_worker()
+    gc.collect()
+    assert gc.get_freeze_count() == 0, "no task ended"
+    task_ended()
+    gc.collect(1)
+    assert gc.get_freeze_count() == 0, "young objects only"
+    class Cycle:
+        def __del__(self):
+            gone.append(1)
+    gone = []
+    one = Cycle()
+    one.self = one
+    del one
+    gc.collect()
+    assert gone == [1], "garbage goes first"
+    is_on = "off" not in sys.argv
+    first = gc.get_freeze_count()
+    assert (first > 0) == is_on
+    kept = [[] for _ in range(1_000)]
+    gc.collect()
+    assert gc.get_freeze_count() == first, "of another task than ours"
+    tune_worker()
+    task_ended()
+    gc.collect()
+    assert (gc.get_freeze_count() >= first + 1_000) == is_on
+    worker_tuning.LONG_NANOSECONDS = 10**12
+    kept = [[] for _ in range(1_000)]
+    last = gc.get_freeze_count()
+    task_ended()
+    gc.collect()
+    assert gc.get_freeze_count() == last, "a short one"
+    assert len([watch for watch in gc.callbacks if type(watch).__name__ == "_Collector"]) == is_on
 """
 
 
@@ -64,3 +100,8 @@ def test_an_archive_that_changed_is_read_again(tmp_path):
 def test_an_unchanged_archive_is_read_once(tmp_path, switch):
     environment = {"TWOSTAGE_WORKER_TUNING": "0"} if switch == "off" else {}
     run(UNCHANGED_ARCHIVE, tmp_path / "modules.zip", switch, **environment)
+
+
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_what_stays_after_a_task_is_walked_once(switch):
+    run(COLLECTED, switch, **({"TWOSTAGE_WORKER_TUNING": "0"} if switch == "off" else {}))

@@ -337,10 +337,10 @@ class TestGroups:
         table = self.sized(lake)
         assert len(plan(table, parallelism=1).groups) == 2
         made = plan_scan(
-            table, ReadOptions(parallelism=5), projection=(), predicate=Compare("=", KEY, 5), hint=TRUE, limit=None,
+            table, ReadOptions(parallelism=3), projection=(), predicate=Compare("=", KEY, 5), hint=TRUE, limit=None,
             parallelism=1, scan_id="x",
         )  # fmt: skip
-        assert len(made.groups) == 5  # the 51 MiB of ``k`` are worth 6; a sixth would run alone
+        assert len(made.groups) == 3  # the 51 MiB of ``k`` are worth 4; a fourth would run alone
 
     def test_a_count_needs_one_group(self, lake):
         table = self.sized(lake)

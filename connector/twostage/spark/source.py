@@ -84,7 +84,7 @@ class TwoStageReader(DataSourceReader):
         if not isinstance(partition, GroupPartition):  # Spark's stand-in for "no partition"
             return
         from twostage.reading.read import read_group  # noqa: PLC0415
-        from twostage.spark.worker_tuning import tune_worker  # noqa: PLC0415
+        from twostage.spark.worker_tuning import task_ended, tune_worker  # noqa: PLC0415
 
         tune_worker()
         group, metrics, schema = partition.group, Metrics(), arrow_schema(self._schema)
@@ -94,6 +94,7 @@ class TwoStageReader(DataSourceReader):
         finally:
             if self._metrics is not None:
                 self._metrics.add({group.context.scan_id: {group.index: metrics}})
+            task_ended()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The groups travel one by one, as partitions.

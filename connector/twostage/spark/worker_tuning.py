@@ -2,7 +2,8 @@
 
 PySpark does two things around each task that cost more than a needle's own work: before it, 4.1 lets the
 import system read ``pyspark.zip`` again, once for each package path (Python 3.11); after it, it collects garbage,
-which walks everything that was ever imported. TWOSTAGE_WORKER_TUNING=0 leaves both as they are.
+which walks everything that was ever imported, and keeps the worker from its next task meanwhile.
+TWOSTAGE_WORKER_TUNING=0 leaves both as they are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import time
 import zipimport
 from typing import TYPE_CHECKING
 
@@ -19,14 +21,50 @@ if TYPE_CHECKING:
 SWITCH = "TWOSTAGE_WORKER_TUNING"
 
 
-@functools.cache
+LONG_NANOSECONDS = 2_000_000
+"""A collection that took longer walked what stays: modules, compiled kernels, caches."""
+
+
 def tune_worker() -> None:
-    """Tune this worker process, once; call it when what a task needs has been imported."""
+    """Tune this worker process; call it before each task."""
+    _collector()
+
+
+def task_ended() -> None:
+    """Let what is left after the collection that follows a task be walked no more; call it when a task ends."""
+    collector = _collector()
+    if collector is not None:
+        collector.is_due = True
+
+
+class _Collector:
+    """Watches collections of garbage: what survives a long one, done right after a task, is to stay."""
+
+    def __init__(self) -> None:
+        self.is_due = False
+        self._began = 0
+
+    def __call__(self, phase: str, about: dict[str, int]) -> None:
+        """Be told by `gc` of a collection's start and end."""
+        if not self.is_due or about["generation"] < 2:
+            return
+        if phase == "start":
+            self._began = time.thread_time_ns()
+        elif self._began:
+            self.is_due = False
+            if time.thread_time_ns() - self._began > LONG_NANOSECONDS:
+                gc.freeze()  # its garbage is gone; what later turns into garbage by itself is freed all the same
+            self._began = 0
+
+
+@functools.cache
+def _collector() -> _Collector | None:
     if os.environ.get(SWITCH) == "0":
-        return
-    gc.collect()
-    gc.freeze()
+        return None
     _keep_unchanged_archives()
+    collector = _Collector()
+    gc.callbacks.append(collector)
+    return collector
 
 
 def _keep_unchanged_archives() -> None:
