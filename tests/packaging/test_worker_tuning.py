@@ -78,6 +78,15 @@ COLLECTED = """
     task_ended()
     gc.collect()
     assert gc.get_freeze_count() == last, "a short one"
+    worker_tuning.LONG_NANOSECONDS = -1
+    counts = []
+    for _ in range(6):
+        kept = [kept, *([] for _ in range(1_000))]
+        task_ended()
+        gc.collect()
+        counts.append(gc.get_freeze_count())
+    assert (counts[1] > counts[0] > last) == is_on
+    assert len(set(counts[1:])) == 1, "not again and again"
     assert len([watch for watch in gc.callbacks if type(watch).__name__ == "_Collector"]) == is_on
 """
 

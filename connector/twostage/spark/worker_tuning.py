@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SWITCH = "TWOSTAGE_WORKER_TUNING"
-
-
 LONG_NANOSECONDS = 2_000_000
 """A collection that took longer walked what stays: modules, compiled kernels, caches."""
+MOST_TIMES = 4
+"""That a worker sets aside what stays: the imports come first, the kernels after some tasks. What others in this process
+hold at that moment, and let go later in a cycle, is not freed: so not again and again."""
 
 
 def tune_worker() -> None:
@@ -42,17 +43,19 @@ class _Collector:
 
     def __init__(self) -> None:
         self.is_due = False
+        self._times_left = MOST_TIMES
         self._began = 0
 
     def __call__(self, phase: str, about: dict[str, int]) -> None:
         """Be told by `gc` of a collection's start and end."""
-        if not self.is_due or about["generation"] < 2:
+        if not self.is_due or about["generation"] < 2 or not self._times_left:
             return
         if phase == "start":
             self._began = time.thread_time_ns()
         elif self._began:
             self.is_due = False
             if time.thread_time_ns() - self._began > LONG_NANOSECONDS:
+                self._times_left -= 1
                 gc.freeze()  # its garbage is gone; what later turns into garbage by itself is freed all the same
             self._began = 0
 
