@@ -50,7 +50,7 @@ MOST_COLUMNS = 100
 """Spark's own default of ``spark.sql.codegen.maxFields``: of more columns its reader gives rows, not batches, and each
 operator above works row by row."""
 LEAST_KEPT_OF_MANY = 0.8
-"""Of the rows, where there are more columns: Spark makes a row of all of them before its filter sees it."""
+"""The same where there are more columns: its reader makes a row of all of them before the filter sees it."""
 TYPES = frozenset("boolean int long float double decimal string binary date timestamp timestamptz".split())
 _LOCAL = ("file",)
 _CODECS = frozenset(("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW"))
