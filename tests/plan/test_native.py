@@ -404,19 +404,12 @@ def test_facts_are_kept_until_the_file_changes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "share", "expected"),
-    [
-        (100, 0.1, "the filter drops rows: looked"),
-        (100, 0.5, None),
-        (101, 0.5, "the filter drops rows: looked"),
-        (101, 0.9, None),
-        (1, None, "nothing is known"),
-    ],
+    ("share", "expected"), [(0.1, "the filter drops rows: looked"), (0.9, None), (None, "nothing is known")]
 )
-def test_by_the_share_that_a_filter_keeps(columns, share, expected):
-    found = native.stays_by_share(plan(task(all_match=False), task()), columns, share, "looked")
+def test_by_the_share_that_a_filter_keeps(share, expected):
+    found = native.stays_by_share(plan(task(all_match=False), task()), share, "looked")
     assert found is None if expected is None else expected in found
-    assert native.stays_by_share(plan(task(), task()), 101, None, "") is None
+    assert native.stays_by_share(plan(task(), task()), None, "") is None
 
 
 def test_small_files_are_not_looked_at():

@@ -7,8 +7,9 @@ import os
 
 import twostage
 from lakehouse import SPARK_CONFS, canonical, executed_plan, run_python
-from native_scans import is_native, load, simple
+from native_scans import is_native, load, reason, same_rows, simple
 from tables import Table
+from twostage.planning import native
 
 
 def test_report_and_explain(spark, tmp_path):
@@ -144,6 +145,17 @@ def test_write_from_a_native_scan(spark, tmp_path):
     written = spark.read.parquet(str(tmp_path / "out"))
     assert written.columns == ["id", "name"]
     assert canonical(written.collect()) == canonical(frame.collect())
+
+
+def test_many_columns(spark, tmp_path, monkeypatch):
+    """More than whole-stage code generation takes: Spark reads rows, not batches, and we are faster."""
+    table = Table(tmp_path / "t", {f"c{number}": "int" for number in range(130)})
+    table.append([{f"c{number}": row * number for number in range(130)} for row in range(20)])
+    path = table.write()
+    assert "of more than 100 columns" in reason(spark, load(spark, path))
+    assert len(same_rows(spark, path, "c1, c129, c7")) == 20
+    monkeypatch.setattr(native, "MOST_COLUMNS", 130)
+    assert len(same_rows(spark, path, "*")) == 20
 
 
 def test_a_scan_is_planned_once(spark, tmp_path, bridge, monkeypatch):

@@ -2,14 +2,10 @@ package twostage_planner;
 
 import java.security.SecureRandom;
 import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
@@ -40,7 +36,6 @@ import scala.collection.mutable.ListBuffer;
 final class NativeScans {
   /** Spark pushes filters down by name, so a name that a file has under another id would lose rows. */
   private static final String SALT = Long.toHexString(new SecureRandom().nextLong());
-  private static final String PLACE = ParquetFileFormat$.MODULE$.ROW_INDEX_TEMPORARY_COLUMN_NAME();
 
   private final SparkSession session;
   private Boolean namesFiles;
@@ -192,60 +187,37 @@ final class NativeScans {
   }
 
   private LogicalPlan handOver(List needed, TwoStageFiles files, Map ids, Map options, Map deleted) {
-    boolean distinct = areDistinct(needed);
-    Map asked = new HashMap();
     StructType schema = new StructType();
     for (int i = 0; i < needed.size(); i++) {
       AttributeReference attribute = (AttributeReference) needed.get(i);
       long id = ((Number) ids.get(attribute.name())).longValue();
       String name = attribute.name().replaceAll("[^A-Za-z0-9_]", "_") + "_" + id + "_" + SALT;
-      Metadata byId = new MetadataBuilder().putLong("parquet.field.id", id).build();
-      StructField field = new StructField(name, attribute.dataType(), attribute.nullable(), byId);
-      asked.put(attribute.name(), field);
-      schema = schema.add(distinct
-          ? new StructField(attribute.name(), attribute.dataType(), attribute.nullable(), byId) : field);
+      schema = schema.add(new StructField(
+          name, attribute.dataType(), attribute.nullable(),
+          new MetadataBuilder().putLong("parquet.field.id", id).build()));
     }
     if (deleted != null) {
       // Spark's reader fills a column of this name with the row's place in its file.
-      schema = schema.add(new StructField(PLACE, DataTypes.LongType, true, Metadata.empty()));
+      schema = schema.add(new StructField(
+          ParquetFileFormat$.MODULE$.ROW_INDEX_TEMPORARY_COLUMN_NAME(), DataTypes.LongType, true, Metadata.empty()));
     }
     scala.collection.immutable.HashMap settings = new scala.collection.immutable.HashMap();
     for (java.util.Iterator it = options.entrySet().iterator(); it.hasNext();) {
       Map.Entry option = (Map.Entry) it.next();
       settings = settings.updated(option.getKey(), option.getValue());
     }
-    ParquetFileFormat format = distinct ? new TwoStageFormat(asked) : new ParquetFileFormat();
-    HadoopFsRelation source = new HadoopFsRelation(
-        files, files.partitionSchema(), schema, Option.empty(), format, settings, session);
-    LogicalRelation parquet = LogicalRelation$.MODULE$.apply(source, false);
+    LogicalRelation parquet = LogicalRelation$.MODULE$.apply(
+        new HadoopFsRelation(
+            files, files.partitionSchema(), schema, Option.empty(), new ParquetFileFormat(), settings, session),
+        false);
     ListBuffer columns = new ListBuffer();
     for (int i = 0; i < needed.size(); i++) {
       AttributeReference attribute = (AttributeReference) needed.get(i);
-      columns.$plus$eq(distinct ? (Object) attribute : new Alias(
+      columns.$plus$eq(new Alias(
           (Expression) parquet.output().apply(i), attribute.name(), attribute.exprId(), attribute.qualifier(),
           Option.apply(attribute.metadata()), Nil$.MODULE$));
     }
-    if (distinct) {
-      Seq further = (Seq) parquet.output().drop(needed.size());
-      parquet = new LogicalRelation(
-          source, (Seq) columns.toList().$plus$plus(further), parquet.catalogTable(), false, parquet.stream());
-      if (deleted == null) {
-        return parquet;
-      }
-    }
     return new Project(columns.toList(), deleted == null ? (LogicalPlan) parquet : Deleted.without(parquet, deleted));
-  }
-
-  /** Whether Spark, which looks the columns of files up by name, in any case, finds each. */
-  private static boolean areDistinct(List columns) {
-    Set names = new HashSet();
-    names.add(PLACE.toLowerCase(Locale.ROOT));
-    for (int i = 0; i < columns.size(); i++) {
-      if (!names.add(((AttributeReference) columns.get(i)).name().toLowerCase(Locale.ROOT))) {
-        return false;
-      }
-    }
-    return true;
   }
 
   private static boolean namesFiles(LogicalPlan plan) {

@@ -31,7 +31,6 @@ _SOURCES = (
     "TwoStageScanBuilder.java",
     "TwoStageScan.java",
     "TwoStageFiles.java",
-    "TwoStageFormat.java",
     "Deleted.java",
     "Figures.java",
     "Above.java",

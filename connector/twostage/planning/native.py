@@ -47,10 +47,8 @@ MOST_POSITIONS = 2**23
 WORTH_A_FOOTER = 8 * 2**20
 """Bytes of a file whose reading takes far longer than that."""
 MOST_COLUMNS = 100
-"""Spark's own default of ``spark.sql.codegen.maxFields``: of more columns its reader gives rows, not batches, and each
-operator above works row by row."""
-LEAST_KEPT_OF_MANY = 0.8
-"""The same where there are more columns: its reader makes a row of all of them before the filter sees it."""
+"""Spark's own default of ``spark.sql.codegen.maxFields``: of more columns its reader gives rows, not batches, and all
+that stands above works row by row. 3 M rows x 120 columns took 11.8 s so, here 9.1 s."""
 TYPES = frozenset("boolean int long float double decimal string binary date timestamp timestamptz".split())
 _LOCAL = ("file",)
 _CODECS = frozenset(("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW"))
@@ -104,6 +102,8 @@ def stays_by_query(table: PinnedTable, options: ReadOptions, query: Surroundings
         return "the query asks for the name of the file that it reads"
     if not query.reads_vectors:
         return "spark.sql.parquet.enableVectorizedReader is false"
+    if len(query.columns) > MOST_COLUMNS:
+        return f"of more than {MOST_COLUMNS} columns Spark's reader gives rows, not batches"
     return _stays_by_columns(table, query.columns)
 
 
@@ -236,12 +236,11 @@ def stays_by_size(plan: ScanPlan) -> str | None:
     return "its filter may drop rows, and its files are small"
 
 
-def stays_by_share(plan: ScanPlan, num_columns: int, share: float | None, how: str) -> str | None:
+def stays_by_share(plan: ScanPlan, share: float | None, how: str) -> str | None:
     """Return why reading filter columns first may pay: the predicate drops rows, and Spark's reader reads all.
 
     Args:
         plan: The plan of the scan.
-        num_columns: How many Spark would read, those of its filters too.
         share: Of the planned files' rows, those that the predicate keeps; None if nothing is known.
         how: How that is known.
     """
@@ -249,8 +248,7 @@ def stays_by_share(plan: ScanPlan, num_columns: int, share: float | None, how: s
         return None
     if share is None:
         return "nothing is known of how many rows the filter keeps"
-    least = LEAST_KEPT if num_columns <= MOST_COLUMNS else LEAST_KEPT_OF_MANY
-    return f"the filter drops rows: {how}" if share < least else None
+    return f"the filter drops rows: {how}" if share < LEAST_KEPT else None
 
 
 def stays_by_footers(num_files: int, num_unread: int, num_bytes: int) -> str | None:

@@ -128,7 +128,7 @@ def hand_over(
             return compiled
         kept_share = estimate_kept_share(plan)
         fields = tuple(by_name[name] for name in query.columns)
-        found = _stays_by_share(plan, len(fields), kept_share) or _check_files(plan, table, fields)
+        found = _stays_by_share(plan, kept_share) or _check_files(plan, table, fields)
         if isinstance(found, str):
             return found
         deleted = read_deleted(plan.context, files_of(plan), compiled, metrics)
@@ -141,9 +141,8 @@ def _read_compiled(plan: ScanPlan, metrics: Metrics) -> list[DeletedPositions] |
     return read_compiled(plan.context, ranges_of(plan), metrics)
 
 
-def _stays_by_share(plan: ScanPlan, num_columns: int, kept: KeptShare | None) -> str | None:
-    share, how = (None, "") if kept is None else (kept.share, kept.how)
-    return stays_by_share(plan, num_columns, share, how)
+def _stays_by_share(plan: ScanPlan, kept: KeptShare | None) -> str | None:
+    return stays_by_share(plan, None, "") if kept is None else stays_by_share(plan, kept.share, kept.how)
 
 
 def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) -> str | list[FileFacts]:
