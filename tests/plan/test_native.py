@@ -79,7 +79,6 @@ QUERIES = {
     "parallelism": ({"parallelism": 7}, {}, "split-size or parallelism"),
     "count": ({}, {"returns_columns": False}, "no column"),
     "limit": ({}, {"under_limit": True}, "limit"),
-    "join": ({}, {"may_be_pruned_by_join": True}, "join"),
     "file_name": ({}, {"names_files": True}, "name of the file"),
     "rows": ({}, {"reads_vectors": False}, "enableVectorizedReader"),
     "type": ({}, {"columns": ("id", "at")}, "column at has the type time"),
@@ -410,6 +409,24 @@ def test_by_the_share_that_a_filter_keeps(share, expected):
     found = native.stays_by_share(plan(task(all_match=False), task()), share, "looked")
     assert found is None if expected is None else expected in found
     assert native.stays_by_share(plan(task(), task()), None, "") is None
+
+
+@pytest.mark.parametrize(
+    ("file_size", "num_bytes", "stays"),
+    [
+        (native.WORTH_A_PROBE // 2 - 1, 9, True),
+        (native.WORTH_A_PROBE // 2, 9, False),
+        (native.WORTH_A_PROBE // 2, native.MOST_FOR_JOIN // 2, False),
+        (native.WORTH_A_PROBE // 2, native.MOST_FOR_JOIN // 2 + 1, True),
+        (native.MOST_FILES_FOR_JOIN // 2 + 1, 9, True),
+    ],
+)
+def test_sides_of_a_join_that_its_keys_may_prune(file_size, num_bytes, stays):
+    """Of two files: small ones, and columns of many bytes, stay."""
+    found = plan(task(file_size=file_size), task(path="/t/g", file_size=file_size))
+    known = [facts(columns={1: column(num_bytes=num_bytes)})] * 2
+    reasons = (native.stays_by_join(found), native.stays_by_join(found, known, [LONG]))
+    assert any(reason == "keys of a join may prune it" for reason in reasons) == stays, reasons
 
 
 def test_small_files_are_not_looked_at():

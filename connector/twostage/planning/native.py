@@ -44,6 +44,10 @@ MOST_BITS = 2**27
 """Of rows: 16 MiB, which each executor gets once a stage and each task unpacks."""
 MOST_POSITIONS = 2**23
 """In positional delete files: 0.4 s to read, once."""
+MOST_FOR_JOIN = 16 * 2**20
+"""Bytes of columns that Spark's reader reads in less time than keys of a join, whatever they leave out, would save."""
+MOST_FILES_FOR_JOIN = 16 * MOST_FOR_JOIN
+"""Bytes of files beyond which nobody opens their footers to know the columns'."""
 WORTH_A_FOOTER = 8 * 2**20
 """Bytes of a file whose reading takes far longer than that."""
 MOST_COLUMNS = 100
@@ -96,8 +100,6 @@ def stays_by_query(table: PinnedTable, options: ReadOptions, query: Surroundings
         return "no column is returned"
     if query.under_limit:
         return "a limit ends it early"
-    if query.may_be_pruned_by_join:
-        return "keys of a join may prune it"
     if query.names_files:
         return "the query asks for the name of the file that it reads"
     if not query.reads_vectors:
@@ -234,6 +236,25 @@ def stays_by_size(plan: ScanPlan) -> str | None:
     if all(task.all_match for task in files) or sum(task.file_size for task in files) >= WORTH_A_PROBE:
         return None
     return "its filter may drop rows, and its files are small"
+
+
+def stays_by_join(
+    plan: ScanPlan, facts: Sequence[FileFacts] = (), fields: Sequence[Field] = ()
+) -> str | None:
+    """Return why a side of a join that the keys of the other may prune stays with us: there is much that they may save.
+
+    Args:
+        plan: The plan of the scan.
+        facts: What is known of its files; none where that would have to be found out.
+        fields: The columns that Spark would read.
+    """
+    reason = "keys of a join may prune it"
+    if not facts:
+        files = sum(task.file_size for task in files_of(plan))
+        return None if WORTH_A_PROBE <= files <= MOST_FILES_FOR_JOIN else reason
+    columns = (known.columns.get(field.id) for known in facts for field in fields)
+    num_bytes = sum(column.num_bytes for column in columns if column is not None)
+    return reason if num_bytes > MOST_FOR_JOIN else None
 
 
 def stays_by_share(plan: ScanPlan, share: float | None, how: str) -> str | None:

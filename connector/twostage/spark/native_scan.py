@@ -22,6 +22,7 @@ from twostage.planning.native import (
     ranges_of,
     stays_by_files,
     stays_by_footers,
+    stays_by_join,
     stays_by_plan,
     stays_by_query,
     stays_by_share,
@@ -123,12 +124,19 @@ def hand_over(
                 return lacking
         plan = plan_scan(*wanted, None)
         metrics = Metrics()
-        compiled = stays_by_plan(plan, file_systems) or stays_by_size(plan) or _read_compiled(plan, metrics)
+        compiled = (
+            stays_by_plan(plan, file_systems)
+            or stays_by_size(plan)
+            or (stays_by_join(plan) if query.may_be_pruned_by_join else None)
+            or _read_compiled(plan, metrics)
+        )
         if isinstance(compiled, str):
             return compiled
         kept_share = estimate_kept_share(plan)
         fields = tuple(by_name[name] for name in query.columns)
         found = _stays_by_share(plan, kept_share) or _check_files(plan, table, fields)
+        if isinstance(found, list) and query.may_be_pruned_by_join:
+            found = stays_by_join(plan, found, fields) or found
         if isinstance(found, str):
             return found
         deleted = read_deleted(plan.context, files_of(plan), compiled, metrics)
