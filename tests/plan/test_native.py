@@ -212,6 +212,14 @@ def test_a_file_in_ranges_is_handed_over_once():
     assert [[one.start for one in parts] for parts in native.ranges_of(cut)] == [[0, 50], [0]]
 
 
+def test_ranges_of_files_in_any_order():
+    """Tasks are packed by size: a file's first range need not come first."""
+    cut = plan(task(start=50, length=50), task(path="/t/g"), task(length=50))
+    ranges = [[(one.path, one.start) for one in parts] for parts in native.ranges_of(cut)]
+    assert ranges == [[("/t/g", 0)], [("/t/f.parquet", 50), ("/t/f.parquet", 0)]]
+    assert [one.path for one in native.files_of(cut)] == ["/t/g", "/t/f.parquet"]
+
+
 def test_footers_cost():
     assert native.stays_by_footers(5_000, 64, 0) is None  # the rest is known
     assert native.stays_by_footers(1_000, 1_000, 1_000 * native.WORTH_A_FOOTER) is None
