@@ -183,12 +183,18 @@ def test_deleted_rows_are_shown_marked(tmp_path, options):
     assert rows.metrics.counters["delete_compiled.hits"] == 2
 
 
-def test_parts_of_a_file_are_compiled_each(tmp_path, options, monkeypatch):
+def divisible(folder, monkeypatch):
+    """Write a table whose one file a scan may cut into ranges; a fifth of its rows are deleted by key."""
     monkeypatch.setattr(splits, "LEAST_RANGE_BYTES", 100)
-    table = Table(tmp_path / "t", {"id": "long", "k": "long"})
+    table = Table(folder, {"id": "long", "k": "long"})
     table.append([{"id": i, "k": i % 5} for i in range(100)], row_group_size=10)
     table.delete_equal(["k"], [{"k": 3}])
     table.write()
+    return table
+
+
+def test_parts_of_a_file_are_compiled_each(tmp_path, options, monkeypatch):
+    table = divisible(tmp_path / "t", monkeypatch)
     parts = {**options, "split-size": "1", "parallelism": "4"}
     first = read(table, parts)
     assert first["delete_compiled.written"] >= 2
@@ -212,11 +218,7 @@ def test_few_keys_are_compiled_for_a_large_file(tmp_path, monkeypatch):
 
 def test_an_entry_of_the_whole_file_serves_its_parts(tmp_path, options, monkeypatch):
     """As compile-deletes makes them: a scan that cuts large files found none of them."""
-    monkeypatch.setattr(splits, "LEAST_RANGE_BYTES", 100)
-    table = Table(tmp_path / "t", {"id": "long", "k": "long"})
-    table.append([{"id": i, "k": i % 5} for i in range(100)], row_group_size=10)
-    table.delete_equal(["k"], [{"k": 3}])
-    table.write()
+    table = divisible(tmp_path / "t", monkeypatch)
     assert read(table, {**options, "split-size": "1g"})["delete_compiled.written"] == 1
     parts = read(table, {**options, "split-size": "1", "parallelism": "4"})
     assert parts["delete_compiled.hits"] >= 2

@@ -8,6 +8,18 @@ import twostage
 from lakehouse import canonical, executed_plan
 from tables import Table
 
+LOCAL_CLUSTER = """
+import twostage
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.executor.memory", "512m")
+for key, value in {confs!r}.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+twostage.enable(spark)
+"""
+"""How a program of its own begins whose executors are other processes than its driver."""
+
 
 def load(spark, path, **options):
     return spark.read.format("twostage").options(**options).load(str(path))

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse import SPARK_CONFS, canonical, run_python
-from native_scans import is_native, load, reason, same_rows
+from native_scans import LOCAL_CLUSTER, is_native, load, reason, same_rows
 from tables import Table
 from twostage.planning import native
 
@@ -189,15 +189,9 @@ def test_defaults_that_the_schema_tells(spark, tmp_path):
     assert frame.collect() == [(1, None, 7)]
 
 
-CLUSTER = """
-import twostage
-from pyspark.sql import SparkSession
-builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.executor.memory", "512m")
-for key, value in {confs!r}.items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-twostage.enable(spark)
+CLUSTER = (
+    LOCAL_CLUSTER
+    + """
 frame = spark.read.format("twostage").load({path!r})
 for where in ("true", "b + 0 >= 0 AND a >= 1000"):
     asked = frame.where(where)
@@ -206,6 +200,7 @@ for where in ("true", "b + 0 >= 0 AND a >= 1000"):
     print("rows", len(rows), len(rows[0]), sorted((row.a, row.b, row.c) for row in rows)[0])
 spark.stop()
 """
+)
 
 
 def test_executors_need_none_of_our_classes(tmp_path):

@@ -7,7 +7,7 @@ import os
 
 import twostage
 from lakehouse import SPARK_CONFS, canonical, executed_plan, run_python
-from native_scans import is_native, load, reason, same_rows, simple
+from native_scans import LOCAL_CLUSTER, is_native, load, reason, same_rows, simple
 from tables import Table
 from twostage.planning import native
 
@@ -172,22 +172,16 @@ def test_a_scan_is_planned_once(spark, tmp_path, bridge, monkeypatch):
         assert len(planned) == number, where
 
 
-CLUSTER = """
-import os, sys
-from pyspark.sql import SparkSession
-import twostage
-builder = SparkSession.builder.master("local-cluster[2,1,512]").config("spark.executor.memory", "512m")
-for key, value in {confs!r}.items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-twostage.enable(spark)
+CLUSTER = (
+    LOCAL_CLUSTER
+    + """
 for path in {paths!r}:
     frame = spark.read.format("twostage").load(path).selectExpr("sum(id)", "count(name)")
     print("plan", "TwoStageFiles" in frame._jdf.queryExecution().executedPlan().toString())
     print("rows", tuple(frame.collect()[0]))
 spark.stop()
 """
+)
 
 
 def test_executors_need_none_of_our_classes(tmp_path):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 
 import pyarrow as pa
-import zstandard
 
 MOST_WINDOW = 8 * 2**20
 """Bytes that a Zstandard frame may ask to be kept while it is read in part; Parquet's writers ask for 2 MiB at most."""
@@ -60,6 +59,8 @@ def first_bytes(body: bytes | memoryview, size: int, *, is_verified: bool) -> me
     Args:
         is_verified: Whether the page's own checksum was right. Else a frame that ends with one is left to `decompress`.
     """
+    import zstandard  # noqa: PLC0415 - 8 ms, in workers that read few rows of such files only
+
     if not is_verified and (len(body) < 5 or body[4] & 4):
         return None
     reader = getattr(_codecs, "first", None)
