@@ -11,11 +11,11 @@ import time
 from collections import Counter
 
 import pytest
-from s3_server import Fault, serve
 
 import oracle
 from core_scan import Opened, scan
 from figures import FULL, record
+from s3_server import Fault, serve
 from tables import Table
 from twostage.deletes.cache import CACHE
 from twostage.errors import CorruptFileError, MissingFileError, StorageError, TwoStageError
