@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 QUERIES = ("SELECT *", "needle")
 KINDS = ("long", "string", "two")
+_DAEMONS = {b"pyspark.daemon", b"twostage.spark.worker_daemon"}
 CLEAN = Case("long", 0, 0)
 SIZES = {"small": (100_000, (1, 20), 4), "full": (10_000_000, (1, 20, 200, 2000), 45)}
 """Rows, numbers of delete files, and seconds after which an engine is stopped."""
@@ -105,9 +106,10 @@ def end_workers() -> None:
 
 def _is_of_spark(pid: int) -> bool:
     try:
-        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
+    return not _DAEMONS.isdisjoint(command)
 
 
 def _parent(pid: int) -> int:

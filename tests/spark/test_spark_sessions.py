@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -166,21 +168,27 @@ def test_py_files(warehouse, tmp_path):
 
 
 CLUSTER = """
-spark = start(**{"spark.master": "local-cluster[2,1,512]", "spark.executor.memory": "512m"})
+spark = start(**{"spark.master": "local-cluster[2,1,512]", "spark.executor.memory": "512m", **%(confs)r})
 import twostage
 twostage.enable(spark)
 frame = spark.read.format("twostage").option("split-size", "1k").load(%(path)r)
 print("count", frame.where("id < 5 OR device = 'd1'").select("id").count())
 report = twostage.last_scan(spark)
 print("report", report.tasks_finished == report.tasks_planned > 1, report.count("rows.considered"))
+parent = spark.sparkContext.parallelize([1], 1).map(lambda _: open(f"/proc/{os.getppid()}/cmdline").read()).first()
+print("daemon", parent.split(chr(0))[2])
 spark.stop()
 """
 
 
-def test_executors_of_their_own(warehouse, tmp_path):
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+@pytest.mark.parametrize("daemon", ["pyspark.daemon", "twostage.spark.worker_daemon"])
+def test_executors_of_their_own(warehouse, tmp_path, daemon):
     """Executors are other JVMs here, without the planner's classes: nothing of ours may travel to them."""
     code = START.replace('.master("local[2]")', "") + CLUSTER
-    out = run_python(code % {"path": warehouse.events}, cwd=tmp_path)
+    confs = {"spark.python.daemon.module": daemon} if daemon.startswith("twostage") else {}
+    out = run_python(code % {"path": warehouse.events, "confs": confs}, cwd=tmp_path)
+    assert f"daemon {daemon}\n" in out
     wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
     assert f"count {wanted}" in out
     assert "report True 300" in out
@@ -222,6 +230,41 @@ def test_domain_sockets_only_where_their_paths_fit(spark, monkeypatch):
         conf.remove(key)
         if before:
             conf.set(key, before)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PySpark's own daemon runs elsewhere")
+def test_workers_are_forked_from_our_daemon(spark, warehouse, monkeypatch, tmp_path):
+    from twostage.spark import session as sessions
+
+    context = spark.sparkContext
+    conf, key = context._jsc.sc().conf(), sessions._DAEMON
+    spark.read.format("twostage").option("scan.native", "never").load(warehouse.events).collect()
+    parent = (
+        context.parallelize([1], 1).map(lambda _: Path(f"/proc/{os.getppid()}/cmdline").read_bytes()).first()
+    )
+    assert sessions._OUR_DAEMON.encode() in parent.split(b"\0")
+    without = tmp_path / "python"
+    without.write_text("#!/bin/sh\nexit 1\n")
+    without.chmod(0o700)
+    cases = [
+        (context.pythonExec, "1", None, sessions._OUR_DAEMON),
+        (context.pythonExec, "0", None, ""),
+        (context.pythonExec, "1", "pyspark.daemon", "pyspark.daemon"),
+        (str(without), "1", None, ""),
+        (str(tmp_path / "missing"), "1", None, ""),
+    ]
+    try:
+        for python, switch, already, expected in cases:
+            conf.remove(key)
+            if already:
+                conf.set(key, already)
+            monkeypatch.setattr(context, "pythonExec", python)
+            monkeypatch.setenv("TWOSTAGE_WORKER_TUNING", switch)
+            with sessions._own_daemon(context):
+                pass
+            assert conf.get(key, "") == expected, (python, switch, already)
+    finally:
+        conf.set(key, sessions._OUR_DAEMON)
 
 
 REMOVED = """

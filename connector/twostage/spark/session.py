@@ -6,7 +6,10 @@ changes nothing; sessions made from an enabled one have it too.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 import threading
 import uuid
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from twostage.spark.bridge import Bridge
 
 _DOMAIN_SOCKET = "spark.python.unix.domain.socket.enabled"
+_DAEMON = "spark.python.daemon.module"
+_OUR_DAEMON = "twostage.spark.worker_daemon"
+_IMPORT_SECONDS = 10.0
 _LONGEST_SOCKET_FOLDER = 55
 """A socket's path has at most 103 bytes on macOS (107 on Linux), and Spark's names in the folder take 43."""
 _REDACTED = "spark.sql.redaction.options.regex"
@@ -71,7 +77,7 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
     context = session.sparkContext
     gateway = context._gateway  # noqa: SLF001 - PySpark has no public way to its JVM
     jvm = gateway.jvm
-    with _lock:
+    with _lock, _own_daemon(context):
         bridge = _the_bridge()
         bridge.connect(context)
         ensure_callback_server_started(gateway)
@@ -98,13 +104,50 @@ def _use_domain_sockets(context: Any) -> None:
     Over TCP, delayed acknowledgements add about 40 ms to a task. Spark reads it when it first starts workers; on a
     cluster it belongs in the session's configuration.
     """
-    conf = context._jsc.sc().conf()  # noqa: SLF001 - the live one, which SparkEnv shares
-    master = str(conf.get("spark.master", ""))
     folder = str(context._gateway.jvm.System.getProperty("java.io.tmpdir"))  # noqa: SLF001
+    if _may_set(context, _DOMAIN_SOCKET) and len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER:
+        _live_conf(context).set(_DOMAIN_SOCKET, "true")
+
+
+@contextlib.contextmanager
+def _own_daemon(context: Any) -> Iterator[None]:
+    """Let the next workers of a local session be forked from our daemon, if their Python finds it; try that meanwhile.
+
+    That twostage can be imported here proves nothing: there may be two Pythons, or a changed ``sys.path``. And
+    without its daemon no Python task of the session would run at all.
+    """
+    if not sys.platform.startswith("linux") or not _may_set(context, _DAEMON):
+        yield
+        return
+    command = [str(context.pythonExec), "-c", f"import {_OUR_DAEMON}"]
+    quiet = subprocess.DEVNULL
+    try:
+        trial = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603 - Spark runs it too
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        try:
+            found = trial.wait(_IMPORT_SECONDS)
+        except subprocess.TimeoutExpired:
+            trial.kill()
+            found = trial.wait()
+        if found == 0:
+            _live_conf(context).set(_DAEMON, _OUR_DAEMON)
+
+
+def _may_set(context: Any, key: str) -> bool:
+    """Tell whether the session is local and its user has not decided himself."""
+    conf = _live_conf(context)
+    master = str(conf.get("spark.master", ""))
     is_local = master == "local" or master.startswith("local[")
-    fits = len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER
-    if is_local and fits and os.environ.get(SWITCH) != "0" and not conf.contains(_DOMAIN_SOCKET):
-        conf.set(_DOMAIN_SOCKET, "true")
+    return is_local and os.environ.get(SWITCH) != "0" and not conf.contains(key)
+
+
+def _live_conf(context: Any) -> Any:
+    return context._jsc.sc().conf()  # noqa: SLF001 - the one that SparkEnv shares
 
 
 def _redact_options(session: Any) -> None:

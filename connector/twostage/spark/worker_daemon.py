@@ -1,0 +1,64 @@
+"""The process that Spark forks Python workers from, with everything imported that a scan needs.
+
+Takes PySpark's own place as ``spark.python.daemon.module`` and hands over to it. A new worker otherwise imports for a
+quarter of a second before its first task, and Spark ends workers that had nothing to do for a minute: most needles
+of a person at a notebook would begin with that. The rule, which is also why PySpark 4.2 imports only after it has
+forked: no thread may run in a process that forks. If one does, or anything fails, this becomes PySpark's daemon.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from twostage.spark.worker_tuning import SWITCH
+
+_THREADS = Path("/proc/self/task")
+_ARROW = "JE_ARROW_MALLOC_CONF"
+_NO_THREAD = "background_thread:false"
+"""One of Arrow's allocators, which is not its default one, starts a thread when it is loaded."""
+
+
+def main() -> None:
+    """Be Spark's Python daemon until Spark ends it; its arguments are those of `pyspark.daemon`."""
+    if not imported():
+        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])  # noqa: S606
+    from pyspark.daemon import manager  # noqa: PLC0415 - it imports the worker's module in 4.1, which may fail
+
+    manager()
+
+
+def imported() -> bool:
+    """Import what scans need, and the worker's module; tell whether this process may fork workers then."""
+    if os.environ.get(SWITCH) == "0" or not _THREADS.exists():
+        return False
+    if is_ours := _ARROW not in os.environ:
+        os.environ[_ARROW] = _NO_THREAD
+    try:
+        importlib.import_module("twostage.reading.read")
+        importlib.import_module(sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker")
+        is_alone = len(list(_THREADS.iterdir())) == 1
+    except Exception:  # noqa: BLE001 - whatever it is, workers meet it again and say so
+        is_alone = False
+    finally:
+        if is_ours:
+            del os.environ[_ARROW]  # what users start from their own code is not ours to set
+    if not is_alone:
+        return False
+    os.register_at_fork(after_in_child=_other_numbers)
+    gc.collect()
+    gc.freeze()  # no worker's collection walks what was imported
+    return True
+
+
+def _other_numbers() -> None:
+    """Let NumPy's own random numbers differ between workers, as they do where each imports it (Python's own do)."""
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+
+
+if __name__ == "__main__":
+    main()
