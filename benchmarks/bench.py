@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,12 @@ class Bench:
                 continue
             answers[name] = answer
         runs: dict[str, list[Measured]] = {name: [] for name in answers}
-        for _ in range(self.size.repeats):
-            for name, done in runs.items():
+        for turn in range(self.size.repeats):
+            order = deque(
+                runs.items()
+            )  # each turn begins with another engine: none always comes after the same
+            order.rotate(-turn)
+            for name, done in order:
                 if sum(run.seconds for run in done) > self.size.patience or "stopped" in figures[name]:
                     continue
                 run = self.process(name).measure(name, query, self.size.cap)

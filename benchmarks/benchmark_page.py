@@ -37,7 +37,7 @@ all of it in minutes.
 
 How to read it:
 
-- Seconds are wall time, medians, with the page cache warm. In brackets, how many times as long as twostage it took:
+- Seconds are wall time, medians of up to 15 runs (fewer of what takes long), engines in turn, with the page cache warm. In brackets, how many times as long as twostage it took:
   above 1, twostage was faster. Through Spark, a run begins with the SQL text and ends when Spark has all rows (its `noop` sink).
 - CPU seconds and MiB read are measured from outside, the same way for all: of the engine's processes, the JVM and Python
   workers included, by `/proc/PID/stat` and `/proc/PID/io` (`rchar`: what read calls returned, from memory or disk; what

@@ -46,6 +46,7 @@ class Size:
     scale: float
     """Of TPC-H's tables; 1 is 6,001,215 line items."""
     repeats: int
+    """At most: what takes long is repeated until `patience` ends."""
     sessions: int
     """Spark sessions started for each engine of the page about first queries."""
     patience: float
@@ -56,8 +57,8 @@ class Size:
 
 SIZES = {
     "small": Size(rows=120_000, columns=120, scale=0.05, repeats=1, sessions=1, patience=10, cap=60),
-    "full": Size(rows=3_000_000, columns=120, scale=1, repeats=3, sessions=2, patience=12, cap=60),
-    "huge": Size(rows=12_000_000, columns=120, scale=4, repeats=3, sessions=2, patience=30, cap=300),
+    "full": Size(rows=3_000_000, columns=120, scale=1, repeats=15, sessions=2, patience=12, cap=60),
+    "huge": Size(rows=12_000_000, columns=120, scale=4, repeats=15, sessions=2, patience=30, cap=300),
 }
 
 
