@@ -194,6 +194,17 @@ def _numba() -> _Numba | None:
     return found
 
 
+def prepare() -> None:
+    """Import Numba, and let it compile a first function: what takes 0.2 s of CPU, whichever kernel comes first.
+
+    For a process that others are forked from: their kernels then compile or load once their own twins took long.
+    """
+    numba = _numba()
+    if numba is not None:
+        with contextlib.suppress(Exception), _LOCK:  # kernels meet it again, and say so
+            numba.njit(lambda value: value + 1, nogil=True, error_model="numpy").compile((numba.typeof(1),))
+
+
 def _enable_cache(numba: _Numba, dispatcher: Any, directory: Path) -> bool:
     """Let the dispatcher cache in `directory`, without changing Numba's settings for anybody else.
 

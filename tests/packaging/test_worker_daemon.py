@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -91,6 +92,42 @@ def test_which_daemon_runs(tmp_path, module, others, expected):
             time.sleep(0.05)
         assert process.returncode is not None, "it outlives Spark"
     finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("mode", ["auto", "0"])
+def test_numba_comes_when_no_worker_was_wanted_for_a_while(tmp_path, mode):
+    """A worker that is forked before has none of it, and the daemon forks as before afterwards."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "twostage.spark.worker_daemon", "pyspark.worker"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path,
+        env=environment(PYTHON_UNIX_DOMAIN_ENABLED="false", TWOSTAGE_JIT=mode),
+    )  # fmt: skip
+
+    def has_numba():
+        return "llvmlite" in Path(f"/proc/{process.pid}/maps").read_text()
+
+    def fork():
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as asked:
+            return int.from_bytes(asked.recv(4), "big")
+
+    try:
+        port = int.from_bytes(process.stdout.read(4), "big")
+        time.sleep(3)
+        assert not has_numba(), "no worker was wanted yet"
+        assert fork() > 0
+        assert not has_numba()
+        ends = time.monotonic() + (60 if mode == "auto" else 4)
+        while not has_numba() and time.monotonic() < ends:
+            time.sleep(0.1)
+        assert has_numba() == (mode == "auto")
+        time.sleep(1)
+        assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
+        assert fork() > 0
+    finally:
+        process.stdin.close()
         process.kill()
         process.wait()
         process.stdout.close()

@@ -4,6 +4,7 @@ Takes PySpark's own place as ``spark.python.daemon.module`` and hands over to it
 quarter of a second before its first task, and Spark ends workers that had nothing to do for a minute: most needles
 of a person at a notebook would begin with that. The rule, which is also why PySpark 4.2 imports only after it has
 forked: no thread may run in a process that forks. If one does, or anything fails, this becomes PySpark's daemon.
+Numba, which most needles do without, is imported when no worker was wanted for a while.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +22,8 @@ _THREADS = Path("/proc/self/task")
 _ARROW = "JE_ARROW_MALLOC_CONF"
 _NO_THREAD = "background_thread:false"
 """One of Arrow's allocators, which is not its default one, starts a thread when it is loaded."""
+_IDLE_SECONDS = 2.0
+"""Since the last fork. Importing takes a quarter of a second, which a worker wanted meanwhile waits for."""
 
 
 def main() -> None:
@@ -28,6 +32,7 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])  # noqa: S606
     from pyspark.daemon import manager  # noqa: PLC0415 - it imports the worker's module in 4.1, which may fail
 
+    prepare_when_idle()
     manager()
 
 
@@ -52,6 +57,29 @@ def imported() -> bool:
     gc.collect()
     gc.freeze()  # no worker's collection walks what was imported
     return True
+
+
+def prepare_when_idle() -> None:
+    """Import Numba some seconds after a fork without another one; by an alarm, for a thread must not run here."""
+
+    def set_alarm() -> None:
+        if not is_done:
+            signal.setitimer(signal.ITIMER_REAL, _IDLE_SECONDS)
+
+    def prepare(*_: object) -> None:
+        is_done.append(True)
+        from twostage_native import _jit  # noqa: PLC0415
+
+        _jit.prepare()
+        gc.collect()
+        gc.freeze()
+
+    def leave() -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    is_done: list[bool] = []
+    signal.signal(signal.SIGALRM, prepare)
+    os.register_at_fork(after_in_parent=set_alarm, after_in_child=leave)
 
 
 def _other_numbers() -> None:
