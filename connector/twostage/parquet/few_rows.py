@@ -45,8 +45,10 @@ _USUAL_LEVELS = 10
 """Bytes that the levels of a page without NULLs take at most: their length, one run's length, what it repeats."""
 _BY_SLICES = 16
 """Of a page's values, up to which slices are sooner made than NumPy's index."""
-CODES_SECONDS, TEXTS_SECONDS = 3e-9, 9e-9
+CODES_SECONDS, TEXTS_SECONDS = 9e-9, 9e-9
 """For each row of the pages read: by which machine code takes text sooner than pyarrow decodes codes, or texts."""
+_ROWS_A_TEXT = 4
+"""Of the pages read, which pyarrow decodes while NumPy finds one text of a dictionary, at worst twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +79,23 @@ def take_rows(
     """
     if len(leaf.path) > 1 or leaf.max_repetition or leaf.max_definition > 1:
         return None
+    most_texts: int | None = None
     if leaf.physical == BYTE_ARRAY:
-        lost = TEXTS_SECONDS if dictionary is None else CODES_SECONDS
-        if not always and not text_ends.is_ready(lost * sum(page.header.num_values for page in pages)):
-            return None
+        num_rows = sum(page.header.num_values for page in pages)
+        if not always and not text_ends.is_ready(0):
+            most_texts = num_rows // _ROWS_A_TEXT if dictionary is not None else 0
     elif plain_values.width_of(leaf) == 0:
         return None
     try:
         if _type_of(leaf.physical, leaf.type_length, leaf.logical) != kind:
             return None
         lookup = None
-        if dictionary is not None:
-            lookup = _lookup(dictionary, leaf, chunk, verify=verify_checksums)
-            if lookup is None:
-                return None
+        if dictionary is not None and most_texts != 0:
+            lookup = _lookup(dictionary, leaf, chunk, most_texts, verify=verify_checksums)
+        if lookup is None and (dictionary is not None or most_texts is not None):
+            if most_texts is not None:
+                text_ends.is_ready((TEXTS_SECONDS if dictionary is None else CODES_SECONDS) * num_rows)
+            return None
         values: list[bytes] = []
         size = 0
         defined: list[NDArray[np.bool_] | None] = []
@@ -179,14 +184,16 @@ class _Texts:
         return [bytes(self._plain[start:end]) for start, end in places]
 
 
-def _lookup(raw: memoryview, leaf: Leaf, chunk: ColumnChunk, *, verify: bool) -> _Numbers | _Texts | None:
-    """Return a dictionary's values; None where the page is not in order."""
+def _lookup(
+    raw: memoryview, leaf: Leaf, chunk: ColumnChunk, most_texts: int | None, *, verify: bool
+) -> _Numbers | _Texts | None:
+    """Return a dictionary's values; None where the page is not in order, or holds more than `most_texts`."""
     page = plain_page(bytes(raw), chunk.codec_name, verify_checksum=verify)
     if page is None:
         return None
     plain, count = page
     if leaf.physical == BYTE_ARRAY:
-        return _Texts(plain, count)
+        return _Texts(plain, count) if most_texts is None or count <= most_texts else None
     width = plain_values.width_of(leaf)
     return _Numbers(plain, count, width) if width and count * width == len(plain) else None
 
