@@ -270,11 +270,26 @@ def _take_early(
     if plain is None:
         return None
     if start:
-        end = 4 + int.from_bytes(plain[:4], "little")
-        if end > start or not _are_all_set(plain[4:end], header.num_values):
-            return None
+        usual = _levels_of_all(header.num_values)
+        end = len(usual)
+        if plain[:end] != usual:
+            end = 4 + int.from_bytes(plain[:4], "little")
+            if end > start or not _are_all_set(plain[4:end], header.num_values):
+                return None
         start = end
     return [bytes(plain[start + row * width : start + (row + 1) * width]) for row in rows.tolist()], None
+
+
+@functools.lru_cache(maxsize=1024)
+def _levels_of_all(count: int) -> bytes:
+    """Return the levels that writers give a page of version 1 without NULLs, their length included."""
+    run = bytearray()
+    number = count << 1
+    while number > 0x7F:
+        run.append(number & 0x7F | 0x80)
+        number >>= 7
+    run += bytes((number, 1))
+    return len(run).to_bytes(4, "little") + bytes(run)
 
 
 def _are_all_set(levels: memoryview, count: int) -> bool:
@@ -305,6 +320,9 @@ def _sections(
     plain = decompress(codec, body, header.decoded_size)
     if plain is None or not max_definition:
         return None if plain is None else (None, plain)
+    usual = _levels_of_all(header.num_values)
+    if header.level_encoding == _RLE and header.num_values and plain[: len(usual)] == usual:
+        return None, plain[len(usual) :]
     end = 4 + int.from_bytes(plain[:4], "little")
     if header.level_encoding != _RLE or end > len(plain):
         return None
