@@ -122,15 +122,20 @@ def spark_schema(fields: Iterable[Field]) -> dict[str, Any]:
 
 def arrow_type(kind: Type) -> pa.DataType:
     """Return the Arrow type that PySpark expects: that of ``to_arrow_schema(…, timezone="UTC")``."""
+    if isinstance(kind, Primitive):
+        return _arrow_leaf(kind)
     if isinstance(kind, Struct):
         return pa.struct([arrow_field(field) for field in kind.fields])
     if isinstance(kind, List):
         return pa.list_(arrow_field(replace(kind.element, name="element")))
-    if isinstance(kind, Map):
-        return pa.map_(
-            pa.field("key", arrow_type(kind.key.type), nullable=False),
-            arrow_field(replace(kind.value, name="value")),
-        )
+    return pa.map_(
+        pa.field("key", arrow_type(kind.key.type), nullable=False),
+        arrow_field(replace(kind.value, name="value")),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _arrow_leaf(kind: Primitive) -> pa.DataType:
     if kind.name == "decimal":
         return pa.decimal128(kind.precision, kind.scale)
     if kind == NULL_TEST:

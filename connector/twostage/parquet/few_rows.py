@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,8 +50,7 @@ _ROWS_A_TEXT = 4
 """Of the pages read, which pyarrow decodes while NumPy finds one text of a dictionary, at worst twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedPage:
+class WantedPage(NamedTuple):
     """A data page: its header, its bytes behind the header, and the wanted rows, counted from its first, ascending."""
 
     header: PageHeader
@@ -80,9 +78,10 @@ def take_rows(
     if len(leaf.path) > 1 or leaf.max_repetition or leaf.max_definition > 1:
         return None
     most_texts: int | None = None
+    num_rows = 0
     if leaf.physical == BYTE_ARRAY:
-        num_rows = sum(page.header.num_values for page in pages)
         if not always and not text_ends.is_ready(0):
+            num_rows = sum(page.header.num_values for page in pages)
             most_texts = num_rows // _ROWS_A_TEXT if dictionary is not None else 0
     elif plain_values.width_of(leaf) == 0:
         return None
@@ -157,14 +156,14 @@ class _Numbers:
     """A dictionary of values of one width."""
 
     def __init__(self, plain: memoryview, count: int, width: int) -> None:
-        self._rows = np.frombuffer(plain, np.uint8).reshape(count, width)
+        self._plain, self._count, self._width = plain, count, width
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._count
 
     def look_up(self, codes: NDArray[np.int64]) -> list[bytes]:
-        """Return the values of codes, in one piece."""
-        return [self._rows[codes].tobytes()]
+        """Return the values of codes, in pieces."""
+        return _fixed(self._plain, self._count, self._width, codes)
 
 
 class _Texts:
@@ -179,8 +178,14 @@ class _Texts:
 
     def look_up(self, codes: NDArray[np.int64]) -> list[bytes]:
         """Return the values of codes, one by one."""
-        starts = np.where(codes > 0, self._ends[codes - 1], 0) + 4
-        places = zip(starts.tolist(), self._ends[codes].tolist(), strict=True)
+        ends = self._ends
+        if len(codes) <= _BY_SLICES:
+            few = codes.tolist()
+            return [
+                bytes(self._plain[(ends.item(code - 1) if code else 0) + 4 : ends.item(code)]) for code in few
+            ]
+        starts = np.where(codes > 0, ends[codes - 1], 0) + 4
+        places = zip(starts.tolist(), ends[codes].tolist(), strict=True)
         return [bytes(self._plain[start:end]) for start, end in places]
 
 
@@ -226,7 +231,7 @@ def _take(
             return None
         codes = codes_at(np.frombuffer(plain, np.uint8, offset=1), plain[0], num_values, ranks)
         # Those that can't be told are -1, here the largest.
-        if int(codes.view(np.uint64).max()) >= len(lookup):
+        if int(np.maximum.reduce(codes.view(np.uint64))) >= len(lookup):
             return None
         return lookup.look_up(codes), present
     if header.encoding != _PLAIN:
@@ -236,10 +241,14 @@ def _take(
         return (texts.look_up(ranks), present) if len(texts) == num_values else None
     if len(plain) < num_values * width or ranks.item(-1) >= num_values:
         return None
-    if len(ranks) <= _BY_SLICES:
-        return [bytes(plain[rank * width : (rank + 1) * width]) for rank in ranks.tolist()], present
-    rows = np.frombuffer(plain, np.uint8, num_values * width).reshape(num_values, width)
-    return [rows[ranks].tobytes()], present
+    return _fixed(plain, num_values, width, ranks), present
+
+
+def _fixed(plain: memoryview, count: int, width: int, places: NDArray[np.int64]) -> list[bytes]:
+    """Return some of `count` values of one width, in pieces."""
+    if len(places) <= _BY_SLICES:
+        return [bytes(plain[place * width : (place + 1) * width]) for place in places.tolist()]
+    return [np.frombuffer(plain, np.uint8, count * width).reshape(count, width)[places].tobytes()]
 
 
 def _take_early(

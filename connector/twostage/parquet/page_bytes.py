@@ -23,7 +23,7 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
     their end, Snappy's own length is looked at, and LZ4 is asked for a byte too few.
     """
     if codec == "ZSTD":
-        return _unsigned(_codec("zstd").decompress(body, size))
+        return memoryview(_codec("zstd").decompress(body, size, asbytes=True))
     match codec:
         case "UNCOMPRESSED":
             return memoryview(body) if len(body) == size else None
@@ -40,13 +40,13 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
                     break
             if length != size:
                 return None
-            return _unsigned(_codec("snappy").decompress(body, size))
+            return memoryview(_codec("snappy").decompress(body, size, asbytes=True))
         case "LZ4_RAW":
             lz4 = _codec("lz4_raw")
             try:
                 lz4.decompress(body, size - 1)
             except (pa.ArrowException, OSError):
-                return _unsigned(lz4.decompress(body, size))
+                return memoryview(lz4.decompress(body, size, asbytes=True))
     return None
 
 
