@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from twostage.errors import CorruptFileError
 
@@ -43,8 +43,7 @@ def cost_of(gap: int | None, parallel: int | None, *, is_remote: bool) -> Reques
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Consecutive bytes, and which of the ranges lie in them."""
 
     start: int

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Longs = NDArray[np.int64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_SPARE_BITS = 4
-_LARGE_BITS = 21  # 256 KiB, which a cache holds
+_SMALL_BITS = 17  # 16 KiB, which any first cache holds beside the values
+_LARGE_BITS = 21  # 256 KiB, which a second cache holds
 
 
 def number_table(hashes: NDArray[np.uint64]) -> Longs:
@@ -33,8 +33,9 @@ def number_table(hashes: NDArray[np.uint64]) -> Longs:
 def bit_map(hashes: NDArray[np.uint64]) -> Bits:
     """Return a map in which the bits at the hashes' top bits are set."""
     count_bits = len(hashes).bit_length()
-    # 1 in 16 to 32 is set; 1 in 4 to 8 where the map would outgrow the cache.
-    bits = max(6, count_bits + 2, min(_LARGE_BITS, count_bits + _SPARE_BITS))
+    # 1 in 64 to 128 is set while the first cache holds that, else 1 in 16 to 32; 1 in 4 to 8 where the map would
+    # outgrow the second one.
+    bits = max(6, count_bits + 2, min(_LARGE_BITS, count_bits + 4), min(_SMALL_BITS, count_bits + 6))
     flags = np.zeros(1 << bits, np.bool_)
     flags[(hashes >> np.uint64(64 - bits)).view(np.int64)] = True
     return packed(flags)

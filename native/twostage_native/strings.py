@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Integers = NDArray[Any]
 
 _BLOCK = 1 << 20
+SILVER = np.uint64(0xC2B2AE3D27D4EB4F)
+"""An odd factor unlike `GOLDEN`, so that the two words of a sample are not mixed up."""
+_BACK = range(8, 36, 4)
+_SAMPLED = 1000
 
 
 @inner
@@ -109,6 +113,12 @@ def _hash(data: Bytes, start: Any, length: Any) -> Any:
         left_over -= np.uint64(8)
     mixed = (mixed ^ _tail(data, at, left_over)) * GOLDEN
     return mixed ^ mixed >> np.uint64(32)
+
+
+@inner
+def _mix(first: Any, later: Any, length: Any) -> Any:
+    """Return the hash of a text's sample."""
+    return first * GOLDEN + (later + np.uint64(length)) * SILVER
 
 
 # As in `members`: machine code is cached by its source file, so that no kernel calls into another one.
@@ -251,18 +261,35 @@ def contains(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
     return hits
 
 
-def prepare_texts(offsets: Integers, data: Bytes) -> tuple[Integers, Bytes, Integers, Bytes, Bools]:
+def prepare_texts(
+    offsets: Integers, data: Bytes
+) -> tuple[Integers, Bytes, Integers, Bytes, Bytes, np.int64, bool]:
     """Prepare texts, as Arrow lays them out, for `in_texts`.
 
     Returns:
-        The texts, the table of their numbers by hash, the bit map of their hashes, and which lengths they have.
+        The texts, the table of their numbers by hash, the bit map of their hashes, that of their samples' hashes, how
+        far before its end a text is sampled (where most of the first members differ), and whether any is shorter
+        than a sample's word.
     """
     hashes = hash_texts(offsets, data)
-    lengths = np.diff(offsets)
-    known_length = np.zeros(int(lengths.max(initial=0)) + 1, np.bool_)
-    known_length[lengths] = True
-    known_length.flags.writeable = False
-    return offsets, data, number_table(hashes), bit_map(hashes), known_length
+    few = offsets[: _SAMPLED + 1]
+    back = max(_BACK, key=lambda back: len(np.unique(hash_samples(few, data, back))))
+    samples = bit_map(hash_samples(offsets, data, back))
+    is_short = bool((np.diff(offsets) < 8).any())
+    return offsets, data, number_table(hashes), bit_map(hashes), samples, np.int64(back), is_short
+
+
+def hash_samples(offsets: Integers, data: Bytes, back: int) -> NDArray[np.uint64]:
+    """Return the hash of each text's length, first 8 bytes, and 8 from `back` bytes before its end on."""
+    padded = np.concatenate([data, np.zeros(8, np.uint8)])
+    starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
+    half = np.uint64(4) * (8 - np.minimum(lengths, 8)).astype(np.uint64)
+    first, later = (
+        padded[at[:, None] + np.arange(8)].view(np.uint64).reshape(-1) << half << half
+        for at in (starts, starts + np.maximum(lengths - back, 0))
+    )
+    hashes: NDArray[np.uint64] = first * GOLDEN + (later + lengths.astype(np.uint64)) * SILVER
+    return hashes
 
 
 def hash_texts(offsets: Integers, data: Bytes) -> NDArray[np.uint64]:
@@ -293,31 +320,54 @@ def in_texts(
     member_data: Bytes,
     table: Integers,
     bits: Bytes,
-    known_length: Bools,
+    sample_bits: Bytes,
+    back: np.int64,
+    is_short: bool,  # noqa: FBT001 - Numba wants no keywords
 ) -> Bools:
-    """Return which texts are among the members that `prepare_texts` prepared."""
-    hits = np.zeros(len(offsets) - 1, np.bool_)
-    longest = len(known_length) - 1
+    """Return which texts are among the members that `prepare_texts` prepared.
+
+    First a sample of each text, two loads and no branch; few of the others pass. Only what passes is hashed as a whole.
+    """
+    hits = np.empty(len(offsets) - 1, np.bool_)
+    top = np.uint64(64) - _log2(8 * len(sample_bits))
+    inside = len(hits)  # of the last texts, 8 bytes would reach beyond the buffer
+    while inside > 0 and offsets[inside - 1] + 8 > len(data):
+        inside -= 1
+        hits[inside] = True
+    if is_short:
+        for row in range(inside):
+            start = offsets[row]
+            length = offsets[row + 1] - start
+            half = np.uint64(4) * np.uint64(8 - min(length, 8))  # by 64 at once, nothing would move
+            first = _word(data, np.uint64(start)) << half << half
+            later = _word(data, np.uint64(start + max(length - back, 0))) << half << half
+            hits[row] = _is_set(sample_bits, _mix(first, later, length) >> top)
+    else:  # a shorter text is no member, whatever is read for it
+        for row in range(inside):
+            start = offsets[row]
+            length = offsets[row + 1] - start
+            later = _word(data, np.uint64(start + max(length - back, 0)))
+            hits[row] = _is_set(sample_bits, _mix(_word(data, np.uint64(start)), later, length) >> top)
     top = np.uint64(64) - _log2(8 * len(bits))
-    shift, last = np.uint64(64) - _log2(len(table)), len(table) - 1
+    shift, slots = np.uint64(64) - _log2(len(table)), len(table) - 1
     for row in range(len(hits)):
-        start = offsets[row]
-        length = offsets[row + 1] - start
-        if length > longest or not known_length[length]:
-            continue
-        mixed = _hash(data, start, length)
-        if not _is_set(bits, mixed >> top):
-            continue
-        slot = np.int64(mixed >> shift)
-        index = table[slot]
-        while index >= 0:
-            begin = member_offsets[index]
-            same_length = member_offsets[index + 1] - begin == length
-            if same_length and _same(data, start, member_data, begin, length):
-                hits[row] = True
-                break
-            slot = (slot + 1) & last
-            index = table[slot]
+        if hits[row]:
+            start = offsets[row]
+            length = offsets[row + 1] - start
+            mixed = _hash(data, start, length)
+            index = np.int64(-1)
+            slot = np.int64(mixed >> shift)
+            if _is_set(bits, mixed >> top):
+                index = table[slot]
+            hits[row] = False
+            while index >= 0:
+                begin = member_offsets[index]
+                same_length = member_offsets[index + 1] - begin == length
+                if same_length and _same(data, start, member_data, begin, length):
+                    hits[row] = True
+                    break
+                slot = (slot + 1) & slots
+                index = table[slot]
     return hits
 
 

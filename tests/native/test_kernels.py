@@ -186,8 +186,15 @@ def test_contains_across_blocks(monkeypatch):
 
 @covers(strings.in_texts)
 @seeded
-@given(st.data(), st.lists(texts, max_size=40), st.sampled_from([np.int32, np.int64]), st.binary(max_size=9))
-def test_in_texts(data, listed, dtype, around):
+@given(
+    st.data(),
+    st.lists(texts, max_size=40),
+    st.sampled_from([b"", b"12345678"]),  # with it, none is shorter than a sample's word
+    st.sampled_from([np.int32, np.int64]),
+    st.binary(max_size=9),
+)
+def test_in_texts(data, listed, ahead, dtype, around):
+    listed = [ahead + text for text in listed]
     values = data.draw(st.lists(st.sampled_from(listed) | texts if listed else texts, max_size=40))
     prepared = strings.prepare_texts(*layout(listed, np.int64))
     arguments = (*layout(values, dtype, around, around), *prepared)
@@ -200,6 +207,20 @@ def test_in_texts_with_many_members():
     known = set(listed)
     arguments = (*layout(values), *strings.prepare_texts(*layout(listed, np.int64)))
     check(strings.in_texts, arguments, [value in known for value in values])
+
+
+@pytest.mark.parametrize(
+    "frame", ["%d", "%d-suffix-of-all", "prefix-of-all-%d", "prefix-of-all-%d-suffix-of-all"]
+)
+def test_in_texts_samples_them_where_they_differ(frame):
+    listed = [(frame % number).encode() for number in range(10_000_000, 10_002_000, 2)]
+    values = [(frame % number).encode() for number in range(9_999_000, 10_003_000)]
+    prepared = strings.prepare_texts(*layout(listed, np.int64))
+    back = int(prepared[5])
+    samples = strings.hash_samples(*layout(listed, np.int64), back)
+    assert len(np.unique(samples)) > len(listed) // 2
+    known = set(listed)
+    check(strings.in_texts, (*layout(values), *prepared), [value in known for value in values])
 
 
 @covers(strings.equal_text_columns, strings.sign_text_columns)
@@ -245,9 +266,12 @@ for sought in (b"ab", b"abc", b"abcdefgh", b"abcdefghijk", b"b", b""):
     assert strings.contains(offsets, data, literal).tolist() == [sought in value for value in values]
 for kernel in (strings.equal_text_columns, strings.sign_text_columns):
     assert kernel(offsets, data, offsets, data).tolist() == kernel.twin(offsets, plain, offsets, plain).tolist()
-prepared = strings.prepare_texts(offsets, data)
-assert strings.in_texts.compiled(offsets, data, *prepared)
-assert strings.in_texts(offsets, data, *prepared).all()
+for longer_than in (-1, 3):
+    listed = [value for value in values if len(value) > longer_than]
+    lengths = np.cumsum([0, *map(len, listed)])
+    prepared = strings.prepare_texts(lengths, np.frombuffer(b"".join(listed), np.uint8))
+    assert strings.in_texts.compiled(offsets, data, *prepared)
+    assert strings.in_texts(offsets, data, *prepared).tolist() == [value in listed for value in values]
 print("in bounds")
 """
 

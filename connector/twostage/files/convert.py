@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_TEXT_BYTES = 2**31 - 1
 """What the 32-bit offsets of an array of text reach."""
+_VARIANT = Primitive("variant")
+_TEXTS = frozenset(("string", "uuid"))
 _EXACT = Context(prec=76)  # the default context holds 28 digits, a decimal 38
 _DASHES = np.frombuffer(b"00000000-0000-0000-0000-000000000000", np.uint8)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -55,9 +57,9 @@ def convert(
         path: The file, for errors.
     """
     kind = target.type
-    if kind == Primitive("variant"):
-        return _variant(array, source, target, path)
     if isinstance(kind, Primitive):
+        if kind == _VARIANT:
+            return _variant(array, source, target, path)
         return promote(array, kind, path, target.name)
     if pa.types.is_dictionary(array.type):
         array = _looked_up(array, path, target.name)
@@ -163,11 +165,14 @@ def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
     Raises:
         CorruptFileError: The file's type cannot become the table's.
     """
-    if pa.types.is_dictionary(array.type):
+    target = arrow_type(kind)
+    found = array.type
+    if found == target and kind.name not in _TEXTS:
+        return array  # as most are
+    if pa.types.is_dictionary(found):
         array = _looked_up(array, path, name)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    target = arrow_type(kind)
     found = array.type
     if pa.types.is_string(found) or pa.types.is_large_string(found):
         _check_text(array, path, name)

@@ -201,7 +201,7 @@ class DataFile(ABC):
         """Decode columns of a row group, or of some rows of it: one array per target."""
         wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
         arrays = self._decoded(row_group, wanted, stage, rows)
-        places = np.arange(row_group.num_rows) if rows is None else rows.indices()
+        places = range(row_group.num_rows) if rows is None or rows.is_all else rows.indices()
         return self._build(arrays, wanted, targets, row_group, places)
 
     def select(
@@ -224,7 +224,7 @@ class DataFile(ABC):
         if not wanted:
             for start in range(0, row_group.num_rows, batch_size):
                 count = min(batch_size, row_group.num_rows - start)
-                yield self._build([], wanted, targets, row_group, np.arange(start, start + count))
+                yield self._build([], wanted, targets, row_group, range(start, start + count))
             return
         rows = 0
         with storage.translate_errors(self.task.path, "fetch", storage=self.context.storage):
@@ -232,7 +232,7 @@ class DataFile(ABC):
                 count = len(arrays[0])
                 rows += count
                 if rows <= row_group.num_rows:  # else the check below ends it
-                    yield self._build(arrays, wanted, targets, row_group, np.arange(rows - count, rows))
+                    yield self._build(arrays, wanted, targets, row_group, range(rows - count, rows))
         self._check_rows(rows, row_group)
 
     def _decoded(
@@ -262,7 +262,7 @@ class DataFile(ABC):
         wanted: AbstractSet[int],
         targets: Sequence[Field],
         row_group: RowGroup,
-        places: NDArray[np.int64],
+        places: NDArray[np.int64] | range,
     ) -> list[pa.Array]:
         """Build the targets for the rows at `places` within the row group (ascending)."""
         fields = file_schema.cut(self._fields, wanted)
@@ -279,12 +279,14 @@ class DataFile(ABC):
             column: pa.Array | None = None
             if not is_computed or target.id in computed_columns.STORABLE:
                 column = convert.column(by_id, target, constants, num_rows, path)
-            if is_computed and target.id == computed_columns.DELETED:
-                assert self.deleted_rows is not None
-                column = self.deleted_rows(row_group).take(pa.array(places))
-            elif is_computed:
-                positions = row_group.first_row + places
-                column = computed_columns.compute_column(target.id, column, self.task, positions)
+            if is_computed:  # nothing else needs a number for each row
+                numbers = np.arange(places.start, places.stop) if isinstance(places, range) else places
+                if target.id == computed_columns.DELETED:
+                    assert self.deleted_rows is not None
+                    column = self.deleted_rows(row_group).take(pa.array(numbers))
+                else:
+                    positions = row_group.first_row + numbers
+                    column = computed_columns.compute_column(target.id, column, self.task, positions)
             built.append(column)
         return built
 

@@ -186,12 +186,11 @@ def _nested_sources(source: FileField, target: Field) -> tuple[FileField, ...]:
 
 def cut(fields: Iterable[FileField], leaves: Collection[int]) -> tuple[FileField, ...]:
     """Return the tree of only those leaves: the shape of what the reader returns for them."""
-    kept = []
-    for field in fields:
-        if not any(leaf in leaves for leaf in range(field.first_leaf, field.end_leaf)):
-            continue
-        kept.append(replace(field, children=cut(field.children, leaves)))
-    return tuple(kept)
+    return tuple(
+        replace(field, children=cut(field.children, leaves)) if field.children else field
+        for field in fields
+        if any(leaf in leaves for leaf in range(field.first_leaf, field.end_leaf))
+    )
 
 
 def thin(field: Field) -> Field:

@@ -102,9 +102,9 @@ class ParquetDataFile(DataFile):
             tail,
             self.context.settings.few_rows,
         )
-        # A reader for each stage: stage one of the next row group may run while this one is fetched.
-        self._readers = {stage: self._reader() for stage in ("filter", "fetch")}
-        self._schema_arrow = self._readers["fetch"].schema_arrow
+        self._readers: dict[str, pq.ParquetFile] = {}
+        self._schema_arrow = self._reader_of("filter").schema_arrow
+        self._column_types = self._schema_arrow.types
         self._fields = file_schema.identify(
             self._schema_arrow, self.context.name_mapping, self.context.schema, self.task.path
         )
@@ -112,6 +112,12 @@ class ParquetDataFile(DataFile):
             raise CorruptFileError(
                 "CORRUPT_PARQUET", "Columns do not match the footer's", path=self.task.path, stage="open"
             )
+
+    def _reader_of(self, stage: str) -> pq.ParquetFile:
+        """Return a stage's own reader: stage one of the next row group may run while this one is fetched."""
+        if stage not in self._readers:
+            self._readers[stage] = self._reader()
+        return self._readers[stage]
 
     def _reader(self, codes_of: Sequence[int] = (), *, buffer_size: int = 0) -> pq.ParquetFile:
         return pq.ParquetFile(
@@ -243,7 +249,7 @@ class ParquetDataFile(DataFile):
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         self._count_bytes(row_group, wanted, stage)
-        table = self._readers[stage].reader.read_row_group(
+        table = self._reader_of(stage).reader.read_row_group(
             row_group.index, column_indices=sorted(wanted), use_threads=False
         )
         # pyarrow stops silently where a page says fewer values than the footer: the caller counts rows.
@@ -413,10 +419,10 @@ class ParquetDataFile(DataFile):
         self, wanted: AbstractSet[int]
     ) -> Iterator[tuple[file_schema.FileField, pa.DataType, frozenset[int]]]:
         """Yield the columns that hold wanted leaves, with their types and those leaves."""
-        for field, column in zip(self._fields, self._schema_arrow, strict=True):
+        for field, kind in zip(self._fields, self._column_types, strict=True):
             leaves = frozenset(leaf for leaf in range(field.first_leaf, field.end_leaf) if leaf in wanted)
             if leaves:
-                yield field, column.type, leaves
+                yield field, kind, leaves
 
     def _iterate(
         self, row_group: RowGroup, wanted: AbstractSet[int], batch_size: int
@@ -427,7 +433,7 @@ class ParquetDataFile(DataFile):
         # A chunk is held whole while its values are decoded, unless it is read through a buffer.
         buffer_size = max(BUFFER_BYTES // len(wanted), self._pages.cost.gap)
         is_large = sum(chunks[leaf].compressed_size for leaf in wanted) > 2 * buffer_size * len(wanted)
-        reader = self._reader(buffer_size=buffer_size) if is_large else self._readers["fetch"]
+        reader = self._reader(buffer_size=buffer_size) if is_large else self._reader_of("fetch")
         batches = reader.reader.iter_batches(
             min(batch_size, max(1, BATCH_BYTES // max(1, width))),
             [row_group.index],

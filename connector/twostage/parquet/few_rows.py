@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,12 +44,13 @@ _USUAL_LEVELS = 10
 """Bytes that the levels of a page without NULLs take at most: their length, one run's length, what it repeats."""
 _BY_SLICES = 16
 """Of a page's values, up to which slices are sooner made than NumPy's index."""
-CODES_SECONDS, TEXTS_SECONDS = 3e-9, 9e-9
+CODES_SECONDS, TEXTS_SECONDS = 9e-9, 9e-9
 """For each row of the pages read: by which machine code takes text sooner than pyarrow decodes codes, or texts."""
+_ROWS_A_TEXT = 4
+"""Of the pages read, which pyarrow decodes while NumPy finds one text of a dictionary, at worst twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedPage:
+class WantedPage(NamedTuple):
     """A data page: its header, its bytes behind the header, and the wanted rows, counted from its first, ascending."""
 
     header: PageHeader
@@ -77,20 +77,24 @@ def take_rows(
     """
     if len(leaf.path) > 1 or leaf.max_repetition or leaf.max_definition > 1:
         return None
+    most_texts: int | None = None
+    num_rows = 0
     if leaf.physical == BYTE_ARRAY:
-        lost = TEXTS_SECONDS if dictionary is None else CODES_SECONDS
-        if not always and not text_ends.is_ready(lost * sum(page.header.num_values for page in pages)):
-            return None
+        if not always and not text_ends.is_ready(0):
+            num_rows = sum(page.header.num_values for page in pages)
+            most_texts = num_rows // _ROWS_A_TEXT if dictionary is not None else 0
     elif plain_values.width_of(leaf) == 0:
         return None
     try:
         if _type_of(leaf.physical, leaf.type_length, leaf.logical) != kind:
             return None
         lookup = None
-        if dictionary is not None:
-            lookup = _lookup(dictionary, leaf, chunk, verify=verify_checksums)
-            if lookup is None:
-                return None
+        if dictionary is not None and most_texts != 0:
+            lookup = _lookup(dictionary, leaf, chunk, most_texts, verify=verify_checksums)
+        if lookup is None and (dictionary is not None or most_texts is not None):
+            if most_texts is not None:
+                text_ends.is_ready((TEXTS_SECONDS if dictionary is None else CODES_SECONDS) * num_rows)
+            return None
         values: list[bytes] = []
         size = 0
         defined: list[NDArray[np.bool_] | None] = []
@@ -152,14 +156,14 @@ class _Numbers:
     """A dictionary of values of one width."""
 
     def __init__(self, plain: memoryview, count: int, width: int) -> None:
-        self._rows = np.frombuffer(plain, np.uint8).reshape(count, width)
+        self._plain, self._count, self._width = plain, count, width
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._count
 
     def look_up(self, codes: NDArray[np.int64]) -> list[bytes]:
-        """Return the values of codes, in one piece."""
-        return [self._rows[codes].tobytes()]
+        """Return the values of codes, in pieces."""
+        return _fixed(self._plain, self._count, self._width, codes)
 
 
 class _Texts:
@@ -174,19 +178,27 @@ class _Texts:
 
     def look_up(self, codes: NDArray[np.int64]) -> list[bytes]:
         """Return the values of codes, one by one."""
-        starts = np.where(codes > 0, self._ends[codes - 1], 0) + 4
-        places = zip(starts.tolist(), self._ends[codes].tolist(), strict=True)
+        ends = self._ends
+        if len(codes) <= _BY_SLICES:
+            few = codes.tolist()
+            return [
+                bytes(self._plain[(ends.item(code - 1) if code else 0) + 4 : ends.item(code)]) for code in few
+            ]
+        starts = np.where(codes > 0, ends[codes - 1], 0) + 4
+        places = zip(starts.tolist(), ends[codes].tolist(), strict=True)
         return [bytes(self._plain[start:end]) for start, end in places]
 
 
-def _lookup(raw: memoryview, leaf: Leaf, chunk: ColumnChunk, *, verify: bool) -> _Numbers | _Texts | None:
-    """Return a dictionary's values; None where the page is not in order."""
+def _lookup(
+    raw: memoryview, leaf: Leaf, chunk: ColumnChunk, most_texts: int | None, *, verify: bool
+) -> _Numbers | _Texts | None:
+    """Return a dictionary's values; None where the page is not in order, or holds more than `most_texts`."""
     page = plain_page(bytes(raw), chunk.codec_name, verify_checksum=verify)
     if page is None:
         return None
     plain, count = page
     if leaf.physical == BYTE_ARRAY:
-        return _Texts(plain, count)
+        return _Texts(plain, count) if most_texts is None or count <= most_texts else None
     width = plain_values.width_of(leaf)
     return _Numbers(plain, count, width) if width and count * width == len(plain) else None
 
@@ -219,7 +231,7 @@ def _take(
             return None
         codes = codes_at(np.frombuffer(plain, np.uint8, offset=1), plain[0], num_values, ranks)
         # Those that can't be told are -1, here the largest.
-        if int(codes.view(np.uint64).max()) >= len(lookup):
+        if int(np.maximum.reduce(codes.view(np.uint64))) >= len(lookup):
             return None
         return lookup.look_up(codes), present
     if header.encoding != _PLAIN:
@@ -229,10 +241,14 @@ def _take(
         return (texts.look_up(ranks), present) if len(texts) == num_values else None
     if len(plain) < num_values * width or ranks.item(-1) >= num_values:
         return None
-    if len(ranks) <= _BY_SLICES:
-        return [bytes(plain[rank * width : (rank + 1) * width]) for rank in ranks.tolist()], present
-    rows = np.frombuffer(plain, np.uint8, num_values * width).reshape(num_values, width)
-    return [rows[ranks].tobytes()], present
+    return _fixed(plain, num_values, width, ranks), present
+
+
+def _fixed(plain: memoryview, count: int, width: int, places: NDArray[np.int64]) -> list[bytes]:
+    """Return some of `count` values of one width, in pieces."""
+    if len(places) <= _BY_SLICES:
+        return [bytes(plain[place * width : (place + 1) * width]) for place in places.tolist()]
+    return [np.frombuffer(plain, np.uint8, count * width).reshape(count, width)[places].tobytes()]
 
 
 def _take_early(
@@ -263,11 +279,26 @@ def _take_early(
     if plain is None:
         return None
     if start:
-        end = 4 + int.from_bytes(plain[:4], "little")
-        if end > start or not _are_all_set(plain[4:end], header.num_values):
-            return None
+        usual = _levels_of_all(header.num_values)
+        end = len(usual)
+        if plain[:end] != usual:
+            end = 4 + int.from_bytes(plain[:4], "little")
+            if end > start or not _are_all_set(plain[4:end], header.num_values):
+                return None
         start = end
     return [bytes(plain[start + row * width : start + (row + 1) * width]) for row in rows.tolist()], None
+
+
+@functools.lru_cache(maxsize=1024)
+def _levels_of_all(count: int) -> bytes:
+    """Return the levels that writers give a page of version 1 without NULLs, their length included."""
+    run = bytearray()
+    number = count << 1
+    while number > 0x7F:
+        run.append(number & 0x7F | 0x80)
+        number >>= 7
+    run += bytes((number, 1))
+    return len(run).to_bytes(4, "little") + bytes(run)
 
 
 def _are_all_set(levels: memoryview, count: int) -> bool:
@@ -298,6 +329,9 @@ def _sections(
     plain = decompress(codec, body, header.decoded_size)
     if plain is None or not max_definition:
         return None if plain is None else (None, plain)
+    usual = _levels_of_all(header.num_values)
+    if header.level_encoding == _RLE and header.num_values and plain[: len(usual)] == usual:
+        return None, plain[len(usual) :]
     end = 4 + int.from_bytes(plain[:4], "little")
     if header.level_encoding != _RLE or end > len(plain):
         return None

@@ -95,7 +95,7 @@ class PageReader:
             if layout not in of_layout:
                 of_layout[layout] = table.holding(rows)
             kept[leaf] = of_layout[layout]
-            shares[leaf] = int(np.add.reduce(table.sizes[kept[leaf].numbers])) / table.num_bytes
+            shares[leaf] = table.share(kept[leaf].listed)
         return PageChoice(tables, kept, rows, shares)
 
     def tables(self, group: RowGroup, leaves: Sequence[int]) -> dict[int, PageTable]:
@@ -300,9 +300,12 @@ class PageReader:
         stats = group.columns[leaf].encoding_stats
         if not stats:
             return True
-        data = [item for item in stats if item[0] in (pages.DATA_PAGE, pages.DATA_PAGE_V2)]
-        encoded = sum(count for _, encoding, count in data if encoding in DICTIONARY_ENCODINGS)
-        return not (sum(item[2] for item in data) == len(table) and kept[0] >= encoded)
+        told = encoded = 0
+        for kind, encoding, count in stats:
+            if kind in (pages.DATA_PAGE, pages.DATA_PAGE_V2):
+                told += count
+                encoded += count if encoding in DICTIONARY_ENCODINGS else 0
+        return not (told == len(table) and kept[0] >= encoded)
 
     @staticmethod
     def _pages_of(

@@ -19,7 +19,7 @@ import numpy as np
 from twostage.parquet.thrift import ThriftError, read_struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -56,7 +56,11 @@ class PageTable:
     @property
     def num_bytes(self) -> int:
         """The bytes of all pages, which lie side by side."""
-        return int(self.offsets[-1] + self.sizes[-1] - self.offsets[0])
+        return self.offsets.item(-1) + self.sizes.item(-1) - self.offsets.item(0)
+
+    def share(self, numbers: Sequence[int]) -> float:
+        """Return the share of the bytes that some pages have."""
+        return sum(map(self.sizes.item, numbers)) / self.num_bytes
 
     def holding(self, rows: NDArray[np.int64]) -> KeptPages:
         """Return the pages that hold at least one of `rows` (ascending), and which rows each holds."""
@@ -87,6 +91,12 @@ class KeptPages:
         self.runs = _runs(numbers)
         self.first_rows = first_rows
         self._rows = rows
+
+    @functools.cached_property
+    def listed(self) -> list[int]:
+        """`numbers` as Python's numbers."""
+        found: list[int] = self.numbers.tolist()
+        return found
 
     @functools.cached_property
     def held_by_page(self) -> list[int]:
