@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import pytest
 
 _made: list[Path] = []
+BRIEF_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""JVMs that live for seconds or minutes spend 40 % of their CPU on code that the second compiler makes too late."""
 
 
 def pytest_configure() -> None:
@@ -19,6 +21,7 @@ def pytest_configure() -> None:
 
     The host's cache of deletes begins empty. Compiled kernels stay for the next run: they take half a minute.
     """
+    os.environ.setdefault("JDK_JAVA_OPTIONS", BRIEF_JVMS)
     _made.append(Path(tempfile.mkdtemp(prefix="twostage-cache-")))
     os.environ["XDG_CACHE_HOME"] = str(_made[-1])
     kernels = Path(tempfile.gettempdir(), f"twostage-tests-{os.getuid()}")
