@@ -8,7 +8,7 @@ export PYSPARK_PYTHON = $(CURDIR)/$(VENV)/bin/python
 export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP = 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-WORKERS ?= -n 2 --dist loadfile  # processes that share the tests, a file each; WORKERS= for one
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder  # processes that share the tests, a file each, long ones first; WORKERS= for one
 
 ##@ Use
 .PHONY: help
