@@ -8,7 +8,7 @@ export PYSPARK_PYTHON = $(CURDIR)/$(VENV)/bin/python
 export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP = 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-WORKERS ?= -n 2 --dist loadfile  # processes that share the tests, a file each; WORKERS= for one
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder  # processes that share the tests, a file each, long ones first; WORKERS= for one
 
 ##@ Use
 .PHONY: help
@@ -92,8 +92,8 @@ findings: .venv-4.1/.installed java ## where Iceberg-Spark 1.12.0 differs, shown
 
 .PHONY: interop
 interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers; the named cases, written by it
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q -s --timeout 1200 interop
-	TWOSTAGE_WRITER=Iceberg-Spark PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q --timeout 1200 tests/cases
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q $(WORKERS:loadfile=loadgroup) --timeout 1200 interop
+	TWOSTAGE_WRITER=Iceberg-Spark PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q $(WORKERS:loadfile=load) --timeout 1200 tests/cases
 
 ##@ Measure
 .PHONY: scoreboard

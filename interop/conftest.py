@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 
+import resolver
 import twostage
 from comparison import Prepared, Workshop
 from iceberg_table import RUNTIME
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # Python's datetimes cross into Spark in the process's zone.
 os.environ["TZ"] = "UTC"
 time.tzset()
+# As in `tests`: what the second compiler makes comes too late for so short a life.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 S3A = (
     "org.apache.hadoop:hadoop-aws:3.4.2",  # of Spark 4.1's Hadoop
@@ -75,7 +78,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     }
     for key, value in confs.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = resolver.start(builder)
     session.sparkContext.setLogLevel("ERROR")
     assert session.version.startswith("4.1."), "Iceberg's runtime is for Spark 4.1: run `make interop`"
     twostage.enable(session)

@@ -12,6 +12,7 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import resolver
 from declared.content import ContentFile, DataFile, EqualityDelete, PositionDelete, VectorDelete
 from declared.files import FileOptions, write_rows
 from declared.metadata import metadata_json
@@ -400,6 +401,6 @@ def start_session() -> SparkSession:
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     }.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = resolver.start(builder)
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -27,7 +27,11 @@ CASES = (
     *cases_partitions.CASES,
     *cases_evolution.CASES,
 )
-each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+each_case = pytest.mark.parametrize(
+    "case",
+    # One process asks everything of a table: it is made there alone.
+    [pytest.param(case, id=case.name, marks=pytest.mark.xdist_group(case.identifier)) for case in CASES],
+)
 
 
 def test_no_case_twice() -> None:

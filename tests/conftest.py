@@ -6,12 +6,29 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
+HERE = Path(__file__).parent
 _made: list[Path] = []
+BRIEF_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""JVMs that live for seconds or minutes spend 40 % of their CPU on code that the second compiler makes too late."""
+
+LONG = (
+    "faults/test_spark_faults.py",
+    "spark/test_spark_sessions.py",
+    "differential/",
+    "faults/",
+    "fuzz/",
+    "memory/",
+    "leaks/",
+    "formats/test_spark_orc.py",
+    "predicates/",
+    "spark/test_spark_workers.py",
+    "spark/test_spark_native",
+    "spark/",
+)
+"""Files and folders of few and long tests, the longest first."""
 
 
 def pytest_configure() -> None:
@@ -19,10 +36,23 @@ def pytest_configure() -> None:
 
     The host's cache of deletes begins empty. Compiled kernels stay for the next run: they take half a minute.
     """
+    os.environ.setdefault("JDK_JAVA_OPTIONS", BRIEF_JVMS)
     _made.append(Path(tempfile.mkdtemp(prefix="twostage-cache-")))
     os.environ["XDG_CACHE_HOME"] = str(_made[-1])
     kernels = Path(tempfile.gettempdir(), f"twostage-tests-{os.getuid()}")
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kernels))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what is long: begun last, it would keep one process busy while the other has nothing left to do."""
+
+    def rank(item: pytest.Item) -> int:
+        place = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
+        return next((rank for rank, long in enumerate(LONG) if place.startswith(long)), len(LONG))
+
+    if "PYTEST_XDIST_WORKER" in os.environ:  # one process runs them in any order
+        items.sort(key=rank)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's hook

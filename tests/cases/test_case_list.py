@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,14 @@ from figures import FULL
 ROOT = Path(__file__).parents[2]
 
 
-def collected(*folders: str, full: str = "1" if FULL else "0") -> list[str]:
-    """Return the ids of the tests in these folders of the project."""
+@cache
+def collected(folder: str, full: str = "1" if FULL else "0") -> tuple[str, ...]:
+    """Return the ids of the tests in this folder of the project."""
     environment = {**os.environ, "TWOSTAGE_FULL": full}
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *folders]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", folder]
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]
-    return [line for line in found.stdout.splitlines() if "::" in line]
+    return tuple(line for line in found.stdout.splitlines() if "::" in line)
 
 
 def case_names(full: str = "1" if FULL else "0") -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -105,6 +106,19 @@ def test_split_size_decides_over_cores():
     candidates = [candidate(f"f{n}", LEAST_GROUP_BYTES, MIB, (4,)) for n in range(10)]
     assert len(pack(candidates, parallelism=1, split_size=MIB)) == 10
     assert len(pack(candidates, parallelism=64, split_size=2**40)) == 1
+
+
+def test_a_split_size_far_below_a_row_group_costs_no_memory():
+    """Each byte of the expected ones was a group while packing, almost all of them empty."""
+    tracemalloc.start()
+    try:
+        groups = pack([candidate("big", 2 * MIB, 2 * MIB, (4, MIB))], parallelism=1, split_size=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [task.start for group in groups for task in group] == [0, MIB]
+    assert len(groups) == 2
+    assert peak < MIB
 
 
 def test_nothing_to_pack():

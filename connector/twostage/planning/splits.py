@@ -58,17 +58,18 @@ def pack(
             rounds if total >= rounds * parallelism * LEAST_GROUP_BYTES else rounds - 1
         )
     target = max(1, -(-total // num_groups))
-    groups: list[list[ScanTask]] = [[]]
-    done = 0
+    groups: list[list[ScanTask]] = []
+    done, last = 0, -1
     for candidate in candidates:
         for task, cost in _cut(candidate, target):
             # A piece goes where its middle falls on the line of all costs.
             place = min(num_groups - 1, (done + cost // 2) // target)
-            while len(groups) <= place:
+            if place > last:  # places that no piece falls on are no groups: a small split size makes billions
                 groups.append([])
+                last = place
             _append(groups[-1], task)
             done += cost
-    return [tuple(group) for group in groups if group]
+    return [tuple(group) for group in groups]
 
 
 def _append(group: list[ScanTask], task: ScanTask) -> None:
