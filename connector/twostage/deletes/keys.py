@@ -244,6 +244,16 @@ def take_columns(columns: Sequence[KeyColumn], rows: NDArray[np.int64]) -> list[
     ]
 
 
+def take_rows(keys: KeyRows, rows: NDArray[np.int64]) -> KeyRows:
+    """Return some of the keys."""
+    offsets, data = keys.offsets, keys.data
+    if len(offsets):
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        text = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(keys.words), buffers)
+        offsets, data = _text_buffers(text.take(pa.array(rows)))
+    return KeyRows(keys.pattern, None, _read_only(keys.words[rows]), _read_only(offsets), _read_only(data))
+
+
 def group_by_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyRows]:
     """Yield the rows' keys, those that are NULL in the same columns together."""
     if all(column.valid is None for column in columns):
