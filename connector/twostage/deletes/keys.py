@@ -36,7 +36,7 @@ _HEX = np.full(256, 255, np.uint8)
 for _digit in range(16):
     _HEX[ord(f"{_digit:x}")] = _HEX[ord(f"{_digit:X}")] = _digit
 _DASHES = np.array([8, 13, 18, 23])
-_DIGITS = np.setdiff1d(np.arange(36), _DASHES)
+_DIGITS = np.delete(np.arange(36), _DASHES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
