@@ -76,9 +76,9 @@ class Kernel:
             return run(*arguments)
         if self._pays():
             return self._compile(key, arguments)(*arguments)
-        start = time.perf_counter()
+        start = time.thread_time()
         answer = self.twin(*arguments)
-        spent = time.perf_counter() - start
+        spent = time.thread_time() - start  # what other processes do is not the twin's fault
         self._seconds += spent
         _state["seconds"] = _state.get("seconds", 0.0) + spent
         return answer

@@ -27,6 +27,7 @@ HALF = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)
 _S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
 STEP = 8
+_MASKS = np.array([2 ** (8 * size) - 1 for size in range(STEP + 1)], np.uint64)
 
 
 def mix(word: Any) -> Any:
@@ -41,12 +42,17 @@ def _homes(tags: Words, capacity: int) -> Integers:
 
 
 def _chunks(offsets: Integers, data: Bytes, rows: Integers, step: int) -> Words:
-    """Return eight bytes of each row from its byte ``step`` on, zeros after its end."""
-    places = offsets[rows, None] + step + np.arange(STEP)
-    inside = places < offsets[rows + 1, None]
-    found = np.zeros(places.shape, np.uint8)
-    found[inside] = data[places[inside]]
-    return found.view("<u8")[:, 0]
+    """Return eight bytes of each row from its byte ``step`` on, which it has, zeros after its end."""
+    starts = offsets[rows] + step
+    left = offsets[rows + 1] - starts
+    if len(data) < STEP:
+        data = np.concatenate([data, np.zeros(STEP, np.uint8)])
+    windows: Words = np.ndarray(len(data) - STEP + 1, "<u8", data, strides=(1,))
+    places = np.minimum(starts, len(windows) - 1)
+    found = windows[places] >> (np.uint64(8) * (starts - places).astype(np.uint64))
+    if int(left.min(initial=STEP)) < STEP:
+        found &= _MASKS[np.minimum(left, STEP)]
+    return found
 
 
 def insert_words(

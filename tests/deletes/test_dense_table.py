@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from twostage.deletes.budget import Budget
-from twostage.deletes.dense_table import KEY_BYTES, LEAST_BYTES, DenseTable
+from twostage.deletes.dense_table import KEY_BYTES, LEAST_BYTES, SPARSE_BYTES, SPARSE_KEY_BYTES, DenseTable
 from twostage.deletes.key_set import KeySet
 from twostage.deletes.key_table import WordTable
 from twostage.deletes.keys import encode_column, group_by_nulls
@@ -86,12 +86,22 @@ def test_random_sets(seed):
 def test_keys_that_lie_close_are_dense_and_others_are_not():
     close, apart = key_set(), key_set()
     insert(close, range(0, 200_000, 10), 5)
-    insert(apart, range(0, 20_000 * 2 * KEY_BYTES, 2 * KEY_BYTES), 5)
+    insert(apart, range(0, 20_000 * 2 * SPARSE_KEY_BYTES, 2 * SPARSE_KEY_BYTES), 5)
     assert (kind_of(close), kind_of(apart)) == (DenseTable, WordTable)
     assert close.nbytes < 20_000 * KEY_BYTES
     off = key_set(dense=False)
     insert(off, range(100), 5)
     assert kind_of(off) is WordTable
+
+
+def test_small_tables_may_be_sparse():
+    """Scattered keys need no compiled loop while that takes little memory; many that lie as far apart are hashed."""
+    step = 2 * KEY_BYTES
+    few, many = key_set(), key_set()
+    insert(few, range(0, 20_000 * step, step), 5)
+    insert(many, [0, 2 * SPARSE_BYTES], 5, expected=2 * SPARSE_BYTES // step)
+    assert (kind_of(few), kind_of(many)) == (DenseTable, WordTable)
+    assert probe(few, [0, 1, step, 20_000 * step], 4) == [True, False, True, False]
 
 
 def test_files_that_hold_scattered_keys_are_dense_together():

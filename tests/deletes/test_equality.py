@@ -13,10 +13,20 @@ from equality_keys import ORC_TIMES, VALUES, data_columns, expected, load, rando
 from scan_values import context_of, delete_of, schema_of, task_of, write_keys
 
 from declared.types import Column, Struct, column_json
+from twostage.deletes import key_set, sieve
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
 from twostage.deletes.stream import StreamedDeletes
 from twostage.metrics import Metrics
+
+
+@pytest.fixture(autouse=True, params=["tables", "sieves"])
+def _asked(request, monkeypatch):
+    """Tables are asked about all rows, or only about those that their sieves let pass."""
+    if request.param == "sieves":
+        monkeypatch.setattr(key_set, "LEAST_ROWS", 1)
+        monkeypatch.setattr(key_set, "ROWS_FOR_KEY", 0)
+        monkeypatch.setattr(sieve, "MOST_PASS", 1.0)
 
 
 @pytest.mark.parametrize("kernels", [True, False])

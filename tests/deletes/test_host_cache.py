@@ -257,7 +257,7 @@ def test_files_and_directories_of_others_are_not_used(tmp_path, monkeypatch):
     assert private_directory(cache)[0] is None
 
 
-@pytest.mark.parametrize("where", ["write", "fsync", "open", "replace", "access"])
+@pytest.mark.parametrize("where", ["write", "open", "replace", "access"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
 def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, where, code):
     deletes = files_of(tmp_path, 3)

@@ -9,12 +9,19 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from kept_sets import ROOT, ask, files_of, read_back, right, stored
+from kept_sets import ROOT, K, S, ask, files_of, read_back, right, stored
 
-from twostage.deletes import host_cache
+from twostage.deletes import host_cache, host_keys, key_table
+from twostage.deletes.budget import Budget
 from twostage.deletes.host_cache import HostCache, private_directory
+from twostage.deletes.key_table import RecordTable, get_ready
+from twostage.deletes.keys import encode_column, group_by_nulls
 from twostage.metrics import Metrics
+from twostage.schema import Primitive
+from twostage_native import probe
 
 pytestmark = pytest.mark.usefixtures("small_sets_are_kept")
 
@@ -106,7 +113,7 @@ def test_who_waits_too_long_builds_for_itself(tmp_path, monkeypatch):
     private_directory(tmp_path / "cache")
     cache = HostCache(tmp_path / "cache", 2**30, Metrics())
     monkeypatch.setattr(host_cache, "_LOCKS", 1)
-    monkeypatch.setattr(HostCache.exclusive.__wrapped__, "__defaults__", (0.1,))
+    monkeypatch.setattr(HostCache.exclusive.__wrapped__, "__defaults__", (0.1, None))
     with cache.exclusive("keys-x") as turn:
         assert turn.is_ours
         found, counted = ask(tmp_path, deletes)
@@ -114,6 +121,39 @@ def test_who_waits_too_long_builds_for_itself(tmp_path, monkeypatch):
     assert counted.counters["delete_files.opened"] == 3
     assert any("took long" in choice for choice in counted.choices)
     assert stored(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "words", "has_text"), [((K,), 1, False), ((S,), 0, True), ((K, S), 1, True)]
+)
+def test_who_waits_gets_ready_meanwhile(tmp_path, monkeypatch, columns, words, has_text):
+    deletes = files_of(tmp_path, 3, columns=columns)
+    private_directory(tmp_path / "cache")
+    cache = HostCache(tmp_path / "cache", 2**30, Metrics())
+    monkeypatch.setattr(host_cache, "_LOCKS", 1)
+    monkeypatch.setattr(HostCache.exclusive.__wrapped__, "__defaults__", (0.1, None))
+    called = []
+    monkeypatch.setattr(host_keys, "get_ready", lambda *given, **named: called.append((given, named)))
+    answer = right(tmp_path, deletes, columns=columns)
+    with cache.exclusive("keys-x"):
+        assert ask(tmp_path, deletes, columns=columns)[0] == answer
+    assert called == [((words,), {"has_text": has_text, "count": 60, "kernels": True})]
+
+
+@pytest.mark.parametrize("kinds", [("string",), ("long", "string"), ("string", "string"), ("long", "long")])
+def test_who_is_ready_compiles_nothing_more(monkeypatch, kinds):
+    monkeypatch.setattr(key_table, "_COMPILE_FROM", 1)
+    values = {"long": pa.array([1, 2]), "string": pa.array(["a", "b"])}
+    (keys,) = group_by_nulls([encode_column(values[kind], Primitive(kind)) for kind in kinds], 2)
+    table = RecordTable(2, keys, Budget(2**20, lambda: 0), kernels=True)
+    table.insert(keys, 1, np.array([-1, 5]))
+    for kernel in (probe.hash_records, probe.probe_records):
+        monkeypatch.setattr(kernel, "_compiled", {})
+    get_ready(keys.words.shape[1], has_text=len(keys.offsets) > 0, count=2, kernels=True)
+    known = [set(kernel._compiled) for kernel in (probe.hash_records, probe.probe_records)]
+    assert all(known)
+    assert table.probe(keys, np.array([False, True])).all()
+    assert [set(kernel._compiled) for kernel in (probe.hash_records, probe.probe_records)] == known
 
 
 def test_nobody_waits_for_one_that_could_not_write(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import zipfile
 
 import pytest
 
@@ -41,6 +42,28 @@ UNCHANGED_ARCHIVE = """
     for _ in range(5):
         importlib.invalidate_caches()
     assert len(read) == (5 if "off" in sys.argv else 1), read
+"""
+OLD_ARCHIVE = """
+    import importlib, os, sys, time, zipfile, zipimport
+    from twostage.spark import worker_tuning
+    start = time.time()
+    assert worker_tuning._began() < start
+    assert worker_tuning._began() > 0 or not os.path.exists("/proc/self/stat")
+    read = []
+    original = zipimport.zipimporter.invalidate_caches
+    zipimport.zipimporter.invalidate_caches = lambda importer: (read.append(importer), original(importer))
+    worker_tuning._began = lambda: start
+    path = sys.argv[1]
+    sys.path.insert(0, path)
+    import first
+    worker_tuning.tune_worker()
+    importlib.invalidate_caches()
+    assert not read
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("second.py", "here = True")
+    importlib.invalidate_caches()
+    import second
+    assert len(read) == 1
 """
 COLLECTED = """
     import gc, sys
@@ -109,6 +132,12 @@ def test_an_archive_that_changed_is_read_again(tmp_path):
 def test_an_unchanged_archive_is_read_once(tmp_path, switch):
     environment = {"TWOSTAGE_WORKER_TUNING": "0"} if switch == "off" else {}
     run(UNCHANGED_ARCHIVE, tmp_path / "modules.zip", switch, **environment)
+
+
+def test_an_archive_older_than_the_process_is_not_read_again(tmp_path):
+    with zipfile.ZipFile(tmp_path / "modules.zip", "w") as archive:
+        archive.writestr("first.py", "here = True")
+    run(OLD_ARCHIVE, tmp_path / "modules.zip")
 
 
 @pytest.mark.parametrize("switch", ["on", "off"])

@@ -16,13 +16,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from twostage import storage
-from twostage.deletes.avro_files import read_avro
 from twostage.errors import CorruptFileError, TwoStageError, mask
 from twostage.files import file_schema
-from twostage.files.orc_file import arrow_schema, meanings
 from twostage.location import parse_location
-from twostage.orc.stripe import StripeReader
-from twostage.orc.tail import read_stripe_footer, read_tail
 from twostage.parquet.filters import prune_by_bloom
 from twostage.parquet.footer import read_footer, row_group_bounds
 from twostage.predicates.predicate import TRUE, columns as columns_of
@@ -115,6 +111,8 @@ def read_columns(
             case "orc":
                 yield from _read_orc(file, size, context, delete, wanted)
             case "avro":
+                from twostage.deletes.avro_files import read_avro  # noqa: PLC0415 - 12 ms, seldom needed
+
                 yield from read_avro(file, size, context, delete, wanted, BATCH_ROWS)
             case other:
                 raise corrupt(delete, f"Delete file has a format that cannot hold its content: {other}")
@@ -319,6 +317,10 @@ def _cannot_hold(
 def _read_orc(
     file: pa.NativeFile, size: int, context: ScanContext, delete: DeleteFile, wanted: Sequence[WantedField]
 ) -> Iterator[tuple[int, Columns]]:
+    from twostage.files.orc_file import arrow_schema, meanings  # noqa: PLC0415 - 15 ms, seldom needed
+    from twostage.orc.stripe import StripeReader  # noqa: PLC0415
+    from twostage.orc.tail import read_stripe_footer, read_tail  # noqa: PLC0415
+
     tail = read_tail(file, size)
     schema = arrow_schema(tail.schema)
     sources = resolve(schema, context, delete, wanted)

@@ -384,6 +384,7 @@ class _Loader:
             budget=Budget(self._limit, self._in_use),
             add=lambda key_set, deletes: self._add_files(key_set, shape, deletes, asked),
             adopt=adopt,
+            kinds=[key.kind for key in shape.fields],
             build=build,
         )
         found = shared_keys(request, self._metrics)

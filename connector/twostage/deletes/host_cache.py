@@ -1,10 +1,11 @@
 """A directory of files that the worker processes of one host share: only this user can read or write it.
 
 Takes values and arrays under a name; gives them back, mapped, to any process of this user, until the room is
-needed. The rules: a file appears whole or not at all (written aside, synced, renamed); a directory that another
-user owns or may write, and a file that is not ours or not whole, are not used; no failure of the cache is an
-error of the scan: it is counted (``delete_cache.*``), said in the report, and the caller does without. File
-names are hashes. Whoever can write the directory decides which rows are deleted, as with the table itself.
+needed. The rules: a file appears whole or not at all (written aside, renamed; nobody waits for the disk, as its
+checksums tell what a machine that went down has left of it); a directory that another user owns or may write, and a
+file that is not ours or not whole, are not used; no failure of the cache is an error of the scan: it is counted
+(``delete_cache.*``), said in the report, and the caller does without. File names are hashes. Whoever can write the
+directory decides which rows are deleted, as with the table itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from twostage.deletes import cache_file
 from twostage.errors import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -152,10 +153,13 @@ class HostCache:
         return True
 
     @contextlib.contextmanager
-    def exclusive(self, name: str, seconds: float = WAIT_SECONDS) -> Iterator[_Turn]:
+    def exclusive(
+        self, name: str, seconds: float = WAIT_SECONDS, meanwhile: Callable[[], None] | None = None
+    ) -> Iterator[_Turn]:
         """Hold the lock of a name, waiting for at most so long.
 
         A process that dies lets go of it. Where another one could lately not write what it built, nobody waits.
+        Who has to wait does first what is to be done `meanwhile`.
         """
         turn = _Turn()
         handle = None
@@ -182,6 +186,8 @@ class HostCache:
                 except OSError:
                     if time.monotonic() >= deadline or _failed_lately(handle):
                         break
+                    if meanwhile is not None and not turn.waited:
+                        meanwhile()
                     turn.waited = True
                     time.sleep(_POLL_SECONDS)
             if turn.is_ours and turn.waited and _failed_lately(handle):
@@ -259,7 +265,6 @@ class HostCache:
                     view = memoryview(part)
                     while view:
                         view = view[os.write(file, view) :]
-                os.fsync(file)
             finally:
                 os.close(file)
             temporary.replace(self.directory / name)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from twostage.deletes import identity
 from twostage.deletes.host_cache import SUFFIX, HostCache
 from twostage.deletes.key_set import KeySet
+from twostage.deletes.key_table import get_ready
+from twostage.deletes.keys import TEXT, words_of
 from twostage.errors import TwoStageError
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from twostage.deletes.budget import Budget
     from twostage.deletes.cache_file import Description
     from twostage.metrics import Metrics
+    from twostage.schema import Primitive
     from twostage.task import DeleteFile, ScanContext
 
 MIN_KEYS = 10_000
@@ -53,6 +56,7 @@ class Request:
         budget: For the set.
         add: Adds delete files' keys to a set.
         adopt: Called with the set that is being built: what it takes must count.
+        kinds: The types of the columns to compare.
         build: Whether to build it if the cache does not hold it.
     """
 
@@ -63,6 +67,7 @@ class Request:
     budget: Budget
     add: Callable[[KeySet, Sequence[DeleteFile]], None]
     adopt: Callable[[KeySet], None]
+    kinds: Sequence[Primitive]
     build: bool = True
 
 
@@ -92,10 +97,11 @@ class _Keys:
         if found is not None or not self._request.build:
             return found
         needed = [self._planned[one] for one in self._needed]
-        if _keys_of(needed) < MIN_SHARE * _keys_of(self._planned.values()):
+        keys = _keys_of(self._planned.values())
+        if _keys_of(needed) < MIN_SHARE * keys:
             return None
         name = self._name(self._planned)
-        with self._cache.exclusive(name) as turn:
+        with self._cache.exclusive(name, meanwhile=lambda: self._get_ready(keys)) as turn:
             if turn.waited and (found := self._find()) is not None:
                 return found
             if not turn.is_ours:
@@ -106,6 +112,14 @@ class _Keys:
             held = self._build(name)
             turn.failed = held is None or bool(held.key_set.nbytes)
             return held
+
+    def _get_ready(self, keys: int) -> None:
+        """Load what it takes to ask about rows, while another process builds the set of so many keys."""
+        kinds, kernels = self._request.kinds, self._request.context.settings.kernels
+        texts = sum(kind.name in TEXT for kind in kinds)
+        # All texts but the last have their lengths among the words.
+        words = sum(words_of(kind) for kind in kinds) + max(0, texts - 1)
+        get_ready(words, has_text=texts > 0, count=keys, kernels=kernels)
 
     def _name(self, members: Iterable[str]) -> str:
         return f"{self._prefix}{identity.of_set(members)}{SUFFIX}"

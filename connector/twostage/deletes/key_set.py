@@ -18,7 +18,9 @@ import numpy as np
 
 from twostage.deletes.dense_table import DenseTable
 from twostage.deletes.key_domain import KeyDomain, intervals_in, intervals_of
-from twostage.deletes.key_table import RecordTable, WordTable
+from twostage.deletes.key_table import FEW, RecordTable, WordTable
+from twostage.deletes.keys import take_rows
+from twostage.deletes.sieve import LEAST_ROWS, ROWS_FOR_KEY, Sieve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,6 +75,9 @@ class KeySet:
         self._codes: dict[int, int] = {}
         self._domains: dict[int, KeyDomain] = {}
         self._rows_asked = 0
+        self._sieves: dict[int, Sieve | None] = {}
+        """By pattern; None where one is no use."""
+        self._rows_probed: dict[int, int] = {}
         self._readers = 0
         self._free = threading.Condition()
         """Held while the set grows; otherwise only while readers are counted."""
@@ -103,7 +108,8 @@ class KeySet:
     @property
     def nbytes(self) -> int:
         """Return the bytes of private memory that all tables take."""
-        return sum(table.nbytes for table in self._tables.values())
+        sieves = sum(sieve.nbytes for sieve in list(self._sieves.values()) if sieve is not None)
+        return sieves + sum(table.nbytes for table in self._tables.values())
 
     @property
     def count(self) -> int:
@@ -233,6 +239,7 @@ class KeySet:
 
     def _insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
         self._domains.clear()
+        self._sieves.clear()
         code = self._code(sequence_number)
         for keys in groups:
             if not len(keys.words):
@@ -295,7 +302,7 @@ class KeySet:
             if keys.pattern in self._all_null and not keys.words.shape[1] and not len(keys.offsets):
                 hits: Any = self._all_null[keys.pattern] > sequence_number
             elif keys.pattern in self._tables:
-                hits = self._tables[keys.pattern].probe(keys, applies)
+                hits = self._look_up(self._tables[keys.pattern], keys, applies)
             else:
                 continue
             if keys.rows is None:
@@ -303,3 +310,32 @@ class KeySet:
             else:
                 deleted[keys.rows] = hits
         return deleted
+
+    def _look_up(self, table: _Table, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which rows' keys are in a table under a code that applies; most rows may end in its sieve."""
+        sieve = self._sieve_of(table, keys)
+        rows = None if sieve is None else sieve.rows(keys)
+        if rows is None:
+            return table.probe(keys, applies)
+        found = np.zeros(len(keys.words), np.bool_)
+        if len(rows):
+            found[rows] = table.probe(take_rows(keys, rows), applies)
+        return found
+
+    def _sieve_of(self, table: _Table, keys: KeyRows) -> Sieve | None:
+        """Return a hash table's sieve, made once so many rows are asked about that it pays."""
+        pattern = keys.pattern
+        if pattern in self._sieves:
+            return self._sieves[pattern]
+        count = table.count if isinstance(table, WordTable | RecordTable) else 0
+        if count == 0 or (count <= FEW and keys.is_word):
+            return None
+        self._rows_probed[pattern] = asked = self._rows_probed.get(pattern, 0) + len(keys.words)
+        if asked < max(LEAST_ROWS, ROWS_FOR_KEY * count):
+            return None
+        if isinstance(table, WordTable):
+            made = Sieve.of([table.column(0)], count, None, self._budget)
+        else:
+            made = Sieve.of(table.arrays(), count, keys.words.shape[1], self._budget)
+        self._sieves[pattern] = made
+        return made

@@ -36,7 +36,7 @@ _HEX = np.full(256, 255, np.uint8)
 for _digit in range(16):
     _HEX[ord(f"{_digit:x}")] = _HEX[ord(f"{_digit:X}")] = _digit
 _DASHES = np.array([8, 13, 18, 23])
-_DIGITS = np.setdiff1d(np.arange(36), _DASHES)
+_DIGITS = np.delete(np.arange(36), _DASHES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,6 +242,16 @@ def take_columns(columns: Sequence[KeyColumn], rows: NDArray[np.int64]) -> list[
         )
         for column in columns
     ]
+
+
+def take_rows(keys: KeyRows, rows: NDArray[np.int64]) -> KeyRows:
+    """Return some of the keys."""
+    offsets, data = keys.offsets, keys.data
+    if len(offsets):
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        text = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(keys.words), buffers)
+        offsets, data = _text_buffers(text.take(pa.array(rows)))
+    return KeyRows(keys.pattern, None, _read_only(keys.words[rows]), _read_only(offsets), _read_only(data))
 
 
 def group_by_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyRows]:

@@ -13,6 +13,7 @@ import gc
 import os
 import time
 import zipimport
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 SWITCH = "TWOSTAGE_WORKER_TUNING"
 LONG_NANOSECONDS = 2_000_000
 """A collection that took longer walked what stays: modules, compiled kernels, caches."""
+_CLOCKS = 1.0
+"""Seconds by which a file system's clock may be off."""
 MOST_TIMES = 4
 """That a worker sets aside what stays: the imports come first, the kernels after some tasks. What others in this process
 hold at that moment, and let go later in a cycle, is not freed: so not again and again."""
@@ -71,9 +74,14 @@ def _collector() -> _Collector | None:
 
 
 def _keep_unchanged_archives() -> None:
-    """Let an archive's directory be read again only if the archive is another one than before."""
+    """Let an archive's directory be read again only if the archive is another one than before.
+
+    One that is older than this process has been read as it is: with Iceberg's runtime among the archives, to read all of
+    them once more takes a new worker 0.15 s before its second task.
+    """
     invalidate: Callable[[zipimport.zipimporter], None] = zipimport.zipimporter.invalidate_caches
     seen: dict[tuple[str, str], tuple[int, int]] = {}
+    began = _began()
 
     @functools.wraps(invalidate)
     def invalidate_changed(importer: zipimport.zipimporter) -> None:
@@ -84,8 +92,22 @@ def _keep_unchanged_archives() -> None:
             return
         version = (status.st_mtime_ns, status.st_size)
         place = (importer.archive, importer.prefix)
-        if seen.get(place) != version:
-            seen[place] = version
+        is_as_read = place not in seen and status.st_ctime < began
+        if seen.get(place) != version and not is_as_read:
             invalidate(importer)
+        seen[place] = version
 
     zipimport.zipimporter.invalidate_caches = invalidate_changed  # type: ignore[assignment]
+
+
+def _began() -> float:
+    """Return since when this process runs, and its parent, of which it may have been forked; 0 if that is not known."""
+    now, ages = time.time(), []
+    try:
+        for process in ("self", str(os.getppid())):
+            status = Path("/proc", process, "stat").read_text(encoding="utf-8", errors="replace")
+            ticks = int(status.rpartition(")")[2].split()[19])  # since the machine started
+            ages.append(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):  # another system
+        return 0.0
+    return now - max(ages) - _CLOCKS
