@@ -6,7 +6,7 @@ import pytest
 
 from twostage.columns import arrow_schema, project_names, project_spark, spark_schema
 from twostage.errors import OptionError, UnsupportedFeatureError
-from twostage.schema import parse_schema
+from twostage.schema import Field, Primitive, Struct, parse_schema
 
 SCHEMA = parse_schema(
     {
@@ -84,3 +84,19 @@ def test_arrow_types_are_what_pyspark_expects():
     schema = parse_schema({"schema-id": 0, "fields": fields})
     spark = StructType.fromJson(spark_schema(schema.fields))
     assert arrow_schema(schema.fields).equals(to_arrow_schema(spark, timezone="UTC"))
+
+
+@pytest.mark.parametrize("default", [None, {4: 7}])
+def test_equal_columns_have_one_arrow_schema(default):
+    """But where a default cannot be hashed, which changes no type."""
+
+    def columns(name, required):
+        inner = Field(id=4, name="x", type=Primitive("int"), required=required)
+        return [Field(id=3, name=name, type=Struct((inner,)), initial_default=default)]
+
+    found = arrow_schema(columns("st", required=False))
+    again = arrow_schema(columns("st", required=False))
+    assert again.equals(found)
+    assert default is not None or again is found
+    assert not arrow_schema(columns("other", required=False)).equals(found)
+    assert not arrow_schema(columns("st", required=True)).equals(found)
