@@ -16,7 +16,7 @@ HARD_LIMIT = 450
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "core"}
 ALLOWED = {
     "numba": {"_jit"},
-    "pyspark": {"source", "session", "bridge", "pyspark_twostage"},
+    "pyspark": {"source", "session", "bridge", "worker_daemon", "pyspark_twostage"},
     "pyiceberg": {"catalog_client", "storage", "properties"},
 }
 HEAVY = ("numba", "pyiceberg", "pyarrow.dataset", "pyspark.pandas", "pandas", "sqlglot", "rich")
