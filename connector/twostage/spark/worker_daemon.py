@@ -18,6 +18,13 @@ from pathlib import Path
 
 from twostage.spark.worker_tuning import SWITCH
 
+_NEEDED = (
+    "twostage.reading.read",
+    # Other workers import these where they meet such files.
+    "twostage.deletes.avro_files",
+    "twostage.files.avro_file",
+    "twostage.files.orc_file",
+)
 _THREADS = Path("/proc/self/task")
 _ARROW = "JE_ARROW_MALLOC_CONF"
 _NO_THREAD = "background_thread:false"
@@ -30,7 +37,7 @@ def main() -> None:
     """Be Spark's Python daemon until Spark ends it; its arguments are those of `pyspark.daemon`."""
     if not imported():
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])  # noqa: S606
-    from pyspark.daemon import manager  # noqa: PLC0415 - it imports the worker's module in 4.1, which may fail
+    from pyspark.daemon import manager  # noqa: PLC0415 - in 4.1 with the worker's module, and all that this imports
 
     prepare_when_idle()
     manager()
@@ -43,8 +50,8 @@ def imported() -> bool:
     if is_ours := _ARROW not in os.environ:
         os.environ[_ARROW] = _NO_THREAD
     try:
-        importlib.import_module("twostage.reading.read")
-        importlib.import_module(sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker")
+        for module in (*_NEEDED, sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker"):
+            importlib.import_module(module)
         is_alone = len(list(_THREADS.iterdir())) == 1
     except Exception:  # noqa: BLE001 - whatever it is, workers meet it again and say so
         is_alone = False
