@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from comparison import Workshop
+    from workshop import Workshop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from values import UTC, ddl, rows, value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from comparison import Workshop
+    from workshop import Workshop
 
 NAMES = ("b", "i", "l", "f", "d", "dec", "s", "bin", "dt", "ts", "tn", "st")
 Keys = tuple[tuple[str, ...], str, tuple[tuple[Any, ...], ...]]

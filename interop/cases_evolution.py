@@ -10,7 +10,7 @@ from iceberg_java import add_column
 from values import ddl, rows, value
 
 if TYPE_CHECKING:
-    from comparison import Workshop
+    from workshop import Workshop
 
 SHORT = ("SELECT * FROM {t}", "SELECT count(*) FROM {t}")
 

@@ -12,7 +12,7 @@ from values import ddl, rows, value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from comparison import Workshop
+    from workshop import Workshop
 
 NAMES = ("b", "i", "l", "d", "dec", "de", "s", "bin", "dt", "ts", "tn")
 SHORT = ("SELECT * FROM {t}", "SELECT count(*) FROM {t}")

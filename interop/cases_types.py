@@ -9,7 +9,7 @@ from case import Case
 from values import ddl, rows, value
 
 if TYPE_CHECKING:
-    from comparison import Workshop
+    from workshop import Workshop
 
 SMALL_ROW_GROUPS = {
     "write__parquet__row_group_size_bytes": "1",

@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 import resolver
 import twostage
-from comparison import Prepared, Workshop
+from comparison import Prepared
 from iceberg_table import RUNTIME
+from workshop import Workshop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,7 +19,7 @@ from twostage.metrics import Metrics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from comparison import Workshop
+    from workshop import Workshop
 
 FLOATS = "0.0D, -0.0D, double('NaN'), NULL, 1.5D"
 

@@ -22,7 +22,7 @@ from finding_tables import FINDINGS, SAME, STRUCT_GONE, Asked, Finding
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from comparison import Workshop
+    from workshop import Workshop
 
 EACH = [
     pytest.param(finding, asked, id=f"{finding}-{number}")

@@ -243,7 +243,7 @@ def test_proofs_hold_for_every_row(tmp_path, seed, proven, monkeypatch):
     check(np.logical_and.reduce(list(known.values())), False, "untouched by bounds")
     equality = load_equality(context, task, metrics)
     check(equality.missing(pages, known, 10**6), False, "untouched by tables")
-    none, every = pages.looked_up(equality, pages.lengths, rng.choice([1, 4]))
+    none, every = pages.looked_up(equality.field_ids, equality.deleted, pages.lengths, rng.choice([1, 4]))
     check(none, False, "looked up: none")
     check(every, True, "looked up: every")
     alive = Selection.of(np.array([rng.random() < 0.5 for _ in rows]))
@@ -308,7 +308,8 @@ def test_two_columns_with_several_values_each_are_not_looked_up(tmp_path):
     file.page_bounds = lambda _, field_id: file.pages[field_id]
     asker = TaskDeletes(context, task, metrics)
     pages = asker.pages(file, RowGroup(index=0, first_row=0, num_rows=48, num_bytes=1), asker.files)
-    none, every = pages.looked_up(load_equality(context, task, metrics), pages.lengths, 4)
+    equality = load_equality(context, task, metrics)
+    none, every = pages.looked_up(equality.field_ids, equality.deleted, pages.lengths, 4)
     assert (none.tolist(), every.tolist()) == ([False, False, True], [False, True, False])
 
 

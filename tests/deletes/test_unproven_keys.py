@@ -42,7 +42,9 @@ def test_equal_bounds_of_texts_are_a_value_only_if_exact(tmp_path, keys, proven,
     column = Column(1, "c", "string")
     delete = write_keys(tmp_path / "d.parquet", [column], [{1: key} for key in keys], [1])
     equality = load(tmp_path, [column], [delete])
-    none, every = one_run("string", "ab", exact=exact).looked_up(equality, np.array([3]), 1)
+    none, every = one_run("string", "ab", exact=exact).looked_up(
+        equality.field_ids, equality.deleted, np.array([3]), 1
+    )
     assert (bool(none[0]), bool(every[0])) == (exact and proven == "none", exact and proven == "every")
 
 
@@ -52,7 +54,8 @@ def test_counts_of_a_field_of_a_struct_prove_nothing(tmp_path, is_column):
     column = Column(1, "c", "long")
     delete = write_keys(tmp_path / "d.parquet", [column], [{1: 5}], [1])
     pages = one_run("long", 5, is_column=is_column)
-    none, every = pages.looked_up(load(tmp_path, [column], [delete]), np.array([3]), 1)
+    equality = load(tmp_path, [column], [delete])
+    none, every = pages.looked_up(equality.field_ids, equality.deleted, np.array([3]), 1)
     assert (bool(none[0]), bool(every[0])) == (False, is_column)
     assert pages.missing(1, KeyDomain(True, False, [7], [7])).tolist() == [is_column]
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from twostage.parquet.footer import ColumnChunk, Footer, RowGroup, Statistics, read_footer, row_group_bounds
+from twostage.parquet.footer import ColumnChunk, Footer, RowGroup, Statistics, read_footer
 from twostage.parquet.schema_tree import (
     BYTE_ARRAY,
     DOUBLE,
@@ -30,6 +30,7 @@ from twostage.parquet.schema_tree import (
     LogicalType,
     SchemaNode,
 )
+from twostage.parquet.statistics import row_group_bounds
 from twostage.predicates.bounds import Bounds
 from twostage.schema import Primitive
 

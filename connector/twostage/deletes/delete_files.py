@@ -20,7 +20,8 @@ from twostage.errors import CorruptFileError, TwoStageError, mask
 from twostage.files import file_schema
 from twostage.location import parse_location
 from twostage.parquet.filters import prune_by_bloom
-from twostage.parquet.footer import read_footer, row_group_bounds
+from twostage.parquet.footer import read_footer
+from twostage.parquet.statistics import row_group_bounds
 from twostage.predicates.predicate import TRUE, columns as columns_of
 from twostage.predicates.prune import Match, match
 from twostage.ranges import cost_of

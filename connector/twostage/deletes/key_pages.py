@@ -7,7 +7,7 @@ The rules: what is not known may be deleted or not and must be asked; a proof ho
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.deletes.equality import EqualityDeletes
     from twostage.deletes.key_domain import KeyDomain
     from twostage.files.datafile import DataFile, RowGroup
     from twostage.predicates.bounds import Bounds
@@ -32,6 +31,10 @@ TRIED = 16
 """Values of a run that are looked up before all of them are."""
 INTEGERS = frozenset("int long date timestamp timestamptz timestamp_ns timestamptz_ns".split())
 """Types whose words in key tables are their internal form."""
+
+
+AntiJoin: TypeAlias = "Callable[[Mapping[int, pa.Array], int], NDArray[np.bool_]]"
+"""Takes key columns by field id and their number of rows; gives a bool for each row: whether it is deleted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,19 +131,20 @@ class KeyPages:
         return self._columns[field_id].missing(domain)
 
     def looked_up(
-        self, equality: EqualityDeletes, counts: NDArray[np.int64], share: int
+        self, field_ids: Iterable[int], deleted: AntiJoin, counts: NDArray[np.int64], share: int
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Look up every key that a run's bounds leave, where they are few: tell which runs hold none, and no other.
 
         Args:
-            equality: The keys.
+            field_ids: The key columns.
+            deleted: Tells which of these columns' values are deleted, such as `EqualityDeletes.deleted`.
             counts: Rows of each run that are of interest.
             share: Of these rows, how many there must be for each key.
         """
         none, every = np.zeros(len(counts), np.bool_), np.zeros(len(counts), np.bool_)
         runs: list[int] = []
         sizes: list[int] = []
-        chosen: dict[int, list[tuple[Any, int]]] = {field_id: [] for field_id in equality.field_ids}
+        chosen: dict[int, list[tuple[Any, int]]] = {field_id: [] for field_id in field_ids}
         if not all(self._columns[field_id].is_column for field_id in chosen):
             return none, every
         for run in np.flatnonzero(counts).tolist():
@@ -158,19 +162,19 @@ class KeyPages:
             return none, every
         # The first few values tell most runs that hold both.
         few = np.minimum(sizes, TRIED)
-        hits = self._hits(equality, chosen, few)
+        hits = self._hits(deleted, chosen, few)
         alike = np.flatnonzero((hits == 0) | (hits == few)).tolist()
         if alike:
             runs, sizes = [runs[place] for place in alike], [sizes[place] for place in alike]
             chosen = {field_id: [values[place] for place in alike] for field_id, values in chosen.items()}
-            hits = self._hits(equality, chosen, np.array(sizes))
+            hits = self._hits(deleted, chosen, np.array(sizes))
             none[runs] = hits == 0
             every[runs] = hits == np.array(sizes)
         return none, every
 
     def _hits(
         self,
-        equality: EqualityDeletes,
+        deleted: AntiJoin,
         chosen: Mapping[int, Sequence[tuple[Any, int]]],
         sizes: NDArray[np.int64],
     ) -> NDArray[np.int64]:
@@ -179,9 +183,9 @@ class KeyPages:
             field_id: _array(self._columns[field_id].kind, values, sizes)
             for field_id, values in chosen.items()
         }
-        deleted = equality.deleted(arrays, int(sizes.sum()))
+        marks = deleted(arrays, int(sizes.sum()))
         found: NDArray[np.int64] = np.add.reduceat(
-            deleted.astype(np.int64), np.append(0, np.cumsum(sizes)[:-1])
+            marks.astype(np.int64), np.append(0, np.cumsum(sizes)[:-1])
         )
         return found
 

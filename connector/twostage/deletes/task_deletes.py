@@ -200,7 +200,7 @@ class TaskDeletes:
             self._kind_of,
             self._is_column,
         )
-        none, every = run.looked_up(equality, np.array([num_rows]), CHECKED)
+        none, every = run.looked_up(equality.field_ids, equality.deleted, np.array([num_rows]), CHECKED)
         return True if every[0] else False if none[0] else None
 
     def pages(

@@ -23,9 +23,9 @@ from twostage.files import file_schema
 from twostage.files.datafile import DataFile, PageBounds, RowGroup, descend, one_array
 from twostage.parquet import assemble, filters, page_search
 from twostage.parquet.dictionary import PLAIN, is_all_dictionary
-from twostage.parquet.footer import FIRST_READ, Footer, Leaf, read_end, row_group_bounds
+from twostage.parquet.footer import FIRST_READ, Footer, Leaf, read_end
 from twostage.parquet.page_reader import FEW, WHOLE_SHARE, PageChoice, PageReader, checked_codes, is_text
-from twostage.parquet.statistics import may_read
+from twostage.parquet.statistics import may_read, row_group_bounds
 from twostage.parquet.virtual_file import VirtualSchema
 from twostage.reading.selection import Selection
 from twostage.schema import Primitive, Struct

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.parquet.schema_tree import Leaf, SchemaNode, read_schema
-from twostage.parquet.statistics import row_group_bounds
 from twostage.parquet.thrift import ThriftError, read_struct
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ __all__ = [
     "parse_footer",
     "read_end",
     "read_footer",
-    "row_group_bounds",
 ]
 
 MAGIC = b"PAR1"

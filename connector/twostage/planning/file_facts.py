@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import cachetools
 
 from twostage import storage
-from twostage.parquet.footer import CODECS, read_footer, row_group_bounds
+from twostage.parquet.footer import CODECS, read_footer
+from twostage.parquet.statistics import row_group_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

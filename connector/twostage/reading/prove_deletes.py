@@ -92,7 +92,7 @@ class KeyProof:
         metrics.add("key_pages.untouched", int(np.count_nonzero(counts[untouched])))
         counts = np.where(untouched, 0, counts)
         share = 1 if equality.is_dense else CHECKED
-        none, every = self.pages.looked_up(equality, counts, share)
+        none, every = self.pages.looked_up(equality.field_ids, equality.deleted, counts, share)
         metrics.add("key_pages.untouched", int(none.sum()))
         metrics.add("key_pages.deleted", int(every.sum()))
         gone = self.left & self.pages.rows(every)
