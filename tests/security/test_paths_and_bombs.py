@@ -33,8 +33,8 @@ def remote(tmp_path, monkeypatch):
     """Serve a folder as the bucket `lake`, and note every local file that the product opens."""
     import pyarrow.fs
 
-    files = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
-    monkeypatch.setattr(storage, "_connect", lambda _properties, _location: _Bucket(files))
+    local = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    monkeypatch.setattr(storage, "_connect", lambda _properties, _location: _Bucket(local))
     monkeypatch.setattr(storage, "_file_systems", {})
     return tmp_path
 

@@ -93,12 +93,12 @@ def load_positions(context: ScanContext, task: ScanTask, metrics: Metrics) -> De
         if len(vectors) > 1:
             raise corrupt(vectors[1], f"Data file has {len(vectors)} deletion vectors: {task.written_path}")
         return _counted("vector", _load_vector(context, task, vectors[0], metrics), task)
-    files = [delete for delete in task.deletes if delete.content == "position"]
-    missing = [delete for delete in files if CACHE.get(_file_key(context, task, delete)) is None]
+    delete_files = [delete for delete in task.deletes if delete.content == "position"]
+    missing = [delete for delete in delete_files if CACHE.get(_file_key(context, task, delete)) is None]
     found = []
     with closing(fetch_ahead(context, missing)) as fetched:
         contents = {id(delete) for delete in missing}
-        for delete in files:
+        for delete in delete_files:
             content = next(fetched)[1] if id(delete) in contents else None
             if (bitmap := _load_file(context, task, delete, content, metrics)) is not None:
                 found.append(bitmap)
@@ -176,14 +176,14 @@ def _load_file(
     target, only = _target(context, task, delete)
     key = _file_key(context, task, delete)
     with CACHE.turn(key):  # a large one keeps nobody waiting who wants another
-        files = CACHE.get(key)
-        if files is not None:
+        by_path = CACHE.get(key)
+        if by_path is not None:
             metrics.add("delete_files.cached")
         else:
             reader = _PositionReader(context, delete, canonical, only, content)
-            files = reader.read(metrics)
-            CACHE.put(key, files, reader.nbytes, limit=context.settings.memory_budget)
-    bitmap = files.get(target)
+            by_path = reader.read(metrics)
+            CACHE.put(key, by_path, reader.nbytes, limit=context.settings.memory_budget)
+    bitmap = by_path.get(target)
     assert bitmap is None or isinstance(bitmap, BitMap64)
     return bitmap
 
