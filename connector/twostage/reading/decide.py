@@ -8,87 +8,34 @@ decides how the next is read; it never decides which rows come back.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twostage.deletes.position import DeletedPositions
 from twostage.predicates.predicate import TRUE
 from twostage.reading.filter import RowFilter, filter_rows
 from twostage.reading.live_columns import LiveColumns
-from twostage.reading.payoff import Payoff
 from twostage.reading.prune_pages import LEAST_SHARE, prune_pages
 from twostage.reading.prune_row_groups import Verdict, judge_row_group
 from twostage.reading.selection import Selection
 from twostage.reading.subtract import subtract
+from twostage.reading.task_state import (
+    SKIP,
+    AwaitDeletes,
+    Fetch,
+    OpenTask,
+    ReadWhole,
+    ReadWindows,
+    RowGroupPlan,
+)
 from twostage.reading.windows import count_windows, cut_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from twostage.deletes.stream import Asked
-    from twostage.deletes.task_deletes import TaskDeletes
-    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.files.datafile import RowGroup
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
-    from twostage.reading.top_rows import BestRows
-
-KEEPS_NEARLY_ALL = 0.9
-"""Of the rows considered: a filter that keeps more makes two stages 0 to 6 % slower than one."""
-LEAST_GROUPS = 2
-"""Row groups that must have been filtered before a task reads the others in one stage."""
 
 
-@dataclass(slots=True)
-class Learned:
-    """What a Spark task learns from row group to row group."""
-
-    row_filter: RowFilter
-    dictionaries: Payoff = field(default_factory=Payoff)
-    pages: Payoff = field(default_factory=Payoff)
-    key_pages: Payoff = field(default_factory=Payoff)
-    searches: Payoff = field(default_factory=Payoff)
-    best: BestRows | None = None
-    groups_filtered: int = 0
-    rows_filtered: int = 0
-    rows_kept: int = 0
-
-    @property
-    def keeps_nearly_all(self) -> bool:
-        """Whether the filter has removed so little so far that reading late gains nothing."""
-        enough = self.groups_filtered >= LEAST_GROUPS
-        return enough and self.rows_kept > KEEPS_NEARLY_ALL * self.rows_filtered
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTask:
-    """An open data file, what deletes rows of it, and what the task has learned."""
-
-    data_file: DataFile
-    positions: DeletedPositions
-    equality: TaskDeletes
-    learned: Learned
-    compiled: DeletedPositions = field(default_factory=DeletedPositions)
-    """What equality deletes remove, if that was compiled; `equality` then has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """Which rows of a row group live; without `columns`, `row_filter` is still to be applied to `selection`.
-
-    It is then applied in one stage, or, with `windows`, in two stages to each of these parts of `selection`.
-    """
-
-    row_group: RowGroup
-    selection: Selection
-    row_filter: RowFilter
-    columns: LiveColumns | None
-    windows: Iterable[Selection] = ()
-    asked: Asked | None = None
-    """What equality deletes are still to be asked of `columns`."""
-
-
-def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | None:
-    """Decide which rows of a row group live; None if none does."""
+def plan_row_group(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> RowGroupPlan:
+    """Decide which rows of a row group live, and how their select columns are to be read."""
     data_file, learned = file.data_file, file.learned
     settings = data_file.context.settings
     metrics.add("row_groups.considered")
@@ -98,49 +45,51 @@ def decide(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Decided | N
         if best is not None and not best.may_hold(data_file, row_group):
             metrics.add("row_groups.pruned.top-n")
             metrics.add("rows.pruned", row_group.num_rows)
-            return None
+            return SKIP
         verdict = judge_row_group(data_file, row_group, learned.dictionaries, metrics)
     if verdict is Verdict.SKIP:
-        return None
+        return SKIP
     selection = _subtract_positions(row_group, file, metrics)
     filters = verdict is Verdict.FILTER
     row_filter = learned.row_filter if filters else RowFilter()
     wanted = TRUE if best is None else best.wanted
     row_filter = row_filter if best is None else best.joined_to(row_filter)
     if not settings.two_stage:
-        return Decided(row_group, selection, row_filter, None)
+        return ReadWhole(row_group, selection, row_filter)
     if filters and best is None and learned.keeps_nearly_all:
         metrics.choices["read in one stage: the filter keeps nearly all rows"] += 1
-        return Decided(row_group, selection, row_filter, None)
+        return ReadWhole(row_group, selection, row_filter)
     if filters or wanted != TRUE:
         with metrics.timed("prune"):
             selection = prune_pages(data_file, row_group, selection, learned.pages, metrics, wanted=wanted)
     parts = count_windows(data_file, row_group, row_filter)
     if parts == 0:
         metrics.choices["read in one stage: the filter columns of a row group exceed task-memory"] += 1
-        return Decided(row_group, selection, row_filter, None)
+        return ReadWhole(row_group, selection, row_filter)
     if filters:
         learned.groups_filtered += 1
         learned.rows_filtered += row_group.num_rows
     if parts > 1:
         metrics.choices["read in windows: the filter columns of a row group exceed task-memory"] += 1
-        return Decided(row_group, selection, row_filter, None, cut_windows(selection, parts))
+        return ReadWindows(row_group, cut_windows(selection, parts), row_filter)
     columns = filtered_columns(file, row_group, row_filter, selection, metrics)
     if columns.alive.count == 0:
         metrics.add("row_groups.pruned.filter")
-        return None
+        return SKIP
     with metrics.timed("deletes"):
         asked = subtract(file, row_group, columns, metrics, may_wait=True)
     if columns.alive.count == 0:
         metrics.add("row_groups.pruned.deletes")
-        return None
-    if best is not None and asked is None:
+        return SKIP
+    if asked is not None:
+        return AwaitDeletes(row_group, columns, asked)
+    if best is not None:
         with metrics.timed("filter"):
             best.admit(columns, learned.row_filter, metrics)
         if columns.alive.count == 0:
             metrics.add("row_groups.pruned.top-n")
-            return None
-    return Decided(row_group, selection, row_filter, columns, (), asked)
+            return SKIP
+    return Fetch(row_group, columns)
 
 
 def live_columns(

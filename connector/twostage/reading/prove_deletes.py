@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from twostage.deletes.key_pages import KeyPages
     from twostage.files.datafile import RowGroup
     from twostage.metrics import Metrics
-    from twostage.reading.decide import OpenTask
     from twostage.reading.live_columns import LiveColumns
     from twostage.reading.selection import Selection
+    from twostage.reading.task_state import OpenTask
     from twostage.task import DeleteFile
 
 LEAST_SHARE = 0.1

@@ -17,11 +17,12 @@ from twostage.deletes.task_deletes import NONE, TaskDeletes
 from twostage.files.computed_columns import DeletedRows, shows_deleted
 from twostage.files.parquet_file import ParquetDataFile
 from twostage.reading.ahead import steps_ahead
-from twostage.reading.decide import Decided, Learned, OpenTask, decide, live_columns
+from twostage.reading.decide import live_columns, plan_row_group
 from twostage.reading.fetch import fetch_columns
 from twostage.reading.filter import RowFilter
 from twostage.reading.one_stage import read_one_stage
 from twostage.reading.subtract import Held
+from twostage.reading.task_state import AwaitDeletes, Fetch, Learned, OpenTask, ReadWhole, ReadWindows, Skip
 from twostage.reading.top_rows import BestRows
 from twostage.storage import name_snapshot
 from twostage.table.metadata_rows import read_rows
@@ -89,9 +90,9 @@ def read_task(
         # Avro's blocks have no bounds, and are found by reading.
         if learned.best is not None and task.format != "avro":
             row_groups = learned.best.best_first(data_file, row_groups)
-        decisions = steps_ahead(
+        plans = steps_ahead(
             compiled.row_groups(row_groups),
-            functools.partial(decide, file),
+            functools.partial(plan_row_group, file),
             metrics,
             # Equality deletes, and `_deleted` which asks them, belong to one thread.
             ahead=context.settings.prefetch
@@ -99,21 +100,30 @@ def read_task(
             and not equality
             and data_file.deleted_rows is None
             and not (learned.best is not None and held.has_questions),
-            alone=lambda decided: decided is not None and bool(decided.windows),
+            alone=lambda plan: isinstance(plan, ReadWindows),
         )
-        with contextlib.closing(decisions):
-            for decided in decisions:
-                if decided is None:
-                    continue
-                # Better rows may come, for which these need not be fetched.
-                may_lose = learned.best is not None and data_file.reads_parts and decided.columns is not None
-                waits = decided.asked is not None or may_lose
-                if waits:
-                    held.add(file, decided)
-                if not waits or held.is_full:
-                    yield from read_held(held, metrics)  # first, so that rows stay in order
-                if not waits:
-                    yield from read_decided(file, decided, metrics)
+        # Where better rows may come, those found so far need not be fetched yet.
+        may_lose = learned.best is not None and data_file.reads_parts
+        with contextlib.closing(plans):
+            for plan in plans:
+                match plan:
+                    case Skip():
+                        continue
+                    case AwaitDeletes():
+                        held.add(file, plan)
+                    case Fetch() if may_lose:
+                        held.add(file, plan)
+                    case Fetch():
+                        yield from read_held(held, metrics)  # first, so that rows stay in order
+                        yield from fetch_rows(file, plan, metrics)
+                    case ReadWindows():
+                        yield from read_held(held, metrics)
+                        yield from read_windows(file, plan, metrics)
+                    case ReadWhole():
+                        yield from read_held(held, metrics)
+                        yield from read_whole(file, plan, metrics)
+                if held.is_full:
+                    yield from read_held(held, metrics)
         if not data_file.reads_parts:  # such a file keeps a row group unpacked: one at a time
             yield from read_held(held, metrics)
         opened.callback(compiled.finish, metrics)
@@ -122,45 +132,39 @@ def read_task(
 
 def read_held(held: Held, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the rows that waited for equality deletes or better rows, and are left."""
-    for file, decided in held.release(metrics):
-        yield from read_decided(file, decided, metrics)
+    for file, plan in held.release(metrics):
+        yield from fetch_rows(file, plan, metrics)
 
 
-def read_decided(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+def fetch_rows(file: OpenTask, plan: Fetch, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the select columns of a row group's live rows."""
-    if decided.windows:
-        yield from read_windows(file, decided, metrics)
-        return
-    if decided.columns is None:
-        yield from read_whole(file, decided, metrics)
-        return
     metrics.add("row_groups.read")
-    batches = fetch_columns(file.data_file, decided.row_group, decided.columns)
-    yield from metrics.timed_steps("fetch", batches)
+    yield from metrics.timed_steps("fetch", fetch_columns(file.data_file, plan.row_group, plan.columns))
 
 
-def read_whole(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+def read_whole(file: OpenTask, plan: ReadWhole, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield a row group's rows in one stage."""
-    row_group, selection = decided.row_group, decided.selection
+    row_group, selection = plan.row_group, plan.selection
     equality = file.equality.choose(file.equality.meeting(file.data_file, row_group), selection.count)
     if equality.is_streamed:  # once for the row group, not for each batch
         selection = live_columns(file, row_group, RowFilter(), selection, metrics).selection()
         equality = NONE
-    row_filter = decided.row_filter
-    yield from read_one_stage(file.data_file, row_group, row_filter, selection, lambda: equality, metrics)
+    yield from read_one_stage(
+        file.data_file, row_group, plan.row_filter, selection, lambda: equality, metrics
+    )
 
 
-def read_windows(file: OpenTask, decided: Decided, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+def read_windows(file: OpenTask, plan: ReadWindows, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the select columns of a row group's live rows, window after window."""
     is_read = False
-    for window in decided.windows:
-        columns = live_columns(file, decided.row_group, decided.row_filter, window, metrics)
+    for window in plan.windows:
+        columns = live_columns(file, plan.row_group, plan.row_filter, window, metrics)
         if file.learned.best is not None:
             file.learned.best.admit(columns, file.learned.row_filter, metrics)
         if columns.alive.count:
             metrics.add("row_groups.read", not is_read)
             is_read = True
-            batches = fetch_columns(file.data_file, decided.row_group, columns)
+            batches = fetch_columns(file.data_file, plan.row_group, columns)
             yield from metrics.timed_steps("fetch", batches)
     metrics.add("row_groups.pruned.filter", not is_read)
 

@@ -20,6 +20,7 @@ from twostage.deletes.stream import stream_deleted
 from twostage.reading.filter import subtract_equality
 from twostage.reading.live_columns import plain
 from twostage.reading.prove_deletes import KeyProof
+from twostage.reading.task_state import AwaitDeletes, Fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from twostage.deletes.stream import Asked
     from twostage.files.datafile import RowGroup
     from twostage.metrics import Metrics
-    from twostage.reading.decide import Decided, OpenTask
     from twostage.reading.live_columns import LiveColumns
+    from twostage.reading.task_state import OpenTask
     from twostage.task import DeleteFile, ScanContext
 
 MOST_FILES = 64
@@ -93,7 +94,7 @@ class Held:
         self._context = context
         self._files = contextlib.ExitStack()
         self._num_files = 0
-        self._items: list[tuple[OpenTask, Decided, Asked | None]] = []
+        self._items: list[tuple[OpenTask, Fetch | AwaitDeletes]] = []
         self._size = 0
 
     def __enter__(self) -> Held:
@@ -104,23 +105,22 @@ class Held:
     ) -> None:
         self._files.__exit__(kind, error, trace)
 
-    def add(self, file: OpenTask, decided: Decided) -> None:
+    def add(self, file: OpenTask, plan: Fetch | AwaitDeletes) -> None:
         """Let a row group wait."""
-        self._items.append((file, decided, decided.asked))
-        if decided.columns is not None and decided.asked is None:
+        self._items.append((file, plan))
+        if isinstance(plan, Fetch):
             wanted = {field.id for field in self._context.projection}
             if self._context.top is not None:
                 wanted.add(self._context.top.column.field_id)
-            decided.columns.forget_all_but(wanted)
-            decided.columns.condense(to_the_rows=True)
-        if decided.columns is not None:
-            columns = decided.columns.read_columns().values()
-            self._size += sum(int(array.nbytes) for array in columns) + decided.row_group.num_rows
+            plan.columns.forget_all_but(wanted)
+            plan.columns.condense(to_the_rows=True)
+        columns = plan.columns.read_columns().values()
+        self._size += sum(int(array.nbytes) for array in columns) + plan.row_group.num_rows
 
     @property
     def has_questions(self) -> bool:
         """Whether rows wait for deletes."""
-        return any(asked is not None for _, _, asked in self._items)
+        return any(isinstance(plan, AwaitDeletes) for _, plan in self._items)
 
     @property
     def is_full(self) -> bool:
@@ -131,41 +131,39 @@ class Held:
 
     def keep_open(self, file: OpenTask, opened: contextlib.ExitStack) -> None:
         """Take over what keeps a data file open, if rows of it wait."""
-        if any(waiting is file for waiting, _, _ in self._items):
+        if any(waiting is file for waiting, _ in self._items):
             self._files.enter_context(opened.pop_all())
             self._num_files += 1
 
-    def release(self, metrics: Metrics) -> Iterator[tuple[OpenTask, Decided]]:
+    def release(self, metrics: Metrics) -> Iterator[tuple[OpenTask, Fetch]]:
         """Let the delete files pass; yield the row groups that have rows left, in order. Then close the files."""
         items, self._items, self._size = self._items, [], 0
-        asked = [(file, decided, asked) for file, decided, asked in items if asked is not None]
+        asked = [(file, plan) for file, plan in items if isinstance(plan, AwaitDeletes)]
         if asked:
             self._ask(asked, metrics)
-        for file, decided, _ in items:
-            columns, best = decided.columns, file.learned.best
-            assert columns is not None
+        for file, plan in items:
+            columns, best = plan.columns, file.learned.best
             if best is not None and columns.alive.count:
                 best.cut(columns, metrics)
                 metrics.add("row_groups.pruned.top-n", columns.alive.count == 0)
             if columns.alive.count:
-                yield file, decided
+                yield file, Fetch(plan.row_group, columns)
         self._files.close()
         self._num_files = 0
 
-    def _ask(self, items: list[tuple[OpenTask, Decided, Asked]], metrics: Metrics) -> None:
+    def _ask(self, items: list[tuple[OpenTask, AwaitDeletes]], metrics: Metrics) -> None:
         """Let the delete files pass, and take away the rows that they delete."""
         with metrics.timed("deletes"):
             # Where bytes are at hand, what others do on this machine is not streaming's fault.
-            clock = time.perf_counter if are_remote(items[0][2].deletes) else time.thread_time
+            clock = time.perf_counter if are_remote(items[0][1].asked.deletes) else time.thread_time
             started = clock()
-            results = stream_deleted(self._context, [asked for _, _, asked in items], metrics)
+            results = stream_deleted(self._context, [plan.asked for _, plan in items], metrics)
             items[0][0].equality.count_streamed(clock() - started)
-        for (file, decided, _), deleted in zip(items, results, strict=True):
-            columns, learned = decided.columns, file.learned
-            assert columns is not None
+        for (file, plan), deleted in zip(items, results, strict=True):
+            columns, learned = plan.columns, file.learned
             recorder = file.equality.recorder
             if recorder is not None:
-                recorder.add(decided.row_group.first_row, columns.base, deleted)
+                recorder.add(plan.row_group.first_row, columns.base, deleted)
             columns.keep(~deleted)
             metrics.add("rows.deleted.equality", int(deleted.sum()))
             metrics.add("row_groups.pruned.deletes", columns.alive.count == 0)
