@@ -15,18 +15,25 @@ from uuid import UUID
 from twostage.table.manifest_fields import PARTITION, record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 
 ABSENT: Mapping[int, Any] = MappingProxyType({})
 """The metrics of an entry that has none, which is not the same as an empty map to who looks at the metadata."""
 
 
-def partition_readers(file_fields: Mapping[str, Any]) -> list[tuple[int, str, Callable[[Any], Any]]]:
-    """Return field id, name and conversion of each partition value, from the types of a file's fields by name."""
+def partition_readers(
+    file_fields: Mapping[str, Any], ids: AbstractSet[int]
+) -> list[tuple[int, str, Callable[[Any], Any]]]:
+    """Return field id, name and conversion of the partition values with these ids.
+
+    Args:
+        file_fields: The types of a file's fields by name.
+        ids: Of the partition spec's fields; a writer may have added others.
+    """
     return [
         (int(part["name"][1:]), part["name"], _value_reader(part["type"]))
         for part in record_of(file_fields[f"_{PARTITION}"])["fields"]
-        if part["name"].startswith("_")
+        if part["name"].startswith("_") and int(part["name"][1:]) in ids
     ]
 
 

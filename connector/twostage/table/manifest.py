@@ -256,7 +256,7 @@ def iterate_manifest(
 
     def read(schema: Any, wanted: Any = None) -> Iterator[ContentFile]:
         reader = _convert(
-            file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id, deleted=deleted)
+            file, schema, lambda schema: _EntryReader(file, schema, manifest, spec, deleted=deleted)
         )
         for records in iterate_records(file, schema, wanted):
             for record in records:
@@ -276,16 +276,16 @@ class _EntryReader:
     """Turns the records of one manifest into content files, in their order (row ids count up)."""
 
     def __init__(
-        self, file: AvroFile, schema: dict[str, Any], manifest: ManifestFile, spec_id: int, *, deleted: bool
+        self, file: AvroFile, schema: Any, manifest: ManifestFile, spec: PartitionSpec, *, deleted: bool
     ) -> None:
         self._manifest = manifest
         self._keeps_deleted = deleted
-        self._spec_id = spec_id
+        self._spec_id = spec.spec_id
         self._next_row_id = manifest.first_row_id
         self._is_version_1 = file.metadata.get("format-version", "1") == "1"
         entry = {part["name"]: part["type"] for part in record_of(schema)["fields"]}
         kinds = {part["name"]: part["type"] for part in record_of(entry[f"_{DATA_FILE}"])["fields"]}
-        self._partition = partition_readers(kinds)
+        self._partition = partition_readers(kinds, {part.field_id for part in spec.fields})
         self._pairs = {id_: pairs_reader(kinds.get(f"_{id_}", "null")) for id_ in MAP_IDS}
 
     def read(self, record: dict[str, Any]) -> ContentFile | None:
