@@ -14,6 +14,7 @@ from twostage.planning.partition import Transform
 from twostage.schema import Primitive
 from twostage.table.manifest import ManifestFile
 from twostage.table.metadata_tables.human import human
+from variant_tables import variant_table
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -120,6 +121,14 @@ def test_entries_and_files(tmp_path, version):
             told, metrics = live[row["file_path"], row["content_offset"]]
             assert row == {**told, "readable_metrics": metrics}
     assert version == 1 or len(read(tmp_path, "delete_files")) == 2
+
+
+def test_variants_have_no_readable_metrics(tmp_path):
+    """As in Iceberg, for which a variant is no primitive type."""
+    variant_table(tmp_path, "parquet")
+    assert [list(row["readable_metrics"]) for row in read(tmp_path, "data_files")] == [
+        ["deep.in.m.key", "id"]
+    ]
 
 
 def test_readable_metrics(tmp_path):

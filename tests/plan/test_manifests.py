@@ -80,6 +80,25 @@ def test_sequence_numbers_are_inherited_as_the_spec_says(status, own, listed_seq
     assert file.sequence_number == expected
 
 
+@pytest.mark.parametrize(
+    ("status", "own", "listed_sequence", "expected"),
+    [
+        (1, None, 7, 7),
+        (1, 3, 7, 3),
+        (0, 3, 7, 3),
+        (0, None, 7, None),  # carried over by a writer that did not know it
+        (0, None, 0, 0),  # version 1: all are 0
+        (1, None, 0, 0),
+        (2, None, 0, 0),
+    ],
+)
+def test_file_sequence_numbers_are_inherited_as_iceberg_does(status, own, listed_sequence, expected):
+    source = ManifestFile(path="/t/m.avro", spec_id=0, sequence_number=listed_sequence)
+    given = {**entry(status=status, sequence=3), "file_sequence_number": own}
+    (file,) = parse_manifest(manifest([given]), source, PLAIN, deleted=True)
+    assert file.file_sequence_number == expected
+
+
 def test_an_existing_entry_without_sequence_number_is_an_error():
     with pytest.raises(CorruptFileError, match=r"CORRUPT_MANIFEST.*no sequence number.*/t/m.avro"):
         parse_manifest(manifest([entry(status=0)]), LISTED, PLAIN)

@@ -47,6 +47,17 @@ def manifests_of(opened: Opened) -> Iterator[tuple[Any, bytes, Any]]:
             yield manifest, data, table.metadata.specs[manifest.spec_id]
 
 
+def has_fixed(schema: Any) -> bool:
+    """Tell whether a schema has a fixed type that is no decimal or UUID: such bytes can be read in two ways."""
+    if isinstance(schema, list):
+        return any(map(has_fixed, schema))
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "fixed":
+        return "logicalType" not in schema
+    return any(map(has_fixed, schema.values()))
+
+
 def test_random_manifests_are_counted_as_they_are_read(tmp_path: Path) -> None:
     assert row_counts.is_compiled()
     counted = closer = 0
@@ -56,6 +67,7 @@ def test_random_manifests_are_counted_as_they_are_read(tmp_path: Path) -> None:
         for manifest, data, spec in manifests_of(opened):
             entries = parse_manifest(data, manifest, opened.table.metadata.specs)
             plain = all(one.format in ("parquet", "orc") and one.record_count > 0 for one in entries)
+            plain = plain and not has_fixed(fastavro.reader(io.BytesIO(data)).writer_schema)
             expected = (len(entries), sum(one.record_count for one in entries)) if plain else None
             assert row_counts.count_rows(data, manifest, spec) == expected, f"TWOSTAGE_SEED={seed}"
             counted += expected is not None

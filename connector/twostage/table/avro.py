@@ -49,12 +49,12 @@ MALFORMED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroFile:
-    """An opened container. `blocks` are pairs of record count and packed bytes."""
+    """An opened container. `schema` is a record's, perhaps in a union; `blocks` are pairs of record count and bytes."""
 
     path: str
     code: str
     metadata: dict[str, str]
-    schema: dict[str, Any]
+    schema: Any
     codec: str
     blocks: tuple[tuple[int, bytes], ...] = field(repr=False)
 
@@ -103,7 +103,8 @@ def open_header(data: bytes, *, path: str, code: str) -> tuple[AvroFile, bytes, 
     try:
         header, position = _read_header(data)
         schema = json.loads(header["avro.schema"])
-        if not isinstance(schema, dict) or schema.get("type") != "record":
+        kinds = [part for part in schema if part != "null"] if isinstance(schema, list) else [schema]
+        if len(kinds) != 1 or not isinstance(kinds[0], dict) or kinds[0].get("type") != "record":
             raise ValueError("the schema is not a record")
         sync = data[position : position + SYNC_LENGTH]
         if len(sync) != SYNC_LENGTH:
@@ -118,8 +119,8 @@ def open_header(data: bytes, *, path: str, code: str) -> tuple[AvroFile, bytes, 
 
 def read_records(
     file: AvroFile,
-    schema: dict[str, Any],
-    projection: dict[str, Any] | None = None,
+    schema: Any,
+    projection: Any = None,
     *,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
@@ -129,8 +130,8 @@ def read_records(
 
 def iterate_records(
     file: AvroFile,
-    schema: dict[str, Any],
-    projection: dict[str, Any] | None = None,
+    schema: Any,
+    projection: Any = None,
     *,
     limit: int | None = None,
 ) -> Iterator[list[dict[str, Any]]]:

@@ -1,8 +1,10 @@
-"""A manifest's records where partition values are of Avro's type fixed.
+"""Manifests whose partition values of Avro's type fixed can be read in two ways.
 
-Takes an opened manifest and its schema; gives its records. Iceberg's Java library (1.12) announces ``fixed`` for them
-and writes ``bytes``, a length before each value. The rule: what the header announces is tried first; else every
-block must hold exactly its records the other way, and each value have the announced length.
+Takes both readings of a manifest; gives the entries of the one that is right. Iceberg's Java library (1.12, issue
+17501 of apache/iceberg) announces ``fixed`` for them and writes ``bytes``, a length before each value; the value's last
+byte then stands where the record count does, and one value in four still leaves an entry that looks sound. The rule: a
+reading is right only if every block holds exactly its entries and each is sound; of two such readings, if
+nothing that the manifest list says of rows and partitions contradicts one of them alone. Else the manifest is refused.
 """
 
 from __future__ import annotations
@@ -10,87 +12,124 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twostage.errors import CorruptFileError
-from twostage.table.avro import iterate_records, read_records
+from twostage.table.manifest_fields import DATA_FILE, PARTITION, change_field, record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Mapping, Sequence
 
     from twostage.table.avro import AvroFile
+    from twostage.table.manifest import ContentFile, ManifestFile
+    from twostage.table.metadata import PartitionSpec
+
+_FORMATS = frozenset(("parquet", "orc", "avro", "puffin"))
+_EXISTING, _ADDED = 0, 1
 
 
-def iterate_entries(
-    file: AvroFile, schema: dict[str, Any], projection: dict[str, Any] | None = None
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield the records of a manifest block by block, fixed partition values written either way.
+def fixed_sizes(schema: Any) -> dict[str, int]:
+    """Return the sizes of the fixed partition values that a manifest announces, by the fields' names.
+
+    Decimals and UUIDs are fixed as well, with a logical type; those are written as announced.
+    """
+    entry = {part["name"]: part["type"] for part in record_of(schema)["fields"]}
+    file_fields = {part["name"]: part["type"] for part in record_of(entry[f"_{DATA_FILE}"])["fields"]}
+    sizes: dict[str, int] = {}
+    if f"_{PARTITION}" not in file_fields:
+        return sizes
+    for part in record_of(file_fields[f"_{PARTITION}"])["fields"]:
+        for kind in part["type"] if isinstance(part["type"], list) else [part["type"]]:
+            if _is_fixed(kind):
+                sizes[part["name"]] = kind["size"]
+    return sizes
+
+
+def with_lengths(schema: Any) -> Any:
+    """Return the schema with ``bytes`` for the fixed partition values."""
+
+    def bare(kind: Any) -> Any:
+        if isinstance(kind, list):
+            return [bare(part) for part in kind]
+        return "bytes" if _is_fixed(kind) else kind
+
+    def partition(kind: Any) -> Any:
+        for part in record_of(kind)["fields"]:
+            kind = change_field(kind, part["name"], bare)
+        return kind
+
+    return change_field(schema, f"_{DATA_FILE}", lambda kind: change_field(kind, f"_{PARTITION}", partition))
+
+
+def _is_fixed(kind: Any) -> bool:
+    return isinstance(kind, dict) and kind["type"] == "fixed" and "logicalType" not in kind
+
+
+def choose_reading(
+    file: AvroFile,
+    manifest: ManifestFile,
+    spec: PartitionSpec,
+    sizes: Mapping[str, int],
+    readings: Sequence[Callable[[], list[ContentFile]]],
+) -> list[ContentFile]:
+    """Return the live entries of a manifest with fixed partition values.
 
     Args:
-        file: The manifest.
-        schema: Its schema, each field named ``_<field id>``.
-        projection: The part of it to decode; where there are fixed partition values all is decoded.
+        file: The manifest, for errors.
+        manifest: What its list says of it.
+        spec: Its partition spec.
+        sizes: What `fixed_sizes` found.
+        readings: As announced, and with lengths; each raises a CorruptFileError where it makes no sense.
 
     Raises:
-        CorruptFileError: The blocks do not hold the records that they announce.
-        ResourceLimitError: They unpack to too many bytes.
+        CorruptFileError: Neither makes sense, or both do and the list does not tell which is meant.
     """
-    sizes: dict[str, int] = {}
-    try:
-        other = _with_lengths(schema, sizes)
-    except (LookupError, TypeError):
-        sizes.clear()  # no manifest's schema: reading it tells what is wrong
-    if not sizes:
-        yield from iterate_records(file, schema, projection)
-        return
-    try:
-        yield read_records(file, schema)
-    except CorruptFileError as error:
+    lengths = {int(name[1:]): size for name, size in sizes.items() if name.startswith("_")}
+    found: list[list[ContentFile]] = []
+    errors: list[CorruptFileError] = []
+    for read in readings:
         try:
-            records = read_records(file, other)
-        except CorruptFileError:
-            raise error from None
-        for record in records:
-            values = record["_2"]["_102"]
-            if any(values[name] is not None and len(values[name]) != size for name, size in sizes.items()):
-                raise
-        yield records
+            entries = read()
+        except CorruptFileError as error:
+            errors.append(error)
+            continue
+        if all(_fits(entry, lengths) for entry in entries):
+            found.append(entries)
+        else:
+            errors.append(file.corrupt("Manifest has a partition value that is not as long as announced"))
+    if not found:
+        raise errors[0]
+    if all(entries == found[0] for entries in found[1:]):
+        return found[0]
+    left = [entries for entries in found if _agrees(entries, manifest, spec, lengths)]
+    if len(left) != 1:
+        raise file.corrupt(
+            "Manifest can be read in two ways, its fixed partition values with or without lengths before them, "
+            "and its manifest list does not tell which is meant"
+        )
+    return left[0]
 
 
-def _with_lengths(schema: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
-    """Return the schema with ``bytes`` for fixed partition values, whose announced sizes go into `sizes`."""
-
-    def inside(record: dict[str, Any], name: str, change: Any) -> dict[str, Any]:
-        fields = [
-            {**part, "type": change(part["type"])} if part["name"] == name else part
-            for part in record["fields"]
-        ]
-        return {**record, "fields": fields}
-
-    return inside(
-        schema, "_2", lambda data_file: inside(data_file, "_102", lambda kind: _values(kind, sizes))
-    )
+def _fits(entry: ContentFile, lengths: Mapping[int, int]) -> bool:
+    """Tell whether the fixed values are as long as announced."""
+    values = ((entry.partition.get(field_id), size) for field_id, size in lengths.items())
+    return all(value is None or len(value) == size for value, size in values)
 
 
-def _values(partition: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
-    """Replace the types of the partition's fields."""
-    named: dict[str, int] = {}
-    fields = []
-    for part in partition["fields"]:
-        kinds = part["type"] if isinstance(part["type"], list) else [part["type"]]
-        for kind in kinds:
-            # A decimal or a UUID is fixed as well, with a logical type; those are written as announced.
-            if isinstance(kind, dict) and kind.get("type") == "fixed" and "logicalType" not in kind:
-                name, size = kind.get("name"), kind.get("size")
-                if isinstance(name, str) and isinstance(size, int):
-                    named[name] = size
-        found = [_fixed(kind, named) for kind in kinds]
-        if any(size is not None for size in found):
-            sizes[part["name"]] = next(size for size in found if size is not None)
-            kinds = ["bytes" if size is not None else kind for kind, size in zip(kinds, found, strict=True)]
-            part = {**part, "type": kinds if isinstance(part["type"], list) else kinds[0]}  # noqa: PLW2901
-        fields.append(part)
-    return {**partition, "fields": fields}
-
-
-def _fixed(kind: Any, named: dict[str, int]) -> int | None:
-    """Return the size of a fixed type, which may be told by its name alone."""
-    name = kind.get("name") if isinstance(kind, dict) else kind
-    return named.get(name) if isinstance(name, str) else None
+def _agrees(
+    entries: Sequence[ContentFile], manifest: ManifestFile, spec: PartitionSpec, ids: Mapping[int, int]
+) -> bool:
+    """Tell whether these are entries that a writer writes, and nothing that the manifest list says contradicts them."""
+    if any(entry.format not in _FORMATS for entry in entries):
+        return False
+    for status, rows in ((_ADDED, manifest.added_rows), (_EXISTING, manifest.existing_rows)):
+        if rows is not None and rows != sum(one.record_count for one in entries if one.status == status):
+            return False
+    for part, summary in zip(spec.fields, manifest.partitions, strict=False):
+        for value in (one.partition.get(part.field_id) for one in entries) if part.field_id in ids else ():
+            if value is None:
+                outside = not summary.contains_null
+            else:
+                outside = (summary.lower is not None and value < summary.lower) or (
+                    summary.upper is not None and value > summary.upper
+                )
+            if outside:
+                return False
+    return True

@@ -12,19 +12,26 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from decimal import Decimal
+from functools import partial
 from itertools import islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from twostage.storage import locate, read_all
-from twostage.table.avro import AvroFile, open_avro, read_records
-from twostage.table.fixed_partitions import iterate_entries
-from twostage.table.manifest_fields import ENTRY_IDS, LIST_IDS, leave_out, named_by_id
+from twostage.table.avro import AvroFile, iterate_records, open_avro, read_records
+from twostage.table.entry_values import pairs_reader, partition_readers
+from twostage.table.fixed_partitions import choose_reading, fixed_sizes, with_lengths
+from twostage.table.manifest_fields import (
+    DATA_FILE,
+    ENTRY_IDS,
+    LIST_IDS,
+    MAP_IDS,
+    leave_out,
+    named_by_id,
+    record_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from twostage.table.metadata import PartitionSpec, Snapshot
     from twostage.task import Storage
@@ -34,8 +41,6 @@ DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 _CODE = "CORRUPT_MANIFEST"
 _READERS = 8
 """Manifests read at once: they are small, so waiting for the storage is most of the time."""
-ABSENT: Mapping[int, Any] = MappingProxyType({})
-"""The metrics of an entry that has none, which is not the same as an empty map to who looks at the metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,8 @@ class ManifestFile:
     added_files: int | None = None
     existing_files: int | None = None
     deleted_files: int | None = None
+    added_rows: int | None = None
+    existing_rows: int | None = None
     first_row_id: int | None = None
     key_metadata: bytes | None = None
 
@@ -245,29 +252,41 @@ def iterate_manifest(
         raise file.corrupt(f"Manifest has a partition spec that the table lacks: {spec_id}")
     spec = specs[spec_id]
     schema = _convert(file, file.schema, lambda schema: named_by_id(schema, ENTRY_IDS, spec))
-    reader = _convert(
-        file, schema, lambda schema: _EntryReader(file, schema, manifest, spec_id, deleted=deleted)
-    )
-    wanted = _convert(file, schema, lambda schema: leave_out(schema, without)) if without else None
-    for records in iterate_entries(file, schema, wanted):
-        for record in records:
-            entry = _convert(file, record, reader.read)
-            if entry is not None:
-                yield entry
+    sizes: dict[str, int] = _convert(file, schema, fixed_sizes)
+
+    def read(schema: Any, wanted: Any = None) -> Iterator[ContentFile]:
+        reader = _convert(
+            file, schema, lambda schema: _EntryReader(file, schema, manifest, spec, deleted=deleted)
+        )
+        for records in iterate_records(file, schema, wanted):
+            for record in records:
+                entry = _convert(file, record, reader.read)
+                if entry is not None:
+                    yield entry
+
+    if sizes:
+        schemas = schema, with_lengths(schema)
+        yield from choose_reading(file, manifest, spec, sizes, [partial(list, read(one)) for one in schemas])
+    else:
+        wanted = _convert(file, schema, lambda schema: leave_out(schema, without)) if without else None
+        yield from read(schema, wanted)
 
 
 class _EntryReader:
     """Turns the records of one manifest into content files, in their order (row ids count up)."""
 
     def __init__(
-        self, file: AvroFile, schema: dict[str, Any], manifest: ManifestFile, spec_id: int, *, deleted: bool
+        self, file: AvroFile, schema: Any, manifest: ManifestFile, spec: PartitionSpec, *, deleted: bool
     ) -> None:
         self._manifest = manifest
         self._keeps_deleted = deleted
-        self._spec_id = spec_id
+        self._spec_id = spec.spec_id
         self._next_row_id = manifest.first_row_id
         self._is_version_1 = file.metadata.get("format-version", "1") == "1"
-        self._partition = _partition_readers(schema)
+        entry = {part["name"]: part["type"] for part in record_of(schema)["fields"]}
+        kinds = {part["name"]: part["type"] for part in record_of(entry[f"_{DATA_FILE}"])["fields"]}
+        self._partition = partition_readers(kinds, {part.field_id for part in spec.fields})
+        self._pairs = {id_: pairs_reader(kinds.get(f"_{id_}", "null")) for id_ in MAP_IDS}
 
     def read(self, record: dict[str, Any]) -> ContentFile | None:
         """Return the entry's file; None for an entry that records a deletion, unless they are kept."""
@@ -293,12 +312,12 @@ class _EntryReader:
             partition={id_: read(values[name]) for id_, name, read in self._partition},
             record_count=_row_count(raw["_103"], content),
             file_size=_count(raw["_104"]),
-            column_sizes=_pairs(raw.get("_108")),
-            value_counts=_pairs(raw.get("_109")),
-            null_counts=_pairs(raw.get("_110")),
-            nan_counts=_pairs(raw.get("_137")),
-            lower_bounds=_pairs(raw.get("_125")),
-            upper_bounds=_pairs(raw.get("_128")),
+            column_sizes=self._pairs[108](raw.get("_108")),
+            value_counts=self._pairs[109](raw.get("_109")),
+            null_counts=self._pairs[110](raw.get("_110")),
+            nan_counts=self._pairs[137](raw.get("_137")),
+            lower_bounds=self._pairs[125](raw.get("_125")),
+            upper_bounds=self._pairs[128](raw.get("_128")),
             split_offsets=tuple(raw.get("_132") or ()),
             equality_ids=tuple(raw.get("_135") or ()),
             sort_order_id=raw.get("_140"),
@@ -323,8 +342,9 @@ class _EntryReader:
         raise ValueError("entry of an existing file has no sequence number")
 
     def _file_sequence_number(self, status: int, own: int | None) -> int | None:
-        """Return when the file was added; unknown for files that old writers carried over."""
-        return self._manifest.sequence_number if own is None and status == ADDED else own
+        """Return when the file was added: 0 in version 1; unknown for files that old writers carried over."""
+        inherits = own is None and (status == ADDED or self._manifest.sequence_number == 0)
+        return self._manifest.sequence_number if inherits else own
 
     def _first_row_id(self, status: int, content: int, own: int | None, record_count: int) -> int | None:
         if own is not None or content != DATA or self._next_row_id is None or status == DELETED:
@@ -345,21 +365,26 @@ def _manifest_file(record: dict[str, Any]) -> ManifestFile:
         is_deletes=content == 1,
         sequence_number=_count(record.get("_515") or 0),
         snapshot_id=record.get("_503"),
-        partitions=tuple(
-            PartitionSummary(
-                contains_null=item.get("_509") is not False,
-                contains_nan=item.get("_518"),
-                lower=item.get("_510"),
-                upper=item.get("_511"),
-            )
-            for item in record.get("_507") or ()
-        ),
+        partitions=tuple(map(_summary, record.get("_507") or ())),
         length=record.get("_501"),
         added_files=record.get("_504"),
         existing_files=record.get("_505"),
         deleted_files=record.get("_506"),
+        added_rows=record.get("_512"),
+        existing_rows=record.get("_513"),
         first_row_id=record.get("_520"),
         key_metadata=record.get("_519"),
+    )
+
+
+def _summary(item: dict[str, Any] | None) -> PartitionSummary:
+    if item is None:
+        return PartitionSummary()
+    return PartitionSummary(
+        contains_null=item.get("_509") is not False,
+        contains_nan=item.get("_518"),
+        lower=item.get("_510"),
+        upper=item.get("_511"),
     )
 
 
@@ -386,48 +411,3 @@ def _count(value: Any) -> int:
 def _row_count(value: Any, content: int) -> int:
     """Return the rows of a file; -1, for a data file only, means that nobody counted them."""
     return -1 if content == DATA and value == -1 else _count(value)
-
-
-def _pairs(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:
-    """Return an Avro array of key and value records as a dictionary."""
-    if items is None:
-        return ABSENT
-    pairs: Any = map(dict.values, items)  # half the time of a loop, and there are millions
-    return dict(pairs)
-
-
-def _partition_readers(schema: dict[str, Any]) -> list[tuple[int, str, Callable[[Any], Any]]]:
-    """Return field id, name and conversion of each partition value, from the manifest's Avro schema."""
-    entry = {part["name"]: part["type"] for part in schema["fields"]}
-    partition = {part["name"]: part["type"] for part in entry["_2"]["fields"]}["_102"]
-    return [
-        (int(part["name"][1:]), part["name"], _value_reader(part["type"]))
-        for part in partition["fields"]
-        if part["name"].startswith("_") and part["name"][1:].isdecimal()
-    ]
-
-
-def _value_reader(kind: Any) -> Callable[[Any], Any]:
-    """Return the conversion from an Avro value, without its logical type, to the internal form."""
-    if isinstance(kind, list):
-        kind = next((item for item in kind if item != "null"), "null")
-    logical = kind.get("logicalType") if isinstance(kind, dict) else None
-    match logical:
-        case "decimal":
-            return _decimal_reader(int(kind.get("scale", 0)))
-        case "uuid":
-            return lambda value: (
-                None if value is None else str(UUID(bytes=value) if len(value) == 16 else UUID(value))
-            )
-        case "timestamp-millis" | "local-timestamp-millis" | "time-millis":
-            return lambda value: None if value is None else value * 1000
-    return lambda value: value
-
-
-def _decimal_reader(scale: int) -> Callable[[bytes | None], Decimal | None]:
-    def read(value: bytes | None) -> Decimal | None:
-        if value is None:
-            return None
-        return Decimal(f"{int.from_bytes(value, 'big', signed=True)}E-{scale}")
-
-    return read

@@ -1,8 +1,9 @@
-"""The fields of manifest lists and manifests by id, whatever their writer called them.
+"""The fields of manifest lists and manifests by id, however their writer described them.
 
-Takes Avro schemas; gives them with each field named ``_<field id>``, or some left out. Fields without ids are
-matched by name.
-Source: Iceberg table spec, "Manifests" and "Manifest Lists".
+Takes Avro schemas; gives them with each field named ``_<field id>`` and nothing left of the writer's own names: types
+that are referred to by name stand where they are used, aliases and defaults are gone, optional records stay unions.
+The rule: an id decides; a name does only for a field without one, on the level where the spec has it.
+Source: Iceberg table spec, "Manifests" and "Manifest Lists"; Apache Avro 1.11 specification, "Schema Declaration".
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from twostage.table.metadata import PartitionSpec
 
+DATA_FILE = 2
 PARTITION = 102
 UNMEASURED = frozenset((108, 109, 110, 125, 128, 132, 137))
 """Fields of an entry that tell of columns, or how to divide the reading. Skipping them halves the time, skipping
@@ -27,14 +29,13 @@ LIST_IDS = {
     "added_snapshot_id": 503,
     "partitions": 507,
     "first_row_id": 520,
-    "contains_null": 509,
-    "contains_nan": 518,
     "key_metadata": 519,
-    "lower_bound": 510,
-    "upper_bound": 511,
     "added_files_count": 504,
     "existing_files_count": 505,
     "deleted_files_count": 506,
+    "added_data_files_count": 504,
+    "existing_data_files_count": 505,
+    "deleted_data_files_count": 506,
     "added_rows_count": 512,
     "existing_rows_count": 513,
 }
@@ -43,7 +44,9 @@ ENTRY_IDS = {
     "snapshot_id": 1,
     "sequence_number": 3,
     "file_sequence_number": 4,
-    "data_file": 2,
+    "data_file": DATA_FILE,
+}
+_FILE_IDS = {
     "content": 134,
     "file_path": 100,
     "file_format": 101,
@@ -65,47 +68,183 @@ ENTRY_IDS = {
     "content_offset": 144,
     "content_size_in_bytes": 145,
 }
+_SUMMARY_IDS = {"contains_null": 509, "contains_nan": 518, "lower_bound": 510, "upper_bound": 511}
+_INSIDE = {DATA_FILE: _FILE_IDS, 507: _SUMMARY_IDS}
+"""The names of the fields of these fields' records."""
+MAP_IDS = {
+    108: (117, 118),
+    109: (119, 120),
+    110: (121, 122),
+    137: (138, 139),
+    125: (126, 127),
+    128: (129, 130),
+}
+"""Arrays of pairs, and the ids of a pair's key and value."""
+_ATTRIBUTES = ("logicalType", "precision", "scale", "size", "symbols")
+_PRIMITIVE = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+_NAMED = frozenset(("record", "fixed", "enum"))
+_MAX_DEPTH = 50
+_MAX_TYPES = 20_000
 
 
 def named_by_id(schema: Any, names: Mapping[str, int], spec: PartitionSpec | None = None) -> Any:
-    """Return the Avro schema with each record field named ``_<field id>``."""
-    if isinstance(schema, list):
-        return [named_by_id(item, names, spec) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if schema.get("type") != "record":
-        return {
-            key: named_by_id(part, names, spec) if key in ("type", "items", "values") else part
-            for key, part in schema.items()
-        }
-    renamed = []
-    for part in schema["fields"]:
-        field_id = part.get("field-id", names.get(part["name"]))
-        if field_id == PARTITION and spec is not None:
-            kind = named_by_id(part["type"], _partition_names(part["type"], spec))
-        else:
-            kind = named_by_id(part["type"], names, spec)
-        name = part["name"] if field_id is None else f"_{field_id}"
-        renamed.append({**part, "name": name, "type": kind})
-    return {**schema, "fields": renamed}
+    """Return the Avro schema with each record field named ``_<field id>``, those of no known id ``other_<n>``.
+
+    The fields of a map's pairs are named ``key`` and ``value``.
+
+    Args:
+        schema: As the file's header has it.
+        names: The ids of the record's fields, for those without one.
+        spec: Of the partition values, for those without ids.
+
+    Raises:
+        ValueError: A field id stands twice in a record, or the schema has no end.
+    """
+    return _Naming(spec).value(schema, names, None)
 
 
-def leave_out(schema: dict[str, Any], without: frozenset[int]) -> dict[str, Any]:
+def record_of(kind: Any) -> dict[str, Any]:
+    """Return the record that a type is, perhaps an optional one.
+
+    Raises:
+        ValueError: It is none.
+    """
+    kinds = [part for part in kind if part != "null"] if isinstance(kind, list) else [kind]
+    if len(kinds) != 1 or not isinstance(kinds[0], dict) or kinds[0].get("type") != "record":
+        raise ValueError("a record is missing from the schema")
+    found: dict[str, Any] = kinds[0]
+    return found
+
+
+def change_field(kind: Any, name: str, change: Callable[[Any], Any]) -> Any:
+    """Return a record's type, perhaps an optional one's, with another type for one of its fields."""
+    if isinstance(kind, list):
+        return [part if part == "null" else change_field(part, name, change) for part in kind]
+    fields = [
+        {**part, "type": change(part["type"])} if part["name"] == name else part
+        for part in record_of(kind)["fields"]
+    ]
+    return {**kind, "fields": fields}
+
+
+def leave_out(schema: Any, without: frozenset[int]) -> Any:
     """Return the schema of an entry without these fields of its file."""
     names = {f"_{field_id}" for field_id in without}
-    fields = []
-    for part in schema["fields"]:
-        kind = part["type"]
-        if part["name"] == "_2":
-            kind = {**kind, "fields": [inner for inner in kind["fields"] if inner["name"] not in names]}
-        fields.append({**part, "type": kind})
-    return {**schema, "fields": fields}
+
+    def shorter(kind: Any) -> Any:
+        if isinstance(kind, list):
+            return [part if part == "null" else shorter(part) for part in kind]
+        return {**kind, "fields": [part for part in record_of(kind)["fields"] if part["name"] not in names]}
+
+    return change_field(schema, f"_{DATA_FILE}", shorter)
 
 
-def _partition_names(kind: Any, spec: PartitionSpec) -> dict[str, int]:
+class _Naming:
+    """Rewrites one schema. Types get names of their own, the same ones each time."""
+
+    def __init__(self, spec: PartitionSpec | None) -> None:
+        self._spec = spec
+        self._named: dict[str, Any] = {}
+        self._types = self._depth = 0
+
+    def value(self, kind: Any, names: Mapping[str, int], field_id: int | None) -> Any:
+        """Return a type; `names` are those of the fields of records in it, `field_id` the field that has it."""
+        self._types += 1
+        self._depth += 1
+        if self._depth > _MAX_DEPTH or self._types > _MAX_TYPES:
+            raise ValueError("the schema is nested too deep, or refers to itself")
+        try:
+            if isinstance(kind, list):
+                return [self.value(part, names, field_id) for part in kind]
+            if isinstance(kind, str):
+                if kind in _PRIMITIVE:
+                    return kind
+                return self.value(self._named[kind.rpartition(".")[2]], names, field_id)
+            return self._defined(kind, names, field_id)
+        finally:
+            self._depth -= 1
+
+    def _defined(self, kind: dict[str, Any], names: Mapping[str, int], field_id: int | None) -> Any:
+        inner = kind["type"]
+        if isinstance(inner, list):
+            return self.value(inner, names, field_id)
+        attributes = {key: kind[key] for key in _ATTRIBUTES if key in kind}
+        if isinstance(inner, dict):
+            return self.value({**inner, **attributes}, names, field_id)
+        if inner in _NAMED:
+            self._named[str(kind["name"]).rpartition(".")[2]] = kind
+            made = {"type": inner, "name": f"type_{self._types}", **attributes}
+            return {**made, "fields": self._fields(kind, names, field_id)} if inner == "record" else made
+        if inner == "array":
+            return {"type": "array", "items": self.value(kind["items"], names, field_id)}
+        if inner == "map":
+            return {"type": "map", "values": self.value(kind["values"], names, field_id)}
+        if inner in _PRIMITIVE:
+            return {"type": inner, **attributes}
+        return self.value(inner, names, field_id)
+
+    def _fields(
+        self, record: dict[str, Any], names: Mapping[str, int], field_id: int | None
+    ) -> list[dict[str, Any]]:
+        fields = record["fields"]
+        if field_id in MAP_IDS:
+            found = _pair(fields, *MAP_IDS[field_id])
+        else:
+            if field_id == PARTITION and self._spec is not None:
+                names = _partition_names(fields, self._spec)
+            found = [None if id_ is None else f"_{id_}" for id_ in _ids(fields, names)]
+        return [
+            {"name": name or f"other_{place}", "type": self.value(part["type"], *self._inside(name))}
+            for place, (name, part) in enumerate(zip(found, fields, strict=True))
+        ]
+
+    def _inside(self, name: str | None) -> tuple[Mapping[str, int], int | None]:
+        """Return what is known of the fields inside a field."""
+        if name is None or not name.startswith("_"):
+            return {}, None
+        return _INSIDE.get(int(name[1:]), {}), int(name[1:])
+
+
+def _ids(fields: list[dict[str, Any]], names: Mapping[str, int]) -> list[int | None]:
+    """Return the field id of each field of a record: its own, or that of its name."""
+    own = [part.get("field-id") for part in fields]
+    own = [found if type(found) is int and found >= 0 else None for found in own]
+    taken = {found for found in own if found is not None}
+    if len(taken) < sum(found is not None for found in own):
+        raise ValueError("a record has two fields of one field id")
+    told = [
+        names.get(part["name"]) if found is None else None for found, part in zip(own, fields, strict=True)
+    ]
+    return [
+        found if found is not None else None if name in taken else name
+        for found, name in zip(own, told, strict=True)
+    ]
+
+
+def _pair(fields: list[dict[str, Any]], key_id: int, value_id: int) -> list[str | None]:
+    """Name the key and the value of a map's pairs: by id, else by name, else the first two fields.
+
+    Writers use one record for several maps, under the ids of the first.
+    """
+    ids = [part.get("field-id") for part in fields]
+    words = [part["name"] for part in fields]
+    for given, wanted in ((ids, (key_id, value_id)), (words, ("key", "value"))):
+        if all(given.count(one) == 1 for one in wanted):
+            places = [given.index(one) for one in wanted]
+            break
+    else:
+        places = [0, 1]
+    if len(fields) < 2:
+        raise ValueError("a pair of a map has fewer than two fields")
+    found: list[str | None] = [None] * len(fields)
+    found[places[0]], found[places[1]] = "key", "value"
+    return found
+
+
+def _partition_names(fields: list[dict[str, Any]], spec: PartitionSpec) -> dict[str, int]:
     """Match partition values without field ids to the spec: by name, else by place if all are there."""
     names = {part.name: part.field_id for part in spec.fields}
-    written = [part["name"] for part in kind["fields"]] if isinstance(kind, dict) and "fields" in kind else []
+    written = [part["name"] for part in fields]
     if not set(written) <= set(names) and len(written) == len(spec.fields):
         names = {name: part.field_id for name, part in zip(written, spec.fields, strict=True)}
     return names

@@ -13,6 +13,7 @@ import numpy as np
 
 from twostage.errors import TwoStageError
 from twostage.table.avro import MALFORMED, fewest_bytes, open_avro, unpack
+from twostage.table.fixed_partitions import fixed_sizes
 from twostage.table.manifest_fields import ENTRY_IDS, PARTITION, named_by_id
 from twostage_native.avro_walk import (
     ABSENT,
@@ -58,7 +59,7 @@ def count_rows(data: bytes, manifest: ManifestFile, spec: PartitionSpec | None) 
         file = open_avro(data, path=manifest.path, code="CORRUPT_MANIFEST")
         steps: list[list[int]] = []
         schema = named_by_id(file.schema, ENTRY_IDS, spec)
-        if fewest_bytes(schema) == 0:
+        if fewest_bytes(schema) == 0 or fixed_sizes(schema):  # which may be written otherwise than announced
             return None
         _compile(schema, steps)
         steps.append([END, 0, 0])

@@ -121,7 +121,8 @@ def _readable_metrics(schema: Schema) -> Column:
     leaves = {
         ".".join(schema.path(field_id)): (field_id, kind)
         for field_id in schema.field_ids()
-        if isinstance(kind := schema.field(field_id).type, Primitive)
+        # Iceberg counts a variant among the types that have parts.
+        if isinstance(kind := schema.field(field_id).type, Primitive) and kind.name != "variant"
     }
     columns = []
     for place, name in enumerate(sorted(leaves)):

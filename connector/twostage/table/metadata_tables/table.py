@@ -17,7 +17,7 @@ from twostage.files import convert
 from twostage.predicates import predicate as tree
 from twostage.reading.fetch import without_columns
 from twostage.schema import Field, List, Map, Primitive, Schema, Struct
-from twostage.table.manifest import ABSENT
+from twostage.table.entry_values import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
