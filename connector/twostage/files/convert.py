@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twostage.columns import NULL_TEST, arrow_type, is_truncated
-from twostage.errors import CorruptFileError, UnsupportedFeatureError
+from twostage.errors import CorruptFileError
+from twostage.files import shredding
 from twostage.schema import Field, List, Map, Primitive, Struct, Type
 
 if TYPE_CHECKING:
@@ -133,13 +134,7 @@ def _variant(array: pa.Array, source: FileField, target: Field, path: str) -> pa
         raise mismatch(array.type, target.type, path, target.name)
     names = [child.name for child in source.children]
     if "typed_value" in names:
-        raise UnsupportedFeatureError(
-            "SHREDDED_VARIANT",
-            f"Column {target.name!r} is a shredded variant, which twostage does not put together",
-            path=path,
-            stage="fetch",
-            hint="Select the other columns, or rewrite the file with write.parquet.shred-variants = false.",
-        )
+        return _shredded(array, target, path)
     if sorted(names) != ["metadata", "value"]:
         raise mismatch(array.type, target.type, path, target.name)
     parts = []
@@ -157,6 +152,23 @@ def _variant(array: pa.Array, source: FileField, target: Field, path: str) -> pa
         parts.append(pc.fill_null(part.cast(field.type), b""))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
+
+
+def _shredded(array: pa.Array, target: Field, path: str) -> pa.Array:
+    wanted = arrow_type(target.type)
+    try:
+        value, metadata = shredding.put_together(array)
+    except ValueError as error:
+        raise CorruptFileError(
+            "CORRUPT_VARIANT",
+            f"Column {target.name!r} holds a shredded variant that cannot be put together: {error}",
+            path=path,
+            stage="fetch",
+        ) from None
+    parts = {"value": value, "metadata": metadata}
+    filled = [pc.fill_null(parts[field.name], b"").cast(field.type) for field in wanted]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(filled, fields=list(wanted), mask=mask)
 
 
 def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
