@@ -76,16 +76,34 @@ def convert(
             raise mismatch(array.type, kind, path, target.name)
         inner = [_child(array.values, source, 0, kind.element, constants, path)]
     else:
-        if not pa.types.is_map(array.type):
-            raise mismatch(array.type, kind, path, target.name)
-        keys = _child(array.keys, source, 0, kind.key, constants, path)
-        values = _child(array.items, source, 1, kind.value, constants, path)
+        in_keys, in_values = _pairs(array, kind, path, target.name)
+        keys = _child(in_keys, source, 0, kind.key, constants, path)
+        values = _child(in_values, source, 1, kind.value, constants, path)
         wanted = arrow_type(kind)
         entries = pa.StructArray.from_arrays([keys, values], fields=[wanted.key_field, wanted.item_field])
         inner = [entries]
     return pa.Array.from_buffers(
         arrow_type(kind), len(array), [validity, offsets], array.null_count, array.offset, inner
     )
+
+
+def _pairs(array: pa.Array, kind: Map, path: str, name: str) -> tuple[pa.Array, pa.Array]:
+    """Return all keys and values of a map, which comes as a list of pairs where its keys may be NULL."""
+    if pa.types.is_map(array.type):
+        return array.keys, array.items
+    if not pa.types.is_list(array.type) or not pa.types.is_struct(array.type.value_type):
+        raise mismatch(array.type, kind, path, name)
+    parts = array.values.flatten()
+    if len(parts) > 2:
+        raise mismatch(array.type, kind, path, name)
+    if parts[0].null_count:
+        raise CorruptFileError(
+            "NULL_IN_REQUIRED_COLUMN",
+            f"Column {name!r} holds a map with a key that is NULL",
+            path=path,
+            stage="fetch",
+        )
+    return parts[0], parts[-1]
 
 
 def _child(
