@@ -21,6 +21,7 @@ from twostage.errors import (
     ResourceLimitError,
     StorageError,
     TwoStageError,
+    UnsupportedFeatureError,
 )
 from twostage.location import parse_location
 
@@ -49,6 +50,7 @@ _DENIED = re.compile(
 _TRANSPORT = re.compile(
     r"(?i)AWS Error|curl|google::cloud|Azure|HDFS|HTTP |timed? ?out|connection|network|resolve host|SLOW_DOWN"
 )
+_NOT_IMPLEMENTED = re.compile(r"(?i)not yet implemented|not supported by the C\+\+ implementation")
 _DAMAGE = (
     ValueError,
     pa.ArrowException,
@@ -93,6 +95,8 @@ def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -
         raise ResourceLimitError(
             "OUT_OF_MEMORY", f"Out of memory: {_text(error, storage, path)}", path=path, stage=stage
         ) from None
+    except pa.ArrowNotImplementedError as error:
+        raise _unreadable(error, path, stage, storage) from None
     except OSError as error:
         raise _from_os_error(error, path, stage, storage) from None
     except _DAMAGE as error:
@@ -117,7 +121,19 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
         return StorageError(
             "STORAGE_FAILED", f"Storage failed: {shown}", transient=remote, path=path, stage=stage
         )
+    if _NOT_IMPLEMENTED.search(text):
+        return _unreadable(error, path, stage, storage)
     return CorruptFileError("CORRUPT_FILE", f"File is damaged: {shown}", path=path, stage=stage)
+
+
+def _unreadable(error: Exception, path: str, stage: str, storage: Storage | None) -> UnsupportedFeatureError:
+    """Return the error for what the format has and Arrow has not, such as LZO."""
+    return UnsupportedFeatureError(
+        "UNREADABLE_BY_ARROW",
+        f"File cannot be read by Arrow, which decodes it: {_text(error, storage, path)}",
+        path=path,
+        stage=stage,
+    )
 
 
 def _text(error: BaseException, storage: Storage | None, path: str = "") -> str:

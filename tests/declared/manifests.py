@@ -52,6 +52,7 @@ def entry_schema(version: int, partition: Sequence[Column]) -> dict[str, Any]:
         _field("nan_value_counts", 137, _map(138, 139, "long"), optional=True),
         _field("lower_bounds", 125, _map(126, 127, "bytes"), optional=True),
         _field("upper_bounds", 128, _map(129, 130, "bytes"), optional=True),
+        _field("key_metadata", 131, "bytes", optional=True),
         _field("split_offsets", 132, {"type": "array", "items": "long", "element-id": 133}, optional=True),
     ]
     if version > 1:

@@ -280,11 +280,12 @@ def test_a_key_must_be_a_primitive_column():
         index(file(2, 6, equality_ids=(5,))).deletes_of(data(5))
 
 
-def test_encrypted_delete_files_are_refused_only_where_they_apply():
+def test_delete_files_with_key_metadata_are_named_where_they_apply():
     deletes = index(file(1, 6, key_metadata=b"key", referenced_data_file=PATH))
     assert deletes.deletes_of(data(5, path=PATH + "x")) == ()
-    with pytest.raises(UnsupportedFeatureError, match="UNSUPPORTED_ENCRYPTION"):
-        deletes.deletes_of(data(5))
+    assert not deletes.keyed
+    (delete,) = deletes.deletes_of(data(5))
+    assert [*deletes.keyed] == [delete.path]
 
 
 def test_counts_and_shared_values():

@@ -250,12 +250,6 @@ def test_other_formats_are_refused_only_where_they_would_be_read(lake, name):
         plan(lake.table(), Compare("=", DAY, 2))
 
 
-def test_encrypted_files_are_refused(lake):
-    lake.add(lake.data("a", 1, key_metadata=b"key"))
-    with pytest.raises(UnsupportedFeatureError, match="UNSUPPORTED_ENCRYPTION"):
-        plan(lake.table())
-
-
 def test_missing_manifests_and_lists_are_named(lake):
     path = Path(lake.add(lake.data("a", 1)))
     table = lake.table()

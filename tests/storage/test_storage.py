@@ -271,7 +271,6 @@ def test_remote_failures(
     "error",
     [
         pa.ArrowInvalid("Parquet magic bytes not found"),
-        pa.ArrowNotImplementedError("codec"),
         pa.ArrowKeyError("k"),
         pa.ArrowIndexError("i"),
         pa.ArrowTypeError("t"),
@@ -294,6 +293,24 @@ def test_damage_is_corruption(error: Exception, path: str) -> None:
         raise error
     assert (caught.value.path, caught.value.stage) == (path, "fetch")
     assert type(error).__name__ in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pa.ArrowNotImplementedError("codec"),
+        OSError(
+            "While LZO compression is supported, it is currently not supported by the C++ implementation."
+        ),
+        OSError("Not yet implemented: Unsupported encoding."),
+    ],
+)
+@pytest.mark.parametrize("path", ["/t/f.parquet", "s3://b/f.parquet"])
+def test_what_arrow_cannot_read_is_not_called_damaged(error: Exception, path: str) -> None:
+    with pytest.raises(errors.UnsupportedFeatureError, match="UNREADABLE_BY_ARROW") as caught:
+        with translate_errors(path, "fetch"):
+            raise error
+    assert (caught.value.path, caught.value.stage) == (path, "fetch")
 
 
 def test_every_arrow_exception_is_mapped() -> None:

@@ -89,6 +89,8 @@ class DeleteIndex:
         self._names: dict[int, str] = {}
         self._sets: dict[tuple[int, ...], str] = {}
         self._keys: dict[int, dict[int, _FileKeys]] = {}  # of delete entries, which this index keeps alive
+        self.keyed: dict[str, str] = {}
+        """Located delete files that have key metadata, of those that apply."""
         self.considered = 0
         for entry in entries:
             self._add(entry)
@@ -110,7 +112,6 @@ class DeleteIndex:
         Raises:
             CorruptFileError: Two vectors for the file, a malformed delete entry that applies, or one that names the
                 file from another partition.
-            UnsupportedFeatureError: An encrypted delete file.
         """
         self._last = (data, [])
         if not self.considered:
@@ -233,11 +234,9 @@ class DeleteIndex:
 
     def _delete_file(self, entry: ContentFile) -> DeleteFile:
         if id(entry) not in self._made:
-            if entry.is_encrypted:
-                raise UnsupportedFeatureError(
-                    "UNSUPPORTED_ENCRYPTION", "Delete file is encrypted", path=entry.path, stage="plan"
-                )
-            self._made[id(entry)] = self._make(entry)
+            self._made[id(entry)] = made = self._make(entry)
+            if entry.key_metadata:
+                self.keyed[made.path] = "Delete file"
         return self._made[id(entry)]
 
     def _make(self, entry: ContentFile) -> DeleteFile:

@@ -241,10 +241,14 @@ def _read_parquet(
 ) -> Iterator[tuple[int, Columns]]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - 20 ms that other formats need not pay
 
-    footer = read_footer(file, size, delete.path)  # before pyarrow, which some bad footers abort
+    from twostage.parquet.arrow_footer import arrow_footer  # noqa: PLC0415
+
+    # Before pyarrow, which some bad footers abort.
+    footer, metadata = arrow_footer(read_footer(file, size, delete.path), delete.path)
     present = {leaf.path for leaf in footer.leaves}
     parquet = pq.ParquetFile(
         file,
+        metadata=metadata,
         coerce_int96_timestamp_unit="us",
         read_dictionary=[field.names[0] for field in wanted if field.dictionary and field.names in present],
         arrow_extensions_enabled=False,

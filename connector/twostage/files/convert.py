@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twostage.columns import NULL_TEST, arrow_type, is_truncated
-from twostage.errors import CorruptFileError, UnsupportedFeatureError
+from twostage.errors import CorruptFileError
+from twostage.files import shredding
 from twostage.schema import Field, List, Map, Primitive, Struct, Type
 
 if TYPE_CHECKING:
@@ -75,16 +76,34 @@ def convert(
             raise mismatch(array.type, kind, path, target.name)
         inner = [_child(array.values, source, 0, kind.element, constants, path)]
     else:
-        if not pa.types.is_map(array.type):
-            raise mismatch(array.type, kind, path, target.name)
-        keys = _child(array.keys, source, 0, kind.key, constants, path)
-        values = _child(array.items, source, 1, kind.value, constants, path)
+        in_keys, in_values = _pairs(array, kind, path, target.name)
+        keys = _child(in_keys, source, 0, kind.key, constants, path)
+        values = _child(in_values, source, 1, kind.value, constants, path)
         wanted = arrow_type(kind)
         entries = pa.StructArray.from_arrays([keys, values], fields=[wanted.key_field, wanted.item_field])
         inner = [entries]
     return pa.Array.from_buffers(
         arrow_type(kind), len(array), [validity, offsets], array.null_count, array.offset, inner
     )
+
+
+def _pairs(array: pa.Array, kind: Map, path: str, name: str) -> tuple[pa.Array, pa.Array]:
+    """Return all keys and values of a map, which comes as a list of pairs where its keys may be NULL."""
+    if pa.types.is_map(array.type):
+        return array.keys, array.items
+    if not pa.types.is_list(array.type) or not pa.types.is_struct(array.type.value_type):
+        raise mismatch(array.type, kind, path, name)
+    parts = array.values.flatten()
+    if len(parts) > 2:
+        raise mismatch(array.type, kind, path, name)
+    if parts[0].null_count:
+        raise CorruptFileError(
+            "NULL_IN_REQUIRED_COLUMN",
+            f"Column {name!r} holds a map with a key that is NULL",
+            path=path,
+            stage="fetch",
+        )
+    return parts[0], parts[-1]
 
 
 def _child(
@@ -133,13 +152,7 @@ def _variant(array: pa.Array, source: FileField, target: Field, path: str) -> pa
         raise mismatch(array.type, target.type, path, target.name)
     names = [child.name for child in source.children]
     if "typed_value" in names:
-        raise UnsupportedFeatureError(
-            "SHREDDED_VARIANT",
-            f"Column {target.name!r} is a shredded variant, which twostage does not put together",
-            path=path,
-            stage="fetch",
-            hint="Select the other columns, or rewrite the file with write.parquet.shred-variants = false.",
-        )
+        return _shredded(array, target, path)
     if sorted(names) != ["metadata", "value"]:
         raise mismatch(array.type, target.type, path, target.name)
     parts = []
@@ -157,6 +170,23 @@ def _variant(array: pa.Array, source: FileField, target: Field, path: str) -> pa
         parts.append(pc.fill_null(part.cast(field.type), b""))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
+
+
+def _shredded(array: pa.Array, target: Field, path: str) -> pa.Array:
+    wanted = arrow_type(target.type)
+    try:
+        value, metadata = shredding.put_together(array)
+    except ValueError as error:
+        raise CorruptFileError(
+            "CORRUPT_VARIANT",
+            f"Column {target.name!r} holds a shredded variant that cannot be put together: {error}",
+            path=path,
+            stage="fetch",
+        ) from None
+    parts = {"value": value, "metadata": metadata}
+    filled = [pc.fill_null(parts[field.name], b"").cast(field.type) for field in wanted]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(filled, fields=list(wanted), mask=mask)
 
 
 def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:

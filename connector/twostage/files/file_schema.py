@@ -162,6 +162,13 @@ def wanted_leaves(
         source = by_id.get(target.id)
         if source is None or target.id in constants:
             continue
+        if target.type == NULL_TEST and source.children:
+            # Any leaf tells; of a shredded variant there are many.
+            metadata = next(
+                (child for child in source.children if child.name == "metadata"), source.children[0]
+            )
+            leaves.add(metadata.first_leaf)
+            continue
         inner = children(target.type)
         if not inner or not source.children:
             leaves.update(range(source.first_leaf, source.end_leaf))

@@ -22,6 +22,7 @@ from twostage.errors import CorruptFileError
 from twostage.files import file_schema
 from twostage.files.datafile import DataFile, PageBounds, RowGroup, descend, one_array
 from twostage.parquet import assemble, filters, page_search
+from twostage.parquet.arrow_footer import arrow_footer, with_maps
 from twostage.parquet.dictionary import PLAIN, is_all_dictionary
 from twostage.parquet.footer import FIRST_READ, Footer, Leaf, read_end
 from twostage.parquet.page_reader import FEW, WHOLE_SHARE, PageChoice, PageReader, checked_codes, is_text
@@ -81,12 +82,13 @@ class ParquetDataFile(DataFile):
             self.context.settings.parallel_requests,
             is_remote=self.is_remote,
         )
+        tail: tuple[int, bytes] | None = None
         with _lock:
             found = _footers.get(key)
-        tail: tuple[int, bytes] | None = None
         if found is None:
-            footer, tail = read_end(self._file, size, self.task.path, self._expected_tail())
-            found = (footer, pq.read_metadata(pa.BufferReader(footer.alone())), VirtualSchema.of(footer))
+            stored, tail = read_end(self._file, size, self.task.path, self._expected_tail())
+            footer, metadata = arrow_footer(stored, self.task.path)
+            found = (footer, metadata, VirtualSchema.of(footer))
             with _lock:
                 _footers[key] = found
                 _tails[self._folder()] = size - footer.indexes_start()
@@ -103,7 +105,7 @@ class ParquetDataFile(DataFile):
             self.context.settings.few_rows,
         )
         self._readers: dict[str, pq.ParquetFile] = {}
-        self._schema_arrow = self._reader_of("filter").schema_arrow
+        self._schema_arrow = with_maps(self._reader_of("filter").schema_arrow, self._footer.loose_maps)
         self._column_types = self._schema_arrow.types
         self._fields = file_schema.identify(
             self._schema_arrow, self.context.name_mapping, self.context.schema, self.task.path
@@ -440,11 +442,9 @@ class ParquetDataFile(DataFile):
             sorted(wanted),
             use_threads=False,
         )
-        for batch in batches:
-            yield batch.columns
+        yield from (batch.columns for batch in batches)
 
     def _count_bytes(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> None:
-        chunks = self._footer.row_groups[row_group.index].columns
-        size = sum(chunks[leaf].compressed_size for leaf in wanted)
+        size = sum(self._footer.row_groups[row_group.index].columns[leaf].compressed_size for leaf in wanted)
         self._metrics.add(f"bytes.{stage}", size)
         self._metrics.add("bytes.read", size)

@@ -125,6 +125,8 @@ class Footer:
     """Where the footer's metadata begins."""
     raw: bytes
     """The footer's metadata itself."""
+    loose_maps: frozenset[tuple[int, int]] = frozenset()
+    """First leaf and end of the maps that Arrow is told are lists of pairs (see `arrow_footer`)."""
 
     def alone(self) -> bytes:
         """Return a file of this footer and nothing else, from which a library can parse it."""

@@ -22,6 +22,7 @@ PHYSICAL_NAMES = (
 )
 REPETITIONS = ("required", "optional", "repeated")
 MAX_NESTING = 100
+_GROUPS = ("list", "map", "map_key_value", "variant")
 _UNITS = {1: "millis", 2: "micros", 3: "nanos"}
 _LOGICAL = {
     1: "string",
@@ -135,6 +136,13 @@ def _node(
     element = elements[at]
     name = element[4].decode("utf-8")
     field_id, logical = element.get(9), _logical(element)
+    if (
+        element.get(1) is None
+        and element.get(6) is not None
+        and (logical is None or logical.name not in _GROUPS)
+    ):
+        # Writers gave the null type to what the converted type calls a map's pairs.
+        logical = _logical({6: element[6]})
     repetition = REPETITIONS[_index(element.get(3, 0), len(REPETITIONS))]
     if at:  # the root is neither optional nor named
         path = (*path, name)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from twostage.parquet.thrift import struct_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from twostage.parquet.footer import ColumnChunk, Footer
     from twostage.parquet.schema_tree import Leaf, SchemaNode
@@ -120,6 +120,26 @@ def build(schema: VirtualSchema, columns: Sequence[VirtualColumn]) -> pa.Buffer:
     num_rows = max((column.num_rows for column in columns), default=0)
     row_group = b"\x19" + _list(12, chunks) + b"\x16" + _zigzag(0) + b"\x16" + _zigzag(num_rows) + b"\x00"
     return _file(parts, schema.created_by, elements, len(columns), num_rows, [row_group])
+
+
+def is_taken(element: bytes) -> bool:
+    """Tell whether Arrow takes a leaf's schema element."""
+    try:
+        pq.read_schema(pa.BufferReader(_file([], None, [element], 1)))
+    except (pa.ArrowException, OSError):
+        return False
+    return True
+
+
+def schema_element(fields: Mapping[int, int | bytes]) -> bytes:
+    """Write a schema element of numbers and a name, by their fields in parquet.thrift, the logical type left out."""
+    out, last = [], 0
+    for number in sorted(fields):
+        value = fields[number]
+        kind, data = (8, _text(value)) if isinstance(value, bytes) else (5, _zigzag(value))
+        out.append(bytes(((number - last) << 4 | kind,)) + data)
+        last = number
+    return b"".join(out) + b"\x00"
 
 
 def _file(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from twostage.deletes.applicable import DeleteIndex
 from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
 from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.planning.encrypted_files import refuse_encrypted
 from twostage.planning.name_mapping import moved_fields, without_metrics
 from twostage.planning.partition import constants
 from twostage.planning.partition_type import partition_type
@@ -62,6 +63,8 @@ class Planning:
         self.limit_reached = False
         self._whole_cost = 0
         self._written: dict[str, str] = {}
+        self._keyed: dict[str, str] = {}
+        """Located data files that have key metadata."""
         self._table = table
         self._settings = options.settings
         used = used_columns(projection, predicate, hint)
@@ -129,10 +132,17 @@ class Planning:
                     break
         if self.top is not None and self._settings.prune_files:
             chosen, self.top = keep_best(self.top, known, self.counters, self.choices)
+        self._refuse_encrypted(chosen, deletes)
         self.counters["delete_files.considered"] = deletes.considered
         self.counters["delete_files.skipped"] = deletes.skipped
         self.counters["delete_files.skipped.predicate"] = deletes.skipped_by_predicate
         return chosen
+
+    def _refuse_encrypted(self, chosen: list[Candidate], deletes: DeleteIndex) -> None:
+        keyed = {**self._keyed, **deletes.keyed}
+        if keyed:
+            paths = (path for one in chosen for path in (one.task.path, *(d.path for d in one.task.deletes)))
+            refuse_encrypted(self._table.storage, {path: keyed[path] for path in paths if path in keyed})
 
     def top_share(self, chosen: list[Candidate]) -> float | None:
         """Return the bytes that a scan of the first rows is expected to read, as a share of all rows'."""
@@ -275,8 +285,11 @@ class Planning:
         except CorruptFileError as error:
             error.path = file.path
             raise
+        path = self._locate(file.path)
+        if file.key_metadata:
+            self._keyed[path] = "Data file"
         task = ScanTask(
-            path=self._locate(file.path),
+            path=path,
             written_path=file.path,
             format=file.format,
             file_size=file.file_size,
@@ -360,8 +373,4 @@ def _refuse_unreadable(file: ContentFile) -> None:
             path=file.path,
             stage="plan",
             hint="Parquet, ORC and Avro are.",
-        )
-    if file.is_encrypted:
-        raise UnsupportedFeatureError(
-            "UNSUPPORTED_ENCRYPTION", "Data file is encrypted", path=file.path, stage="plan"
         )

@@ -101,8 +101,8 @@ class FileProofs:
         self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...], gone: int = 0
     ) -> FileProof | str:
         """Return what is known of a file, `gone` rows of which are deleted besides; or why it must be read."""
-        if file.format not in _FORMATS or file.is_encrypted:
-            return f"a data file has the format {file.format}" if not file.is_encrypted else "encrypted files"
+        if file.format not in _FORMATS:
+            return f"a data file has the format {file.format}"
         if file.record_count <= 0:
             return "a file's rows were not counted"
         if not verdict.all_match:

@@ -124,11 +124,6 @@ class ContentFile:
         """How many rows it holds; None where its writer did not count them."""
         return self.record_count if self.record_count >= 0 else None
 
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether a key is needed to read it."""
-        return bool(self.key_metadata)
-
 
 def read_manifest_list(storage: Storage, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
     """Return the manifests of a snapshot, data and deletes, in the order of the list.
