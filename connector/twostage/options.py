@@ -17,6 +17,9 @@ from twostage.worker_memory import default_task_memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_LAST_MILLISECOND = 253_402_387_199_999
+"""Of the year 9999, in whatever time zone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSettings:
@@ -130,6 +133,29 @@ def _positive(raw: str) -> int:
     return value
 
 
+def _whole(raw: str) -> int:
+    """Parse as Java does: 64 bits, ASCII digits, no underscores."""
+    if not re.fullmatch(r"[+-]?\d{1,19}", raw, re.ASCII) or not -(2**63) <= int(raw) < 2**63:
+        raise ValueError("a whole number")
+    return int(raw)
+
+
+def parse_milliseconds(raw: str) -> int:
+    """Return a moment that is given in milliseconds since the epoch.
+
+    Raises:
+        ValueError: What was expected. A moment after the year 9999 is one in another unit, and would silently choose
+            the current snapshot.
+    """
+    if not re.fullmatch(r"[+-]?\d{1,19}", raw, re.ASCII):
+        raise ValueError(
+            "milliseconds since the epoch, such as 1714979289123; timestampAsOf takes dates and timestamps"
+        )
+    if int(raw) > _LAST_MILLISECOND:
+        raise ValueError("milliseconds since the epoch, and not a time after the year 9999")
+    return int(raw)
+
+
 def _bytes(raw: str) -> int:
     match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", raw, re.IGNORECASE)
     if not match or int(match[1]) < 1:
@@ -200,8 +226,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "path": ("path", _text),
     "versionAsOf": ("version_as_of", _text),
     "timestampAsOf": ("timestamp_as_of", _text),
-    "snapshot-id": ("snapshot_id", int),
-    "as-of-timestamp": ("as_of_timestamp", int),
+    "snapshot-id": ("snapshot_id", _whole),
+    "as-of-timestamp": ("as_of_timestamp", parse_milliseconds),
     "branch": ("branch", _text),
     "tag": ("tag", _text),
     "metadata-table": ("metadata_table", _text),
