@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twostage.errors import OptionError, nearest
+from twostage.errors import OptionError
 from twostage.masking import masked_repr
+from twostage.unsupported_options import unknown_option
 from twostage.worker_memory import default_task_memory
 
 if TYPE_CHECKING:
@@ -295,12 +296,7 @@ def parse_options(raw: Mapping[str, str]) -> ReadOptions:
             continue
         name = known.get(key.lower())
         if name is None:
-            raise OptionError(
-                "UNKNOWN_OPTION",
-                f"Unknown option: {key!r}",
-                stage="options",
-                hint=nearest(key, (*OPTION_NAMES, "catalog.<property>")),
-            )
+            raise unknown_option(key, (*OPTION_NAMES, "catalog.<property>"))
         target, parse = _OPTIONS.get(name) or _SETTINGS[name]
         try:
             (values if name in _OPTIONS else settings)[target] = parse(text)

@@ -203,5 +203,7 @@ def test_selectors() -> None:
         assert getattr(selected, field) == value
     for name in ("events", "branch_", "snapshot_id_x", "at_timestamp_", "mybranch_x"):
         assert apply_selector(options, name) is None
+    with pytest.raises(OptionError, match="BAD_OPTION.*after the year 9999"):
+        apply_selector(options, "at_timestamp_1714979289123000")
     with pytest.raises(OptionError, match="CONFLICTING_OPTIONS"):
         apply_selector(parse_options({"tag": "v1"}), "branch_audit")
