@@ -81,6 +81,10 @@ differential: install ## 5,000 random (table, query) pairs against brute force (
 predicates: install java ## 2,000 generated predicates, twostage against Spark's own evaluation (TWOSTAGE_SEED, TWOSTAGE_PREDICATES)
 	TWOSTAGE_PREDICATES=$${TWOSTAGE_PREDICATES:-2000} $(PYTHON) -m pytest -q --timeout 5400 tests/predicates
 
+.PHONY: aggregates
+aggregates: install java ## 2,000 random aggregate queries: answered from metadata, read, and Spark over the same rows (TWOSTAGE_SEED, TWOSTAGE_AGGREGATES)
+	TWOSTAGE_AGGREGATES=$${TWOSTAGE_AGGREGATES:-2000} $(PYTHON) -m pytest -q --timeout 7200 tests/spark/test_spark_aggregate_queries.py
+
 .PHONY: fuzz
 fuzz: install ## damaged files of every kind (SEED, N mutations and half as many bit flips); prints each failure
 	$(PYTHON) tests/fuzz/fuzzer.py --seed $${SEED:-1} --cases $${N:-2000}

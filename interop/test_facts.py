@@ -263,6 +263,16 @@ def test_snapshots_of_the_log_by_time(workshop: Workshop) -> None:
         assert _ids(spark, f"lake.db.timed TIMESTAMP AS OF '{text}'") == ids
         assert _core_ids(spark, name, **{"as-of-timestamp": str(row.ms)}) == ids
         assert _ids(spark, _ours(spark, name, timestampAsOf=text)) == ids
+        # Digits alone are seconds, in SQL and in Iceberg's own option: the snapshots of the seconds before them.
+        later = row.ms // 1000 + 1
+        ids = _ids(spark, f"{name} TIMESTAMP AS OF {later}")
+        assert ids[: number + 1] == list(range(number + 1))
+        assert _ids(spark, f"lake.db.timed TIMESTAMP AS OF {later}") == ids
+        option = spark.read.format("iceberg").option("timestampAsOf", str(later)).load(name)
+        assert sorted(one.id for one in option.collect()) == ids
+        assert _ids(spark, _ours(spark, name, timestampAsOf=str(later))) == ids
+    with pytest.raises(Exception, match="`as-of-timestamp` \\(in millis\\) is no longer supported"):
+        spark.read.format("iceberg").option("as-of-timestamp", str(log[0].ms)).load(name)
 
 
 def test_avro_files_have_no_bounds(workshop: Workshop) -> None:

@@ -10,12 +10,16 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twostage.errors import OptionError, nearest
+from twostage.errors import OptionError
 from twostage.masking import masked_repr
+from twostage.unsupported_options import unknown_option
 from twostage.worker_memory import default_task_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+_LAST_MILLISECOND = 253_402_387_199_999
+"""Of the year 9999, in whatever time zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +134,29 @@ def _positive(raw: str) -> int:
     return value
 
 
+def _whole(raw: str) -> int:
+    """Parse as Java does: 64 bits, ASCII digits, no underscores."""
+    if not re.fullmatch(r"[+-]?\d{1,19}", raw, re.ASCII) or not -(2**63) <= int(raw) < 2**63:
+        raise ValueError("a whole number")
+    return int(raw)
+
+
+def parse_milliseconds(raw: str) -> int:
+    """Return a moment that is given in milliseconds since the epoch.
+
+    Raises:
+        ValueError: What was expected. A moment after the year 9999 is one in another unit, and would silently choose
+            the current snapshot.
+    """
+    if not re.fullmatch(r"[+-]?\d{1,19}", raw, re.ASCII):
+        raise ValueError(
+            "milliseconds since the epoch, such as 1714979289123; timestampAsOf takes dates and timestamps"
+        )
+    if int(raw) > _LAST_MILLISECOND:
+        raise ValueError("milliseconds since the epoch, and not a time after the year 9999")
+    return int(raw)
+
+
 def _bytes(raw: str) -> int:
     match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", raw, re.IGNORECASE)
     if not match or int(match[1]) < 1:
@@ -200,8 +227,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "path": ("path", _text),
     "versionAsOf": ("version_as_of", _text),
     "timestampAsOf": ("timestamp_as_of", _text),
-    "snapshot-id": ("snapshot_id", int),
-    "as-of-timestamp": ("as_of_timestamp", int),
+    "snapshot-id": ("snapshot_id", _whole),
+    "as-of-timestamp": ("as_of_timestamp", parse_milliseconds),
     "branch": ("branch", _text),
     "tag": ("tag", _text),
     "metadata-table": ("metadata_table", _text),
@@ -269,12 +296,7 @@ def parse_options(raw: Mapping[str, str]) -> ReadOptions:
             continue
         name = known.get(key.lower())
         if name is None:
-            raise OptionError(
-                "UNKNOWN_OPTION",
-                f"Unknown option: {key!r}",
-                stage="options",
-                hint=nearest(key, (*OPTION_NAMES, "catalog.<property>")),
-            )
+            raise unknown_option(key, (*OPTION_NAMES, "catalog.<property>"))
         target, parse = _OPTIONS.get(name) or _SETTINGS[name]
         try:
             (values if name in _OPTIONS else settings)[target] = parse(text)

@@ -68,7 +68,7 @@ TAKEN = {
     "s LIKE 'a%'": {"op": "starts_with", "left": column("s"), "right": literal("a", "string")},
     "s LIKE '%a'": {"op": "ends_with", "left": column("s"), "right": literal("a", "string")},
     "s LIKE '%a%'": {"op": "contains", "left": column("s"), "right": literal("a", "string")},
-    "flag = True": column("flag"),
+    "flag = TRUE": column("flag"),
     "xs IS NULL": {"op": "is_null", "term": column("xs")},
     "st IS NOT NULL": {"op": "is_not_null", "term": column("st")},
     "u = 'F'": compare("=", column("u"), literal("F", "string")),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+
 import pytest
 
 from twostage.errors import OptionError
+from twostage.predicates.shown import show
 from twostage.predicates.sql_filter import parse_filter
-from twostage.schema import parse_schema
+from twostage.schema import parse_schema, parse_type
 
 SCHEMA = parse_schema(
     {
@@ -25,6 +29,7 @@ SCHEMA = parse_schema(
             {"id": 8, "name": "flag", "type": "boolean"},
             {"id": 9, "name": "a b", "type": "long"},
             {"id": 10, "name": "b", "type": "binary"},
+            {"id": 11, "name": "local", "type": "timestamp"},
         ],
     }
 )
@@ -37,9 +42,13 @@ SCHEMA = parse_schema(
         ("x NOT IN (5)", "NOT (x IN (5))"),
         ("st.a = 0.1", "cast(st.a as double) = 0.1"),
         ("st.a > 0.5", "st.a > 0.5"),
-        ("d >= DATE '2020-01-01'", "d >= 18262"),
-        ("d BETWEEN '2020-01-01' AND '2020-02-01'", "d >= 18262 AND d <= 18293"),
-        ("ts > TIMESTAMP '2020-01-01 00:00:00Z'", "ts > 1577836800000000"),
+        ("d >= DATE '2020-01-01'", "d >= DATE '2020-01-01'"),
+        ("d BETWEEN '2020-01-01' AND '2020-02-01'", "d >= DATE '2020-01-01' AND d <= DATE '2020-02-01'"),
+        ("ts > TIMESTAMP '2020-01-01 00:00:00Z'", "ts > TIMESTAMP '2020-01-01 00:00:00Z'"),
+        ("ts = '1969-12-31T23:59:59.5+01:00'", "ts = TIMESTAMP '1969-12-31 22:59:59.500000Z'"),
+        ("local IN ('2020-01-01 07:08:09', NULL)", "local IN (TIMESTAMP_NTZ '2020-01-01 07:08:09', NULL)"),
+        ("dec = -0.00000001", "dec = -0.00000001"),
+        (r"s = 'it\'s a \\\\'", r"s = 'it\'s a \\\\'"),
         ("s LIKE 'a%' AND s NOT LIKE '%b%'", "s LIKE 'a%' AND NOT (s LIKE '%b%')"),
         ("s LIKE 'abc'", "s = 'abc'"),
         ("NOT x <=> NULL", "x IS NOT NULL"),
@@ -47,7 +56,7 @@ SCHEMA = parse_schema(
         ("x = 5L", "x = 5"),
         ("5 < x", "x > 5"),
         ("dec < 1.555", "dec < 1.555"),
-        ("flag", "flag = True"),
+        ("flag", "flag = TRUE"),
         ("`a b` = 1", "`a b` = 1"),
         ("b = X'00ff'", "b = X'00ff'"),
         ("X = 1", "x = 1"),
@@ -65,7 +74,31 @@ SCHEMA = parse_schema(
     ],
 )
 def test_filters_that_we_evaluate(text, expected):
-    assert str(parse_filter(text, SCHEMA)) == expected
+    found = parse_filter(text, SCHEMA)
+    assert str(found) == expected
+    if "cast(" not in expected and "%%" not in expected:  # what is shown can be asked
+        assert parse_filter(expected, SCHEMA) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        (-719_162, "date", "DATE '0001-01-01'"),
+        (2_932_896, "date", "DATE '9999-12-31'"),
+        (2_932_897, "date", "DATE_FROM_UNIX_DATE(2932897)"),
+        (2**62, "timestamp", f"TIMESTAMP_MICROS({2**62})"),
+        (25_689_000_001, "time", "TIME '07:08:09.000001'"),
+        (25_689_000_000, "long", "25689000000"),
+        (math.nan, "double", "NaN"),
+        (-math.inf, "float", "-Infinity"),
+        (-0.0, "double", "-0.0"),
+        (Decimal("1E+3"), "decimal(9,2)", "1000"),
+        (b"\x01" * 21, "binary", f"X'{'01' * 20}…'"),
+        ("x" * 41, "string", f"'{'x' * 40}…'"),
+    ],
+)
+def test_literals_are_shown_as_sql(value, kind, shown):
+    assert show(value, parse_type(kind)) == shown
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ def choose(metadata: TableMetadata, option: str, value: str, **more: str) -> tup
         ("timestampAsOf", "1970-01-01 00:00:01", 11, 0),
         ("timestampAsOf", "1970-01-01T00:00:02.999Z", 12, 0),
         ("timestampAsOf", "1970-01-01 01:00:02+01:00", 12, 0),
+        ("timestampAsOf", "2024-01", 13, 1),
+        ("timestampAsOf", "1", 11, 0),  # digits alone are seconds
+        ("timestampAsOf", "2", 12, 0),
         ("timestampAsOf", "2024", 13, 1),
     ],
 )
@@ -139,7 +142,10 @@ def test_table_without_data(metadata_of: Callable[..., dict[str, Any]]) -> None:
         ("1970-01-01", 0),
         ("1970-1-2", 86_400_000),
         ("1970-02", 31 * 86_400_000),
-        ("1971", 365 * 86_400_000),
+        ("1971", 1_971_000),  # digits alone are seconds
+        ("1971-01", 365 * 86_400_000),
+        (" 499162860 ", 499_162_860_000),
+        ("253402300799", 253_402_300_799_000),
         ("1970-01-01 00:00", 0),
         ("1970-01-01T1:2:3", 3_723_000),
         ("1970-01-01 00:00:00.1239999", 123),
@@ -161,7 +167,7 @@ def test_timestamp_forms(text: str, milliseconds: int) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "yesterday", "1970-13-01", "1970-01-32", "01.02.2024", "1970-01-01 25:00:00", "2024-01-01 00:00:00 Nowhere/X",
-     "499162860", "499162860000", "2024-01-01 00:00:00 ../../etc/passwd", "99999-01-01"],
+     "253402300800", "499162860000000", "9" * 5000, "499162860.5", "-1", "٣", "2024-01-01 00:00:00 ../../etc/passwd", "99999-01-01"],
 )  # fmt: skip
 def test_bad_timestamps(text: str) -> None:
     with pytest.raises(OptionError) as caught:
@@ -169,9 +175,18 @@ def test_bad_timestamps(text: str) -> None:
     assert caught.value.code == "BAD_OPTION"
 
 
-def test_bare_numbers_are_pointed_to_the_other_option() -> None:
+def test_milliseconds_are_pointed_to_the_other_option() -> None:
     with pytest.raises(OptionError, match="as-of-timestamp for milliseconds"):
-        parse_timestamp("499162860000")
+        parse_timestamp("1714979289123")
+
+
+def test_a_time_needs_a_zone() -> None:
+    """Without the planner the session's zone is not known; UTC instead could be another snapshot."""
+    assert parse_timestamp("1970-01-01 00:00:00Z", None) == 0
+    assert parse_timestamp("60", None) == 60_000
+    for text in ("1970-01-01", "1970-01-01 00:00:00"):
+        with pytest.raises(OptionError, match="Add its zone"):
+            parse_timestamp(text, None)
 
 
 def test_selectors() -> None:
@@ -188,5 +203,7 @@ def test_selectors() -> None:
         assert getattr(selected, field) == value
     for name in ("events", "branch_", "snapshot_id_x", "at_timestamp_", "mybranch_x"):
         assert apply_selector(options, name) is None
+    with pytest.raises(OptionError, match="BAD_OPTION.*after the year 9999"):
+        apply_selector(options, "at_timestamp_1714979289123000")
     with pytest.raises(OptionError, match="CONFLICTING_OPTIONS"):
         apply_selector(parse_options({"tag": "v1"}), "branch_audit")

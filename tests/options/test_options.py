@@ -96,6 +96,69 @@ def test_near_misses_are_refused_with_the_right_name(typed: str, meant: str) -> 
     assert caught.value.hint == f"Did you mean '{meant}'?"
 
 
+ICEBERG_OPTIONS = """
+    snapshot-id as-of-timestamp tag start-snapshot-id end-snapshot-id start-timestamp end-timestamp branch split-size
+    lookback file-open-cost vectorization-enabled batch-size streaming-skip-delete-snapshots
+    streaming-skip-overwrite-snapshots locality stream-from-timestamp streaming-max-files-per-micro-batch
+    streaming-max-rows-per-micro-batch async-micro-batch-planning-enabled streaming-snapshot-polling-interval-ms
+    async-queue-preload-file-limit async-queue-preload-row-limit path versionAsOf timestampAsOf
+    aggregate-push-down-enabled scan-task-set-id file-scan-task-set-id
+""".split()
+"""The constants of SparkReadOptions, 1.2 to 1.12.0."""
+
+
+def test_each_option_of_iceberg_is_ours_or_said_to_be_unsupported() -> None:
+    unsupported = set(ICEBERG_OPTIONS) - set(OPTION_NAMES)
+    assert len(ICEBERG_OPTIONS) - len(unsupported) == 10
+    for name in unsupported:
+        with pytest.raises(OptionError) as caught:
+            parse_options({name: "1"})
+        assert caught.value.code == "UNSUPPORTED_OPTION", name
+        assert f"{name!r} is not supported; stage options. Hint: It " in str(caught.value)
+        assert "Did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("startSnapshotId", "start-snapshot-id"),
+        ("start_snapshot_id", "start-snapshot-id"),
+        ("START-SNAPSHOT-ID", None),
+        ("end-snapshotid", "end-snapshot-id"),
+        ("startTimestamp", "start-timestamp"),
+        ("streamFromTimestamp", "stream-from-timestamp"),
+        ("streaming-skip-deletes-snapshots", "streaming-skip-delete-snapshots"),
+        ("fileOpenCost", "file-open-cost"),
+    ],
+)
+def test_other_spellings_of_unsupported_options(typed: str, meant: str | None) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options({typed: "1"})
+    assert caught.value.code == "UNSUPPORTED_OPTION"
+    assert (f"(Iceberg's {meant}?)" in str(caught.value)) == (meant is not None)
+    assert "Did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "startingVersion",
+        "endingTimestamp",
+        "readChangeFeed",
+        "changes",
+        "incremental",
+        "from-snapshot-id",
+        "since",
+    ],
+)
+def test_what_asks_for_changes_is_not_led_to_a_snapshot(typed: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options({typed: "1"})
+    assert caught.value.code in ("UNKNOWN_OPTION", "UNSUPPORTED_OPTION")
+    assert "Did you mean" not in str(caught.value)
+    assert typed == "readChangeFeed" or "one snapshot whole" in str(caught.value)
+
+
 def test_a_name_like_nothing_lists_what_there_is() -> None:
     with pytest.raises(OptionError) as caught:
         parse_options({"zzzzzzzz": "x"})
@@ -108,7 +171,12 @@ def test_a_name_like_nothing_lists_what_there_is() -> None:
         ("snapshot-id", "seven"),
         ("snapshot-id", "1.5"),
         ("snapshot-id", ""),
+        ("snapshot-id", "1_000"),
+        ("snapshot-id", "٣"),
+        ("snapshot-id", "9223372036854775808"),
         ("as-of-timestamp", "2024-01-01"),
+        ("as-of-timestamp", "1714979289123000"),
+        ("as-of-timestamp", "1714979289.5"),
         ("allow-moved-paths", "yes"),
         ("allow-moved-paths", ""),
         ("allowed-locations", "bucket"),

@@ -233,9 +233,9 @@ def test_the_count_of_tables() -> None:
 @pytest.mark.parametrize(
     ("options", "values"),
     [
-        ({"timestampAsOf": "2023-07-01 12:00:00"}, [1]),
-        ({"timestampAsOf": "2023-07-02 12:00:00"}, [1, 2]),
-        ({"timestampAsOf": "2023-07-03 12:00:00"}, [1, 2, 3]),
+        ({"timestampAsOf": "2023-07-01 12:00:00Z"}, [1]),
+        ({"timestampAsOf": "2023-07-02 12:00:00Z"}, [1, 2]),
+        ({"timestampAsOf": "2023-07-03 12:00:00Z"}, [1, 2, 3]),
         ({"versionAsOf": "583816926071139654"}, [1]),
         ({"snapshot_id": "6153714018221937993"}, [1, 2]),
         ({"as_of_timestamp": "1688360622434"}, [1, 2, 3]),

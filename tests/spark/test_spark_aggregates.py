@@ -132,10 +132,46 @@ def test_every_type(spark, people):
         ("SELECT count(*) FROM t WHERE length(word) > 2", False),
         ("SELECT count(*) FROM (SELECT * FROM t LIMIT 7)", False),
         ("SELECT p, count(*) FROM t GROUP BY ROLLUP (p)", False),
+        ("SELECT max(a), count(1 + 1) FROM (SELECT id AS a, p FROM t)", True),
+        ("SELECT q, min(a), count(b) FROM (SELECT id AS a, p AS q, 7 AS b FROM t) GROUP BY q", True),
+        ("SELECT count(a) FROM (SELECT small + 1 AS a FROM t)", False),
     ],
 )
 def test_queries(spark, people, sql, answered):
     same(spark, people[2], sql, answered=answered)
+
+
+@pytest.mark.parametrize("native", ["auto", "never"])
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT count(DISTINCT 1) FROM t", [(1,)]),
+        ("SELECT count(DISTINCT 'x'), count(*) FROM t", [(1, 120)]),
+        ("SELECT count(DISTINCT true) FROM t WHERE id >= 100", [(1,)]),
+        ("SELECT p, count(DISTINCT 1.5) FROM t GROUP BY p", [("a", 1), ("b", 1), (None, 1)]),
+        ("SELECT count(DISTINCT a) FROM (SELECT 1 AS a FROM t)", [(1,)]),
+        ("SELECT n FROM (SELECT p, count(DISTINCT 2) n FROM t GROUP BY p) WHERE p = 'a'", [(1,)]),
+        ("SELECT (SELECT count(DISTINCT 1) FROM t)", [(1,)]),
+        ("SELECT count(1) FILTER (WHERE p = 'a') FROM t", [(40,)]),
+        ("SELECT count(DISTINCT 1) FILTER (WHERE p = 'z') FROM t", [(0,)]),
+        ("SELECT count(DISTINCT 1, 2), count(DISTINCT p, 1) FROM t", [(1, 2)]),
+    ],
+)
+def test_distinct_literals_are_not_rows(spark, people, sql, expected, native):
+    """Spark pushes count(DISTINCT 1) down as count(*)."""
+    rows = same(spark, people[2], sql, answered=False, **{"scan.native": native})
+    assert canonical(map(tuple, rows)) == canonical(expected)
+
+
+def test_null_literals_are_not_rows(spark, people):
+    """Spark pushes count(NULL) down as count(*), where nothing makes 0 of it before."""
+    spark.conf.set(
+        "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.NullPropagation"
+    )
+    try:
+        assert same(spark, people[2], "SELECT count(NULL), count(*) FROM t", answered=False) == [(0, 120)]
+    finally:
+        spark.conf.unset("spark.sql.optimizer.excludedRules")
 
 
 def test_the_rows_of_one_query_answered_and_read(spark, people):

@@ -156,6 +156,8 @@ def test_groups_of_one_side_only(spark, events):
         "SELECT count(*) FROM t WHERE id % 7 = 3",
         "SELECT DISTINCT p FROM t",
         "SELECT count(*) FILTER (WHERE id > 3) FROM t",
+        "SELECT count(DISTINCT 1) FROM t",
+        "SELECT p, count(DISTINCT 'x'), count(*) FROM t GROUP BY p",
     ],
 )
 def test_the_rest_is_read_whole(spark, events, sql):

@@ -89,6 +89,27 @@ def test_explain_shows_the_scan(spark, warehouse):
     assert "columns [id, price]" in plan
 
 
+def test_explain_shows_literals_as_the_query_has_them(spark):
+    """Not as days and microseconds; moments with a zone in UTC."""
+    where = (
+        "ts >= TIMESTAMP'2023-12-31 20:00:00' AND local < TIMESTAMP_NTZ'2024-01-02 00:00:00.25' AND "
+        "day IN (DATE'2024-01-01', DATE'2024-01-02') AND amount > 0.10 AND payload <> X'00'"
+    )
+    frame = spark.sql(f"SELECT id FROM events WHERE {where}")
+    shown = (
+        "ts >= TIMESTAMP '2024-01-01 01:00:00Z'",
+        "local < TIMESTAMP_NTZ '2024-01-02 00:00:00.250000'",
+        "day IN (DATE '2024-01-01', DATE '2024-01-02')",
+        "amount > 0.10",
+        "payload <> X'00'",
+    )
+    plan = executed_plan(frame)
+    frame.collect()
+    for text in shown:
+        assert text in plan
+        assert text in str(twostage.last_scan(spark)).replace("\n", " ")
+
+
 def test_only_wanted_columns_return(spark):
     spark.sql("SELECT price FROM events WHERE device = 'd1' AND flag").collect()
     assert twostage.last_scan(spark).columns == ("price",)

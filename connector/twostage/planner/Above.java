@@ -29,18 +29,18 @@ final class Above {
   /** The order by which the first `count` rows are wanted (its `SortOrder`s); null for none. */
   final Seq order;
   /** The aggregates above, with nothing but filters and columns in between; null if there are none. */
-  final Aggregate aggregate;
+  final Aggregates aggregates;
 
   private Above(
       AttributeSet returned, List predicates, boolean limit, boolean joined, Integer count, Seq order,
-      Aggregate aggregate) {
+      Aggregates aggregates) {
     this.returned = returned;
     this.predicates = predicates;
     this.limit = limit;
     this.joined = joined;
     this.count = count;
     this.order = order;
-    this.aggregate = aggregate;
+    this.aggregates = aggregates;
   }
 
   /** How many of the first rows by `order` are wanted. */
@@ -55,16 +55,15 @@ final class Above {
       split(((Filter) node).condition(), all);
       return new Above(
           returned, all, limit, joined || asksForKeys(((Filter) node).condition()), order == null ? null : count, order,
-          aggregate);
+          aggregates);
     }
     if (node instanceof Project) {
       // Filters above the columns are lost here, and with them what the aggregates are about.
-      boolean plain = predicates.isEmpty() && isPlain((Project) node);
-      return new Above(
-          node.references(), new ArrayList(), limit, joined, count, order, plain ? aggregate : null);
+      Aggregates below = aggregates == null || !predicates.isEmpty() ? null : aggregates.below((Project) node);
+      return new Above(node.references(), new ArrayList(), limit, joined, count, order, below);
     }
     if (node instanceof Aggregate) {
-      return new Above(node.references(), new ArrayList(), false, joined, null, null, (Aggregate) node);
+      return new Above(node.references(), new ArrayList(), false, joined, null, null, Aggregates.of((Aggregate) node));
     }
     if (node instanceof GlobalLimit || node instanceof LocalLimit || node instanceof Offset) {
       return new Above(null, new ArrayList(), true, joined, rows(node), null, null);

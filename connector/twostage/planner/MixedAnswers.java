@@ -55,7 +55,7 @@ final class MixedAnswers {
   /** Null where metadata answers for all files, for too few, or for none. */
   static MixedAnswers of(Aggregate node, NativeScans scans) {
     MixedAnswers mixed = new MixedAnswers(node, scans);
-    return mixed.takesFunctions() && mixed.isOverTable(node.child()) && mixed.ask() ? mixed : null;
+    return mixed.isOverTable(node.child()) && mixed.takesFunctions() && mixed.ask() ? mixed : null;
   }
 
   /** The aggregates of the files that are read, one column for each function after those of the groups. */
@@ -133,8 +133,7 @@ final class MixedAnswers {
 
   /** A function's name and column; null where metadata can't answer it. */
   private List form(AggregateExpression expression) {
-    Map one = Aggregates.translate(expression, node.groupingExpressions());
-    return one == null ? null : (List) ((List) one.get("functions")).get(0);
+    return Aggregates.function(expression, relation.output());
   }
 
   private boolean ask() {

@@ -92,7 +92,10 @@ final class NativeScans {
 
   private LogicalPlan replace(DataSourceV2Relation relation, TwoStageTable table, Above above, LogicalPlan root) {
     List needed = new ArrayList();
-    Map answer = table.call(request(relation, table, above, root, needed));
+    Map aggregates = above.aggregates == null ? null : above.aggregates.form(relation.output());
+    Map request = request(relation, table, above, root, needed);
+    request.put("aggregates", aggregates);
+    Map answer = table.call(request);
     String reason = (String) answer.get("stays");
     if (reason == null) {
       Map deleted = (Map) answer.get("deleted");
@@ -106,7 +109,7 @@ final class NativeScans {
       }
     }
     return relation.copy(
-        table.staying(reason), relation.output(), relation.catalog(), relation.identifier(), relation.options(),
+        table.staying(reason, answer.get("answers") == null ? null : aggregates), relation.output(), relation.catalog(), relation.identifier(), relation.options(),
         relation.timeTravelSpec());
   }
 
@@ -147,7 +150,6 @@ final class NativeScans {
     request.put("returned", returned);
     request.put("predicates", predicates);
     request.put("top", above.order == null ? null : top(relation, above));
-    request.put("aggregates", above.aggregate == null ? null : Aggregates.translate(above.aggregate));
     request.put("under_limit", Boolean.valueOf(above.limit));
     request.put("may_be_pruned_by_join", Boolean.valueOf(above.joined));
     request.put("names_files", namesFiles);

@@ -73,7 +73,7 @@ final class TwoStageScanBuilder
 
   /** Asked first: metadata answers all of it, or nothing is pushed. */
   public boolean supportCompletePushDown(Aggregation aggregation) {
-    Map wanted = hints.isEmpty() ? Aggregates.translate(aggregation) : null;
+    Map wanted = hints.isEmpty() ? Aggregates.pushed(aggregation, table.answerable) : null;
     if (wanted == null || !wanted.equals(asked)) {
       asked = wanted;
       answer = wanted == null ? null : ask(wanted);

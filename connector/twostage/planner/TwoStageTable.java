@@ -39,6 +39,8 @@ public final class TwoStageTable
   private final Map properties;
   /** Why Spark's own Parquet reader does not do this relation's scan; null where that was not asked. */
   final String reason;
+  /** The aggregates of the operator above this relation that metadata answers; null for none. */
+  final Map answerable;
   /** Whether metadata answers for its other files. */
   final boolean isPart;
 
@@ -55,10 +57,11 @@ public final class TwoStageTable
     this.key = (String) loaded.get("key");
     this.properties = (Map) loaded.get("properties");
     this.reason = null;
+    answerable = null;
     isPart = false;
   }
 
-  private TwoStageTable(TwoStageTable table, String reason, String pin, String pinned) {
+  private TwoStageTable(TwoStageTable table, String reason, Map answerable, String pin, String pinned) {
     options = table.options;
     confs = table.confs;
     inCatalog = table.inCatalog;
@@ -72,16 +75,17 @@ public final class TwoStageTable
     isPart = table.isPart || !pin.equals(table.pin);
     properties = table.properties;
     this.reason = reason;
+    this.answerable = answerable;
   }
 
-  /** This table, with the reason why Spark's own Parquet reader does not do the scan. */
-  TwoStageTable staying(String reason) {
-    return new TwoStageTable(this, reason, pin, pinned);
+  /** This table, with the reason why Spark's own Parquet reader does not do the scan, and what metadata answers. */
+  TwoStageTable staying(String reason, Map answerable) {
+    return new TwoStageTable(this, reason, answerable, pin, pinned);
   }
 
   /** Some of this table's files, pinned as `pin`. */
   TwoStageTable part(String pin, String pinned) {
-    return new TwoStageTable(this, reason, pin, pinned);
+    return new TwoStageTable(this, reason, null, pin, pinned);
   }
 
   private TwoStageTable(StructType declared) {
@@ -97,6 +101,7 @@ public final class TwoStageTable
     key = declared.json();
     properties = new HashMap();
     reason = null;
+    answerable = null;
     isPart = false;
   }
 
@@ -270,7 +275,8 @@ public final class TwoStageTable
   public boolean equals(Object other) {
     // Without the reason Spark would take a plan that has it for no new plan, and drop it.
     return other instanceof TwoStageTable && ((TwoStageTable) other).key.equals(key)
-        && ((TwoStageTable) other).schema.equals(schema) && Objects.equals(((TwoStageTable) other).reason, reason);
+        && ((TwoStageTable) other).schema.equals(schema) && Objects.equals(((TwoStageTable) other).reason, reason)
+        && Objects.equals(((TwoStageTable) other).answerable, answerable);
   }
 
   public int hashCode() {

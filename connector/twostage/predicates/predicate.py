@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from twostage.predicates.shown import show
 from twostage.schema import Primitive, Type  # noqa: TC001 - the examples below need them
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Compare:
     value: Any
 
     def __str__(self) -> str:
-        return f"{self.column} {self.op} {_shown(self.value)}"
+        return f"{self.column} {self.op} {show(self.value, self.column.value_type)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class In:
     has_null: bool = False
 
     def __str__(self) -> str:
-        shown = [_shown(value) for value in self.values[:8]]
+        shown = [show(value, self.column.value_type) for value in self.values[:8]]
         if len(self.values) > 8:
             shown.append(f"… {len(self.values)} values")
         if self.has_null:
@@ -112,7 +113,7 @@ class StringMatch:
 
     def __str__(self) -> str:
         pattern = {"prefix": "{}%", "suffix": "%{}", "contains": "%{}%"}[self.kind]
-        return f"{self.column} LIKE {_shown(pattern.format(self.value))}"
+        return f"{self.column} LIKE {show(pattern.format(self.value), self.column.value_type)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +173,6 @@ class Unknown:
 Leaf = Constant | Compare | CompareColumns | CompareLength | In | IsNull | StringMatch | Unknown
 Predicate = Leaf | And | Or | Not
 TRUE, FALSE = Constant(True), Constant(False)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        text = value if len(value) <= 40 else value[:40] + "…"
-        return "'" + text.replace("'", "''") + "'"
-    if isinstance(value, bytes):
-        return f"X'{value[:20].hex()}{'…' if len(value) > 20 else ''}'"
-    return str(value)
 
 
 def both(*predicates: Predicate) -> Predicate:

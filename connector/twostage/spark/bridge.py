@@ -171,7 +171,7 @@ class Bridge:
 
         held = self.pins.held(message)
         if message.get("aggregates") and not isinstance(self._answer(held, message), str):
-            return {"stays": "metadata answers its aggregates"}
+            return {"stays": "metadata answers its aggregates", "answers": True}
 
         def plan_scan(
             projection: tuple[Field, ...], predicate: Predicate, hint: Predicate, top: TopRows | None

@@ -148,8 +148,7 @@ def _pin(
         moved_from=metadata.location if options.allow_moved_paths else None,
         allowed=(*storage.allowed, *options.allowed_locations),
     )
-    time_zone = confs.get("spark.sql.session.timeZone", "UTC")
-    snapshot, schema = select_snapshot(metadata, options, time_zone=time_zone)
+    snapshot, schema = select_snapshot(metadata, options, time_zone=confs.get("spark.sql.session.timeZone"))
     table = PinnedTable(name=mask(name), metadata=metadata, snapshot=snapshot, schema=schema, storage=storage)
     if options.metadata_table is None:
         return table

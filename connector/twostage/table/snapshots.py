@@ -8,6 +8,7 @@ under its own.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
 import zoneinfo
@@ -15,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twostage.errors import NotFoundError, OptionError, nearest
+from twostage.options import parse_milliseconds
 
 if TYPE_CHECKING:
     from twostage.options import ReadOptions
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 _SHOWN = 5
+_LAST_SECOND = 253_402_300_799
+"""Of the year 9999."""
+_MANY_DIGITS = 20
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _TIMESTAMP = re.compile(
     r"(?P<year>\d{4,6})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})"
@@ -34,18 +39,18 @@ _SELECTOR = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)")
 
 
 def select_snapshot(
-    metadata: TableMetadata, options: ReadOptions, *, time_zone: str = "UTC"
+    metadata: TableMetadata, options: ReadOptions, *, time_zone: str | None = "UTC"
 ) -> tuple[Snapshot | None, Schema]:
     """Return the snapshot that the options choose and the schema to read it under.
 
     Args:
         metadata: The table.
         options: At most one of its six choices is set; none means the current snapshot.
-        time_zone: What a ``timestampAsOf`` without a zone is in.
+        time_zone: What a ``timestampAsOf`` without a zone is in; None if that is not known.
 
     Raises:
         NotFoundError: No such snapshot, branch or tag.
-        OptionError: ``timestampAsOf`` is not a date or timestamp.
+        OptionError: ``timestampAsOf`` is no date, timestamp or number of seconds, or lacks a zone that it needs.
     """
     if options.snapshot_id is not None:
         return _by_id(metadata, options.snapshot_id)
@@ -58,7 +63,8 @@ def select_snapshot(
     if options.as_of_timestamp is not None:
         return _by_time(metadata, options.as_of_timestamp)
     if options.timestamp_as_of is not None:
-        return _by_time(metadata, parse_timestamp(options.timestamp_as_of, time_zone))
+        note = "Digits alone are seconds since the epoch." if _is_seconds(options.timestamp_as_of) else None
+        return _by_time(metadata, parse_timestamp(options.timestamp_as_of, time_zone), note)
     return metadata.current_snapshot, metadata.schema
 
 
@@ -101,7 +107,15 @@ def apply_selector(options: ReadOptions, name: str) -> ReadOptions | None:
         case "snapshot_id":
             return replace(options, snapshot_id=int(match[2]))
         case _:
-            return replace(options, as_of_timestamp=int(match[2]))
+            try:
+                return replace(options, as_of_timestamp=parse_milliseconds(match[2]))
+            except ValueError as error:
+                raise OptionError(
+                    "BAD_OPTION",
+                    f"The table's name has a bad time: {name}",
+                    stage="options",
+                    hint=f"Expected {error}.",
+                ) from None
 
 
 def _by_id(metadata: TableMetadata, snapshot_id: int) -> tuple[Snapshot, Schema]:
@@ -149,8 +163,11 @@ def _by_version(metadata: TableMetadata, version: str) -> tuple[Snapshot | None,
     )
 
 
-def _by_time(metadata: TableMetadata, milliseconds: int) -> tuple[Snapshot, Schema]:
-    """Choose the snapshot that was current at a time: the log's last entry at or before it."""
+def _by_time(metadata: TableMetadata, milliseconds: int, note: str | None = None) -> tuple[Snapshot, Schema]:
+    """Choose the snapshot that was current at a time: the log's last entry at or before it.
+
+    `note` says how the time was read.
+    """
     log = metadata.snapshot_log or _ancestry(metadata)
     chosen = None
     for moment, snapshot_id in log:
@@ -163,7 +180,7 @@ def _by_time(metadata: TableMetadata, milliseconds: int) -> tuple[Snapshot, Sche
             f"Table has no snapshot as old as {_iso(milliseconds)}",
             path=metadata.metadata_location,
             stage="catalog",
-            hint=first,
+            hint=f"{first} {note}" if note else first,
         )
     if chosen not in metadata.snapshots:
         raise _not_found(metadata, f"The snapshot of {_iso(milliseconds)} has expired: {chosen}", str(chosen))
@@ -201,33 +218,43 @@ def _iso(milliseconds: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} UTC"
 
 
-def parse_timestamp(text: str, time_zone: str = "UTC") -> int:
+def parse_timestamp(text: str, time_zone: str | None = "UTC") -> int:
     """Return milliseconds since the epoch for a date or timestamp in the forms that Spark casts.
 
+    Digits alone are seconds since the epoch, as Spark has them. After the year 9999 they are refused: those are
+    milliseconds, which Spark takes for a time that every snapshot is older than.
+
+    Args:
+        text: What the option says.
+        time_zone: What a time without a zone is in; None if that is not known.
+
     Raises:
-        OptionError: None of them; a bare number too, because seconds and milliseconds look alike.
+        OptionError: None of them; or no zone is given, and none is known.
 
-    >>> parse_timestamp("1970-01-02"), parse_timestamp("1970-01-01 01:00:00.5", "+01:00")
-    (86400000, 500)
+    >>> parse_timestamp("1970-01-02"), parse_timestamp("1970-01-01 01:00:00.5", "+01:00"), parse_timestamp("60")
+    (86400000, 500, 60000)
     """
-    try:
-        return (_moment(text.strip(), time_zone) - _EPOCH) // datetime.timedelta(milliseconds=1)
-    except (ValueError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
-        number = text.strip().isdigit()
-        raise OptionError(
-            "BAD_OPTION",
-            f"Option 'timestampAsOf' has a bad value: {text!r}",
-            stage="options",
-            hint="Use as-of-timestamp for milliseconds since the epoch."
-            if number
-            else "Expected a date or timestamp such as 2024-05-06 07:08:09.123 or 2024-05-06T07:08:09+02:00.",
-        ) from None
+    hint = "Expected a date or timestamp such as 2024-05-06 07:08:09.123 or 2024-05-06T07:08:09+02:00, or seconds since the epoch."
+    if _is_seconds(text):
+        if len(text.strip()) < _MANY_DIGITS and int(text) <= _LAST_SECOND:
+            return int(text) * 1000
+        hint = "Digits alone are seconds since the epoch; use as-of-timestamp for milliseconds."
+    elif (match := _TIMESTAMP.fullmatch(text.strip())) is not None:
+        if match["zone"] is None and time_zone is None:
+            hint = "Add its zone, such as 2024-05-06 07:08:09Z: without twostage.enable(spark) the session's is not known."
+        else:
+            with contextlib.suppress(ValueError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
+                return (_moment(match, time_zone or "UTC") - _EPOCH) // datetime.timedelta(milliseconds=1)
+    raise OptionError(
+        "BAD_OPTION", f"Option 'timestampAsOf' has a bad value: {text!r}", stage="options", hint=hint
+    )
 
 
-def _moment(text: str, time_zone: str) -> datetime.datetime:
-    match = _TIMESTAMP.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
+def _is_seconds(text: str) -> bool:
+    return text.strip().isdigit() and text.isascii()
+
+
+def _moment(match: re.Match[str], time_zone: str) -> datetime.datetime:
     return datetime.datetime(
         int(match["year"]),
         int(match["month"] or 1),

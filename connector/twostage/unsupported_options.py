@@ -1,0 +1,72 @@
+"""Read options of Iceberg's Spark connector that this source does not have.
+
+Takes an option's name that is not ours; gives the error that says what it would do there. The rule: never a hint that leads to
+other rows than the option asks for, such as ``snapshot-id`` for ``start-snapshot-id``.
+Source: Iceberg's ``SparkReadOptions`` up to 1.12.0.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from twostage.errors import OptionError, nearest
+
+_CHANGES = "It reads what changed between snapshots, which is not supported yet"
+_STREAMS = "It is for streaming reads, which are not supported yet"
+_WHOLE = "Leave it out to read one snapshot whole."
+_TASKS = "It has no meaning here: tasks are cut by split-size and parallelism"
+_SPEED = "Leave it out: no row depends on it."
+_UNSUPPORTED: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp"), (_CHANGES, _WHOLE)
+    ),
+    **dict.fromkeys(
+        (
+            "stream-from-timestamp",
+            "streaming-skip-delete-snapshots",
+            "streaming-skip-overwrite-snapshots",
+            "streaming-max-files-per-micro-batch",
+            "streaming-max-rows-per-micro-batch",
+            "streaming-snapshot-polling-interval-ms",
+            "async-micro-batch-planning-enabled",
+            "async-queue-preload-file-limit",
+            "async-queue-preload-row-limit",
+        ),
+        (_STREAMS, _WHOLE),
+    ),
+    **dict.fromkeys(("lookback", "file-open-cost"), (_TASKS, _SPEED)),
+    "locality": ("It has no meaning here: tasks have no preferred hosts", _SPEED),
+    "vectorization-enabled": ("It has no meaning here: rows are always read in batches", _SPEED),
+    **dict.fromkeys(
+        ("scan-task-set-id", "file-scan-task-set-id"),
+        ("It reads files that an action of Iceberg's has staged, which is not supported", "Leave it out."),
+    ),
+}
+_OF_CHANGES = re.compile(r"(?:start|end|begin|from|until|since|stream|incremental|change)", re.IGNORECASE)
+_CLOSE = 0.8
+
+
+def unknown_option(name: str, known: tuple[str, ...]) -> OptionError:
+    """Return the error for an option that is none of the `known` ones."""
+    words = {_word(other): other for other in _UNSUPPORTED}
+    meant = difflib.get_close_matches(_word(name), words, n=1, cutoff=_CLOSE)
+    ours = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=1, cutoff=_CLOSE)
+    if meant and (_OF_CHANGES.match(name) or not ours):
+        reason, hint = _UNSUPPORTED[words[meant[0]]]
+        spelled = "" if words[meant[0]] == name.lower() else f" (Iceberg's {words[meant[0]]}?)"
+        return OptionError(
+            "UNSUPPORTED_OPTION",
+            f"Option {name!r} is not supported{spelled}",
+            stage="options",
+            hint=f"{reason}. {hint}",
+        )
+    hint = nearest(name, known)
+    if _OF_CHANGES.match(name):  # the nearest one would choose other rows
+        hint = f"Changes between snapshots and streams are not read yet. {_WHOLE}"
+    return OptionError("UNKNOWN_OPTION", f"Unknown option: {name!r}", stage="options", hint=hint)
+
+
+def _word(name: str) -> str:
+    """Return a name without what people spell in different ways."""
+    return re.sub(r"[^a-z]", "", name.lower())
