@@ -91,21 +91,22 @@ def test_a_moved_table_is_handed_over(session, lake, tmp_path, written):
 
 def test_files_of_two_stores(session, lake, tmp_path):
     """Each is asked: that the first one is reached says nothing of the other."""
-    table = Table(tmp_path / "both", {"id": "long", "name": "string"})
-    table.location = "s3://lake/both"
+    name = tmp_path.name
+    table = Table(tmp_path / name, {"id": "long", "name": "string"})
+    table.location = f"s3://lake/{name}"
     for part in (ROWS[:100], ROWS[100:]):
         file = table.append(part)
         if part[0]["id"] == 0:
-            file.entry["file_path"] = f"file://{tmp_path}/both/data/{file.path.rpartition('/')[2]}"
+            file.entry["file_path"] = f"file://{tmp_path}/{name}/data/{file.path.rpartition('/')[2]}"
     table.write()
     mount(session, "s3", tmp_path)
     options = {"allowed-locations": f"file://{tmp_path}"}
-    frame = load(session, lake, "both", **options)
+    frame = load(session, lake, name, **options)
     assert is_native(frame), executed_plan(frame)
     assert rows(frame) == canonical([tuple(row.values()) for row in ROWS])
     (tmp_path / "empty").mkdir()
     mount(session, "s3", tmp_path / "empty")
-    again = load(session, lake, "both", **options).where("id >= 0")
+    again = load(session, lake, name, **options).where("id >= 0")
     assert "does not find" in reason(session, again)
     assert len(again.collect()) == 200
 
