@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from twostage.errors import NotFoundError, StorageError, UnsupportedFeatureError
+from twostage.errors import NotFoundError, OptionError, StorageError, UnsupportedFeatureError
 from twostage.options import parse_options
 from twostage.table import catalog_client
 from twostage.table.catalog import list_namespaces, list_tables, load_table, table_exists
@@ -27,15 +27,32 @@ class Rest(ThreadingHTTPServer):
 
     answers: dict[str, Any]
     seen: list[tuple[str, str | None]]
+    queries: list[str]
+    expired: list[int]
+    """Statuses that the next requests for the table are refused with."""
+    tokens: int
 
 
 class Handler(BaseHTTPRequestHandler):
     server: Rest
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+        path, _, query = self.path.partition("?")
         self.server.seen.append((path, self.headers.get("Authorization")))
         status, body = self.server.answers.get(path, (404, error("NoSuchTableException", "no such thing")))
+        if path.endswith("/tables/events"):
+            self.server.queries += [query] if query else []
+            if self.server.expired:
+                status, body = self.server.expired.pop(), error("Refused", "expired")
+        self.answer(status, body)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.path, None))
+        self.server.tokens += 1
+        self.answer(200, {"access_token": f"{TOKEN}-{self.server.tokens}", "token_type": "bearer"})
+
+    def answer(self, status: int, body: Any) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -57,7 +74,7 @@ def error(kind: str, message: str) -> dict[str, Any]:
 @pytest.fixture
 def rest(metadata_of: Callable[..., dict[str, Any]]) -> Iterator[Rest]:
     server = Rest(("127.0.0.1", 0), Handler)
-    server.seen = []
+    server.seen, server.queries, server.expired, server.tokens = [], [], [], 0
     location = "s3://lake/db/events"
     server.answers = {
         "/v1/config": (200, {"defaults": {}, "overrides": {}}),
@@ -151,3 +168,86 @@ def test_an_answer_that_is_no_table(rest: Rest) -> None:
         rest.answers["/v1/namespaces/db/tables/events"] = (200, body)
         with pytest.raises(UnsupportedFeatureError):
             load_table(parse_options({"path": "r.db.events"}), confs_of(rest))
+
+
+def variant_answer(metadata_of: Callable[..., dict[str, Any]], **changes: Any) -> dict[str, Any]:
+    """Return the answer for a table of version 3 with a column that PyIceberg's model refuses."""
+    location = "s3://lake/db/events"
+    metadata = metadata_of(location, **{"format-version": 3, "next-row-id": 0})
+    for schema in metadata["schemas"]:
+        schema["fields"].append({"id": 9, "name": "v", "type": "variant", "required": False})
+    return {
+        "metadata-location": f"{location}/metadata/00001-x.metadata.json",
+        "metadata": metadata,
+        **changes,
+    }
+
+
+def test_the_answer_is_read_as_it_came(rest: Rest, metadata_of: Callable[..., dict[str, Any]]) -> None:
+    rest.answers["/v1/namespaces/db/tables/events"] = (200, variant_answer(metadata_of))
+    table = load_table(parse_options({"path": "r.db.events"}), confs_of(rest))
+    assert [str(field.type) for field in table.schema.fields] == ["long", "long", "variant"]
+    assert table.metadata.format_version == 3
+    assert table_exists("r", ("db",), "events", confs_of(rest))
+
+
+def test_a_table_that_was_never_committed(rest: Rest, metadata_of: Callable[..., dict[str, Any]]) -> None:
+    answer = variant_answer(metadata_of, **{"metadata-location": None, "config": None})
+    rest.answers["/v1/namespaces/db/tables/events"] = (200, answer)
+    table = load_table(parse_options({"path": "r.db.events"}), confs_of(rest))
+    assert table.metadata.metadata_location == "s3://lake/db/events/metadata"
+    assert table.storage.root == "s3://lake/db/events"
+
+
+def test_credentials_of_the_longest_prefix(rest: Rest, metadata_of: Callable[..., dict[str, Any]]) -> None:
+    answer = variant_answer(
+        metadata_of,
+        **{
+            "config": {
+                "s3.access-key-id": "config",
+                "s3.region": "eu-west-1",
+                "s3.retry-strategy-impl": "x.Y",
+            },
+            "storage-credentials": [
+                {"prefix": "s3://", "config": {"s3.access-key-id": "any"}},
+                {"prefix": "s3://lake/db/events", "config": {"s3.access-key-id": "near"}},
+                {"prefix": "s3://lake/db", "config": {"s3.access-key-id": "far"}},
+                {"prefix": "s3://lake/db/events/metadata/1", "config": {"s3.access-key-id": "other"}},
+            ],
+        },
+    )
+    rest.answers["/v1/namespaces/db/tables/events"] = (200, answer)
+    table = load_table(parse_options({"path": "r.db.events"}), confs_of(rest))
+    assert dict(table.storage.properties) == {
+        "s3.access-key-id": "near",
+        "s3.region": "eu-west-1",
+        "s3.endpoint": "http://127.0.0.1:1",
+    }
+
+
+@pytest.mark.parametrize("status", [401, 419])
+def test_a_token_that_expired_is_renewed(rest: Rest, status: int) -> None:
+    """PyIceberg keeps one session per catalog: its token is renewed where the server no longer takes it."""
+    confs = confs_of(rest)
+    del confs[f"{CONFS}.token"]
+    confs[f"{CONFS}.credential"] = f"me:{TOKEN}"
+    load_table(parse_options({"path": "r.db.events"}), confs)
+    rest.expired.append(status)
+    rest.seen.clear()
+    load_table(parse_options({"path": "r.db.events"}), confs)
+    assert [path for path, _ in rest.seen] == [
+        "/v1/namespaces/db/tables/events",
+        "/v1/oauth/tokens",
+        "/v1/namespaces/db/tables/events",
+    ]
+    assert rest.seen[0][1] != rest.seen[2][1]
+
+
+def test_snapshot_loading_mode(rest: Rest) -> None:
+    confs = {**confs_of(rest), f"{CONFS}.snapshot-loading-mode": "refs"}
+    load_table(parse_options({"path": "r.db.events"}), confs)
+    assert rest.queries == ["snapshots=refs"]
+    with pytest.raises(OptionError, match="snapshot-loading-mode"):
+        load_table(
+            parse_options({"path": "r.db.events"}), {**confs, f"{CONFS}.snapshot-loading-mode": "some"}
+        )

@@ -17,7 +17,7 @@ FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "core"}
 ALLOWED = {
     "numba": {"_jit"},
     "pyspark": {"source", "session", "bridge", "worker_daemon", "pyspark_twostage"},
-    "pyiceberg": {"catalog_client", "storage", "properties"},
+    "pyiceberg": {"catalog_client", "catalog_answer", "sql_names", "storage", "properties"},
 }
 HEAVY = ("numba", "pyiceberg", "pyarrow.dataset", "pyspark.pandas", "pandas", "sqlglot", "rich")
 

@@ -70,6 +70,47 @@ def test_handed_over(session, lake, tmp_path, scheme, name, gone):
     assert twostage.scans(session)[-2].is_handed_over
 
 
+@pytest.mark.parametrize("written", ["hdfs://namenode:8020/w/t", "/w/t", "gs://bucket/t", "s3://other/t"])
+def test_a_moved_table_is_handed_over(session, lake, tmp_path, written):
+    """What counts is where the files are now."""
+    name = tmp_path.name  # never twice in one store
+    table = Table(tmp_path / name, {"id": "long", "name": "string"})
+    table.location = written
+    first = table.append(ROWS)
+    table.delete_positions({first: [3, 5]})
+    table.write()
+    mount(session, "s3a", tmp_path)
+    options = {"allow-moved-paths": "true"}
+    frame = load(session, lake, name, **options)
+    assert is_native(frame), executed_plan(frame)
+    assert f"s3a://lake/{name}" in executed_plan(frame)
+    found = rows(frame)
+    assert found == rows(load(session, lake, name, **options, **{"scan.native": "never"}))
+    assert found == canonical([tuple(row.values()) for row in ROWS if row["id"] not in (3, 5)])
+
+
+def test_files_of_two_stores(session, lake, tmp_path):
+    """Each is asked: that the first one is reached says nothing of the other."""
+    name = tmp_path.name
+    table = Table(tmp_path / name, {"id": "long", "name": "string"})
+    table.location = f"s3://lake/{name}"
+    for part in (ROWS[:100], ROWS[100:]):
+        file = table.append(part)
+        if part[0]["id"] == 0:
+            file.entry["file_path"] = f"file://{tmp_path}/{name}/data/{file.path.rpartition('/')[2]}"
+    table.write()
+    mount(session, "s3", tmp_path)
+    options = {"allowed-locations": f"file://{tmp_path}"}
+    frame = load(session, lake, name, **options)
+    assert is_native(frame), executed_plan(frame)
+    assert rows(frame) == canonical([tuple(row.values()) for row in ROWS])
+    (tmp_path / "empty").mkdir()
+    mount(session, "s3", tmp_path / "empty")
+    again = load(session, lake, name, **options).where("id >= 0")
+    assert "does not find" in reason(session, again)
+    assert len(again.collect()) == 200
+
+
 def test_spark_has_no_file_system(spark, lake):
     frame = load(spark, lake, "plain")
     assert "Spark has no file system for s3" in reason(spark, frame)

@@ -28,37 +28,48 @@ final class FileSystems {
 
   private FileSystems() {}
 
-  /** Of a table's scheme and its synonyms, those that Hadoop has a class for; none for local files and HDFS. */
-  static List known(SparkSession session, String location) {
+  /** Of these schemes and their synonyms, those that Hadoop has a class for; none for local files and HDFS. */
+  static List known(SparkSession session, List asked) {
     List known = new ArrayList();
-    int end = location == null ? -1 : location.indexOf("://");
-    if (end < 1) {
-      return known;
-    }
-    String scheme = location.substring(0, end).toLowerCase(Locale.ROOT);
-    if (scheme.equals("file") || scheme.equals("hdfs") || scheme.equals("viewfs")) {
-      return known; // Python knows of these without asking
-    }
-    Configuration settings = session.sessionState().newHadoopConf();
-    String[] schemes = {scheme};
-    for (int i = 0; i < SYNONYMS.length; i++) {
-      if (java.util.Arrays.asList(SYNONYMS[i]).contains(scheme)) {
-        schemes = SYNONYMS[i];
+    Configuration settings = null;
+    for (int n = 0; n < asked.size(); n++) {
+      String scheme = ((String) asked.get(n)).toLowerCase(Locale.ROOT);
+      if (scheme.equals("file") || scheme.equals("hdfs") || scheme.equals("viewfs")) {
+        continue; // Python knows of these without asking
       }
-    }
-    for (int i = 0; i < schemes.length; i++) {
-      try {
-        FileSystem.getFileSystemClass(schemes[i], settings);
-        known.add(schemes[i]);
-      } catch (Throwable error) {
-        continue; // none, or a class of Hadoop's defaults whose jar is not there
+      settings = settings == null ? session.sessionState().newHadoopConf() : settings;
+      String[] schemes = {scheme};
+      for (int i = 0; i < SYNONYMS.length; i++) {
+        if (java.util.Arrays.asList(SYNONYMS[i]).contains(scheme)) {
+          schemes = SYNONYMS[i];
+        }
+      }
+      for (int i = 0; i < schemes.length; i++) {
+        try {
+          FileSystem.getFileSystemClass(schemes[i], settings);
+        } catch (Throwable error) {
+          continue; // none, or a class of Hadoop's defaults whose jar is not there
+        }
+        if (!known.contains(schemes[i])) {
+          known.add(schemes[i]);
+        }
       }
     }
     return known;
   }
 
-  /** Why Spark's file system does not see a file as we do; null if it does. */
-  static String differs(SparkSession session, final FileStatus file) {
+  /** Why Spark's file systems do not see these files, one of each store, as we do; null if they do. */
+  static String differs(SparkSession session, List files) {
+    for (int i = 0; i < files.size(); i++) {
+      String reason = differs(session, (FileStatus) files.get(i));
+      if (reason != null) {
+        return reason;
+      }
+    }
+    return null;
+  }
+
+  private static String differs(SparkSession session, final FileStatus file) {
     final Configuration settings = session.sessionState().newHadoopConf();
     String store = file.getPath().toUri().getScheme() + "://" + file.getPath().toUri().getAuthority();
     Long again = (Long) SILENT.get(store);

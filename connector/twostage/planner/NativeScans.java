@@ -103,7 +103,7 @@ final class NativeScans {
       TwoStageFiles files = new TwoStageFiles(
           (String) answer.get("scan"), (String) answer.get("root"), (List) answer.get("files"),
           ((Number) answer.get("bytes")).longValue(), deleted == null ? null : first);
-      reason = FileSystems.differs(session, files.first());
+      reason = FileSystems.differs(session, files.ofEachStore());
       if (reason == null) {
         return handOver(needed, files, (Map) answer.get("ids"), (Map) answer.get("options"), deleted);
       }
@@ -155,7 +155,7 @@ final class NativeScans {
     request.put("names_files", namesFiles);
     request.put("reads_vectors", Boolean.valueOf(SQLConf.get().parquetVectorizedReaderEnabled()));
     request.put("parallelism", Integer.valueOf(Install.parallelism()));
-    request.put("file_systems", FileSystems.known(session, (String) table.properties().get("location")));
+    request.put("file_systems", FileSystems.known(session, table.schemes));
     return request;
   }
 

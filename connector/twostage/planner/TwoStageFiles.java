@@ -1,6 +1,8 @@
 package twostage_planner;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.FileStatus;
@@ -66,8 +68,17 @@ final class TwoStageFiles implements FileIndex {
     return scan;
   }
 
-  FileStatus first() {
-    return files[0];
+  /** The first file of each store, which is a scheme and a host. */
+  List ofEachStore() {
+    Map found = new LinkedHashMap();
+    for (int i = 0; i < files.length; i++) {
+      java.net.URI uri = files[i].getPath().toUri();
+      String store = uri.getScheme() + "://" + uri.getAuthority();
+      if (!found.containsKey(store)) {
+        found.put(store, files[i]);
+      }
+    }
+    return new ArrayList(found.values());
   }
 
   public Seq rootPaths() {

@@ -1,10 +1,12 @@
 package twostage_planner;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
@@ -37,6 +39,8 @@ public final class TwoStageTable
   final String pinned;
   private final String key;
   private final Map properties;
+  /** Of the storage where its files may lie: with moved paths another than the one that its metadata names. */
+  final List schemes;
   /** Why Spark's own Parquet reader does not do this relation's scan; null where that was not asked. */
   final String reason;
   /** The aggregates of the operator above this relation that metadata answers; null for none. */
@@ -56,6 +60,7 @@ public final class TwoStageTable
     this.snapshot = (String) loaded.get("snapshot");
     this.key = (String) loaded.get("key");
     this.properties = (Map) loaded.get("properties");
+    this.schemes = (List) loaded.get("schemes");
     this.reason = null;
     answerable = null;
     isPart = false;
@@ -74,6 +79,7 @@ public final class TwoStageTable
     key = pin.equals(table.pin) ? table.key : pin;
     isPart = table.isPart || !pin.equals(table.pin);
     properties = table.properties;
+    schemes = table.schemes;
     this.reason = reason;
     this.answerable = answerable;
   }
@@ -100,6 +106,7 @@ public final class TwoStageTable
     snapshot = null;
     key = declared.json();
     properties = new HashMap();
+    schemes = new ArrayList();
     reason = null;
     answerable = null;
     isPart = false;

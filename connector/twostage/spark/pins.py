@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from twostage.errors import InternalError, mask
+from twostage.location import parse_location
 from twostage.spark.source import chosen_fields, option_filter, visible_schema
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class Pins:
                 "format-version": str(table.metadata.format_version),
                 "snapshot-id": str(snapshot) if snapshot is not None else "none",
             },
+            "schemes": _schemes(table),
         }
 
     def keep_part(self, key: str, held: Pin, only: frozenset[str]) -> dict[str, Any]:
@@ -164,3 +166,12 @@ class Pins:
 def _packed(held: Pin) -> str:
     """Return a pinned table's bytes, as a request brings them along."""
     return base64.b64encode(zlib.compress(pickle.dumps(held), 1)).decode("ascii")
+
+
+def _schemes(table: PinnedTable) -> list[str]:
+    """Return the schemes under which a table's files may be opened; the one that its metadata names may be gone."""
+    storage = table.storage
+    places = [storage.root, *storage.allowed]
+    if storage.moved_from is None:
+        places.append(table.metadata.location)
+    return sorted({parse_location(place).scheme for place in places})

@@ -124,7 +124,7 @@ class TwoStageSource(DataSource):
         from twostage.columns import spark_schema  # noqa: PLC0415
 
         options = parse(self.options)
-        self.pinned = self.pinned or pin(options)
+        self.pinned = self.pinned or _pin_here(options)
         return StructType.fromJson(spark_schema(chosen_fields(self.pinned, options)))
 
     def reader(self, schema: StructType) -> TwoStageReader:
@@ -133,7 +133,7 @@ class TwoStageSource(DataSource):
         from twostage.planning.plan import plan_scan  # noqa: PLC0415
 
         options = parse(self.options)
-        table = self.pinned or pin(options)
+        table = self.pinned or _pin_here(options)
         plan: ScanPlan = plan_scan(
             table,
             options,
@@ -193,6 +193,22 @@ def pin(options: ReadOptions, confs: Mapping[str, str] | None = None) -> PinnedT
     from twostage.table.catalog import load_table  # noqa: PLC0415
 
     return load_table(options, confs or {})
+
+
+def _pin_here(options: ReadOptions) -> PinnedTable:
+    """Load the table in Spark's planning worker, which is told of no conf."""
+    from twostage.spark.driver_confs import driver_confs  # noqa: PLC0415
+
+    try:
+        return pin(options, driver_confs())
+    except OptionError as error:
+        if error.code == "UNKNOWN_CATALOG":
+            error.hint = (
+                f"{error.hint or ''} Without the planner, as in Spark Connect, catalogs are those that the driver was "
+                "started with (--conf, spark-defaults.conf), not what a session sets later; or give the "
+                "catalog with the read: .option('catalog.type', 'rest').option('catalog.uri', '…')."
+            ).strip()
+        raise
 
 
 def visible_schema(table: PinnedTable, options: ReadOptions) -> Schema:

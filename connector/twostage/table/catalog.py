@@ -9,18 +9,17 @@ local path.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twostage.errors import MissingFileError, NotFoundError, OptionError, TwoStageError, mask, nearest
 from twostage.location import join, parse_location
 from twostage.storage import read_all
+from twostage.table.catalog_answer import request_table
 from twostage.table.catalog_client import (
     CatalogReference,
     call,
-    catalog_errors,
     configured_catalogs,
     default_catalog,
     get_catalog,
@@ -30,6 +29,7 @@ from twostage.table.metadata_tables import METADATA_TABLES, choose_metadata_tabl
 from twostage.table.path_table import check_names, find_metadata, is_table, list_warehouse, table_folder
 from twostage.table.properties import file_properties, hadoop_properties
 from twostage.table.snapshots import apply_selector, chooses_snapshot, select_snapshot
+from twostage.table.sql_names import check_name
 from twostage.table.table_name import is_path, split_name
 from twostage.task import Storage
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from twostage.options import ReadOptions
     from twostage.schema import Schema
+    from twostage.table.catalog_answer import CatalogAnswer
     from twostage.table.metadata import Snapshot, TableMetadata
 
 _SESSION_CATALOG = "spark_catalog"
@@ -196,12 +197,9 @@ def _load_identifier(
         return _load_path(name, folder, options, confs, storage.properties)
     if len(identifier) < 2:  # PyIceberg's catalogs need a namespace
         raise _no_table(catalog, identifier)
-    table = _request_table(catalog, identifier)
-    with catalog_errors(catalog.name, catalog.properties):
-        raw = json.loads(table.metadata.model_dump_json())
-        properties = file_properties(table.io.properties, trusted=catalog.properties)
-        written_at = str(table.metadata_location or "")
-    metadata = parse_metadata(raw, location=written_at or join(raw["location"], "metadata"))
+    answer, metadata = _read_answer(catalog, identifier)
+    properties = file_properties(answer.file_properties(metadata.properties), trusted=catalog.properties)
+    written_at = answer.metadata_location
     root = table_folder(written_at) if written_at else metadata.location
     written = parse_location(metadata.location)
     own = (
@@ -211,9 +209,40 @@ def _load_identifier(
     return _pin(name, metadata, storage, options, confs)
 
 
-def _request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> Any:
+def _read_answer(
+    catalog: CatalogReference, identifier: tuple[str, ...]
+) -> tuple[CatalogAnswer, TableMetadata]:
+    """Return what the catalog says of a table, and its metadata; commits may remove the file meanwhile."""
+    for attempt in range(_FIND_ATTEMPTS):
+        answer = _request_table(catalog, identifier)
+        location = answer.metadata_location
+        if answer.metadata is not None:
+            place = location or join(str(answer.metadata.get("location", "")), "metadata")
+            return answer, parse_metadata(answer.metadata, location=place)
+        if not location:
+            raise _no_table(catalog, identifier)
+        storage = Storage(
+            properties=file_properties(answer.file_properties({}), trusted=catalog.properties), root=location
+        )
+        try:
+            data = read_all(storage, location, limit=MAX_METADATA_BYTES)
+        except MissingFileError as error:
+            if attempt + 1 == _FIND_ATTEMPTS:
+                raise MissingFileError(
+                    error.code,
+                    f"Metadata file that catalog {catalog.name} names is not there",
+                    path=location,
+                    stage="catalog",
+                    hint="The table's files were moved or removed: load it by its path where they are now.",
+                ) from None
+        else:
+            return answer, parse_metadata_bytes(data, location=location)
+    raise AssertionError
+
+
+def _request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> CatalogAnswer:
     try:
-        return call(catalog, lambda opened: opened.load_table(identifier))
+        return request_table(catalog, identifier)
     except NotFoundError as error:
         if error.code != "NOT_IN_CATALOG":
             raise
@@ -243,6 +272,8 @@ def list_namespaces(
         names = list_warehouse(_warehouse(reference), inside, tables=False)
         return [(*inside, name) for name in names]
     found = {tuple(name) for name in call(reference, lambda opened: opened.list_namespaces(inside))}
+    if not found:
+        check_name(reference)
     return sorted(name for name in found if len(name) == len(inside) + 1)
 
 
@@ -275,7 +306,14 @@ def table_exists(
     if reference.is_hadoop:
         storage = _warehouse(reference)
         return check_names(identifier) and is_table(storage, join(storage.root, *identifier))
-    return bool(namespace) and bool(call(reference, lambda opened: opened.table_exists(identifier)))
+    if not namespace:
+        return False
+    try:
+        request_table(reference, identifier)
+    except NotFoundError:
+        check_name(reference)
+        return False
+    return True
 
 
 def namespace_exists(catalog: str, namespace: Sequence[str], confs: Mapping[str, str] | None = None) -> bool:
@@ -291,13 +329,18 @@ def _namespace_exists(catalog: CatalogReference, namespace: tuple[str, ...]) -> 
             _warehouse(catalog), namespace[:-1], tables=False
         )
     try:
-        return bool(call(catalog, lambda opened: opened.namespace_exists(namespace)))
+        found = bool(call(catalog, lambda opened: opened.namespace_exists(namespace)))
     except NotFoundError:
-        return False
+        found = False
+    if not found:
+        check_name(catalog)
+    return found
 
 
 def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoundError:
     """Return the error for a table that is not there; its hint names the nearest one that is."""
+    if not catalog.is_hadoop:
+        check_name(catalog)
     hint = f"Namespace is not there: {'.'.join(identifier[:-1])}."
     with contextlib.suppress(TwoStageError):
         if _namespace_exists(catalog, identifier[:-1]):

@@ -22,6 +22,7 @@ from twostage.errors import (
     nearest,
 )
 from twostage.storage import hide_secrets
+from twostage.table.metadata_locator import LOCATOR
 from twostage.table.properties import HADOOP, conf_catalogs, is_sql, merge_properties
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _open(catalog: CatalogReference) -> Any:
             return _catalogs[key]
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
-    opened = load_catalog(catalog.name, **catalog.properties)
+    opened = load_catalog(catalog.name, **{**catalog.properties, "py-io-impl": LOCATOR})
     with _lock:
         while len(_catalogs) >= MAX_CATALOGS:
             _catalogs.pop(next(iter(_catalogs)))

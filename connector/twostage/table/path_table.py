@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 METADATA_FOLDER = "metadata"
 _METADATA_FILE = re.compile(
-    r"(?:v(?P<version>\d{1,9})|(?P<number>\d{1,9})-[^/]+?)"
+    r"(?:v(?P<version>[0-9]+)|(?P<number>[0-9]+)-[^/]+?)"
     r"(?:\.gz\.metadata\.json|\.metadata\.json(?:\.gz)?)"
 )
 _HINT = "version-hint.text"
@@ -80,14 +80,14 @@ def _newest(storage: Storage, folder: str, entries: Sequence[FolderEntry]) -> st
     found = [(match, entry) for entry in entries if (match := _METADATA_FILE.fullmatch(entry.name))]
     if not found:
         return None
-    names = {entry.name for _, entry in found}
+    names = {entry.name for entry in entries if is_metadata_file(entry.name)}
     versions = {int(match["version"]): entry.name for match, entry in found if match["version"]}
     if any(entry.name == _HINT for entry in entries):
         hint = _read_hint(storage, folder)
         for name in (hint, f"{hint}.metadata.json"):
             if name in names:
                 return name
-        if hint.isdigit() and int(hint) in versions:
+        if hint.isascii() and hint.isdigit() and int(hint) in versions:
             version = int(hint)
             while version + 1 in versions:
                 version += 1
