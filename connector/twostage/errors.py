@@ -49,6 +49,9 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     "Did you mean 'branch'?"
     """
     known = [str(choice) for choice in choices]
+    alike = sorted({choice for choice in known if choice.lower() == word.lower()})
+    if len(alike) > 1:
+        return f"Write it as one of these, which differ by case alone: {', '.join(alike)}."
     lowered = {choice.lower(): choice for choice in known}
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
     if close:

@@ -142,6 +142,10 @@ class TaskGroup:
     rows: bytes | None = None
 
 
+WORTH_KEYS = 1 << 20
+"""Bytes of a single range up to which it is read sooner than a filter by a join's keys is planned."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
     """The result of planning: task groups, estimates for Spark's optimizer, and the planning report.
@@ -164,3 +168,9 @@ class ScanPlan:
     """Spark's own Parquet reader does the scan; there are no groups."""
     is_from_metadata: bool = False
     """Manifests answered the query's aggregates; there are no groups."""
+
+    @property
+    def may_leave_out(self) -> bool:
+        """Whether there is enough to read that a join's keys, known later, could save some of it."""
+        tasks = sum(len(group.tasks) for group in self.groups)
+        return tasks > 1 or (tasks == 1 and self.estimated_bytes > WORTH_KEYS)

@@ -118,6 +118,7 @@ public final class Install {
         Map.Entry conf = (Map.Entry) it.next();
         state.conf().setConfString((String) conf.getKey(), (String) conf.getValue());
       }
+      DynamicFilters.addTo(state.experimentalMethods());
       return new Nothing();
     }
   }

@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.*;
 import scala.Option;
 
@@ -82,16 +83,31 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return Install.stockSource().createPythonMetrics();
   }
 
+  /** The columns that keys of a join may filter by while the query runs; see `DynamicFilters` for which of them do. */
   public NamedReference[] filterAttributes() {
     List attributes = new ArrayList();
     StructField[] fields = readSchema.fields();
     for (int i = 0; i < fields.length; i++) {
       DataType type = fields[i].dataType();
-      if (!(type instanceof StructType || type instanceof ArrayType || type instanceof MapType)) {
+      boolean nested = type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
+      if (!nested && isNamedAlone(fields, i)) {
         attributes.add(FieldReference.column(fields[i].name()));
       }
     }
-    return (NamedReference[]) attributes.toArray(new NamedReference[0]);
+    // Asked last: a scan of which nothing can be left out needs no keys, but to know that it must be planned.
+    boolean thins = !attributes.isEmpty() && ((Boolean) plan().get("thins")).booleanValue();
+    return thins ? (NamedReference[]) attributes.toArray(new NamedReference[0]) : new NamedReference[0];
+  }
+
+  /** Whether the session finds one column by this name: of names equal but for case it finds, and refuses, two. */
+  private static boolean isNamedAlone(StructField[] fields, int place) {
+    for (int i = 0; i < fields.length; i++) {
+      if (i != place && !SQLConf.get().caseSensitiveAnalysis()
+          && fields[i].name().equalsIgnoreCase(fields[place].name())) {
+        return false;
+      }
+    }
+    return true;
   }
 
   public synchronized void filter(Predicate[] predicates) {

@@ -37,6 +37,7 @@ _SOURCES = (
     "MixedAnswers.java",
     "FileSystems.java",
     "NativeScans.java",
+    "DynamicFilters.java",
     "Install.java",
     "TwoStageCatalog.java",
 )

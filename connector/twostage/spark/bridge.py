@@ -143,6 +143,7 @@ class Bridge:
             "scan": plan.context.scan_id,
             "rows": plan.estimated_rows,
             "bytes": plan.estimated_bytes,
+            "thins": plan.may_leave_out,
         }
 
     def _planned(self, message: dict[str, Any]) -> ScanPlan:
