@@ -70,7 +70,7 @@ test-spark-4.2: .venv-4.2/.installed java ## the Spark tests on PySpark 4.2.1
 .venv-4.1/.installed .venv-4.2/.installed: pyproject.toml
 	$(BASE_PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
-	$(@D)/bin/python -m pip install -q -e . "pyspark==$(SPARK)" "pyiceberg[sql-sqlite,hive]==0.12.0" pytest pytest-randomly pytest-timeout pytest-xdist hypothesis duckdb
+	$(@D)/bin/python -m pip install -q -e . "pyspark[connect]==$(SPARK)" "pandas<3" "pyiceberg[sql-sqlite,hive]==0.12.0" pytest pytest-randomly pytest-timeout pytest-xdist hypothesis duckdb
 	@touch $@
 
 .PHONY: differential

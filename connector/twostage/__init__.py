@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twostage.spark.session import enable, last_scan, scans
 
-__version__ = "0.1.0"
+    __version__: str
+
+if sys.version_info < (3, 11):  # noqa: UP036 - pip refuses it, a zip of `--py-files` does not
+    raise ImportError(
+        "[TWOSTAGE.PYTHON_VERSION] twostage needs Python 3.11 or newer, this is "
+        + ".".join(str(part) for part in sys.version_info[:3])
+    )
+
 __all__ = ["__version__", "enable", "last_scan", "scans"]
 
 
@@ -17,4 +25,20 @@ def __getattr__(name: str) -> Any:
         from twostage.spark import session  # noqa: PLC0415
 
         return getattr(session, name)
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    """Return the installed package's version; ``unknown`` where only the modules are on the path."""
+    import importlib.metadata  # noqa: PLC0415
+
+    try:
+        return importlib.metadata.version("twostage")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,4 +1,4 @@
-"""The command line: ``python -m twostage compile-deletes TABLE`` and ``python -m twostage clean TABLE``.
+"""The command line: ``python -m twostage`` and ``compile-deletes TABLE``, ``clean TABLE`` or ``--version``.
 
 Takes a table and the reader's options as arguments; writes what it did to standard error, and returns 0, or 1
 with the error's text.
@@ -11,6 +11,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
+import twostage
 from twostage.errors import OptionError, TwoStageError
 from twostage.metrics import Metrics
 from twostage.options import OPTION_NAMES, parse_options
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m twostage")
+    parser.add_argument("--version", action="version", version=f"twostage {twostage.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     compiling = commands.add_parser(
         "compile-deletes", help="find out which rows of each data file equality deletes remove, and keep that"
@@ -119,7 +121,10 @@ def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, co
         if spark or (spark is None and has_spark and len(items) >= MANY_FILES):
             if not has_spark:
                 raise OptionError(
-                    "NO_SPARK", "PySpark is not installed", stage="options", hint="Leave --spark out."
+                    "NO_SPARK",
+                    f"PySpark is not installed in this Python: {sys.executable}",
+                    stage="options",
+                    hint="Leave --spark out.",
                 )
             from twostage.spark.session import run_job  # noqa: PLC0415
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,9 +18,10 @@ HARD_LIMIT = 450
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "core"}
 ALLOWED = {
     "numba": {"_jit"},
-    "pyspark": {"source", "session", "bridge", "worker_daemon", "pyspark_twostage"},
+    "pyspark": {"source", "session", "usable_session", "bridge", "worker_daemon", "pyspark_twostage"},
     "pyiceberg": {"catalog_client", "catalog_answer", "sql_names", "storage", "properties"},
 }
+SOURCES = {"PYTHONPATH": f"{ROOT / 'connector'}:{ROOT / 'native'}", "PATH": "/usr/bin:/bin"}
 HEAVY = ("numba", "pyiceberg", "pyarrow.dataset", "pyspark.pandas", "pandas", "sqlglot", "rich")
 
 
@@ -96,6 +99,38 @@ def test_the_public_names_are_documented():
 
     assert set(twostage.__all__) == {"enable", "last_scan", "scans", "__version__"}
     assert all(getattr(twostage, name).__doc__ for name in twostage.__all__)
+
+
+def test_the_public_names_are_listed_before_they_are_used():
+    """``dir``, which completion asks, and ``--version``; both in a new process, where nothing was loaded yet."""
+    code = "import sys, twostage; print(*dir(twostage)); assert 'twostage.spark' not in sys.modules"
+    listed = subprocess.run(
+        [sys.executable, "-c", code], env=SOURCES, capture_output=True, text=True, check=True
+    )
+    assert {"enable", "last_scan", "scans", "__version__"} <= set(listed.stdout.split())
+    told = subprocess.run(
+        [sys.executable, "-m", "twostage", "--version"],
+        env=SOURCES,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.fullmatch(r"twostage (\d+\.\d+\.\d+\S*|unknown)\n", told.stdout)
+
+
+def test_a_python_that_is_too_old_says_so(tmp_path):
+    """pip refuses it; a zip of `--py-files` gets there."""
+    for minor in (10, 9, 8):
+        python = shutil.which(f"python3.{minor}") or ""
+        tried = subprocess.run([python or "false", "-c", ""], capture_output=True, check=False)
+        if tried.returncode == 0:
+            break
+    else:
+        pytest.skip("no older Python here")
+    done = subprocess.run(
+        [python, "-c", "import twostage"], env=SOURCES, capture_output=True, text=True, check=False
+    )
+    assert "[TWOSTAGE.PYTHON_VERSION] twostage needs Python 3.11 or newer, this is 3." in done.stderr
 
 
 def test_the_wheel_holds_every_source_and_nothing_else(tmp_path):

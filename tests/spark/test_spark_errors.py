@@ -6,7 +6,6 @@ import pytest
 from pyspark.errors import IllegalArgumentException, PySparkException
 
 import twostage
-from twostage.errors import OptionError
 
 
 def read(spark, path, **options):
@@ -87,15 +86,6 @@ def test_create_table_using(spark, warehouse):
 def test_temporary_view_using(spark, warehouse):
     spark.sql(f"CREATE TEMPORARY VIEW v USING twostage OPTIONS (path '{warehouse.events}', branch 'audit')")
     assert spark.sql("SELECT count(*) FROM v WHERE id >= 150").collect()[0][0] == 50
-
-
-def test_spark_connect_session_is_refused():
-    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(OptionError) as caught:
-        twostage.enable(session)
-    assert caught.value.code == "CONNECT_SESSION"
-    assert "option('columns'" in str(caught.value)
-    assert "option('filter'" in str(caught.value)
 
 
 def test_secrets_stay_out(spark, warehouse):

@@ -57,7 +57,12 @@ public final class Bridge {
     }
     Map error = (Map) answer.get("error");
     if (error != null) {
-      throw failure((String) error.get("kind"), (String) error.get("message"));
+      RuntimeException failure = failure((String) error.get("kind"), (String) error.get("message"));
+      if (!"internal".equals(error.get("kind"))) {
+        // The message says it all, and Spark Connect shows each frame to its clients: 8,000 characters.
+        failure.setStackTrace(new StackTraceElement[0]);
+      }
+      throw failure;
     }
     return answer;
   }

@@ -64,7 +64,7 @@ def load_installer(jvm: Any, gateway: Any) -> Any:
             "NO_PLANNER",
             f"Spark's class loader takes no more classes: {loader.getClass().getName()}",
             stage="options",
-            hint="Use the options columns and filter without twostage.enable.",
+            hint="Leave twostage.enable out; the options columns and filter say what to leave out.",
         )
     folder = _folder()
     # Whichever of the two processes ends in order removes it, should the other be killed.

@@ -46,7 +46,7 @@ _OPERATORS = {
 }
 _MATCHES = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)")
-_ELSEWHERE = "Use DataFrame.where after twostage.enable(spark): Spark evaluates what we cannot."
+_ELSEWHERE = "Put it into DataFrame.where or SQL: Spark evaluates it."
 _NUMBERS = ("int", "long", "float", "double", "decimal")
 
 

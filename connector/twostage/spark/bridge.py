@@ -21,6 +21,7 @@ from twostage.spark import catalogs
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
 from twostage.spark.source import MetricsParam, TwoStageReader, TwoStageSource, parse, pin
+from twostage.spark.usable_session import missing_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,9 @@ class Bridge:
                 self.calls[call] = self.calls.get(call, 0) + 1
             return json.dumps(self._answers[call](message))
         except TwoStageError as error:
-            return json.dumps({"error": {"kind": _kind(error), "code": error.code, "message": str(error)}})
+            return _failed(error)
+        except ModuleNotFoundError as error:
+            return _failed(missing_module(error))
         except Exception as error:  # noqa: BLE001 - a bug of ours must reach the user as an error, not as a hang
             wrapped = InternalError(
                 "INTERNAL",
@@ -94,7 +97,7 @@ class Bridge:
                 stage="plan",
                 hint="Please report this.",
             )
-            return json.dumps({"error": {"kind": "internal", "code": wrapped.code, "message": str(wrapped)}})
+            return _failed(wrapped)
 
     def toString(self) -> str:  # noqa: N802 - Java's name
         """Return a name for Java's logs."""
@@ -284,9 +287,15 @@ def _text(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
+def _failed(error: TwoStageError) -> str:
+    return json.dumps({"error": {"kind": _kind(error), "code": error.code, "message": str(error)}})
+
+
 def _kind(error: TwoStageError) -> str:
     if isinstance(error, UnknownPinError):
         return "unknown_pin"
     if error.code in _NOT_FOUND:
         return "table_not_found"
+    if error.code == "INTERNAL":
+        return "internal"
     return "unsupported" if isinstance(error, UnsupportedFeatureError) else "other"

@@ -14,7 +14,9 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from twostage.errors import NotFoundError, OptionError
+from twostage.errors import NotFoundError
+from twostage.spark.usable_session import check_reports, check_session, missing_module
+from twostage.spark.worker_errors import error_of_worker
 from twostage.spark.worker_tuning import SWITCH
 
 if TYPE_CHECKING:
@@ -53,21 +55,23 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
             confs ``spark.sql.catalog.<name>.<property>``.
 
     Raises:
-        OptionError: The session is a Spark Connect client, which has no JVM to install a planner in.
+        OptionError: PySpark, or what twostage itself needs, is not installed; not a live session; a Spark Connect
+            client's, which has no JVM to install a planner in.
+        UnsupportedFeatureError: PySpark is older than 4.1.
 
     Example:
         >>> twostage.enable(spark, catalogs={"lake": {"type": "rest", "uri": "http://…"}})  # doctest: +SKIP
         >>> spark.sql("SELECT * FROM lake.db.events VERSION AS OF 'audit'")  # doctest: +SKIP
     """
+    check_session(spark)
     session: Any = spark
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise OptionError(
-            "CONNECT_SESSION",
-            "twostage.enable needs the driver's JVM, and a Spark Connect session has none",
-            stage="options",
-            hint="Leave enable out and use the options columns and filter: "
-            "spark.read.format('twostage').option('columns', 'a, b').option('filter', 'a > 5').load('…').",
-        )
+    try:
+        _install(session, catalogs or {})
+    except ModuleNotFoundError as error:
+        raise missing_module(error) from None
+
+
+def _install(session: Any, catalogs: Mapping[str, Mapping[str, str]]) -> None:
     from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415
     from pyspark.sql.udf import _wrap_function  # noqa: PLC0415
 
@@ -77,6 +81,7 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
     context = session.sparkContext
     gateway = context._gateway  # noqa: SLF001 - PySpark has no public way to its JVM
     jvm = gateway.jvm
+    _use_own_python(context)
     with _lock, _own_daemon(context):
         bridge = _the_bridge()
         bridge.connect(context)
@@ -87,7 +92,7 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
         )(_wrap_function(context, TwoStageSource))
         confs = {
             f"spark.sql.catalog.{name}{suffix}": value
-            for name, properties in (catalogs or {}).items()
+            for name, properties in catalogs.items()
             for suffix, value in (
                 ("", "twostage"),
                 *((f".{key}", str(text)) for key, text in properties.items()),
@@ -96,6 +101,15 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
         _redact_options(session)
         _use_domain_sockets(context)
         planner.install(installer, gateway, session._jsparkSession, bridge, java_source, confs)  # noqa: SLF001
+
+
+def _use_own_python(context: Any) -> None:
+    """Let the workers of a local session run in this Python unless the user chose one.
+
+    Spark would take the first ``python3`` of the search path, which may be another one, without twostage.
+    """
+    if _is_local(context) and sys.executable and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
 
 
 def _use_domain_sockets(context: Any) -> None:
@@ -140,10 +154,12 @@ def _own_daemon(context: Any) -> Iterator[None]:
 
 def _may_set(context: Any, key: str) -> bool:
     """Tell whether the session is local and its user has not decided himself."""
-    conf = _live_conf(context)
-    master = str(conf.get("spark.master", ""))
-    is_local = master == "local" or master.startswith("local[")
-    return is_local and os.environ.get(SWITCH) != "0" and not conf.contains(key)
+    return _is_local(context) and os.environ.get(SWITCH) != "0" and not _live_conf(context).contains(key)
+
+
+def _is_local(context: Any) -> bool:
+    master = str(_live_conf(context).get("spark.master", ""))
+    return master == "local" or master.startswith("local[")
 
 
 def _live_conf(context: Any) -> Any:
@@ -162,7 +178,12 @@ def _redact_options(session: Any) -> None:
 
 
 def scans(spark: SparkSession) -> list[ScanReport]:
-    """Return the reports of the last scans that Spark read, oldest first, at most 100."""
+    """Return the reports of the last scans that Spark read, oldest first, at most 100.
+
+    Raises:
+        OptionError: A Spark Connect session; the reports are in the driver's Python.
+    """
+    check_reports(spark)
     from twostage.report import ScanReport  # noqa: PLC0415
 
     started = _the_bridge().started_scans()
@@ -186,6 +207,7 @@ def last_scan(spark: SparkSession) -> ScanReport:
 
     Raises:
         NotFoundError: No scan was read since ``enable``.
+        OptionError: A Spark Connect session; the reports are in the driver's Python.
     """
     reports = scans(spark)
     if not reports:
@@ -200,11 +222,16 @@ def last_scan(spark: SparkSession) -> ScanReport:
 def run_job(
     work: Callable[[Item], Result], items: Sequence[Item], progress: Callable[[int], None]
 ) -> Iterator[Result]:
-    """Yield ``work(item)`` of each item, done by a Spark job; `progress` is told how many are done meanwhile."""
+    """Yield ``work(item)`` of each item, done by a Spark job; `progress` is told how many are done meanwhile.
+
+    Raises:
+        TwoStageError: `work` raised it in a worker; or the workers' Python has no twostage (NOT_ON_WORKERS).
+    """
     from pyspark import InheritableThread  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     context = SparkSession.builder.getOrCreate().sparkContext
+    _use_own_python(context)
     results: list[Result] = []
     errors: list[BaseException] = []
     group = uuid.uuid4().hex
@@ -231,7 +258,7 @@ def run_job(
         thread.join()
         raise
     if errors:
-        raise errors[0]
+        raise error_of_worker(errors[0], context.pythonExec) or errors[0]
     yield from results
 
 

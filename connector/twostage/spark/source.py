@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from twostage.errors import OptionError, UnsupportedFeatureError
 from twostage.metrics import Metrics
 from twostage.predicates.predicate import TRUE, Predicate
+from twostage.spark.worker_errors import text_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -89,8 +90,9 @@ class TwoStageReader(DataSourceReader):
         tune_worker()
         group, metrics, schema = partition.group, Metrics(), arrow_schema(self._schema)
         try:
-            for batch in read_group(group, metrics):
-                yield conform(batch, schema)
+            with text_first():
+                for batch in read_group(group, metrics):
+                    yield conform(batch, schema)
         finally:
             if self._metrics is not None:
                 self._metrics.add({group.context.scan_id: {group.index: metrics}})
@@ -117,6 +119,7 @@ class TwoStageSource(DataSource):
         """Return the name for ``format``."""
         return "twostage"
 
+    @text_first()
     def schema(self) -> StructType:
         """Load the table, pin its snapshot, and return the columns that the options choose."""
         from pyspark.sql.types import StructType  # noqa: PLC0415
@@ -127,6 +130,7 @@ class TwoStageSource(DataSource):
         self.pinned = self.pinned or _pin_here(options)
         return StructType.fromJson(spark_schema(chosen_fields(self.pinned, options)))
 
+    @text_first()
     def reader(self, schema: StructType) -> TwoStageReader:
         """Plan the scan of the pinned snapshot."""
         from twostage.columns import project_spark  # noqa: PLC0415
@@ -146,6 +150,7 @@ class TwoStageSource(DataSource):
         )
         return TwoStageReader(schema, plan.groups)
 
+    @text_first()
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, FBT001
         """Refuse to write."""
         raise UnsupportedFeatureError(

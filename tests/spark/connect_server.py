@@ -1,0 +1,32 @@
+"""A Spark Connect server in a Python program of its own, which gives its sessions the planner.
+
+Arguments: a port, the confs of the catalog ``lake`` as JSON. Prints READY, then the last scan's report for each line that it
+reads, and ends with its input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+import twostage
+
+PORT, CATALOG = sys.argv[1:]
+
+spark = (
+    SparkSession.builder.master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.ui.showConsoleProgress", "false")
+    .config("spark.driver.memory", "1g")
+    .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+    .config("spark.connect.grpc.binding.address", "127.0.0.1")
+    .config("spark.connect.grpc.binding.port", PORT)
+    .getOrCreate()
+)
+twostage.enable(spark, catalogs={"lake": json.loads(CATALOG)})
+print("READY", flush=True)
+for _ in sys.stdin:
+    print("REPORT", json.dumps(json.loads(twostage.last_scan(spark).json())), flush=True)
+spark.stop()
