@@ -34,12 +34,12 @@ _plain: cachetools.LRUCache[tuple[str, int], bool] = cachetools.LRUCache(MAX_KEP
 _lock = threading.Lock()
 
 
-def refuse_encrypted(source: Storage, files: Mapping[str, str]) -> None:
+def refuse_encrypted(source: Storage, keyed: Mapping[str, str]) -> None:
     """Look at files that have key metadata.
 
     Args:
         source: The scan's storage.
-        files: Located files, and what each is, such as ``Data file``.
+        keyed: Located files, and what each is, such as ``Data file``.
 
     Raises:
         UnsupportedFeatureError: One of them is encrypted.
@@ -47,7 +47,7 @@ def refuse_encrypted(source: Storage, files: Mapping[str, str]) -> None:
         StorageError: No access, no network.
     """
     with _lock:
-        asked = [path for path in files if (path, storage.modified(path)) not in _plain][:MAX_ASKED]
+        asked = [path for path in keyed if (path, storage.modified(path)) not in _plain][:MAX_ASKED]
     if not asked:
         return
     with concurrent.futures.ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as threads:
@@ -55,7 +55,7 @@ def refuse_encrypted(source: Storage, files: Mapping[str, str]) -> None:
     for path, is_encrypted in zip(asked, encrypted, strict=True):
         if is_encrypted:
             raise UnsupportedFeatureError(
-                "UNSUPPORTED_ENCRYPTION", f"{files[path]} is encrypted", path=path, stage="plan"
+                "UNSUPPORTED_ENCRYPTION", f"{keyed[path]} is encrypted", path=path, stage="plan"
             )
         with _lock:
             _plain[path, storage.modified(path)] = True
