@@ -9,7 +9,7 @@ from check import Columns
 from core_scan import open_table, scan
 from twostage.deletes.cache import CACHE
 from twostage.errors import TwoStageError
-from twostage.files import orc_file, parquet_file
+from twostage.files import orc_file, parquet_footers
 from twostage.predicates.predicate import TRUE, Compare
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Came:
 def read_everything(path: Path, *, filtered: bool, **options: str) -> Came:
     """Read all columns, of all rows or of those with ``text >= ''``, which are the same."""
     CACHE.clear()
-    parquet_file._footers.clear()
+    parquet_footers._footers.clear()
     orc_file._tails.clear()
     try:
         opened = open_table(path, **options)

@@ -22,7 +22,7 @@ from core_scan import open_table, scan
 from random_queries import Query, random_query
 from twostage.deletes.cache import CACHE
 from twostage.errors import InternalError, ResourceLimitError, TwoStageError
-from twostage.files import orc_file, parquet_file
+from twostage.files import orc_file, parquet_footers
 from twostage.options import _SETTINGS, OPTION_NAMES, _boolean
 from twostage.predicates.predicate import TRUE
 
@@ -103,7 +103,7 @@ def _query(pick: random.Random, table: SmallTable, schema: Schema) -> Query:
 def _read(table: SmallTable, schema: Schema, query: Query, options: dict[str, str]) -> dict[str, Any]:
     """Read the table by a path of options; classify what came."""
     CACHE.clear()
-    parquet_file._footers.clear()
+    parquet_footers._footers.clear()
     orc_file._tails.clear()
     expected = [
         oracle.project(row, query.projection)

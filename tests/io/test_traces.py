@@ -13,7 +13,7 @@ from core_scan import open_table, scan
 from declared.files import FileOptions
 from figures import record
 from tables import Table
-from twostage.files import parquet_file
+from twostage.files import parquet_footers
 from twostage.parquet import page_reader
 from twostage.predicates.predicate import Column, In
 from twostage.schema import Primitive
@@ -29,8 +29,8 @@ LAYOUTS = {
 @pytest.fixture(autouse=True)
 def _forget():
     """Start every test with nothing known of any file."""
-    parquet_file._footers.clear()
-    parquet_file._tails.clear()
+    parquet_footers._footers.clear()
+    parquet_footers._tails.clear()
     page_reader._tables.clear()
 
 

@@ -16,7 +16,7 @@ from core_scan import open_table, scan, with_options
 from tables import FileOptions, Table
 from twostage.deletes import compiled, host_keys
 from twostage.deletes.cache import CACHE
-from twostage.files import parquet_file
+from twostage.files import parquet_footers
 from twostage.parquet import page_reader
 from twostage.predicates.predicate import TRUE, Column as Named, Compare, In
 
@@ -31,7 +31,7 @@ WIDER = {"int": "long", "float": "double", "decimal(9,2)": "decimal(20,2)"}
 def _forget(monkeypatch):
     monkeypatch.setattr(compiled, "MIN_KEYS", 1)
     monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
-    for one in (CACHE, parquet_file._footers, parquet_file._tails, page_reader._tables):
+    for one in (CACHE, parquet_footers._footers, parquet_footers._tails, page_reader._tables):
         one.clear()
     yield
     CACHE.clear()

@@ -1,17 +1,15 @@
 """Parquet data files.
 
 The footer is checked by our own strict reader before pyarrow sees the file, because pyarrow ends the
-process on some malformed ones. Footers are kept per worker process, FOOTER_CACHE_BYTES of them. The rule:
+process on some malformed ones. The rule:
 what statistics, Bloom filters and dictionaries say may only prune.
 """
 
 from __future__ import annotations
 
-import threading
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import cachetools
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,13 +19,12 @@ from twostage.columns import arrow_type
 from twostage.errors import CorruptFileError
 from twostage.files import file_schema
 from twostage.files.datafile import DataFile, PageBounds, RowGroup, descend, one_array
+from twostage.files.parquet_footers import load_footer
 from twostage.parquet import assemble, filters, page_search
-from twostage.parquet.arrow_footer import arrow_footer, with_maps
+from twostage.parquet.arrow_footer import with_maps
 from twostage.parquet.dictionary import PLAIN, is_all_dictionary
-from twostage.parquet.footer import FIRST_READ, Footer, Leaf, read_end
 from twostage.parquet.page_reader import FEW, WHOLE_SHARE, PageChoice, PageReader, checked_codes, is_text
 from twostage.parquet.statistics import may_read, row_group_bounds
-from twostage.parquet.virtual_file import VirtualSchema
 from twostage.reading.selection import Selection
 from twostage.schema import Primitive, Struct
 
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from twostage.parquet.footer import Leaf
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
     from twostage.schema import Field
@@ -48,25 +46,6 @@ MOST_READ_AGAIN = 2
 """Times that the bytes of a row group may be decoded when it is read in windows."""
 BUFFER_BYTES = 64 * 2**20
 """Of a stream's chunks, compressed, that are held at once."""
-FOOTER_CACHE_BYTES = 64 * 2**20
-"""Footers of some 500 wide files; a footer is re-read in one or two requests when it was dropped."""
-
-_lock = threading.Lock()
-"""Of the caches: whoever reads without Spark may read groups of files in threads."""
-_footers: cachetools.LRUCache[tuple[str, int, int | bytes], tuple[Footer, Any, VirtualSchema]] = (
-    cachetools.LRUCache(
-        # A parsed footer takes some eight times its bytes in the file, ours and pyarrow's together.
-        FOOTER_CACHE_BYTES,
-        getsizeof=lambda entry: 8 * (entry[0].file_size - entry[0].offset),
-    )
-)
-
-
-FIRST_READ_REMOTE = 512 * 2**10
-"""Bytes at a remote file's end that are read first: they take as long as the request itself."""
-MOST_TAIL = 8 * 2**20
-_tails: cachetools.LRUCache[str, int] = cachetools.LRUCache(1_000)
-"""By folder: how long footer and page indexes of the last file were."""
 
 
 class ParquetDataFile(DataFile):
@@ -82,21 +61,12 @@ class ParquetDataFile(DataFile):
             self.context.settings.parallel_requests,
             is_remote=self.is_remote,
         )
-        tail: tuple[int, bytes] | None = None
-        with _lock:
-            found = _footers.get(key)
-        if found is None:
-            stored, tail = read_end(self._file, size, self.task.path, self._expected_tail())
-            footer, metadata = arrow_footer(stored, self.task.path)
-            found = (footer, metadata, VirtualSchema.of(footer))
-            with _lock:
-                _footers[key] = found
-                _tails[self._folder()] = size - footer.indexes_start()
-        self._footer, self._metadata, virtual_schema = found
+        kept, tail = load_footer(self._file, self.task.path, key, is_remote=self.is_remote)
+        self._footer, self._metadata = kept.footer, kept.metadata
         self._pages = PageReader(
             self._file,
             self._footer,
-            virtual_schema,
+            kept.virtual_schema,
             key,
             cost,
             self.context.settings.verify_checksums,
@@ -133,16 +103,6 @@ class ParquetDataFile(DataFile):
             arrow_extensions_enabled=False,
             page_checksum_verification=self.context.settings.verify_checksums,
         )
-
-    def _folder(self) -> str:
-        return self.task.path.rpartition("/")[0]
-
-    def _expected_tail(self) -> int:
-        """Return how many bytes at the end hold footer and page indexes, as in the folder's last file."""
-        least = FIRST_READ_REMOTE if self.is_remote else FIRST_READ
-        with _lock:
-            known = _tails.get(self._folder(), 0) * 9 // 8
-        return max(least, known) if known <= MOST_TAIL else least
 
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the row groups whose first byte lies in the task's range."""
