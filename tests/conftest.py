@@ -15,6 +15,7 @@ BRIEF_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVMs that live for seconds or minutes spend 40 % of their CPU on code that the second compiler makes too late."""
 
 LONG = (
+    "packaging/test_documents.py",
     "faults/test_spark_faults.py",
     "spark/test_spark_sessions.py",
     "differential/",

@@ -146,7 +146,7 @@ def test_an_error_of_a_task_begins_with_code_message_and_hint(server, request):
     assert "Traceback (most" not in missing
     assert "/twostage/" not in missing
     _, damaged = found["damaged, short"]
-    assert "[TWOSTAGE.CORRUPT_FILE]" in damaged
+    assert "[TWOSTAGE.CORRUPT_PARQUET]" in damaged
     assert damaged.index("[TWOSTAGE.") < damaged.index("Traceback (most")
 
 

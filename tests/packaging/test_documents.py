@@ -1,0 +1,388 @@
+"""Every command of README and docs runs as it stands there, in environments that have only what the text says.
+
+The text itself is run, taken from the document, so a line that changes is tested as changed. What stands for the reader's
+own tables and services is replaced by real ones. pip installs for real, from this checkout and the package index.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyspark
+import pytest
+from documents import ROOT, commands, fences
+from read_only_catalog import read_only_catalog
+
+sys.path.insert(0, str(ROOT / "tests" / "faults"))
+from standalone import standalone
+
+from tables import Table
+
+NOT_RUN = {
+    "README.md, What the report shows, 1": "what the demo printed",
+    "README.md, Use, 6": "two targets that .ci/run runs, on a clean clone",
+}
+"""Fences that no test here runs, with the reason."""
+TYPED = ("pip install '.[spark,hive]'", "spark-submit job.py", "python -m twostage --version")
+"""Commands between backticks besides make's; `test_the_same_by_spark_submit` runs them in this order."""
+RUN: set[str] = set()
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+import twostage
+twostage.enable(spark)
+frame = spark.read.format("twostage").load({table!r}).where("user_id = 5")
+print("ROWS", sorted(row.ts for row in frame.select("ts").collect()))
+print("WORKERS", spark.sparkContext.parallelize([0], 1).map(lambda _: sys.prefix).collect())
+print("READ BY", twostage.__file__, spark.sparkContext.master)
+print("REPORTED", twostage.last_scan(spark).count("rows.considered"))
+"""
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SECONDS = 900
+FENCES = fences()
+
+
+def runs(*names):
+    """Say which fences a test runs; it gets them as an argument."""
+    RUN.update(names)
+    return pytest.mark.parametrize("told", [[FENCES[name] for name in names if name in FENCES]], ids=[""])
+
+
+@pytest.fixture(scope="module")
+def place():
+    """A folder with a checkout, a warehouse, a home and a REST catalog; removed at once: environments are large."""
+    folder = Path(tempfile.mkdtemp(prefix="twostage-documents-"))
+    checkout = folder / "checkout"
+    checkout.mkdir()
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, checkout)
+    for name in ("connector", "native"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    table = Table(
+        folder / "warehouse" / "db" / "events",
+        {"user_id": "long", "device_id": "string", "ts": "long", "payload": "string"},
+        version=2,
+    )
+    for first in (0, 100):
+        table.append(
+            [
+                {"user_id": n % 10, "device_id": "x" if n == 8 else "y", "ts": n, "payload": f"p{n}"}
+                for n in range(first, first + 100)
+            ]
+        )
+    table.tag("audit-tag")
+    table.delete_equal(["ts"], [{"ts": 5}])
+    metadata = table.write()
+    _add_branch(metadata)
+    (folder / "home").mkdir()
+    with read_only_catalog(folder / "warehouse") as catalog:
+        yield SimpleNamespace(
+            folder=folder, checkout=checkout, table=str(folder / "warehouse/db/events"), catalog=catalog
+        )
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _add_branch(metadata):
+    import json
+
+    found = json.loads(metadata.read_text())
+    found["refs"]["audit"] = {"snapshot-id": found["refs"].pop("audit-tag")["snapshot-id"], "type": "branch"}
+    metadata.write_text(json.dumps(found))
+
+
+@pytest.fixture(scope="module")
+def index():
+    """Skip where pip reaches no package index."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--dest",
+        os.devnull + "x",
+        "venv-pack",
+    ]
+    command[-2] = tempfile.mkdtemp()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+    shutil.rmtree(command[-2])
+    if done.returncode:
+        pytest.skip(f"no package index here: {done.stderr[-200:]}")
+
+
+def environment(place, *folders, **more):
+    """Return an environment like a new user's: these folders and the system's on the path, nothing of the tests'."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key in ("LANG", "LC_ALL", "TZ", "JAVA_HOME", "NUMBA_CACHE_DIR")
+        or (key.startswith("PIP_") or key.lower().endswith("_proxy"))
+    }
+    java = shutil.which("java")
+    path = [*map(str, folders), str(Path(java).parent) if java else "/usr/bin", "/usr/bin", "/bin"]
+    confs = place.folder / "conf"
+    confs.mkdir(exist_ok=True)
+    return {
+        **kept,
+        "PATH": os.pathsep.join(path),
+        "HOME": str(place.folder / "home"),
+        "XDG_CACHE_HOME": str(place.folder / "cache"),
+        "PIP_CACHE_DIR": pip_cache(),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_CONF_DIR": str(confs),
+        "JDK_JAVA_OPTIONS": JVM,
+        **more,
+    }
+
+
+def pip_cache():
+    """Return where the user's pip keeps what it built and fetched: the tests have another cache directory."""
+    clean = {key: value for key, value in os.environ.items() if key != "XDG_CACHE_HOME"}
+    command = [sys.executable, "-m", "pip", "cache", "dir"]
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or str(Path(tempfile.gettempdir()) / "pip")
+
+
+def configure(place, **confs):
+    """Write Spark's configuration, which no line of the README repeats."""
+    confs = {"spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.log.level": "WARN", **confs}
+    text = "".join(f"{key} {value}\n" for key, value in confs.items())
+    (place.folder / "conf").mkdir(exist_ok=True)
+    (place.folder / "conf" / "spark-defaults.conf").write_text(text)
+
+
+def shell(script, place, surroundings, *, given="", code=0):
+    """Run a script as the reader would type it, in the checkout; return what it printed."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        env=surroundings, cwd=place.checkout, input=given, capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    printed = done.stdout + done.stderr
+    assert done.returncode == code, printed[-6000:]
+    return printed
+
+
+def base_python(folder):
+    """Return a folder with nothing but ``python`` and ``python3``, those that this environment was made from."""
+    folder.mkdir(exist_ok=True)
+    real = Path(sysconfig.get_config_var("BINDIR")) / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    for name in ("python", "python3"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(real)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def newcomer(place, index):
+    """A new virtual environment, active; Spark's own configuration is as it comes."""
+    configure(place)
+    subprocess.run([sys.executable, "-m", "venv", str(place.folder / "own")], check=True)
+    return environment(place, place.folder / "own" / "bin")
+
+
+def test_every_fence_is_run_or_listed():
+    """A new fence belongs into a test here, or into the list of those that cannot run, with the reason."""
+    assert not RUN & set(NOT_RUN)
+    assert set(FENCES) == RUN | set(NOT_RUN)
+    assert {one for one in commands() if not one.startswith("make ")} == set(TYPED)
+
+
+def test_what_is_not_run_here_is_run_by_ci():
+    steps = (ROOT / ".ci" / "run").read_text().splitlines() if (ROOT / ".ci" / "run").exists() else None
+    for line in FENCES["README.md, Use, 6"].text.splitlines():
+        command = line.partition("#")[0].strip()
+        assert steps is None or command in steps
+        assert command.startswith("make ")
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("command", sorted(one for one in commands() if one.startswith("make ")))
+def test_a_make_target_is_there(command):
+    """They take minutes to hours, so make only says what it would run; names of pages and rows are looked up."""
+    if not (ROOT / "Makefile").exists():
+        pytest.skip("no Makefile here")
+    done = subprocess.run(["bash", "-c", command.replace("make ", "make -n ", 1)], cwd=ROOT, capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    benchmarks = "\n".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
+    for names in re.findall(r"(?:PAGES|ROWS)=(\"[^\"]*\"|\S+)", command):
+        for name in names.strip('"').split():
+            assert f'"{name}"' in benchmarks, name
+
+
+def test_every_extra_that_is_named_is_there():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    readme = (ROOT / "README.md").read_text()
+    named = {
+        one for text in re.findall(r"'\.\[([\w,-]+)\]'", readme) for one in text.split(",")
+    }  # pip takes unknown ones with a warning
+    assert {"spark", "hive"} <= named <= set(extras)
+    assert [extra for extra in extras if f"`{extra}`" not in readme and extra not in named] == []
+
+
+USE = [f"README.md, Use, {number}" for number in range(1, 6)]
+
+
+@runs(*USE[:3])
+@pytest.mark.timeout(2 * SECONDS)
+def test_the_first_minutes(told, place, newcomer):
+    """pip, the pyspark shell, a table's folder, a catalog: as a newcomer types it, in this order."""
+    install, first, sql = told
+    typed = first.put({"/warehouse/db/events": place.table})
+    typed += sql.put({"/warehouse/db/events": place.table, "http://catalog:8181": place.catalog})
+    typed += "print('COUNTED', df.count(), spark.sql('SELECT count(*) FROM e').collect()[0][0])\n"
+    typed += (
+        "print('DIR', [name for name in dir(twostage) if name in twostage.__all__], twostage.__version__)\n"
+    )
+    interactive = {"PYSPARK_DRIVER_PYTHON_OPTS": "-i"}  # there is no terminal here
+    printed = shell(install.text, place, newcomer | interactive, given=typed)
+    assert 'File "<stdin>"' not in printed, printed[-6000:]
+    assert re.search(r"\|\s*7\|\s*p7\|", printed), printed[-6000:]  # show()'s first rows
+    now, _, then = printed.partition("twostage scan of")
+    row = re.compile(r"\|\s*5\|\s*p5\|")
+    assert not row.search(now), "a delete of after the branch"
+    assert row.search(then), "VERSION AS OF 'audit'"
+    assert f"twostage scan of {place.table}" in printed
+    assert "considered" in printed
+    assert "COUNTED 199 200" in printed, printed[-6000:]
+    assert "DIR ['__version__', 'enable', 'last_scan', 'scans'] 0." in printed
+
+
+@pytest.mark.timeout(SECONDS)
+def test_the_same_by_spark_submit(place, newcomer):
+    """And the other commands that the text names: an extra, the version."""
+    (place.checkout / "job.py").write_text(JOB.format(table=place.table))
+    installed, submitted, told = (shell(command, place, newcomer) for command in TYPED)
+    assert "Successfully installed" in installed
+    assert f"ROWS {list(range(15, 200, 10))}" in submitted, submitted[-6000:]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert told.strip() == f"twostage {version}"
+    shell("python -c 'import thrift'", place, newcomer)
+
+
+@pytest.mark.timeout(SECONDS)
+def test_an_environment_that_is_not_active(place, newcomer):
+    """The workers run in the program's own Python, though another one, without twostage, is the first on the path."""
+    (place.checkout / "job.py").write_text(JOB.format(table=place.table))
+    surroundings = environment(place, base_python(place.folder / "bare"))
+    printed = shell(f"{place.folder}/own/bin/python job.py", place, surroundings)
+    assert f"ROWS {list(range(15, 200, 10))}" in printed, printed[-6000:]
+    assert f"WORKERS ['{place.folder}/own']" in printed
+    cache = place.folder / "compiled-there"
+    printed = shell(
+        f"{place.folder}/own/bin/python -m twostage compile-deletes {place.table} --spark --compiled-dir {cache}",
+        place, surroundings,
+    )  # fmt: skip
+    assert "1 data files with equality deletes: 1 compiled" in printed
+    assert "Traceback" not in printed
+
+
+@runs(*USE[3:5])
+@pytest.mark.timeout(SECONDS)
+def test_without_the_planner_and_a_connect_server(told, place, newcomer):
+    by_hand, server = told
+    assert "spark = " in server.text
+    job = server.text.replace("twostage.enable(spark)\n", "")
+    job += f"frame = {by_hand.put({'…': place.table})}"
+    job += "print('ROWS', sorted(row.ts for row in frame.collect())[:3], frame.columns)\n"
+    job += "import twostage\ntwostage.enable(spark)\n"
+    job += f"frame = {by_hand.put({'…': place.table})}"
+    job += "print('AGAIN', sorted(row.ts for row in frame.collect())[:3], frame.columns)\n"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    job += (
+        f"import socket\nprint('LISTENS', socket.create_connection(('127.0.0.1', {port}), 60) is not None)\n"
+    )
+    (place.checkout / "server.py").write_text(job)
+    where = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+    configure(place, **where)
+    try:
+        printed = shell("spark-submit server.py", place, newcomer)
+    finally:
+        configure(place)
+    assert "ROWS [7, 15, 17] ['ts', 'payload']" in printed, printed[-6000:]
+    assert "AGAIN [7, 15, 17] ['ts', 'payload']" in printed
+    assert "LISTENS True" in printed
+
+
+@runs("README.md, Equality deletes: kept, and compiled, 1")
+@pytest.mark.timeout(SECONDS)
+def test_compiling_and_cleaning(told, place, newcomer):
+    compiled = place.folder / "compiled"
+    script = told[0].put({"s3://lake-cache/events": str(compiled), "http://…": place.catalog})
+    printed = shell(script, place, newcomer | {"XDG_CACHE_HOME": str(place.folder / "other-cache")})
+    assert "1 data files with equality deletes: 1 compiled" in printed, printed
+    assert re.search(r"0 files removed, \d+ kept", printed), printed
+    assert len(list(compiled.iterdir())) == 1
+
+
+@pytest.fixture(scope="module")
+def cluster(place, index):
+    """A standalone cluster of two hosts whose own Python has nothing installed."""
+    bare = base_python(place.folder / "bare")
+    home = Path(pyspark.__file__).parent
+    surroundings = environment(place, bare, home / "bin", SPARK_HOME=str(home))
+    logs = place.folder / "cluster"
+    logs.mkdir()
+    (place.checkout / "job.py").write_text(JOB.format(table=place.table))
+    with standalone(logs, surroundings) as master:
+        configure(
+            place,
+            **{
+                "spark.master": master,
+                "spark.executor.memory": "512m",
+                "spark.executor.cores": "1",
+                "spark.cores.max": "2",
+            },
+        )
+        yield surroundings
+
+
+@runs("README.md, On a cluster, 1", "README.md, On a cluster, 2")
+@pytest.mark.timeout(2 * SECONDS)
+def test_on_a_cluster(told, place, cluster):
+    """Client mode on a standalone cluster: the environment as an archive; then a zip beside installed dependencies."""
+    archive, alone = told
+    printed = shell(archive.text, place, cluster)
+    assert f"ROWS {list(range(15, 200, 10))}" in printed, printed[-6000:]
+    assert re.search(r"WORKERS \['[^']*/environment'\]", printed), printed[-6000:]
+    assert "spark://" in printed
+    python = f"{place.checkout}/env/bin/python"
+    shell(f"{python} -m pip uninstall -q -y twostage", place, cluster)
+    shell(f"! {python} -c 'import twostage'", place, cluster)
+    installed = cluster | {"PATH": f"{place.checkout}/env/bin:{cluster['PATH']}", "PYSPARK_PYTHON": python}
+    printed = shell(alone.text, place, installed)
+    assert f"ROWS {list(range(15, 200, 10))}" in printed, printed[-6000:]
+    assert re.search(r"READ BY \S*twostage.zip/twostage/__init__.py spark://", printed), printed[-6000:]
+    assert "REPORTED 200" in printed
+
+
+@pytest.mark.timeout(SECONDS)
+def test_without_pyspark(place, index):
+    """`pip install .` into a Python without Spark: importing works, and what is missing is said."""
+    subprocess.run([sys.executable, "-m", "venv", str(place.folder / "sparkless")], check=True)
+    surroundings = environment(place, place.folder / "sparkless" / "bin")
+    shell("pip install -q .", place, surroundings)
+    code = "import twostage; print(twostage.__version__, dir(twostage)); twostage.enable(None)"
+    printed = shell(f'python -c "{code}"', place, surroundings, code=1)
+    assert "'enable'" in printed
+    assert "[TWOSTAGE.NO_SPARK] PySpark is not installed in this Python" in printed
+    printed = shell(f"python -m twostage compile-deletes {place.table} --spark", place, surroundings, code=1)
+    assert "\n[TWOSTAGE.NO_SPARK]" in printed
+    assert "Traceback" not in printed
+    shell(
+        f"python -m twostage compile-deletes {place.table} --compiled-dir {place.folder}/kept",
+        place,
+        surroundings,
+    )
