@@ -54,7 +54,7 @@ def find_metadata(storage: Storage, path: str) -> str:
     if is_metadata_file(path):
         if exists(storage, path):
             return path
-        _check_bucket(storage, path)
+        check_bucket(storage, path)
         folder = parent(path)
         names = [entry.name for entry in list_folder(storage, folder) if _METADATA_FILE.fullmatch(entry.name)]
         raise NotFoundError(
@@ -68,7 +68,7 @@ def find_metadata(storage: Storage, path: str) -> str:
         entries = [entry for entry in list_folder(storage, folder) if not entry.is_folder]
         if newest := _newest(storage, folder, entries):
             return join(folder, newest)
-    _check_bucket(storage, path)
+    check_bucket(storage, path)
     raise NotFoundError(
         "TABLE_NOT_FOUND",
         "Path holds no Iceberg table: no metadata file in its metadata folder",
@@ -78,7 +78,7 @@ def find_metadata(storage: Storage, path: str) -> str:
     )
 
 
-def _check_bucket(storage: Storage, path: str) -> None:
+def check_bucket(storage: Storage, path: str) -> None:
     """Raise if not the table is missing but all that it would lie in."""
     bucket = missing_bucket(storage, path)
     if bucket is not None:
@@ -146,7 +146,7 @@ def list_warehouse(storage: Storage, namespace: Sequence[str], *, tables: bool) 
     folder = join(storage.root, *namespace)
     entries = list_folder(storage, folder)
     if not entries:
-        _check_bucket(storage, folder)
+        check_bucket(storage, folder)
     names = [e.name for e in entries if e.is_folder and not e.name.startswith((".", "_"))]
     return [name for name in names if is_table(storage, join(folder, name)) is tables]
 
