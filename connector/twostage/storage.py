@@ -394,7 +394,7 @@ def _connect(properties: Mapping[str, str], location: Location) -> Any:
             raise
         raise StorageError(
             "HADOOP_NOT_FOUND",
-            f"Hadoop's own library, by which {location.scheme}:// is read, could not be loaded: {error}",
+            f"Hadoop's own library, by which {location.scheme}:// is read, could not be loaded: {str(error).splitlines()[0]}",
             stage="storage",
             hint="Where the driver and the executors run, set JAVA_HOME, HADOOP_HOME (its lib/native holds "
             "libhdfs.so; or ARROW_LIBHDFS_DIR) and CLASSPATH to what `hadoop classpath --glob` prints.",
