@@ -126,12 +126,22 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_HEAD(self) -> None:
-        self._object(body=False)
+        if self._is_bucket() and not urlsplit(self.path).path.strip("/").removeprefix(BUCKET):
+            self.send_response_only(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        else:
+            self._object(body=False)
+
+    def _is_bucket(self) -> bool:
+        return urlsplit(self.path).path.split("/")[1] == BUCKET
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         query = parse_qs(parts.query, keep_blank_values=True)
-        if "list-type" in query:
+        if "list-type" in query and not self._is_bucket():
+            self._error(404, body=True, code="NoSuchBucket")
+        elif "list-type" in query:
             self._list(query.get("prefix", [""])[0])
         else:
             self._object(body=True)

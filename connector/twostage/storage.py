@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from twostage.errors import (
     MissingFileError,
     ResourceLimitError,
     StorageError,
+    TwoStageError,
     UnsupportedFeatureError,
 )
 from twostage.location import (
@@ -54,6 +56,7 @@ __all__ = [
     "hide_secrets",
     "list_folder",
     "locate",
+    "missing_bucket",
     "modified",
     "name_snapshot",
     "open_file",
@@ -68,6 +71,7 @@ __all__ = [
 CONNECT_SECONDS = "10"
 REQUEST_SECONDS = "60"
 _BUCKETS = ("s3", "gs", "oss")
+_NO_HADOOP = re.compile(r"(?i)load lib(?:jvm|hdfs)")
 MAX_FILE_SYSTEMS = 64
 """Kept open per process: short-lived credentials make a new one each time they are renewed."""
 
@@ -274,6 +278,23 @@ def exists(storage: Storage, path: str) -> bool:
         return bool(info.type == pyarrow.fs.FileType.File)
 
 
+def missing_bucket(storage: Storage, path: str) -> str | None:
+    """Return the bucket or container of a remote path if it is not there; None if it is, or nobody says.
+
+    To a listing a bucket that is missing looks like an empty one.
+    """
+    location = check_location(storage, path)
+    if location.is_local or location.is_hadoop or not location.authority:
+        return None
+    import pyarrow.fs  # noqa: PLC0415
+
+    with contextlib.suppress(TwoStageError), _transport_errors(storage, path):
+        info = _file_system(storage, location).get_file_info(_remote_name(replace(location, path="")))
+        if info.type == pyarrow.fs.FileType.NotFound:
+            return f"{location.scheme}://{location.authority}"
+    return None
+
+
 def modified(path: str) -> int:
     """Return when a located local file was changed, in nanoseconds; 0 if it is remote or not there.
 
@@ -368,6 +389,16 @@ def _connect(properties: Mapping[str, str], location: Location) -> Any:
             hint="Known: file, s3, s3a, s3n, gs, abfs, abfss, wasb, wasbs, hdfs, viewfs, oss; if the table "
             "was copied from there, set allow-moved-paths=true.",
         ) from None
+    except OSError as error:
+        if not (location.is_hadoop and _NO_HADOOP.search(str(error))):
+            raise
+        raise StorageError(
+            "HADOOP_NOT_FOUND",
+            f"Hadoop's own library, by which {location.scheme}:// is read, could not be loaded: {str(error).splitlines()[0]}",
+            stage="storage",
+            hint="Where the driver and the executors run, set JAVA_HOME, HADOOP_HOME (its lib/native holds "
+            "libhdfs.so; or ARROW_LIBHDFS_DIR) and CLASSPATH to what `hadoop classpath --glob` prints.",
+        ) from None
 
 
 @contextlib.contextmanager
@@ -377,7 +408,8 @@ def _transport_errors(storage: Storage, path: str) -> Iterator[None]:
         with translate_errors(path, "storage", storage=storage):
             yield
     except CorruptFileError as error:
-        raise StorageError("STORAGE_FAILED", error.message, path=path, stage="storage") from None
+        text = error.message.removeprefix("File is damaged: ")
+        raise StorageError("STORAGE_FAILED", f"Storage failed: {text}", path=path, stage="storage") from None
     except MissingFileError as error:
         if storage.moved_from is None and storage.root and not is_under(storage.root, path):
             error.hint = "If the table was copied from there, set allow-moved-paths=true."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from s3_server import serve
 from twostage import errors
 from twostage.errors import (
     CorruptFileError,
@@ -23,7 +24,7 @@ from twostage.errors import (
 )
 from twostage.options import parse_options
 from twostage.storage import locate
-from twostage.table.catalog import PinnedTable, load_table
+from twostage.table.catalog import PinnedTable, list_namespaces, list_tables, load_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,3 +221,60 @@ def test_a_path_loads_no_pyiceberg(tmp_path: Path, write_table: Callable[..., Pa
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_bucket_that_is_not_there(tmp_path: Path, write_table: Callable[..., Path]) -> None:
+    """To a listing it looks like an empty one."""
+    write_table(tmp_path / "db" / "t", location="s3://lake/db/t")
+    with serve(tmp_path) as server:
+        assert (
+            load_table(parse_options({"path": "s3://lake/db/t", **server.options})).name == "s3://lake/db/t"
+        )
+        for path in ("s3://laek/db/t", "s3a://laek/db/t/metadata/v1.metadata.json", "s3://laek"):
+            with pytest.raises(NotFoundError) as caught:
+                load_table(parse_options({"path": path, **server.options}))
+            assert caught.value.code == "BUCKET_NOT_FOUND"
+            assert "laek" in caught.value.message
+            assert "endpoint" in (caught.value.hint or "")
+        for path, hint in (
+            ("s3://lake/db/tt", "Did you mean 't'?"),
+            ("s3://lake/dbb/t", "Nothing is there, nor beside it."),
+            ("s3://lake/db", "It is a folder of tables: t."),
+        ):
+            with pytest.raises(NotFoundError) as caught:
+                load_table(parse_options({"path": path, **server.options}))
+            assert (caught.value.code, caught.value.hint) == ("TABLE_NOT_FOUND", hint)
+        confs = {"spark.sql.catalog.h.type": "hadoop", "spark.sql.catalog.h.warehouse": "s3://laek/w"}
+        confs |= {
+            f"spark.sql.catalog.h.{key.removeprefix('catalog.')}": value
+            for key, value in server.options.items()
+        }
+        for ask in (lambda: list_namespaces("h", (), confs), lambda: list_tables("h", ("db",), confs)):
+            with pytest.raises(NotFoundError, match="BUCKET_NOT_FOUND"):
+                ask()
+        with pytest.raises(NotFoundError, match="BUCKET_NOT_FOUND"):
+            load_table(parse_options({"path": "h.db.t"}), confs)
+
+
+@pytest.mark.parametrize("path", ["hdfs://namenode:8020/w/t", "viewfs://cluster/w/t"])
+def test_hadoop_whose_library_is_not_there(path: str) -> None:
+    """In a process of its own: Arrow tries once."""
+    script = (
+        "from twostage.table.catalog import load_table; from twostage.options import parse_options\n"
+        "try:\n"
+        f"    load_table(parse_options({{'path': {path!r}}}))\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+        "try:\n"
+        f"    load_table(parse_options({{'path': {path!r}}}))\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    kept = {name: text for name, text in os.environ.items() if name not in ("JAVA_HOME", "HADOOP_HOME")}
+    environment = {**kept, "PYTHONPATH": str(Path(errors.__file__).parents[1]), "ARROW_LIBHDFS_DIR": "/none"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    for line in done.stdout.strip().splitlines():
+        assert line.startswith("[TWOSTAGE.HADOOP_NOT_FOUND] Hadoop's own library")
+        assert "hadoop classpath --glob" in line
+    assert len(done.stdout.strip().splitlines()) == 2

@@ -146,6 +146,21 @@ def test_catalog_configured_after_enable(spark, warehouse):
     assert ("db", "events", False) in values(spark, "SHOW TABLES IN files.db")
 
 
+def test_a_sql_catalog_under_another_name(spark, warehouse):
+    """Its database keeps tables by the name that it had for their writer: Spark's own errors could not tell."""
+    session = spark.newSession()
+    twostage.enable(session, catalogs={"renamed": warehouse.confs})
+    for ask in (
+        lambda: session.sql("SHOW TABLES IN renamed.db"),
+        lambda: session.sql("SHOW NAMESPACES IN renamed"),
+        lambda: session.sql("SELECT * FROM renamed.db.events"),
+        lambda: session.table("renamed.db.events.files"),
+        lambda: session.read.format("twostage").load("renamed.db.events"),
+    ):
+        with pytest.raises(IllegalArgumentException, match=r"CATALOG_NAME_NOT_FOUND.*under: lake"):
+            ask()
+
+
 def test_catalog_first_used_from_another_thread(spark, warehouse):
     session = spark.newSession()
     twostage.enable(

@@ -26,7 +26,14 @@ from twostage.table.catalog_client import (
 )
 from twostage.table.metadata import MAX_METADATA_BYTES, parse_metadata, parse_metadata_bytes
 from twostage.table.metadata_tables import METADATA_TABLES, choose_metadata_table, open_metadata_table
-from twostage.table.path_table import check_names, find_metadata, is_table, list_warehouse, table_folder
+from twostage.table.path_table import (
+    check_bucket,
+    check_names,
+    find_metadata,
+    is_table,
+    list_warehouse,
+    table_folder,
+)
 from twostage.table.properties import file_properties, hadoop_properties
 from twostage.table.snapshots import apply_selector, chooses_snapshot, select_snapshot
 from twostage.table.sql_names import check_name
@@ -339,7 +346,10 @@ def _namespace_exists(catalog: CatalogReference, namespace: tuple[str, ...]) -> 
 
 def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoundError:
     """Return the error for a table that is not there; its hint names the nearest one that is."""
-    if not catalog.is_hadoop:
+    if catalog.is_hadoop:
+        warehouse = _warehouse(catalog)
+        check_bucket(warehouse, warehouse.root)
+    else:
         check_name(catalog)
     hint = f"Namespace is not there: {'.'.join(identifier[:-1])}."
     with contextlib.suppress(TwoStageError):

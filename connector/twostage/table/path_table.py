@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from twostage.errors import MissingFileError, NotFoundError, nearest
 from twostage.location import join, parent
-from twostage.storage import exists, list_folder, read_all
+from twostage.storage import exists, list_folder, missing_bucket, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +54,7 @@ def find_metadata(storage: Storage, path: str) -> str:
     if is_metadata_file(path):
         if exists(storage, path):
             return path
+        check_bucket(storage, path)
         folder = parent(path)
         names = [entry.name for entry in list_folder(storage, folder) if _METADATA_FILE.fullmatch(entry.name)]
         raise NotFoundError(
@@ -67,6 +68,7 @@ def find_metadata(storage: Storage, path: str) -> str:
         entries = [entry for entry in list_folder(storage, folder) if not entry.is_folder]
         if newest := _newest(storage, folder, entries):
             return join(folder, newest)
+    check_bucket(storage, path)
     raise NotFoundError(
         "TABLE_NOT_FOUND",
         "Path holds no Iceberg table: no metadata file in its metadata folder",
@@ -74,6 +76,20 @@ def find_metadata(storage: Storage, path: str) -> str:
         stage="catalog",
         hint=_near_tables(storage, path),
     )
+
+
+def check_bucket(storage: Storage, path: str) -> None:
+    """Raise if not the table is missing but all that it would lie in."""
+    bucket = missing_bucket(storage, path)
+    if bucket is not None:
+        raise NotFoundError(
+            "BUCKET_NOT_FOUND",
+            f"There is no such bucket or container: {bucket}",
+            path=path,
+            stage="catalog",
+            hint="Check its name, and the endpoint, the region and the account: catalog.s3.endpoint and "
+            "catalog.s3.region, say, or spark.hadoop.fs.s3a.endpoint.",
+        )
 
 
 def _newest(storage: Storage, folder: str, entries: Sequence[FolderEntry]) -> str | None:
@@ -113,6 +129,8 @@ def _near_tables(storage: Storage, path: str) -> str:
         return f"It is a folder of tables: {', '.join(tables[:10])}."
     folder, _, name = path.rstrip("/").rpartition("/")
     beside = [e.name for e in list_folder(storage, folder or "/") if e.is_folder and e.name != name]
+    if not beside:
+        return "Nothing is there, nor beside it." if not inside else f"It holds: {', '.join(inside[:10])}."
     return nearest(name, beside)
 
 
@@ -126,9 +144,10 @@ def is_table(storage: Storage, folder: str) -> bool:
 def list_warehouse(storage: Storage, namespace: Sequence[str], *, tables: bool) -> list[str]:
     """Return the tables, or else the namespaces, directly inside a namespace of a hadoop warehouse."""
     folder = join(storage.root, *namespace)
-    names = [
-        e.name for e in list_folder(storage, folder) if e.is_folder and not e.name.startswith((".", "_"))
-    ]
+    entries = list_folder(storage, folder)
+    if not entries:
+        check_bucket(storage, folder)
+    names = [e.name for e in entries if e.is_folder and not e.name.startswith((".", "_"))]
     return [name for name in names if is_table(storage, join(folder, name)) is tables]
 
 
