@@ -69,6 +69,22 @@ def corrupt(delete: DeleteFile, message: str) -> CorruptFileError:
     return CorruptFileError("CORRUPT_DELETE_FILE", message, path=delete.path, stage=_STAGE)
 
 
+def missing_key(delete: DeleteFile, field_id: int, name: str) -> CorruptFileError:
+    """Return the error for an equality-delete file without one of the columns that its manifest entry names.
+
+    The spec ("Equality Delete Files") wants them in the file. No value can stand for the column: NULL, as
+    Iceberg-Spark has it, deletes rows that nobody named and leaves those that somebody did.
+    """
+    return CorruptFileError(
+        "MISSING_DELETE_KEY",
+        f"Equality-delete file has no column of field id {field_id}, although its manifest names it as a key: {name!r}",
+        path=delete.path,
+        stage=_STAGE,
+        hint="Its writer left out a column that says which rows are deleted. Let it rewrite the table's deletes, "
+        "or read a snapshot before them ('snapshot-id').",
+    )
+
+
 def read_columns(
     context: ScanContext,
     delete: DeleteFile,
