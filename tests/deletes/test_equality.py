@@ -17,7 +17,9 @@ from twostage.deletes import key_set, sieve
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
 from twostage.deletes.stream import StreamedDeletes
+from twostage.errors import CorruptFileError
 from twostage.metrics import Metrics
+from twostage.schema import parse_schema
 
 
 @pytest.fixture(autouse=True, params=["tables", "sieves"])
@@ -131,24 +133,47 @@ def test_a_wider_key_than_the_schema_reads(tmp_path):
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_key_missing_from_the_delete_file(tmp_path, file_format):
-    """It has the column's initial default there, else NULL."""
+    """Neither NULL nor the column's initial default stands for it: that would be somebody else's row."""
     present = Column(1, "a", "long")
-    delete = write_keys(tmp_path / f"d.{file_format}", [present], [{1: 1}], [1, 2, 3])
-    for kind, default, other in (("string", "x", "y"), ("float", 0.5, 1.5), ("decimal(9,2)", "1.50", "2.50"),
-                                 ("uuid", VALUES["uuid"][1], VALUES["uuid"][0]), ("date", "1970-01-02", 2)):  # fmt: skip
-        CACHE.clear()
-        columns = [present, Column(2, "b", kind), Column(3, "c", "long")]
-        raw = [column_json(column) for column in columns]
+    columns = [present, Column(2, "b", "string"), Column(3, "c", "long")]
+    delete = write_keys(tmp_path / f"d.{file_format}", [present, columns[2]], [{1: 1, 3: 2}], [1, 2, 3])
+    raw = [column_json(column) for column in columns]
+    for default in (None, "x"):
         raw[1]["initial-default"] = default
-        from twostage.schema import parse_schema
-
         schema = parse_schema({"schema-id": 0, "fields": raw})
-        value = schema.field(2).initial_default
-        stored = {"date": 1}.get(kind, Decimal(default) if "decimal" in kind else value)
-        other_value = Decimal(other) if "decimal" in kind else other
-        rows = [{1: 1, 2: stored}, {1: 1, 2: other_value}, {1: 1}, {1: 2, 2: stored}, {1: 1, 2: stored, 3: 0}]
-        found = load(tmp_path, columns, [delete], schema=schema)
-        assert found.deleted(data_columns(columns, rows), 5).tolist() == [True, False, False, False, False]
+        with pytest.raises(CorruptFileError) as raised:
+            load(tmp_path, columns, [delete], schema=schema)
+        assert raised.value.code == "MISSING_DELETE_KEY"
+        assert "field id 2" in str(raised.value)
+        assert "'b'" in str(raised.value)
+        assert (raised.value.path, raised.value.stage) == (delete.path, "deletes")
+        assert raised.value.hint
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_struct_with_the_key_missing_from_the_delete_file(tmp_path, file_format):
+    column = Column(2, "s", Struct((Column(3, "x", "long"), Column(4, "y", "long"))))
+    written = Column(2, "s", Struct((Column(4, "y", "long"),)))
+    for one, rows in ((written, [{2: {4: 7}}]), (Column(1, "a", "long"), [{1: 1}])):
+        delete = write_keys(tmp_path / f"{one.id}.{file_format}", [one], rows, [3])
+        with pytest.raises(CorruptFileError, match=r"MISSING_DELETE_KEY.*field id 3.*'s\.x'"):
+            load(tmp_path, [Column(1, "a", "long"), column], [delete])
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_file_without_keys_and_without_their_columns_deletes_nothing(tmp_path, file_format):
+    delete = write_keys(tmp_path / f"d.{file_format}", [Column(1, "a", "long")], [], [2])
+    found = load(tmp_path, [Column(1, "a", "long"), Column(2, "b", "long")], [delete])
+    assert found.deleted({2: pa.array([1, None])}, 2).tolist() == [False, False]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_key_that_has_no_values_may_be_missing(tmp_path, file_format):
+    """The spec's type unknown is always NULL, and files leave it out."""
+    columns = [Column(1, "a", "long"), Column(2, "nothing", "unknown")]
+    delete = write_keys(tmp_path / f"d.{file_format}", columns[:1], [{1: 5}], [1, 2])
+    found = load(tmp_path, columns, [delete])
+    assert found.deleted({1: pa.array([5, 6]), 2: pa.nulls(2)}, 2).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -190,12 +215,22 @@ def test_ids_decide_not_names(tmp_path):
 
 
 def test_a_column_added_again_under_the_name_of_a_key(tmp_path):
-    """The file has ids and not this one: the column of the same name in it is another, the key is NULL."""
+    """The file has ids and not this one: the column of the same name in it is another."""
     delete = write_keys(
         tmp_path / "d.parquet", [Column(1, "a", "long"), Column(2, "k", "long")], [{1: 1, 2: 2}], [1, 3]
     )
-    found = load(tmp_path, [Column(1, "a", "long"), Column(3, "k", "long")], [delete])
-    assert found.deleted({1: pa.array([1, 1]), 3: pa.array([2, None])}, 2).tolist() == [False, True]
+    with pytest.raises(CorruptFileError, match=r"MISSING_DELETE_KEY.*field id 3"):
+        load(tmp_path, [Column(1, "a", "long"), Column(3, "k", "long")], [delete])
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_key_renamed_since_a_file_without_ids(tmp_path, file_format):
+    """Its name alone told which column it was."""
+    delete = write_keys(
+        tmp_path / f"d.{file_format}", [Column(2, "old", "long")], [{2: 4}], [2], options={"field_ids": False}
+    )
+    with pytest.raises(CorruptFileError, match=r"MISSING_DELETE_KEY.*field id 2.*'k'"):
+        load(tmp_path, [Column(2, "k", "long")], [delete])
 
 
 def test_dropped_key(tmp_path):
@@ -251,17 +286,18 @@ def test_texts_are_kept_apart(tmp_path):
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("lacking", [1, 2, 3])
 def test_few_values_past_a_file_without_one_of_the_key_columns(tmp_path, file_format, lacking):
-    """What the file lacks is NULL in every key, in whatever form the others are compared."""
+    """It is refused whether its keys are kept or only looked through."""
     columns = [Column(1, "n", "long"), Column(2, "t", "string"), Column(3, "i", "int")]
     ids = [column.id for column in columns]
     written = [column for column in columns if column.id != lacking]
     gone = {1: 7, 2: "x", 3: 5}
     delete = write_keys(tmp_path / f"d.{file_format}", written, [gone], ids)
-    rows = [gone | {lacking: None}, gone, {1: None, 2: None, 3: None}, {1: 8, 2: "y", 3: 6} | {lacking: None}]
-    rows += [{1: 100 + i, 2: f"z{i}", 3: 50 + i} for i in range(20)]
-    right = [True] + 23 * [False]
+    rows = [gone | {lacking: None}, gone, {1: None, 2: None, 3: None}]
     context, task = context_of(tmp_path, columns), task_of(delete)
     streamed = StreamedDeletes(context, task, (delete,), Metrics())
-    asked = data_columns(columns, rows)
-    assert streamed.deleted(asked, 24).tolist() == right
-    assert load_equality(context, task, Metrics()).deleted(asked, 24).tolist() == right
+    for answer in (
+        lambda: streamed.deleted(data_columns(columns, rows), 3),
+        lambda: load_equality(context, task, Metrics()),
+    ):
+        with pytest.raises(CorruptFileError, match=f"MISSING_DELETE_KEY.*field id {lacking}"):
+            answer()

@@ -18,6 +18,7 @@ from twostage.deletes import host_keys
 from twostage.deletes.cache import CACHE
 from twostage.deletes.equality import load_equality
 from twostage.deletes.stream import StreamedDeletes
+from twostage.errors import CorruptFileError
 from twostage.metrics import Metrics
 
 SCOPE = "(1, ('x',))"
@@ -93,15 +94,13 @@ def test_random_keys_scopes_and_constants(tmp_path, seed, kernels):
 
 
 def test_a_delete_file_without_the_partition_column(tmp_path):
-    """Its keys hold the column's default, here NULL, which is the partition's value or is not."""
+    """Whether its keys hold the partition's value, as a data file's rows would, or NULL, nobody says: it is refused."""
     columns = [Column(1, "p", "string"), Column(2, "k", "long")]
     delete = write_keys(tmp_path / "d.parquet", columns[1:], [{2: 1}], [1, 2], scope=SCOPE)
     for constant in (None, "x"):
         CACHE.clear()
-        found = answers(
-            tmp_path, columns, [delete], {1: constant}, [{1: constant, 2: 1}, {1: constant, 2: 2}]
-        )
-        assert set(map(tuple, found.values())) == {(constant is None, False)}
+        with pytest.raises(CorruptFileError, match=r"MISSING_DELETE_KEY.*field id 1.*'p'"):
+            answers(tmp_path, columns, [delete], {1: constant}, [{1: constant, 2: 1}, {1: constant, 2: 2}])
 
 
 def test_a_table_of_longs_is_left_of_a_string_and_a_long(tmp_path):

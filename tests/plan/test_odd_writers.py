@@ -9,6 +9,7 @@ import io
 import os
 import random
 from collections import Counter
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -24,9 +25,9 @@ from avro_manifests import (
     without_ids,
     write,
 )
-from odd_writers import OddWriter, rewrite
 
 from check import check, ids
+from odd_writers import OddWriter, rewrite, rewrite_file
 from tables import Table
 from twostage.errors import CorruptFileError
 from twostage.predicates.predicate import Compare
@@ -165,24 +166,6 @@ def test_manifest_lists_are_the_same_whatever_the_writers_schema(tmp_path: Path)
             found.append(read_manifest_list(Storage(root=str(tmp_path)), snapshot))
         assert found[0] == found[1], f"TWOSTAGE_SEED={seed}"
         assert [one.path for one in found[1]] == [f"/t/{n}" for n in range(len(records))]
-
-
-def rewrite_file(path: Path, pick: random.Random) -> None:
-    """Write one of a table's manifests or manifest lists again as another writer."""
-    with path.open("rb") as file:
-        reader = fastavro.reader(file)
-        schema: Any = _without_cache(reader.writer_schema)
-        records: Any = list(reader)
-    metadata = {k: v for k, v in reader.metadata.items() if not k.startswith("avro.")}
-    path.write_bytes(rewrite(schema, records, OddWriter(pick, "all"), metadata))
-
-
-def _without_cache(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_without_cache(item) for item in schema]
-    if isinstance(schema, dict):
-        return {key: _without_cache(item) for key, item in schema.items() if not key.startswith("__")}
-    return schema
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -327,3 +310,31 @@ def test_arrays_whose_blocks_tell_their_size() -> None:
     data = head.getvalue() + encoded("long", 1) + encoded("long", len(block)) + block + sync
     assert parse_manifest(data, LISTED, PLAIN) == expected
     assert count_rows(data, LISTED, PLAIN[0]) == (1, 10)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_data_and_delete_files_of_odd_writers(tmp_path: Path, number: int) -> None:
+    """Avro files with columns of their own, unions and names of any kind: by field id they are the same."""
+    seed = SEED * 100 + number
+    pick = random.Random(seed)
+    print(f"TWOSTAGE_SEED={SEED}, random generator {seed}")  # noqa: T201 - shown where the test fails
+    columns = {"id": "long", "k": "fixed[3]", "d": "date", "m": "decimal(9,2)", "u": "uuid", "s": "string"}
+    table = Table(tmp_path, columns, version=2)
+    rows = ids(
+        20,
+        k=lambda i: bytes([i % 3, 0, 255]),
+        d=lambda i: i % 5 or None,
+        m=lambda i: Decimal(i - 9) / 4,
+        u=lambda i: f"00000000-0000-0000-0000-0000000000{i % 4:02}",
+        s=lambda i: "é" * (i % 3),
+    )
+    file = table.append(rows, format="avro")
+    chosen = pick.sample(["k", "d", "m", "u", "s"], 2)
+    table.delete_equal(["id", *chosen], rows[:4], "avro", extra=["m"])
+    table.delete_equal(["k"], [{"k": bytes([1, 0, 255])}], "avro")
+    table.delete_positions({file: [5, 6, 7]}, "avro")
+    for path in sorted((tmp_path / "data").glob("*.avro")):
+        rewrite_file(path, pick)
+    live = [i for i in range(20) if i > 3 and i % 3 != 1 and i not in (5, 6, 7)]
+    check(table, live)
+    check(table, [i for i in live if i % 3 == 2], lambda c: Compare("=", c("k"), bytes([2, 0, 255])))

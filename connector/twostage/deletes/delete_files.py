@@ -70,6 +70,22 @@ def corrupt(delete: DeleteFile, message: str) -> CorruptFileError:
     return CorruptFileError("CORRUPT_DELETE_FILE", message, path=delete.path, stage=_STAGE)
 
 
+def missing_key(delete: DeleteFile, field_id: int, name: str) -> CorruptFileError:
+    """Return the error for an equality-delete file without one of the columns that its manifest entry names.
+
+    The spec ("Equality Delete Files") wants them in the file. No value can stand for the column: NULL, as
+    Iceberg-Spark has it, deletes rows that nobody named and leaves those that somebody did.
+    """
+    return CorruptFileError(
+        "MISSING_DELETE_KEY",
+        f"Equality-delete file has no column of field id {field_id}, although its manifest names it as a key: {name!r}",
+        path=delete.path,
+        stage=_STAGE,
+        hint="Its writer left out a column that says which rows are deleted. Let it rewrite the table's deletes, "
+        "or read a snapshot before them ('snapshot-id').",
+    )
+
+
 def read_columns(
     context: ScanContext,
     delete: DeleteFile,
@@ -218,11 +234,11 @@ def _by_names(fields: Sequence[FileField], names: tuple[str, ...]) -> list[FileF
     return matches
 
 
-def _leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
+def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
     """Yield the arrays of the leaves below an array in file order, NULL where a parent is."""
     if pa.types.is_struct(array.type):
         for child in array.flatten():
-            yield from _leaf_arrays(child)
+            yield from leaf_arrays(child)
     elif pa.types.is_nested(array.type):
         raise ValueError("a key lies in a list or map")
     else:
@@ -288,7 +304,7 @@ def _decode(
     """Yield batches of some leaves of a row group: the number of rows, and the arrays."""
     rows = 0
     for batch in parquet.reader.iter_batches(BATCH_ROWS, [group.index], leaves, use_threads=False):
-        arrays = (leaf for column in batch.columns for leaf in _leaf_arrays(column))
+        arrays = (leaf for column in batch.columns for leaf in leaf_arrays(column))
         yield batch.num_rows, dict(zip(leaves, arrays, strict=True))
         rows += batch.num_rows
     if rows != group.num_rows:  # pyarrow stops silently where a page says fewer values than the footer
@@ -344,7 +360,7 @@ def _read_orc(
             limit=context.settings.memory_budget,
         )
         columns = reader.read(fields, leaves)
-        arrays = dict(zip(sorted(leaves), (leaf for c in columns for leaf in _leaf_arrays(c)), strict=True))
+        arrays = dict(zip(sorted(leaves), (leaf for c in columns for leaf in leaf_arrays(c)), strict=True))
         for start in range(0, stripe.num_rows, BATCH_ROWS):
             parts = [source and arrays[source.first_leaf].slice(start, BATCH_ROWS) for source in sources]
             yield min(BATCH_ROWS, stripe.num_rows - start), parts

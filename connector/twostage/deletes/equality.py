@@ -27,8 +27,8 @@ from twostage.deletes.host_keys import Request, planned_of, shared_keys
 from twostage.deletes.identity import digest, of_delete, of_set
 from twostage.deletes.key_pages import INTEGERS
 from twostage.deletes.key_set import KeySet
-from twostage.deletes.key_shape import KeyField, KeyShape
-from twostage.deletes.keys import KeyColumn, constant_column, encode_column, group_by_nulls, words_of
+from twostage.deletes.key_shape import KeyField, KeyShape, encode_delete
+from twostage.deletes.keys import KeyColumn, encode_column, group_by_nulls, words_of
 from twostage.deletes.redundant import Cover
 from twostage.deletes.shared_keys import Loaded, SharedKeys, cache_key, identity_of
 from twostage.errors import InternalError, UnsupportedFeatureError
@@ -432,19 +432,3 @@ class _Loader:
                 ):
                     encoded = encode_delete(arrays, shape.every, num_rows, delete)
                     yield delete, num_rows, *shape.compared(encoded, num_rows)
-
-
-def encode_delete(
-    arrays: Iterable[pa.Array | None], fields: Iterable[KeyField], num_rows: int, delete: DeleteFile
-) -> list[KeyColumn]:
-    """Return the comparable form of a batch of a delete file's key columns."""
-    return [_encode_key(array, key, num_rows, delete) for array, key in zip(arrays, fields, strict=True)]
-
-
-def _encode_key(array: pa.Array | None, key: KeyField, num_rows: int, delete: DeleteFile) -> KeyColumn:
-    if array is None:
-        return constant_column(key.field.initial_default, key.kind, num_rows)
-    try:
-        return encode_column(array, key.kind)
-    except ValueError as error:  # pyarrow's errors are ValueErrors too
-        raise corrupt(delete, f"Delete key {key.field.name!r} cannot be read: {error}") from None

@@ -19,16 +19,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from twostage.deletes.delete_files import corrupt, missing_key
 from twostage.deletes.keys import encode_column, take_columns
 from twostage.files import convert
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from twostage.deletes.keys import KeyColumn
     from twostage.schema import Field, Primitive
+    from twostage.task import DeleteFile
 
 GLOBAL = "global"
 """The scope of delete files that cover the whole table."""
@@ -81,7 +83,7 @@ class KeyShape:
     @property
     def names(self) -> tuple[Any, ...]:
         """What tells key sets of different shapes apart."""
-        columns = tuple((key.field.id, str(key.kind), repr(key.field.initial_default)) for key in self.every)
+        columns = tuple((key.field.id, str(key.kind)) for key in self.every)
         return (columns, tuple(key.field.id for key, _ in self.fixed)) if self.fixed else columns
 
     def compared(self, columns: Sequence[KeyColumn], num_rows: int) -> tuple[list[KeyColumn], int]:
@@ -109,8 +111,26 @@ def _equal(column: KeyColumn, one: KeyColumn) -> NDArray[np.bool_]:
     for word in range(width if column.words.shape[1] == width else 0):
         equal &= column.words[:, word] == one.words[0, word]
     if one.text is not None:
-        if column.text is None:  # a file without the column, which then is NULL
+        if column.text is None:  # a file whose column is of the type of NULLs alone
             return equal
         same = pc.equal(column.text, one.text[0])
         equal &= np.asarray(pc.fill_null(same, pa.scalar(value=False)).to_numpy(zero_copy_only=False))
     return equal
+
+
+def encode_delete(
+    arrays: Iterable[pa.Array | None], fields: Iterable[KeyField], num_rows: int, delete: DeleteFile
+) -> list[KeyColumn]:
+    """Return the comparable form of a batch of a delete file's key columns, of which it must have all."""
+    return [_encode_key(array, key, num_rows, delete) for array, key in zip(arrays, fields, strict=True)]
+
+
+def _encode_key(array: pa.Array | None, key: KeyField, num_rows: int, delete: DeleteFile) -> KeyColumn:
+    if array is None:
+        if key.kind.name != "unknown" and num_rows:  # which has no values, so that files leave it out
+            raise missing_key(delete, key.field.id, ".".join(key.names))
+        return encode_column(pa.nulls(num_rows), key.kind)
+    try:
+        return encode_column(array, key.kind)
+    except ValueError as error:  # pyarrow's errors are ValueErrors too
+        raise corrupt(delete, f"Delete key {key.field.name!r} cannot be read: {error}") from None

@@ -10,7 +10,6 @@ natural order, which is ``Double.compare``; ``StructLikeWrapper`` hashes with ``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,21 +99,6 @@ def encode_column(array: pa.Array, kind: Primitive) -> KeyColumn:
         return KeyColumn(_decimal_words(array, kind), None, valid)
     words = _single_words(array, kind).view(np.uint64).reshape(-1, 1)
     return KeyColumn(words, None, valid)
-
-
-def constant_column(value: Any, kind: Primitive, num_rows: int) -> KeyColumn:
-    """Return a column that holds one value (internal form; None is NULL) in every row."""
-    if value is None:
-        return encode_column(pa.nulls(num_rows), kind)
-    return encode_column(pa.repeat(pa.scalar(value, _arrow_type(value, kind)), num_rows), kind)
-
-
-def _arrow_type(value: Any, kind: Primitive) -> pa.DataType:
-    if isinstance(value, Decimal):
-        return pa.decimal128(kind.precision, kind.scale)
-    if kind.name == "float":
-        return pa.float32()
-    return pa.scalar(value).type
 
 
 def _refuse(array: pa.Array, kind: Primitive) -> ValueError:

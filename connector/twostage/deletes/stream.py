@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from twostage.deletes.budget import Budget
 from twostage.deletes.delete_files import fetch_ahead, read_columns
-from twostage.deletes.equality import applied_groups, encode_data, encode_delete, key_shape, wanted_fields
+from twostage.deletes.equality import applied_groups, encode_data, key_shape, wanted_fields
 from twostage.deletes.key_set import KeySet
+from twostage.deletes.key_shape import encode_delete
 from twostage.deletes.key_table import FEW
 from twostage.deletes.keys import TEXT, KeyColumn, group_by_nulls, take_columns
 from twostage.errors import ResourceLimitError

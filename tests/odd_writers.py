@@ -17,6 +17,7 @@ import fastavro
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     Convert = Callable[[Any], Any]
 
@@ -188,3 +189,21 @@ def rewrite(
         stream, parsed, [convert(record) for record in records], codec="deflate", metadata=dict(metadata)
     )
     return stream.getvalue()
+
+
+def rewrite_file(path: Path, pick: random.Random) -> None:
+    """Write an Avro file again as another writer that gives field ids: a manifest, a list, a data or a delete file."""
+    with path.open("rb") as file:
+        reader = fastavro.reader(file)
+        schema: Any = _without_cache(reader.writer_schema)
+        records: Any = list(reader)
+    metadata = {k: v for k, v in reader.metadata.items() if not k.startswith("avro.")}
+    path.write_bytes(rewrite(schema, records, OddWriter(pick, "all"), metadata))
+
+
+def _without_cache(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_cache(item) for item in schema]
+    if isinstance(schema, dict):
+        return {key: _without_cache(item) for key, item in schema.items() if not key.startswith("__")}
+    return schema
