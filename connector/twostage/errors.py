@@ -42,8 +42,8 @@ def mask(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return a hint that names the closest of `choices`, or lists some of them.
+def nearest(word: str, choices: Iterable[str], most: int = 10) -> str:
+    """Return a hint that names the closest of `choices`, or lists the first `most` of them.
 
     >>> nearest("brnch", ["branch", "tag"])
     "Did you mean 'branch'?"
@@ -55,8 +55,8 @@ def nearest(word: str, choices: Iterable[str]) -> str:
         return f"Did you mean '{lowered[close[0]]}'?"
     if not known:
         return "There are none."
-    shown = ", ".join(sorted(known)[:10])
-    return f"Known: {shown}{', …' if len(known) > 10 else ''}."
+    shown = ", ".join(sorted(known)[:most])
+    return f"Known: {shown}{', …' if len(known) > most else ''}."
 
 
 class TwoStageError(Exception):
@@ -159,3 +159,6 @@ class ResourceLimitError(TwoStageError):
 
 class InternalError(TwoStageError):
     """A bug of ours; the message asks for a report."""
+
+    def __init__(self, code: str, message: str, *, hint: str = "Please report this.", **place: Any) -> None:
+        super().__init__(code, message, hint=hint, **place)

@@ -109,7 +109,14 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
     if isinstance(error, (FileNotFoundError, NotADirectoryError)) or (remote and _MISSING.search(text)):
         return MissingFileError("MISSING_FILE", "File is not in storage", path=path, stage=stage)
     if isinstance(error, PermissionError) or (remote and _DENIED.search(text)):
-        return StorageError("ACCESS_DENIED", f"Storage refused access: {shown}", path=path, stage=stage)
+        hint = (
+            "Check the credentials: options catalog.s3.access-key-id …, the catalog's, or the environment's."
+            if remote
+            else "The user of the Spark process, driver or executor, needs to read it."
+        )
+        return StorageError(
+            "ACCESS_DENIED", f"Storage refused access: {shown}", path=path, stage=stage, hint=hint
+        )
     if isinstance(error, IsADirectoryError):
         return StorageError("NOT_A_FILE", "Path is a folder", path=path, stage=stage)
     known = isinstance(error, (TimeoutError, ConnectionError)) or error.errno is not None
