@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _USER_INFO = re.compile(r"(?<=://)[^/\s]+@")  # to the last @: passwords hold them too
+_LONGEST = 1_000
+"""Characters of a message: what it quotes, a filter of 10,000 values or a file's header, may have no end."""
 _LOGIN = re.compile(r"(?<![\w*])[\w.+%-]+:[^\s/@:'\"]+@")
 _SIGNATURE = re.compile(r"(?i)((?:sig|signature|token|password|secret|credential|x-amz-[a-z-]+)=)[^&;\s]+")
 
@@ -82,7 +84,8 @@ class TwoStageError(Exception):
         hint: str | None = None,
     ) -> None:
         self.code = code
-        self.message = mask(message)
+        masked = mask(message)
+        self.message = masked if len(masked) <= _LONGEST else f"{masked[:_LONGEST]}…"
         self.path = mask(path) if path is not None else None
         self.stage = stage
         self.snapshot_id = snapshot_id

@@ -21,6 +21,7 @@ from twostage.errors import (
     ResourceLimitError,
     StorageError,
     TwoStageError,
+    mask,
 )
 from twostage.location import parse_location
 
@@ -79,7 +80,7 @@ def name_snapshot(snapshot_id: int | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -> Iterator[None]:
-    """Turn the exceptions of libraries and the system that leave the block into ours.
+    """Turn the exceptions of libraries and the system that leave the block into ours; ours name the file.
 
     Not there: `MissingFileError`. No access, no network: `StorageError`. Out of memory:
     `ResourceLimitError`. Everything that says the bytes are wrong: `CorruptFileError`. The library's
@@ -87,7 +88,8 @@ def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -
     """
     try:
         yield
-    except TwoStageError:
+    except TwoStageError as error:
+        error.path = error.path or mask(path)
         raise
     except MemoryError as error:
         raise ResourceLimitError(

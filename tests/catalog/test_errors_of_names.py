@@ -54,3 +54,26 @@ def test_a_bug_of_ours_asks_for_a_report() -> None:
     answer = Bridge().apply('{"call": "no such call"}')
     assert "[TWOSTAGE.INTERNAL] Planning failed: KeyError" in answer
     assert "Please report this." in answer
+
+
+def test_our_own_errors_name_the_file_too(tmp_path: Path) -> None:
+    """Decoders below do not know what they read: an ORC file's encrypted columns, say."""
+    from twostage.errors import UnsupportedFeatureError
+    from twostage.storage_errors import translate_errors
+
+    place = "s3://user:secret-4711@lake/a.orc"
+    with pytest.raises(TwoStageError) as caught, translate_errors(place, "open"):
+        raise UnsupportedFeatureError(
+            "UNSUPPORTED_ENCRYPTION", "ORC file has encrypted columns", stage="open"
+        )
+    assert "file s3://***@lake/a.orc, stage open" in str(caught.value)
+    with pytest.raises(TwoStageError) as caught, translate_errors(place, "open"):
+        raise UnsupportedFeatureError("X", "Y", path="/other")
+    assert caught.value.path == "/other"
+
+
+def test_a_message_has_an_end() -> None:
+    error = TwoStageError("X", "a" * 5_000 + " password=secret-4711", hint="b")
+    assert len(str(error)) < 1_100
+    assert str(error).endswith("a…. Hint: b")
+    assert "secret" not in str(TwoStageError("X", "a" * 985 + " s3://user:secret-4711@bucket/x"))
