@@ -93,7 +93,11 @@ def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -
         raise
     except MemoryError as error:
         raise ResourceLimitError(
-            "OUT_OF_MEMORY", f"Out of memory: {_text(error, storage, path)}", path=path, stage=stage
+            "OUT_OF_MEMORY",
+            f"Out of memory: {_text(error, storage, path)}",
+            path=path,
+            stage=stage,
+            hint="Give Spark's Python workers more memory, or lower the option 'task-memory'.",
         ) from None
     except OSError as error:
         raise _from_os_error(error, path, stage, storage) from None
