@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _USER_INFO = re.compile(r"(?<=://)[^/\s]+@")  # to the last @: passwords hold them too
+_LONGEST = 1_000
+"""Characters of a message: what it quotes, a filter of 10,000 values or a file's header, may have no end."""
 _LOGIN = re.compile(r"(?<![\w*])[\w.+%-]+:[^\s/@:'\"]+@")
 _SIGNATURE = re.compile(r"(?i)((?:sig|signature|token|password|secret|credential|x-amz-[a-z-]+)=)[^&;\s]+")
 
@@ -42,8 +44,8 @@ def mask(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return a hint that names the closest of `choices`, or lists some of them.
+def nearest(word: str, choices: Iterable[str], most: int = 10) -> str:
+    """Return a hint that names the closest of `choices`, or lists the first `most` of them.
 
     >>> nearest("brnch", ["branch", "tag"])
     "Did you mean 'branch'?"
@@ -58,8 +60,8 @@ def nearest(word: str, choices: Iterable[str]) -> str:
         return f"Did you mean '{lowered[close[0]]}'?"
     if not known:
         return "There are none."
-    shown = ", ".join(sorted(known)[:10])
-    return f"Known: {shown}{', …' if len(known) > 10 else ''}."
+    shown = ", ".join(sorted(known)[:most])
+    return f"Known: {shown}{', …' if len(known) > most else ''}."
 
 
 class TwoStageError(Exception):
@@ -85,7 +87,8 @@ class TwoStageError(Exception):
         hint: str | None = None,
     ) -> None:
         self.code = code
-        self.message = mask(message)
+        masked = mask(message)
+        self.message = masked if len(masked) <= _LONGEST else f"{masked[:_LONGEST]}…"
         self.path = mask(path) if path is not None else None
         self.stage = stage
         self.snapshot_id = snapshot_id
@@ -162,3 +165,6 @@ class ResourceLimitError(TwoStageError):
 
 class InternalError(TwoStageError):
     """A bug of ours; the message asks for a report."""
+
+    def __init__(self, code: str, message: str, *, hint: str = "Please report this.", **place: Any) -> None:
+        super().__init__(code, message, hint=hint, **place)

@@ -22,6 +22,7 @@ from twostage.errors import (
     StorageError,
     TwoStageError,
     UnsupportedFeatureError,
+    mask,
 )
 from twostage.location import parse_location
 
@@ -81,7 +82,7 @@ def name_snapshot(snapshot_id: int | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -> Iterator[None]:
-    """Turn the exceptions of libraries and the system that leave the block into ours.
+    """Turn the exceptions of libraries and the system that leave the block into ours; ours name the file.
 
     Not there: `MissingFileError`. No access, no network: `StorageError`. Out of memory:
     `ResourceLimitError`. Everything that says the bytes are wrong: `CorruptFileError`. The library's
@@ -89,11 +90,16 @@ def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -
     """
     try:
         yield
-    except TwoStageError:
+    except TwoStageError as error:
+        error.path = error.path or mask(path)
         raise
     except MemoryError as error:
         raise ResourceLimitError(
-            "OUT_OF_MEMORY", f"Out of memory: {_text(error, storage, path)}", path=path, stage=stage
+            "OUT_OF_MEMORY",
+            f"Out of memory: {_text(error, storage, path)}",
+            path=path,
+            stage=stage,
+            hint="Give Spark's Python workers more memory, or lower the option 'task-memory'.",
         ) from None
     except pa.ArrowNotImplementedError as error:
         raise _unreadable(error, path, stage, storage) from None
@@ -113,7 +119,14 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
     if isinstance(error, (FileNotFoundError, NotADirectoryError)) or (remote and _MISSING.search(text)):
         return MissingFileError("MISSING_FILE", "File is not in storage", path=path, stage=stage)
     if isinstance(error, PermissionError) or (remote and _DENIED.search(text)):
-        return StorageError("ACCESS_DENIED", f"Storage refused access: {shown}", path=path, stage=stage)
+        hint = (
+            "Check the credentials: options catalog.s3.access-key-id …, the catalog's, or the environment's."
+            if remote
+            else "The user of the Spark process, driver or executor, needs to read it."
+        )
+        return StorageError(
+            "ACCESS_DENIED", f"Storage refused access: {shown}", path=path, stage=stage, hint=hint
+        )
     if isinstance(error, IsADirectoryError):
         return StorageError("NOT_A_FILE", "Path is a folder", path=path, stage=stage)
     known = isinstance(error, (TimeoutError, ConnectionError)) or error.errno is not None

@@ -131,8 +131,8 @@ def test_drawn_queries(spark, views, monkeypatch, capsys):
     assert not wrong, "\n\n".join(wrong[:10])
     # The run must not be vacuous.
     assert counts["errors"] < 0.05 * QUERIES
-    assert counts["no rows"] < 0.2 * QUERIES
-    assert counts["from metadata"] > 0.2 * QUERIES
+    assert counts["no rows"] < 0.3 * QUERIES
+    assert counts["from metadata"] > 0.1 * QUERIES
     assert counts["partly from metadata"] > 0.01 * QUERIES
     assert counts["read"] > 0.5 * QUERIES
 

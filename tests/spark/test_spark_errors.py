@@ -19,13 +19,19 @@ def read(spark, path, **options):
     ("options", "code", "hint"),
     [
         ({"brnch": "x"}, "UNKNOWN_OPTION", "Did you mean 'branch'"),
+        ({"start_snapshot_id": "7"}, "UNSUPPORTED_OPTION", "reads what changed between snapshots"),
+        ({"end_timestamp": "7"}, "UNSUPPORTED_OPTION", "reads what changed between snapshots"),
+        ({"stream_from_timestamp": "7"}, "UNSUPPORTED_OPTION", "for streaming reads"),
         ({"branch": "audti"}, "BRANCH_NOT_FOUND", "Did you mean 'audit'"),
+        ({"branch": "first"}, "BRANCH_NOT_FOUND", "It is a tag: use the option 'tag'"),
         ({"tag": "frist"}, "TAG_NOT_FOUND", "Did you mean 'first'"),
         ({"snapshot_id": "12"}, "SNAPSHOT_NOT_FOUND", ""),
         ({"snapshot_id": "x"}, "BAD_OPTION", "whole number"),
         ({"branch": "audit", "tag": "first"}, "CONFLICTING_OPTIONS", "Keep one"),
         ({"columns": "id, pirce"}, "UNKNOWN_COLUMN", "Did you mean 'price'"),
-        ({"filter": "id <"}, "BAD_FILTER", ""),
+        ({"filter": "id <"}, "BAD_FILTER", "Not understood at or after line 1, column 4: '<'"),
+        ({"metadata_table": "filez"}, "UNKNOWN_METADATA_TABLE", "Did you mean 'files'"),
+        ({"metadata_table": "zzz"}, "UNKNOWN_METADATA_TABLE", ", snapshots."),
         ({"filter": "nope = 1"}, "UNKNOWN_COLUMN", ""),
     ],
 )
@@ -61,8 +67,51 @@ def test_missing_data_file(spark, tmp_path):
 def test_schema_of_the_user(spark, warehouse):
     right = read(spark, warehouse.events).schema
     assert spark.read.schema(right).format("twostage").load(warehouse.events).where("id < 3").count() == 3
+    for wrong in ("id int", "id long, nope int", "ID long"):
+        with pytest.raises(IllegalArgumentException) as caught:
+            spark.read.schema(wrong).format("twostage").load(warehouse.events).count()
+        assert "[TWOSTAGE.SCHEMA_MISMATCH] The schema that was given for this read" in str(caught.value)
+        assert "has struct<id:bigint,device:string" in str(caught.value)
+        assert "Hint: Leave the schema out" in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["lake.db.events", "folder"])
+def test_a_schema_of_some_columns(spark, warehouse, path):
+    """As without the planner and as of Parquet files: the columns that are named, in that order."""
+    path = warehouse.events if path == "folder" else path
+    odd = "`odd.name ``x y`"
+    some = spark.read.schema(f"{odd} int, device string, id long").format("twostage").load(path)
+    assert some.columns == ["odd.name `x y", "device", "id"]
+    expected = spark.sql(f"SELECT {odd}, device, id FROM plain WHERE device = 'd3'").collect()
+    assert sorted(some.where("device = 'd3'").collect(), key=lambda row: row.id) == expected
+    assert some.where("id < 7").count() == 7
+    chosen = spark.read.schema("id long").format("twostage").option("branch", "audit").load(path)
+    assert chosen.count() == 200
     with pytest.raises(IllegalArgumentException, match=r"\[TWOSTAGE.SCHEMA_MISMATCH\]"):
-        spark.read.schema("id int").format("twostage").load(warehouse.events).count()
+        spark.read.schema("id long").format("twostage").option("columns", "device").load(path).count()
+
+
+def test_metadata_tables_that_are_not_there(spark, warehouse):
+    """Behind a table's name, which is no namespace."""
+    for name in ("changes", "position_deletes"):
+        for ask in (
+            lambda name=name: spark.table(f"lake.db.events.{name}"),
+            lambda name=name: read(spark, f"lake.db.events.{name}"),
+            lambda name=name: read(spark, f"{warehouse.events}#{name}"),
+            lambda name=name: read(spark, warehouse.events, metadata_table=name),
+        ):
+            with pytest.raises(
+                PySparkException, match=r"\[TWOSTAGE.UNSUPPORTED_METADATA_TABLE\].*not supported yet"
+            ):
+                ask()
+    with pytest.raises(IllegalArgumentException) as caught:
+        read(spark, "lake.db.events.filez")
+    assert "[TWOSTAGE.TABLE_NOT_FOUND]" in str(caught.value)
+    assert "db.events is a table without a metadata table of this name. Did you mean 'files'?" in str(
+        caught.value
+    )
+    assert not spark.catalog.tableExists("lake.db.events.filez")
+    assert not spark.catalog.tableExists("lake.db.absent.changes")
 
 
 def test_create_table_using(spark, warehouse):

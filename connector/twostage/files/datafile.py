@@ -307,7 +307,7 @@ class DataFile(ABC):
                 f"Manifest says {self.task.record_count} rows, the data file holds {found}",
                 path=self.task.path,
                 stage="open",
-                hint="Read without LIMIT.",
+                hint="LIMIT was planned by that count. Without it the rows that the file holds are read.",
             )
 
     def _check_rows(self, found: int, row_group: RowGroup) -> None:

@@ -119,7 +119,7 @@ def _base_of(zone: str, name: str) -> int:
             "UNKNOWN_TIME_ZONE",
             f"Column {name!r} holds timestamps in a time zone that is not known here: {zone}",
             stage="fetch",
-            hint="Is the system's time zone database installed?",
+            hint="Install the system's time zone database (tzdata).",
         ) from None
     return int(midnight.cast(pa.int64()).as_py())
 

@@ -50,10 +50,11 @@ public final class Bridge {
     try {
       answer = (Map) MAPPER.readValue((String) callback.apply(MAPPER.writeValueAsString(request)), Map.class);
     } catch (java.io.IOException error) {
-      throw new IllegalStateException("[TWOSTAGE.INTERNAL] The planner sent no JSON: " + error.getMessage(), error);
+      throw new IllegalStateException("[TWOSTAGE.INTERNAL] The planner sent no JSON: " + error.getMessage() + " Hint: Please report this.", error);
     } catch (py4j.Py4JException error) {
       throw new IllegalStateException(
-          "[TWOSTAGE.NOT_ENABLED] The Python process of twostage.enable does not answer: " + error.getMessage(), error);
+          "[TWOSTAGE.NOT_ENABLED] The Python process of twostage.enable does not answer: " + error.getMessage()
+              + " Hint: It has ended, or its gateway is closed; start Spark again from Python.", error);
     }
     Map error = (Map) answer.get("error");
     if (error != null) {

@@ -19,6 +19,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.*;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
 
 /**
  * A table pinned to one snapshot, or (declared) a schema whose table comes with the options of each read.
@@ -233,13 +234,39 @@ public final class TwoStageTable
               + " SELECT … FROM t WITH (path = '…').");
     }
     TwoStageTable other = load(wanted, confs, inCatalog);
-    if (!other.schema.catalogString().equals(schema.catalogString())) {
+    if (other.schema.catalogString().equals(schema.catalogString())) {
+      return other;
+    }
+    if (pin != null) {
       throw new IllegalArgumentException(
           "[TWOSTAGE.SCHEMA_MISMATCH] The options of this read choose a table version with another schema: "
               + other.schema.catalogString() + " instead of " + schema.catalogString()
               + ". Hint: Give the options to format('twostage').load(…), or use VERSION AS OF.");
     }
-    return other;
+    String columns = value(wanted, "columns") == null ? columns(other.schema) : null;
+    if (columns == null) {
+      throw new IllegalArgumentException(
+          "[TWOSTAGE.SCHEMA_MISMATCH] The schema that was given for this read is not the table's, nor some columns of it: "
+              + schema.catalogString() + "; " + other.name + " has " + other.schema.catalogString()
+              + ". Hint: Leave the schema out; the table has its own.");
+    }
+    wanted.put("columns", columns);
+    return load(wanted, confs, inCatalog);
+  }
+
+  /** The declared columns as an option; null where the table has not all of them, in their types. */
+  private String columns(StructType all) {
+    StringBuilder names = new StringBuilder();
+    StructField[] fields = schema.fields();
+    for (int i = 0; i < fields.length; i++) {
+      Option place = all.getFieldIndex(fields[i].name());
+      if (!place.isDefined()
+          || !all.apply(fields[i].name()).dataType().catalogString().equals(fields[i].dataType().catalogString())) {
+        return null;
+      }
+      names.append(i == 0 ? "`" : ", `").append(fields[i].name().replace("`", "``")).append('`');
+    }
+    return fields.length == 0 ? null : names.toString();
   }
 
   private static Set lower(Set words) {

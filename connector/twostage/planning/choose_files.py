@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from twostage.deletes.applicable import DeleteIndex
-from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError
+from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError, mask
 from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
 from twostage.planning.encrypted_files import refuse_encrypted
 from twostage.planning.name_mapping import moved_fields, without_metrics
@@ -283,7 +283,7 @@ class Planning:
         try:
             values = constants(table.metadata.specs[file.spec_id], file.partition, self._source_types)
         except CorruptFileError as error:
-            error.path = file.path
+            error.path = mask(file.path)
             raise
         path = self._locate(file.path)
         if file.key_metadata:

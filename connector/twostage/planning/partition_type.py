@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from twostage.errors import CorruptFileError
+from twostage.errors import CorruptFileError, mask
 from twostage.planning.partition import Transform, partition_value
 from twostage.schema import Field, Primitive, Struct
 
@@ -65,6 +65,6 @@ def partition_values(struct: Struct, file: ContentFile) -> dict[int, Any]:
         try:
             values[field.id] = partition_value(field.type, file.partition.get(-field.id))
         except CorruptFileError as error:
-            error.path = file.path
+            error.path = mask(file.path)
             raise
     return values

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from twostage.errors import CorruptFileError
+from twostage.errors import CorruptFileError, mask
 from twostage.planning.bucket import bucket_of, narrow
 from twostage.planning.partition import Transform, summary_bounds, tighter, value_bounds
 from twostage.predicates.bounds import Bounds, decode_bound
@@ -209,7 +209,7 @@ def _bounds_of_value(column: _PartitionColumn, file: ContentFile) -> Bounds | No
         known = value_bounds(column.transform, column.kind, value, file.num_rows, was_int=column.was_int)
         return as_stored(column.kind, known) if file.format == "orc" else known
     except CorruptFileError as error:
-        error.path = file.path
+        error.path = mask(file.path)
         raise
 
 

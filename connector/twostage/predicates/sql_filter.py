@@ -70,9 +70,17 @@ def parse_filter(text: str, schema: Schema, *, case_sensitive: bool = False) -> 
             "BAD_FILTER",
             f"Option 'filter' is not a SQL predicate: {text!r}",
             stage="options",
-            hint=str(error),
+            hint=_where(error),
         ) from None
     return _Parser(schema, case_sensitive=case_sensitive).predicate(expression)
+
+
+def _where(error: Exception) -> str:
+    """Tell where the text could not be read; the library's own words are about its classes, and underlined."""
+    for one in getattr(error, "errors", ()):
+        if one.get("line") is not None:
+            return f"Not understood at or after line {one['line']}, column {one['col']}: {one.get('highlight')!r}."
+    return "Expected a predicate such as: a IN (5, 7) OR b >= 'x'."
 
 
 def _refuse(expression: exp.Expression, hint: str | None = None) -> OptionError:

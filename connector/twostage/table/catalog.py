@@ -25,7 +25,13 @@ from twostage.table.catalog_client import (
     get_catalog,
 )
 from twostage.table.metadata import MAX_METADATA_BYTES, parse_metadata, parse_metadata_bytes
-from twostage.table.metadata_tables import METADATA_TABLES, choose_metadata_table, open_metadata_table
+from twostage.table.metadata_tables import (
+    METADATA_TABLES,
+    NOT_YET,
+    choose_metadata_table,
+    open_metadata_table,
+    unknown_metadata_table,
+)
 from twostage.table.path_table import (
     check_bucket,
     check_names,
@@ -98,6 +104,8 @@ def load_table(options: ReadOptions, confs: Mapping[str, str] | None = None) -> 
     base, _, suffix = path.rpartition("#")
     if is_path(base) and suffix.lower() in METADATA_TABLES:
         path, options = base, choose_metadata_table(options, suffix)
+    elif is_path(base) and suffix.lower() in NOT_YET:
+        raise unknown_metadata_table(suffix)
     if is_path(path):
         properties = {**hadoop_properties(confs), **file_properties(options.catalog, trusted=options.catalog)}
         return _load_path(path, path, options, confs, properties)
@@ -116,7 +124,7 @@ def load_table(options: ReadOptions, confs: Mapping[str, str] | None = None) -> 
                 raise (error if other.code == "TABLE_NOT_FOUND" else other) from None
         selected = apply_selector(options, identifier[-1])
         if selected is None:
-            raise
+            raise _behind_a_table(catalog, identifier, error) from None
         return _load_identifier(catalog, identifier[:-1], selected, confs)
 
 
@@ -308,17 +316,19 @@ def table_exists(
     catalog: str, namespace: Sequence[str], table: str, confs: Mapping[str, str] | None = None
 ) -> bool:
     """Return whether the catalog holds this table."""
-    reference = get_catalog(catalog, confs or {})
-    identifier = (*namespace, table)
-    if reference.is_hadoop:
-        storage = _warehouse(reference)
+    return _holds(get_catalog(catalog, confs or {}), (*namespace, table))
+
+
+def _holds(catalog: CatalogReference, identifier: tuple[str, ...]) -> bool:
+    if catalog.is_hadoop:
+        storage = _warehouse(catalog)
         return check_names(identifier) and is_table(storage, join(storage.root, *identifier))
-    if not namespace:
+    if len(identifier) < 2:
         return False
     try:
-        request_table(reference, identifier)
+        request_table(catalog, identifier)
     except NotFoundError:
-        check_name(reference)
+        check_name(catalog)
         return False
     return True
 
@@ -361,6 +371,22 @@ def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoun
         stage="catalog",
         hint=hint,
     )
+
+
+def _behind_a_table(
+    catalog: CatalogReference, identifier: tuple[str, ...], error: NotFoundError
+) -> TwoStageError:
+    """Return the error for a name that is not there: if all but its last part is a table's, about that part."""
+    with contextlib.suppress(TwoStageError):
+        if not _holds(catalog, identifier[:-1]):
+            return error
+        if identifier[-1].lower() in NOT_YET:
+            return unknown_metadata_table(identifier[-1])
+        known = nearest(identifier[-1], METADATA_TABLES, most=len(METADATA_TABLES))
+        error.hint = mask(
+            f"{'.'.join(identifier[:-1])} is a table without a metadata table of this name. {known}"
+        )
+    return error
 
 
 def _no_namespace(catalog: CatalogReference, namespace: tuple[str, ...]) -> NotFoundError:

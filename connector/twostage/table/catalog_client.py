@@ -218,7 +218,12 @@ def _translate(error: Exception, catalog: str, text: str) -> TwoStageError:
             hint="Load the table by its path.",
         )
     if names & _MISCONFIGURED:
-        return OptionError("BAD_CATALOG", f"Catalog {catalog} is misconfigured: {text}", stage="catalog")
+        return OptionError(
+            "BAD_CATALOG",
+            f"Catalog {catalog} is misconfigured: {text}",
+            stage="catalog",
+            hint=f"Its properties are spark.sql.catalog.{catalog}.*, options catalog.*, or PyIceberg's configuration.",
+        )
     return StorageError(
         "CATALOG_FAILED",
         f"Catalog {catalog} failed: {text}",

@@ -136,9 +136,11 @@ def _by_reference(metadata: TableMetadata, name: str, kind: str) -> tuple[Snapsh
             f"Table has no {kind} of this name: {name}",
             path=metadata.metadata_location,
             stage="catalog",
-            hint=nearest(name, others)
-            if reference is None
-            else f"It is a {reference.kind}: use that option.",
+            hint=f"It is a {reference.kind}: use the option {reference.kind!r}."
+            if reference is not None
+            else nearest(name, others)
+            if others
+            else f"The table has no {'tag' if kind == 'tag' else 'branch but main'}.",
         )
     snapshot, schema = _by_id(metadata, reference.snapshot_id)
     return snapshot, metadata.schema if kind == "branch" else schema

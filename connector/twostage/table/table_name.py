@@ -44,6 +44,6 @@ def split_name(name: str) -> tuple[str, ...]:
             "BAD_NAME",
             f"Not a table's name: {name!r}",
             stage="options",
-            hint="catalog.namespace.table; a part with dots goes in backticks.",
+            hint="Write catalog.namespace.table; a part with dots goes in backticks.",
         )
     return tuple(parts)

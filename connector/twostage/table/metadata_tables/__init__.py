@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from twostage.errors import OptionError, nearest
+from twostage.errors import OptionError, TwoStageError, UnsupportedFeatureError, nearest
 from twostage.table.metadata_rows import write_rows
 from twostage.table.metadata_tables.files import entries_table, files_table
 from twostage.table.metadata_tables.history import (
@@ -52,6 +52,11 @@ _TABLES: dict[str, Callable[[PinnedTable], MetadataTable]] = {
     },
 }
 METADATA_TABLES = tuple(_TABLES)
+NOT_YET = {
+    "changes": "What changed between snapshots is not read yet.",
+    "position_deletes": "delete_files lists the files; _deleted in a query marks the rows.",
+}
+"""Metadata tables of Iceberg's Spark connector that are not here, and what to know instead."""
 _OF_A_SNAPSHOT = frozenset(("files", "data_files", "delete_files", "entries", "manifests", "partitions"))
 
 
@@ -71,6 +76,23 @@ def choose_metadata_table(options: ReadOptions, name: str) -> ReadOptions:
     return replace(options, metadata_table=name)
 
 
+def unknown_metadata_table(name: str) -> TwoStageError:
+    """Return the error for a metadata table that is not here."""
+    if (hint := NOT_YET.get(name.lower())) is not None:
+        return UnsupportedFeatureError(
+            "UNSUPPORTED_METADATA_TABLE",
+            f"Metadata table is not supported yet: {name.lower()}",
+            stage="options",
+            hint=hint,
+        )
+    return OptionError(
+        "UNKNOWN_METADATA_TABLE",
+        f"No such metadata table: {name!r}",
+        stage="options",
+        hint=nearest(name, METADATA_TABLES, most=len(METADATA_TABLES)),
+    )
+
+
 def open_metadata_table(table: PinnedTable, name: str, *, chose_snapshot: bool) -> PinnedTable:
     """Return a pinned table as one of its metadata tables.
 
@@ -81,15 +103,11 @@ def open_metadata_table(table: PinnedTable, name: str, *, chose_snapshot: bool) 
 
     Raises:
         OptionError: No such metadata table, or one that is about all snapshots although one was chosen.
+        UnsupportedFeatureError: One of Iceberg's that is not here.
     """
     known = name.lower()
     if known not in _TABLES:
-        raise OptionError(
-            "UNKNOWN_METADATA_TABLE",
-            f"No such metadata table: {name!r}",
-            stage="options",
-            hint=nearest(name, METADATA_TABLES),
-        )
+        raise unknown_metadata_table(name)
     if chose_snapshot and known not in _OF_A_SNAPSHOT:
         raise OptionError(
             "NO_TIME_TRAVEL",
