@@ -23,6 +23,7 @@ $(VENV)/.installed: pyproject.toml
 	$(BASE_PYTHON) -m venv $(VENV)
 	$(PYTHON) -m pip install -q -U "pip>=25.1"
 	$(PYTHON) -m pip install -q -e . --group test --group lint
+	$(PYTHON) -m pip install -q --target $(VENV)/duckdb-tpc --group duckdb-tpc
 	@touch $@
 
 .PHONY: java
@@ -71,6 +72,7 @@ test-spark-4.2: .venv-4.2/.installed java ## the Spark tests on PySpark 4.2.1
 	$(BASE_PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
 	$(@D)/bin/python -m pip install -q -e . "pyspark[connect]==$(SPARK)" "pandas<3" "pyiceberg[sql-sqlite,hive]==0.12.0" pytest pytest-randomly pytest-timeout pytest-xdist hypothesis duckdb
+	$(@D)/bin/python -m pip install -q --target $(@D)/duckdb-tpc --group duckdb-tpc
 	@touch $@
 
 .PHONY: differential

@@ -26,8 +26,12 @@ _SPARK = {
     "filesSize": "spark.files.bytes",
     "numOutputRows": "spark.rows",
     "scanTime": "spark.scan.ms",
+    "analysis": "spark.analysis.ms",
+    "optimization": "spark.optimization.ms",
+    "planning": "spark.planning.ms",
 }
-"""The names of Spark's own metrics of a scan, and ours for them."""
+"""The names of Spark's own metrics of a scan, and of the phases of planning its query, and ours for them."""
+_PHASES = ("analysis", "optimization", "planning")
 _WIDTH = 110
 _LEAST_ADVISED = 200_000_000
 """Nanoseconds that deletes must have taken before anybody is told to do something about them."""
@@ -54,7 +58,9 @@ class ScanReport:
             out) and ``spark.scan.ms`` (of all tasks). Bytes are always the footers'.
         is_from_metadata: Manifests answered the query's aggregates, and no data file was opened:
             ``files.answered`` of them were asked for.
-        metrics: Counters (see `metrics.py` for the names), predicates and choices, summed.
+        metrics: Counters (see `metrics.py` for the names), predicates and choices, summed. When the query has ended,
+            ``spark.analysis.ms``, ``spark.optimization.ms`` and ``spark.planning.ms`` are what Spark took to plan it,
+            all of its scans and our planning (``time.planning``, ns) included.
     """
 
     scan_id: str
@@ -77,7 +83,8 @@ class ScanReport:
     ) -> ScanReport:
         """Sum the plan's counters and those of the tasks that finished (one `Metrics` each).
 
-        `spark` is what Spark measured of a scan that its own reader did, by its names; None while it reads.
+        `spark` is what Spark measured, by its names: the phases of planning the query (ms), and a scan that its own
+        reader did; None while the query runs.
         """
         total = Metrics()
         total.counters.update(plan.counters)
@@ -180,6 +187,10 @@ class ScanReport:
             facts.append(
                 ("measured", f"{files:,} files of {size}, {rows_out:,} rows, {spent:,} ms in its tasks")
             )
+        phases = [(name, self.count(f"spark.{name}.ms")) for name in _PHASES]
+        if total := sum(spent for _, spent in phases):
+            said = ", ".join(f"{name} {spent:,}" for name, spent in phases)
+            facts.append(("planned", f"by Spark in {total:,} ms: {said}; our share of it is below"))
         for label, value in facts:
             if value:
                 console.print(Text(f"  {label:<12}{_short(value)}"), soft_wrap=True)

@@ -23,6 +23,9 @@ def test_report_of_a_query(spark, warehouse):
     assert report.count("rows.pruned") == 200
     assert report.count("rows.filtered") == 100 - len(found)
     assert report.count("time.planning") > 0
+    assert {
+        f"spark.{phase}.ms" for phase in ("analysis", "optimization", "planning")
+    } <= report.metrics.counters.keys()
     assert "events" in str(report)
     assert "<pre" in report._repr_html_()
     assert json.loads(report.json())["scan_id"] == report.scan_id

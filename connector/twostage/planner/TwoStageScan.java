@@ -3,6 +3,7 @@ package twostage_planner;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -32,6 +33,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   private List runtime = new ArrayList();
   private final Map plans = new HashMap();
   private final Map reads = new HashMap();
+  private static volatile boolean wasRead;
 
   TwoStageScan(TwoStageScanBuilder builder) {
     table = builder.table;
@@ -151,8 +153,23 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
       wanted.put("scan", plan().get("scan"));
       read = table.call(wanted);
       reads.put(runtime, read);
+      wasRead = true;
     }
     return read;
+  }
+
+  /** The ids of the scans that Spark made of this one; more than one if its runtime filters changed. */
+  synchronized List ids() {
+    List ids = new ArrayList();
+    for (Iterator it = reads.values().iterator(); it.hasNext();) {
+      ids.add(((Map) it.next()).get("scan"));
+    }
+    return ids;
+  }
+
+  /** Whether one was read since Spark started. */
+  static boolean wasRead() {
+    return wasRead;
   }
 
   private Map wanted(String call) {

@@ -97,7 +97,7 @@ def install(
 
 
 def spark_figures(jvm: Any, gateway: Any, session: Any) -> dict[str, dict[str, int]]:
-    """Return Spark's own metrics of the last scans that were handed over, by scan id and by Spark's names.
+    """Return what Spark measured of the last scans and of planning their queries, by scan id and by Spark's names.
 
     Waits until Spark has told them of all queries that ended before. Empty where nothing was installed.
     """

@@ -249,7 +249,7 @@ class Bridge:
         # What the report needs stays; the tasks are Spark's now.
         empty = tuple(replace(group, tasks=()) for group in plan.groups)
         self.scans.remember(replace(plan, groups=empty), started=True)
-        return {"function": function, "partitions": partitions}
+        return {"scan": plan.context.scan_id, "function": function, "partitions": partitions}
 
     def _pickle(self, plan: ScanPlan, schema: str) -> tuple[str, list[str]]:
         """Make what Spark's planning worker would send: the read function and the partitions, pickled."""

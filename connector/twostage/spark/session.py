@@ -187,14 +187,12 @@ def scans(spark: SparkSession) -> list[ScanReport]:
     from twostage.report import ScanReport  # noqa: PLC0415
 
     started = _the_bridge().started_scans()
-    figures: Mapping[str, Mapping[str, int]] = {}
-    if any(plan.is_handed_over for plan, _ in started):
-        figures = _spark_figures(spark)
+    figures = _spark_figures(spark) if started else {}
     return [ScanReport.build(plan, tasks, figures.get(plan.context.scan_id)) for plan, tasks in started]
 
 
 def _spark_figures(spark: SparkSession) -> dict[str, dict[str, int]]:
-    """Return Spark's own metrics of the scans that were handed over, by scan id."""
+    """Return what Spark measured of the scans and of planning their queries, by scan id."""
     from twostage import planner  # noqa: PLC0415
 
     session: Any = spark
