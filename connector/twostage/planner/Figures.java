@@ -1,12 +1,18 @@
 package twostage_planner;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.TreeSet;
 import java.util.WeakHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
+import org.apache.spark.sql.execution.BaseLimitExec;
+import org.apache.spark.sql.execution.CollectLimitExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -15,40 +21,84 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.util.AccumulatorV2;
 
 /**
- * Spark's own metrics of the scans that were handed over, kept when a query ends: of the last MOST scans. Not the
- * bytes that its tasks count, which leave vectored reads out: 55 KiB of 157 MiB.
+ * What a report needs of Spark's listeners. Its own metrics of the scans that were handed over, kept when a query ends:
+ * of the last MOST scans. Not the bytes that its tasks count, which leave vectored reads out: 55 KiB of 157 MiB. And
+ * which tasks run, and which were lost: of the last MOST_LOST.
  */
 public final class Figures extends SparkListener {
   private static final int MOST = 100;
+  private static final int MOST_LOST = 10000;
   private static final long PATIENCE_MILLISECONDS = 5000L;
   private static final String[] NAMES = {"numFiles", "filesSize", "numOutputRows", "scanTime"};
   private static final Map WATCHED = new WeakHashMap();
   /** By scan id: numbers by metric name. */
   private static final Map SCANS = new LinkedHashMap();
+  /** The attempts of tasks, by Spark's number. */
+  private final TreeSet running = new TreeSet();
+  private final Map lost = new LinkedHashMap();
 
   private Figures() {}
 
   /** Listens to a context's queries, once. */
   static synchronized void watch(SparkContext context) {
     if (!WATCHED.containsKey(context)) {
-      WATCHED.put(context, Boolean.TRUE);
-      context.addSparkListener(new Figures());
+      Figures figures = new Figures();
+      WATCHED.put(context, figures);
+      context.addSparkListener(figures);
     }
   }
 
   /** The figures by scan id, as JSON, once Spark's listeners have seen what happened before. */
   public static String take(Object session) throws java.io.IOException {
+    settled(session);
+    synchronized (SCANS) {
+      return new ObjectMapper().writeValueAsString(SCANS);
+    }
+  }
+
+  /** The tasks that run, and how those ended that did not succeed, as JSON. */
+  public static String tasks(Object session) throws java.io.IOException {
+    Figures figures = settled(session);
+    Map found = new HashMap();
+    if (figures != null) {
+      synchronized (figures) {
+        found.put("running", new TreeSet(figures.running));
+        found.put("lost", new LinkedHashMap(figures.lost));
+      }
+    }
+    return new ObjectMapper().writeValueAsString(found);
+  }
+
+  /** The listener of a session's context, once it has seen what happened before. */
+  private static Figures settled(Object session) {
+    SparkContext context = ((org.apache.spark.sql.SparkSession) session).sparkContext();
     try {
-      ((org.apache.spark.sql.SparkSession) session).sparkContext().listenerBus().waitUntilEmpty(PATIENCE_MILLISECONDS);
+      context.listenerBus().waitUntilEmpty(PATIENCE_MILLISECONDS);
     } catch (Exception busy) {
       // What is there by now must do.
     }
-    synchronized (SCANS) {
-      return new ObjectMapper().writeValueAsString(SCANS);
+    synchronized (Figures.class) {
+      return (Figures) WATCHED.get(context);
+    }
+  }
+
+  public synchronized void onTaskStart(SparkListenerTaskStart event) {
+    running.add(Long.valueOf(event.taskInfo().taskId()));
+  }
+
+  public synchronized void onTaskEnd(SparkListenerTaskEnd event) {
+    Long attempt = Long.valueOf(event.taskInfo().taskId());
+    running.remove(attempt);
+    if (!event.taskInfo().successful()) {
+      lost.put(attempt, event.taskInfo().killed() ? "killed" : "failed");
+      if (lost.size() > MOST_LOST) {
+        lost.remove(lost.keySet().iterator().next());
+      }
     }
   }
 
@@ -59,39 +109,42 @@ public final class Figures extends SparkListener {
     QueryExecution query = ((SparkListenerSQLExecutionEnd) event).qe();
     try {
       if (query != null) {
-        visit(query.executedPlan());
+        visit(query.executedPlan(), false);
       }
     } catch (Exception planningFailed) {
       // Such a query read nothing.
     }
   }
 
-  private static void visit(SparkPlan plan) {
+  /** `limited`: an operator above may have had its rows before the plan gave all of its own. */
+  private static void visit(SparkPlan plan, boolean limited) {
+    boolean below = (limited || plan instanceof BaseLimitExec || plan instanceof CollectLimitExec) && !(plan instanceof Exchange);
     if (plan instanceof FileSourceScanExec) {
       FileIndex files = ((HadoopFsRelation) ((FileSourceScanExec) plan).productElement(0)).location();
       if (files instanceof TwoStageFiles) {
-        keep(((TwoStageFiles) files).scan(), (FileSourceScanExec) plan);
+        keep(((TwoStageFiles) files).scan(), (FileSourceScanExec) plan, limited);
       }
     } else if (plan instanceof AdaptiveSparkPlanExec) {
-      visit(((AdaptiveSparkPlanExec) plan).executedPlan());
+      visit(((AdaptiveSparkPlanExec) plan).executedPlan(), limited);
     } else if (plan instanceof QueryStageExec) {
-      visit(((QueryStageExec) plan).plan());
+      visit(((QueryStageExec) plan).plan(), limited);
     } else if (plan instanceof InMemoryTableScanExec) {
-      visit(((InMemoryTableScanExec) plan).relation().cachedPlan());
+      visit(((InMemoryTableScanExec) plan).relation().cachedPlan(), limited);
     }
-    visitAll(plan.children().iterator());
-    visitAll(plan.subqueries().iterator());
+    visitAll(plan.children().iterator(), below);
+    visitAll(plan.subqueries().iterator(), false);
   }
 
-  private static void visitAll(scala.collection.Iterator plans) {
+  private static void visitAll(scala.collection.Iterator plans, boolean limited) {
     while (plans.hasNext()) {
-      visit((SparkPlan) plans.next());
+      visit((SparkPlan) plans.next(), limited);
     }
   }
 
   /** Keeps a scan's figures; those of a query that found its rows in a cache say nothing. */
-  private static void keep(String id, FileSourceScanExec scan) {
+  private static void keep(String id, FileSourceScanExec scan, boolean limited) {
     Map found = new LinkedHashMap();
+    found.put("limited", Long.valueOf(limited ? 1L : 0L));
     for (int i = 0; i < NAMES.length; i++) {
       if (scan.metrics().contains(NAMES[i])) {
         found.put(NAMES[i], ((AccumulatorV2) scan.metrics().apply(NAMES[i])).value());

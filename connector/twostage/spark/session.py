@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from twostage.report import ScanReport
     from twostage.spark.bridge import Bridge
+    from twostage.spark.heard_tasks import SparkTasks
 
 _DOMAIN_SOCKET = "spark.python.unix.domain.socket.enabled"
 _DAEMON = "spark.python.daemon.module"
@@ -165,20 +166,31 @@ def scans(spark: SparkSession) -> list[ScanReport]:
     """Return the reports of the last scans that Spark read, oldest first, at most 100."""
     from twostage.report import ScanReport  # noqa: PLC0415
 
-    started = _the_bridge().started_scans()
+    started = _the_bridge().started_scans(lambda: _spark_tasks(spark))
     figures: Mapping[str, Mapping[str, int]] = {}
     if any(plan.is_handed_over for plan, _ in started):
-        figures = _spark_figures(spark)
-    return [ScanReport.build(plan, tasks, figures.get(plan.context.scan_id)) for plan, tasks in started]
+        figures = _spark_figures(spark, "take")
+    return [
+        ScanReport.build(plan, tasks.figures, figures.get(plan.context.scan_id), tasks.states)
+        for plan, tasks in started
+    ]
 
 
-def _spark_figures(spark: SparkSession) -> dict[str, dict[str, int]]:
-    """Return Spark's own metrics of the scans that were handed over, by scan id."""
+def _spark_figures(spark: SparkSession, of: str) -> dict[str, Any]:
+    """Return what Spark's listeners were told of handed-over scans (``take``), or of tasks (``tasks``)."""
     from twostage import planner  # noqa: PLC0415
 
     session: Any = spark
     gateway = session.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to its JVM
-    return planner.spark_figures(gateway.jvm, gateway, session._jsparkSession)  # noqa: SLF001
+    return planner.spark_figures(gateway.jvm, gateway, session._jsparkSession, of)  # noqa: SLF001
+
+
+def _spark_tasks(spark: SparkSession) -> SparkTasks:
+    from twostage.spark.heard_tasks import SparkTasks  # noqa: PLC0415
+
+    found = _spark_figures(spark, "tasks")
+    lost = {int(attempt): str(end) for attempt, end in found.get("lost", {}).items()}
+    return SparkTasks(running=frozenset(found.get("running", ())), lost=lost)
 
 
 def last_scan(spark: SparkSession) -> ScanReport:
