@@ -16,7 +16,10 @@ HARD_LIMIT = 450
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "core"}
 ALLOWED = {
     "numba": {"_jit"},
-    "pyspark": {"source", "session", "bridge", "worker_daemon", "pyspark_twostage"},
+    "pyspark": {
+        *("source", "session", "bridge", "pyspark_twostage"),
+        *("worker_daemon", "task_reports", "stopped_tasks"),
+    },
     "pyiceberg": {"catalog_client", "storage", "properties"},
 }
 HEAVY = ("numba", "pyiceberg", "pyarrow.dataset", "pyspark.pandas", "pandas", "sqlglot", "rich")

@@ -84,10 +84,9 @@ def _known(plan: ScanPlan, brought: ScanReports, listener: ReportListener | None
     if not plan.groups:
         return {}
     scan_id = plan.context.scan_id
-    known = {scan_id: dict(brought.get(scan_id, {}))}
-    if listener is not None:
-        merge_reports(known, {scan_id: listener.heard(scan_id)})
-    return known[scan_id]
+    heard = {} if listener is None else listener.heard(scan_id)
+    # Spark brings the last word of a task, with all its texts.
+    return merge_reports({scan_id: heard}, {scan_id: brought.get(scan_id, {})})[scan_id]
 
 
 def _summed(

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MODULES = ("__main__", "pyspark.daemon")
-"""Where PySpark's daemon lives: it is started as the main module, or imported by our own one."""
+"""Where PySpark's daemon lives: it is started as the main module, or imported by our own one. Without a daemon the main
+module is the worker's."""
 
 
 class NoLongerWantedError(BrokenPipeError):
@@ -58,12 +59,37 @@ def end_quietly(accumulator: int) -> None:
     for name in _MODULES:
         daemon: Any = sys.modules.get(name)
         if daemon is None or not hasattr(daemon, "manager"):
+            if name == "__main__" and _is_worker(daemon) and not isinstance(sys.excepthook, _Hook):
+                sys.excepthook = _Hook(accumulator, sys.excepthook)
             continue
         printer = getattr(daemon, "traceback", None)
         if isinstance(printer, _Quiet):
             printer.accumulator = accumulator
         elif printer is traceback:
             daemon.traceback = _Quiet(accumulator)
+
+
+def _is_worker(main: Any) -> bool:
+    return getattr(getattr(main, "__spec__", None), "name", "") == "pyspark.worker"
+
+
+def _is_hang_up(error: BaseException | None, accumulator: int) -> bool:
+    """Tell whether an error is Spark's hanging up on a task that holds this accumulator."""
+    from pyspark.accumulators import _accumulatorRegistry  # noqa: PLC0415 - emptied when a task begins
+
+    return isinstance(error, ConnectionError | EOFError) and accumulator in _accumulatorRegistry
+
+
+class _Hook:
+    """`sys.excepthook` of a worker that no daemon made."""
+
+    def __init__(self, accumulator: int, otherwise: Callable[..., Any]) -> None:
+        self._accumulator = accumulator
+        self._otherwise = otherwise
+
+    def __call__(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if not _is_hang_up(error, self._accumulator):
+            self._otherwise(kind, error, trace)
 
 
 class _Quiet(types.ModuleType):
@@ -78,9 +104,5 @@ class _Quiet(types.ModuleType):
 
     def print_exc(self, *arguments: Any, **named: Any) -> None:
         """Print the exception that is being handled, unless it is Spark's hanging up on a task of ours."""
-        from pyspark.accumulators import _accumulatorRegistry  # noqa: PLC0415 - emptied when a task begins
-
-        error = sys.exc_info()[1]
-        if isinstance(error, ConnectionError | EOFError) and self.accumulator in _accumulatorRegistry:
-            return
-        traceback.print_exc(*arguments, **named)
+        if not _is_hang_up(sys.exc_info()[1], self.accumulator):
+            traceback.print_exc(*arguments, **named)

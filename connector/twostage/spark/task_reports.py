@@ -88,6 +88,12 @@ class TaskReports:
         self.accumulator = accumulator
         self.address = address
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        end_quietly(
+            self.accumulator.aid
+        )  # in a worker, before its task begins: it may be ended before it reads
+
     def of(self, group: TaskGroup, metrics: Metrics) -> RunningTask:
         """Return what reports a task; a context manager around its work."""
         return RunningTask(self, group, metrics)
@@ -102,7 +108,6 @@ class RunningTask:
         context = TaskContext.get()
         self._attempt = int(context.taskAttemptId()) if context is not None else 0
         self._accumulator = reports.accumulator
-        end_quietly(self._accumulator.aid)
         self._place = (group.context.scan_id, group.index)
         self._metrics = metrics
         self._line = None if reports.address is None else _line(reports.address)
