@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 from lakehouse import run_python
@@ -67,11 +69,10 @@ def run(code, table, tmp_path, master="local[2]", confs=None):
     import json
 
     script = START.format(master=master, path=table, confs=confs or {}) + code + "\nspark.stop()\n"
-    full = {**os.environ, "SPARK_WORKER_DIR": str(tmp_path / "workers")}
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
-        env={name: value for name, value in full.items() if not name.startswith("PYSPARK_GATEWAY")},
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")},
         capture_output=True,
         text=True,
         timeout=240,
@@ -302,7 +303,13 @@ def test_ways_to_run_workers(confs, table, tmp_path):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into executors' folders")
 def test_cluster(table, tmp_path):
     """Executors are other processes here, which reach the driver by its host; their own daemon says nothing, either."""
-    told = run(WORKERS, table, tmp_path, master="local-cluster[2,1,512]")
+    name = 'print(json.dumps({"name": "application", "id": spark.sparkContext.applicationId}))'
+    told = run(WORKERS + name, table, tmp_path, master="local-cluster[2,1,512]")
+    folder = Path(pyspark.__file__).parent / "work" / told["application"]["id"]
+    errors = [path.read_text() for path in folder.rglob("stderr")]
+    shutil.rmtree(folder, ignore_errors=True)
+    assert errors
+    assert not any("Traceback" in text for text in errors)
     for name in ("show", "limit"):
         holds_together(told[name])
         assert told[name]["tasks"]["unknown"] == 0
@@ -310,9 +317,6 @@ def test_cluster(table, tmp_path):
     assert "stopped early by LIMIT" in line(told["limit"], "tasks")
     assert told["after"]["tasks"]["finished"] == told["after"]["tasks_planned"]
     assert told["after"]["metrics"]["predicates"]
-    errors = [path.read_text() for path in (tmp_path / "workers").rglob("stderr")]
-    assert errors
-    assert not any("Traceback" in text for text in errors)
 
 
 def test_texts_stay_on_this_machine():
