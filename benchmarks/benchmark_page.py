@@ -12,7 +12,7 @@ import statistics
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from charts import Bar, draw_bars, draw_lines
+from charts import Bar, Line, draw_bars, draw_line_panels, draw_lines
 from delete_page import draw_deletes, write_deletes
 from queries import CORE, ICEBERG, ONE_STAGE, PAGES, SIZES, SPARK, TWOSTAGE, WITHOUT_SPARK, Page
 
@@ -67,7 +67,7 @@ def write_page(folder: Path, document: Path) -> None:
             if figures
             else _missing(f'make bench{" SIZE=huge" * page.is_asked_for} PAGES="{page.name}"')
         )
-    parts += ["## The first query of a session\n", _optional(known, "sessions", _sessions, pictures)]
+    parts += ["## Ten queries of a new session\n", _optional(known, "sessions", _sessions, pictures)]
     parts += ["## Filters\n", _optional(known, "filters", _filters, pictures)]
     parts += [
         "## Equality deletes\n",
@@ -304,39 +304,50 @@ def _percent(value: float | None) -> str:
 
 
 def _sessions(figures: Figures, pictures: Pictures) -> str:
-    """Return how long a new session takes to its first answer, and to later ones."""
-    rows: list[tuple[str, ...]] = []
-    panels: dict[str, list[Bar]] = {
-        "start of the session": [],
-        "first query": [],
-        "second query": [],
-        "later queries": [],
-    }
-    for name, sessions in figures["engines"].items():
-        numbers = (
-            statistics.median(one["session"] for one in sessions),
-            statistics.median(one["seconds"][0] for one in sessions),
-            statistics.median(one["seconds"][1] for one in sessions),
-            statistics.median(value for one in sessions for value in one["seconds"][3:]),
-        )
-        rows.append((name, *(f"{value:.2f}" for value in numbers)))
-        for bars, value in zip(panels.values(), numbers, strict=True):
-            bars.append(Bar(name, value, f"{value:.2f} s"))
-    return "\n".join(
-        (
-            (
-                f"`{figures['query']}` of the wide table, asked again and again in new processes, one engine in each. "
-                "The session's start has Python's and the JVM's, Iceberg's runtime and `twostage.enable`; later queries "
-                "are the fourth and on.\n"
-            ),
-            pictures.draw(
-                "sessions",
-                "Seconds of the first and later queries of a session",
-                lambda path: draw_bars(path, "A new Spark session: seconds, shorter is better", panels),
-            ),
-            table(("seconds", *panels), rows),
-        )
+    """Return how long a new session takes to its first answer, and to each later one."""
+    # Figures of before there were several queries have one, and its seconds alone.
+    queries = figures.get("queries") or [{"title": figures["query"], "engines": figures["engines"]}]
+    turns = max(
+        len(one["seconds"]) for query in queries for asked in query["engines"].values() for one in asked
     )
+    places = [str(turn + 1) for turn in range(turns)]
+    tables: list[str] = []
+    panels: dict[str, list[Line]] = {}
+    for query in queries:
+        rows: list[tuple[str, ...]] = []
+        for name, sessions in query["engines"].items():
+            seconds, cpu = (
+                [_turn(sessions, what, turn) for turn in range(turns)] for what in ("seconds", "cpu")
+            )
+            last = [value for value in cpu[-3:] if value]
+            ratio = _ratio(cpu[2] / statistics.median(last)) if last and cpu[2] else ""
+            started = statistics.median(one["session"] for one in sessions)
+            rows.append((name, f"{started:.2f}", *(_shown(value) for value in seconds), ratio))
+            panels.setdefault(query["title"], []).append(Line(name, seconds))
+        tables.append(table((f"{query['title']}: seconds", "start", *places, "CPU, third to last"), rows))
+    title = "The queries of a new session: seconds, lower is better"
+    picture = pictures.draw(
+        "sessions",
+        "Seconds of each query of a new session",
+        lambda path: draw_line_panels(path, title, "query", places, panels),
+    )
+    text = (
+        "Needles of the wide table, each asked again and again in new processes, one engine and one needle in each. The "
+        "session's start has Python's and the JVM's, Iceberg's runtime and `twostage.enable`. `CPU, third to last` is the "
+        "ratio of the third query's CPU seconds to those of the last three: other work on the machine disturbs it less "
+        "than wall time.\n"
+    )
+    return "\n".join((text, picture, *tables))
+
+
+def _turn(sessions: list[Figures], measure: str, turn: int) -> float | None:
+    """Return the median of the sessions' n-th queries."""
+    values = [one[measure][turn] for one in sessions if len(one.get(measure, ())) > turn]
+    return float(statistics.median(values)) if values else None
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def _filters(figures: Figures, pictures: Pictures) -> str:

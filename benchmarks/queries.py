@@ -123,6 +123,11 @@ NEEDLES = (
     Query("16 columns, string equality", "16", "device = 'device-000077'"),
     Query("SELECT *, clustered", "*", "id BETWEEN 50000 AND 50219"),
 )
+IN_SESSIONS = tuple(
+    next(one for one in NEEDLES if one.title == title)
+    for title in ("16 columns, IN", "SELECT *, IN", "SELECT *, LIKE")
+)
+"""What new sessions are asked, ten times in a row: narrow, wide, and by a filter that kernels evaluate."""
 
 Q1 = """SELECT l_returnflag, l_linestatus, sum(l_quantity) AS a, sum(l_extendedprice) AS b,
 sum(l_extendedprice * (1 - l_discount)) AS c, sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS d,

@@ -29,12 +29,69 @@ _SPARK = {
     "analysis": "spark.analysis.ms",
     "optimization": "spark.optimization.ms",
     "planning": "spark.planning.ms",
+    "limited": "spark.limited",
 }
 """The names of Spark's own metrics of a scan, and of the phases of planning its query, and ours for them."""
 _PHASES = ("analysis", "optimization", "planning")
 _WIDTH = 110
 _LEAST_ADVISED = 200_000_000
 """Nanoseconds that deletes must have taken before anybody is told to do something about them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStates:
+    """What became of a scan's tasks: how many of them.
+
+    Attributes:
+        finished: Read all that they had to.
+        limited: Returned as many rows as a LIMIT wants, and read no further.
+        stopped: Spark had its rows, and asked for no more of theirs.
+        killed: Spark ended them: the query was cancelled, or failed elsewhere, or another attempt was first.
+        failed: Ended by an error.
+        running: Not yet ended.
+        not_started: Spark had its rows, or ended, before; or has not come to them yet.
+        unknown: Nothing was heard of them: they were stopped, or not started, or run.
+        unsure: Of all these, those that told their figures, but not their last ones.
+    """
+
+    finished: int = 0
+    limited: int = 0
+    stopped: int = 0
+    killed: int = 0
+    failed: int = 0
+    running: int = 0
+    not_started: int = 0
+    unknown: int = 0
+    unsure: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the figures say all that was read."""
+        return not (self.unknown or self.running or self.unsure)
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether some of what was planned was not read, or may not have been."""
+        early = self.limited + self.stopped + self.killed + self.failed
+        return bool(early + self.running + self.not_started + self.unknown)
+
+    def described(self, planned: int) -> str:
+        """Return a sentence of `planned` tasks: ``1 of 4 reported, stopped early by LIMIT; 3 not started``."""
+        heard = planned - self.not_started - self.unknown
+        ends = (
+            (self.limited, "stopped early by LIMIT"),
+            (self.stopped, "stopped early: Spark had its rows (LIMIT, take, show)"),
+            (self.killed, "killed by Spark"),
+            (self.failed, "failed"),
+            (self.running, "still running"),
+        )
+        said = [text if count == heard == 1 else f"{count:,} of them {text}" for count, text in ends if count]
+        text = ", ".join([f"{heard:,} of {planned:,} reported", *said])
+        if self.not_started:
+            text += f"; {self.not_started:,} not started"
+        if self.unknown:
+            text += f"; {self.unknown:,} unknown: stopped early, or not started"
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +108,8 @@ class ScanReport:
         limit: Rows wanted at most by each task.
         top: By which order each task returns its first rows only; empty for none.
         tasks_planned: Spark tasks of the plan.
-        tasks_finished: Those that reported; fewer after a LIMIT, or before the query ran.
+        tasks_finished: Those that came to their own end; fewer where Spark had its rows before, or while it runs.
+        tasks: What became of all of them.
         is_handed_over: Spark's own Parquet reader did the scan: there are no tasks of ours. What the footers say that
             it was to read is in ``handed_over.files``, ``.rows`` and ``.bytes``; what Spark measured, when the query
             has ended, in ``spark.files``, ``spark.files.bytes`` (whole files), ``spark.rows`` (that the scan gave
@@ -72,6 +130,7 @@ class ScanReport:
     limit: int | None
     tasks_planned: int
     tasks_finished: int
+    tasks: TaskStates = TaskStates()
     top: str = ""
     is_handed_over: bool = False
     is_from_metadata: bool = False
@@ -79,21 +138,27 @@ class ScanReport:
 
     @staticmethod
     def build(
-        plan: ScanPlan, tasks: Iterable[Metrics] = (), spark: Mapping[str, int] | None = None
+        plan: ScanPlan,
+        tasks: Iterable[Metrics] = (),
+        spark: Mapping[str, int] | None = None,
+        states: TaskStates | None = None,
     ) -> ScanReport:
-        """Sum the plan's counters and those of the tasks that finished (one `Metrics` each).
+        """Sum the plan's counters and those of the tasks (one `Metrics` each).
 
         `spark` is what Spark measured, by its names: the phases of planning the query (ms), and a scan that its own
-        reader did; None while the query runs.
+        reader did; None while the query runs. `states` is what became of the tasks; without it, those whose metrics
+        are there have finished.
         """
         total = Metrics()
         total.counters.update(plan.counters)
         total.choices.update(plan.choices)
         total.counters.update({_SPARK[name]: n for name, n in (spark or {}).items() if name in _SPARK})
-        finished = 0
+        heard = 0
         for metrics in tasks:
-            finished += 1
+            heard += 1
             total.merge(metrics)
+        if states is None:
+            states = TaskStates(finished=heard, unknown=max(0, len(plan.groups) - heard))
         context = plan.context
         return ScanReport(
             scan_id=context.scan_id,
@@ -105,7 +170,8 @@ class ScanReport:
             limit=context.limit,
             top="" if context.top is None else str(context.top),
             tasks_planned=len(plan.groups),
-            tasks_finished=finished,
+            tasks_finished=states.finished + states.limited,
+            tasks=states,
             is_handed_over=plan.is_handed_over,
             is_from_metadata=plan.is_from_metadata,
             metrics=total,
@@ -180,7 +246,7 @@ class ScanReport:
         elif self.is_handed_over:
             facts.append(("read by", "Spark's own Parquet reader"))
         else:
-            facts.append(("tasks", f"{self.tasks_finished} of {self.tasks_planned} reported"))
+            facts.append(("tasks", self.tasks.described(self.tasks_planned)))
         if self.count("spark.files"):
             files, size = self.count("spark.files"), _bytes(self.count("spark.files.bytes"))
             rows_out, spent = self.count("spark.rows"), self.count("spark.scan.ms")
@@ -243,7 +309,7 @@ class ScanReport:
                 "data files",
                 f"{files:,}",
                 _said({**pruned_files, "metadata": answered} if answered else pruned_files),
-                f"{files - answered - sum(pruned_files.values()):,}",
+                self._opened(files - answered - sum(pruned_files.values())),
             )
         )
         if self.is_from_metadata:
@@ -268,19 +334,31 @@ class ScanReport:
             removed["filters"] = self.count("rows.filtered")
         if self.count("rows.top-n"):
             removed["top-n"] = self.count("rows.top-n")
-        rows.append(
-            ("rows", f"{self.count('rows.considered'):,}", _said(removed), f"{self.count('rows.fetched'):,}")
-        )
+        considered, fetched = self.count("rows.considered"), self.count("rows.fetched")
+        said = _said(removed)
+        rest = considered - sum(removed.values()) - fetched
+        if self.tasks.ended_early and self.tasks.is_known and rest > 0:
+            said += f"{', ' if said else ''}{rest:,} not asked for"
+        rows.append(("rows", f"{considered:,}", said, f"{fetched:,}"))
         total, read = self.count("bytes.considered"), self.count("bytes.read")
         split = ", ".join(
             f"{_bytes(self.count(f'bytes.{stage}'))} in stage {word}"
             for stage, word in (("filter", "one"), ("fetch", "two"))
             if self.count(f"bytes.{stage}")
         )
-        if total and read < total:
+        if not self.tasks.is_known:
+            split += f"{', ' if split else ''}as far as is known"
+        elif total and read < total:
             split += f"{', ' if split else ''}{100 * (1 - read / total):.1f} % not read"
         rows.append(("bytes", _bytes(total), split, _bytes(read)))
         return rows
+
+    def _opened(self, chosen: int) -> str:
+        """Return how many of the files that were chosen were opened; a file may be read in parts, by several tasks."""
+        if self.is_handed_over or self.is_from_metadata or not self.tasks.ended_early:
+            return f"{chosen:,}"
+        opened = min(chosen, self.count("files.read"))
+        return f"up to {opened:,}" if opened > 1 else f"{opened:,}"
 
     def _of_deletes(self) -> list[tuple[str, str, str, str]]:
         """Return the rows of the main table for delete files and their keys."""
@@ -328,16 +406,20 @@ class ScanReport:
         considered, read = self.count("bytes.considered"), self.count("handed_over.bytes")
         removed = {"pruning": pruned}
         given = rest
+        most = ""
         if self.count("spark.files"):
             given = self.count("spark.rows")
-            removed["Spark's reader"] = max(0, rest - given)
+            is_limited = self.count("spark.limited")
+            reader = "Spark's reader or not asked for: a LIMIT" if is_limited else "Spark's reader"
+            removed[reader] = max(0, rest - given)
+            most = "up to " if is_limited and given < rest else ""
         text = _said(removed)
         if deleted := self.count("handed_over.deleted"):
             # Those of row groups that Spark's reader skipped are among them, so that they don't add up.
             text += f"{', ' if text else ''}{deleted:,} of the files' rows are deleted"
         return [
             ("rows", f"{rest + pruned:,}", text, f"{given:,}"),
-            ("bytes", _bytes(considered), "", _bytes(read)),
+            ("bytes", _bytes(considered), "", most + _bytes(read)),
         ]
 
 

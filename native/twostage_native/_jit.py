@@ -6,9 +6,11 @@ machine code is cached only in a directory that nobody else can write, because N
 whoever can write it can run code.
 
 Loading Numba takes 0.3 s, more than most filters. So the twins run first, and kernels compile once the
-twins have taken as long as that: at worst twice the time of the better choice. So data that kernels build for
-each other (tables, sets) must suit twins as well: one process may run both. The environment variable
-``TWOSTAGE_JIT`` overrules: ``0`` never compiles, ``always`` compiles at the first call.
+twins have taken as long as that: at worst twice the time of the better choice. Machine code that is not in the
+cache takes seconds to make; another process does that, and the twins run on meanwhile (`compile_apart.py`). So data
+that kernels build for each other (tables, sets) must suit twins as well: one process may run both. The environment
+variable ``TWOSTAGE_JIT`` overrules: ``0`` never compiles, ``always`` compiles at the first call, ``here`` in this
+process.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from twostage_native.compile_apart import Apart
 
 _LOCK = threading.RLock()
 _LOCK_SECONDS = 60.0
@@ -53,6 +57,7 @@ class Kernel:
         name: The name of the loop's function.
         source: The loop as Python: what gets compiled.
         twin: The plain NumPy function with the same answers.
+        is_cached: Whether the last machine code that was made is in the cache.
         allocates: Whether the loop makes arrays. One that does not counts no references to those it is given:
             where it hands them to an `inner` function in a branch, that takes ten times the comparison there.
     """
@@ -66,6 +71,8 @@ class Kernel:
         self.twin = twin
         self.__doc__ = source.__doc__
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._apart: dict[tuple[Any, ...], Apart] = {}
+        self.is_cached = False
         self._seconds = 0.0
 
     def __call__(self, *arguments: Any) -> Any:
@@ -74,7 +81,7 @@ class Kernel:
         run = self._compiled.get(key)
         if run is not None:
             return run(*arguments)
-        if self._pays():
+        if self._pays() and self._is_at_hand(key, arguments):
             return self._compile(key, arguments)(*arguments)
         start = time.thread_time()
         answer = self.twin(*arguments)
@@ -95,11 +102,22 @@ class Kernel:
         """
         if os.environ.get("TWOSTAGE_JIT") == "0" or any(run is self.twin for run in self._compiled.values()):
             return False
-        if self._compiled or self._pays():
+        if self._compiled or (self._pays() and all(apart.is_done() for apart in self._apart.values())):
             return True
         self._seconds += seconds
         _state["seconds"] = _state.get("seconds", 0.0) + seconds
         return False
+
+    def _is_at_hand(self, key: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+        """Tell whether to load or compile now; if not, another process is compiling."""
+        if os.environ.get("TWOSTAGE_JIT") in ("0", "always", "here") or _state.get("numba", True) is None:
+            return True
+        with _LOCK:
+            if key not in self._apart:
+                from twostage_native.compile_apart import Apart  # noqa: PLC0415 - most processes compile nothing
+
+                self._apart[key] = Apart(self, arguments, cache_directory())
+            return self._apart[key].is_done()
 
     def _pays(self) -> bool:
         mode = os.environ.get("TWOSTAGE_JIT", "auto")
@@ -122,7 +140,7 @@ class Kernel:
 
     def _specialize(self, numba: _Numba, arguments: tuple[Any, ...]) -> Callable[..., Any]:
         signature = tuple(numba.typeof(argument) for argument in arguments)
-        directory = _cache_directory()
+        directory = cache_directory()
         # Two processes that save one function at once can cross its index and its machine code
         # (numba issue 4807): loading, compiling and saving happen under a lock of the directory.
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -130,9 +148,12 @@ class Kernel:
             options["_nrt"] = False
         with _exclusive(directory) as locked:
             dispatcher = numba.njit(self.source, **options)
+            is_cached = directory is not None and locked
             if directory is not None and locked and not _enable_cache(numba, dispatcher, directory):
                 dispatcher = numba.njit(self.source, **options)
+                is_cached = False
             dispatcher.compile(signature)
+            self.is_cached = is_cached
         run: Callable[..., Any] = dispatcher
         return run
 
@@ -223,7 +244,7 @@ def _enable_cache(numba: _Numba, dispatcher: Any, directory: Path) -> bool:
         numba.config.CACHE_DIR = before
 
 
-def _cache_directory() -> Path | None:
+def cache_directory() -> Path | None:
     """Return a directory that only we can write, made if need be; None where there is none.
 
     The one that NUMBA_CACHE_DIR chooses is not replaced by another: unfit, it means no cache and one warning.

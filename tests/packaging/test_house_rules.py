@@ -18,7 +18,10 @@ HARD_LIMIT = 450
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "core"}
 ALLOWED = {
     "numba": {"_jit"},
-    "pyspark": {"source", "session", "usable_session", "bridge", "worker_daemon", "pyspark_twostage"},
+    "pyspark": {
+        *("source", "session", "usable_session", "bridge", "pyspark_twostage"),
+        *("worker_daemon", "task_reports", "stopped_tasks"),
+    },
     "pyiceberg": {"catalog_client", "catalog_answer", "sql_names", "storage", "properties"},
 }
 SOURCES = {"PYTHONPATH": f"{ROOT / 'connector'}:{ROOT / 'native'}", "PATH": "/usr/bin:/bin"}

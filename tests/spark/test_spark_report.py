@@ -7,7 +7,8 @@ import json
 import twostage
 from lakehouse import run_python
 from twostage.metrics import Metrics
-from twostage.spark.source import MAX_SCANS, MetricsParam
+from twostage.spark.source import MAX_SCANS, ReportsParam
+from twostage.spark.task_reports import TaskReport
 
 
 def test_report_of_a_query(spark, warehouse):
@@ -49,20 +50,23 @@ def test_two_scans_of_one_query(spark):
 
 
 def test_a_task_that_runs_twice_counts_once():
-    param, total = MetricsParam(), {}
-    first, again, other = Metrics(), Metrics(), Metrics()
-    first.add("rows.fetched", 10)
-    again.add("rows.fetched", 10)
-    other.add("rows.fetched", 1)
-    for update in ({"s": {0: first}}, {"s": {1: other}}, {"s": {0: again}}):
+    param, total = ReportsParam(), {}
+    metrics = Metrics(), Metrics(), Metrics()
+    for one, fetched in zip(metrics, (7, 10, 1), strict=True):
+        one.add("rows.fetched", fetched)
+    first, again, other = (
+        TaskReport(attempt=number, state="finished", metrics=one)
+        for number, one in enumerate(metrics, start=1)
+    )
+    for update in ({"s": {0: again}}, {"s": {1: other}}, {"s": {0: first}}):
         total = param.addInPlace(total, update)
-    assert sum(metrics.counters["rows.fetched"] for metrics in total["s"].values()) == 11
+    assert sum(one.metrics.counters["rows.fetched"] for one in total["s"].values()) == 11
 
 
 def test_old_scans_are_forgotten():
-    param, total = MetricsParam(), {}
+    param, total = ReportsParam(), {}
     for number in range(MAX_SCANS + 20):
-        total = param.addInPlace(total, {f"s{number}": {0: Metrics()}})
+        total = param.addInPlace(total, {f"s{number}": {0: TaskReport(attempt=number, state="finished")}})
     assert len(total) == MAX_SCANS
     assert f"s{MAX_SCANS + 19}" in total
 
@@ -89,7 +93,7 @@ class Dying(source.TwoStageReader):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def __reduce__(self):
-        return Dying, (self._schema, (), self._metrics)
+        return Dying, (self._schema, (), self._reports)
 
 from twostage.spark import bridge
 bridge.TwoStageReader = Dying

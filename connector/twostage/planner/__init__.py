@@ -96,8 +96,11 @@ def install(
     installer.getMethod("install", types).invoke(None, values.toArray())
 
 
-def spark_figures(jvm: Any, gateway: Any, session: Any) -> dict[str, dict[str, int]]:
-    """Return what Spark measured of the last scans and of planning their queries, by scan id and by Spark's names.
+def spark_figures(jvm: Any, gateway: Any, session: Any, of: str) -> dict[str, Any]:
+    """Return what `Figures.java` was told of, as `of` says.
+
+    ``take``: what Spark measured of the last scans and of planning their queries, by scan id and by Spark's names.
+    ``tasks``: the attempts that are ``running``, and how those ended that were ``lost``.
 
     Waits until Spark has told them of all queries that ended before. Empty where nothing was installed.
     """
@@ -108,9 +111,7 @@ def spark_figures(jvm: Any, gateway: Any, session: Any) -> dict[str, dict[str, i
     types[0] = jvm.java.lang.Class.forName("java.lang.Object")
     values = jvm.java.util.ArrayList()
     values.add(session)
-    found: dict[str, dict[str, int]] = json.loads(
-        figures.getMethod("take", types).invoke(None, values.toArray())
-    )
+    found: dict[str, Any] = json.loads(figures.getMethod(of, types).invoke(None, values.toArray()))
     return found
 
 

@@ -28,7 +28,7 @@ from twostage.storage import name_snapshot
 from twostage.table.metadata_rows import read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
@@ -37,36 +37,49 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask, TaskGroup
 
 
-def read_group(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task group, at most ``context.limit`` of them."""
+def read_group(
+    group: TaskGroup, metrics: Metrics, still_wanted: Callable[[], None] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task group, at most ``context.limit`` of them.
+
+    `still_wanted` is asked before each row group's rows are fetched; it raises if nobody wants them any more.
+    """
     if group.rows is not None:
         yield from read_rows(group.rows, metrics)
         return
     left = group.context.limit
     with name_snapshot(group.context.snapshot_id):
-        for batch in read_tasks(group, metrics):
+        for batch in read_tasks(group, metrics, still_wanted):
             if left is not None:
                 batch = batch.slice(0, left)  # noqa: PLW2901
                 left -= batch.num_rows
             metrics.add("rows.fetched", batch.num_rows)
             yield batch
             if left == 0:
+                metrics.add("tasks.limited")
                 return
 
 
-def read_tasks(group: TaskGroup, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+def read_tasks(
+    group: TaskGroup, metrics: Metrics, still_wanted: Callable[[], None] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the live, matching rows of all data files."""
     top = group.context.top
     best = None if top is None else BestRows(top, kernels=group.context.settings.kernels)
     learned = Learned(RowFilter.of(group.context), best=best)
     with Held(group.context) as held:
         for task in group.tasks:
-            yield from read_task(group, task, learned, held, metrics)
+            yield from read_task(group, task, learned, held, metrics, still_wanted)
         yield from read_held(held, metrics)
 
 
 def read_task(
-    group: TaskGroup, task: ScanTask, learned: Learned, held: Held, metrics: Metrics
+    group: TaskGroup,
+    task: ScanTask,
+    learned: Learned,
+    held: Held,
+    metrics: Metrics,
+    still_wanted: Callable[[], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live, matching rows of one data file (or its part), in file order; some may wait in `held`."""
     context = group.context
@@ -106,6 +119,8 @@ def read_task(
         may_lose = learned.best is not None and data_file.reads_parts
         with contextlib.closing(plans):
             for plan in plans:
+                if still_wanted is not None:
+                    still_wanted()
                 match plan:
                     case Skip():
                         continue

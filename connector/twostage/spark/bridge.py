@@ -18,23 +18,26 @@ from typing import TYPE_CHECKING, Any
 from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
 from twostage.spark import catalogs
+from twostage.spark.heard_tasks import hear
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
-from twostage.spark.source import MetricsParam, TwoStageReader, TwoStageSource, parse, pin
+from twostage.spark.report_listener import LISTENER_CONFS, listen
+from twostage.spark.source import MAX_SCANS, ReportsParam, TwoStageReader, TwoStageSource, parse, pin
+from twostage.spark.task_reports import TaskReports
 from twostage.spark.usable_session import missing_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark import Accumulator, SparkContext
+    from pyspark import SparkContext
 
-    from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Field
     from twostage.spark.aggregates import Answers, FromMetadata
+    from twostage.spark.heard_tasks import HeardTasks, SparkTasks
     from twostage.spark.pins import Pin
-    from twostage.spark.source import ScanMetrics
+    from twostage.spark.report_listener import ReportListener
     from twostage.task import ScanPlan
 
 _NOT_FOUND = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
@@ -48,7 +51,9 @@ class Bridge:
         self.pins = Pins()
         self.scans = PlannedScans()
         self._held_answers: Answers | None = None
-        self._metrics: Accumulator[ScanMetrics] | None = None
+        self._reports: TaskReports | None = None
+        self._listeners: dict[tuple[str | None, ...], ReportListener | None] = {}
+        self._listener: ReportListener | None = None
         self._context: SparkContext | None = None
         self.calls: dict[str, int] = {}
         """How often each call came: tests count plans by it."""
@@ -74,7 +79,16 @@ class Bridge:
         with self._lock:
             if self._context is not context:
                 self._context = context
-                self._metrics = context.accumulator({}, MetricsParam())
+                self._listener = self._listen(dict(context.getConf().getAll()))
+                address = None if self._listener is None else self._listener.address
+                self._reports = TaskReports(context.accumulator({}, ReportsParam()), address)
+
+    def _listen(self, conf: dict[str, str]) -> ReportListener | None:
+        """Listen to this context's tasks: where one was made for another with the same configuration, that does it."""
+        place = tuple(conf.get(name) for name in LISTENER_CONFS)
+        if place not in self._listeners:
+            self._listeners[place] = listen(conf, most_scans=MAX_SCANS)
+        return self._listeners[place]
 
     # java.util.function.Function
 
@@ -261,7 +275,7 @@ class Bridge:
         sent = io.BytesIO()
         write_read_func_and_partitions(
             sent,
-            reader=TwoStageReader(wanted, plan.groups, self._metrics),
+            reader=TwoStageReader(wanted, plan.groups, self._reports),
             data_source=TwoStageSource({}),
             schema=wanted,
             max_arrow_batch_size=10_000,  # for sources that yield rows; ours yield batches
@@ -273,14 +287,13 @@ class Bridge:
         # Spark writes one partition of nothing where there is none; a task costs tens of milliseconds.
         return _text(function), [_text(one) for one in partitions] if plan.groups else []
 
-    def started_scans(self) -> list[tuple[ScanPlan, list[Metrics]]]:
-        """Return the scans that Spark read, oldest first, each with the metrics of the tasks that finished."""
+    def started_scans(self, tasks: Callable[[], SparkTasks]) -> list[tuple[ScanPlan, HeardTasks]]:
+        """Return the scans that Spark read, oldest first, each with what its tasks told; `tasks` asks Spark of its own."""
         plans = self.scans.started()
         with self._lock:
-            tasks = dict(self._metrics.value) if self._metrics is not None else {}
-        return [
-            (plan, [one for _, one in sorted(tasks.get(plan.context.scan_id, {}).items())]) for plan in plans
-        ]
+            listener = self._listener
+            brought = dict(self._reports.accumulator.value) if self._reports is not None else {}
+        return hear(plans, brought, listener, tasks)
 
 
 def _text(raw: bytes) -> str:

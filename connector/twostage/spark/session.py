@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from twostage.report import ScanReport
     from twostage.spark.bridge import Bridge
+    from twostage.spark.heard_tasks import SparkTasks
 
 _DOMAIN_SOCKET = "spark.python.unix.domain.socket.enabled"
 _DAEMON = "spark.python.daemon.module"
@@ -186,18 +187,29 @@ def scans(spark: SparkSession) -> list[ScanReport]:
     check_reports(spark)
     from twostage.report import ScanReport  # noqa: PLC0415
 
-    started = _the_bridge().started_scans()
-    figures = _spark_figures(spark) if started else {}
-    return [ScanReport.build(plan, tasks, figures.get(plan.context.scan_id)) for plan, tasks in started]
+    started = _the_bridge().started_scans(lambda: _spark_tasks(spark))
+    figures: Mapping[str, Mapping[str, int]] = _spark_figures(spark, "take") if started else {}
+    return [
+        ScanReport.build(plan, tasks.figures, figures.get(plan.context.scan_id), tasks.states)
+        for plan, tasks in started
+    ]
 
 
-def _spark_figures(spark: SparkSession) -> dict[str, dict[str, int]]:
-    """Return what Spark measured of the scans and of planning their queries, by scan id."""
+def _spark_figures(spark: SparkSession, of: str) -> dict[str, Any]:
+    """Return what Spark's listeners were told of scans and of planning their queries (``take``), or of tasks (``tasks``)."""
     from twostage import planner  # noqa: PLC0415
 
     session: Any = spark
     gateway = session.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to its JVM
-    return planner.spark_figures(gateway.jvm, gateway, session._jsparkSession)  # noqa: SLF001
+    return planner.spark_figures(gateway.jvm, gateway, session._jsparkSession, of)  # noqa: SLF001
+
+
+def _spark_tasks(spark: SparkSession) -> SparkTasks:
+    from twostage.spark.heard_tasks import SparkTasks  # noqa: PLC0415
+
+    found = _spark_figures(spark, "tasks")
+    lost = {int(attempt): str(end) for attempt, end in found.get("lost", {}).items()}
+    return SparkTasks(running=frozenset(found.get("running", ())), lost=lost)
 
 
 def last_scan(spark: SparkSession) -> ScanReport:

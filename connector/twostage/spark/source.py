@@ -18,38 +18,36 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from twostage.errors import OptionError, UnsupportedFeatureError
 from twostage.metrics import Metrics
 from twostage.predicates.predicate import TRUE, Predicate
+from twostage.spark.task_reports import merge_reports
 from twostage.spark.worker_errors import text_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark import Accumulator
     from pyspark.sql.types import StructType
 
     from twostage.options import ReadOptions
     from twostage.schema import Field, Schema
+    from twostage.spark.task_reports import ScanReports, TaskReports
     from twostage.table.catalog import PinnedTable
     from twostage.task import ScanPlan, TaskGroup
 
 MAX_SCANS = 100
 """Scans whose metrics the driver keeps."""
 _TABLE_PROPERTIES = frozenset({"owner", "provider", "location", "external", "is_managed_location", "comment"})
-ScanMetrics = dict[str, dict[int, Metrics]]
-"""Metrics by scan id and task group."""
 
 
-class MetricsParam(AccumulatorParam["ScanMetrics"]):
-    """Collects the metrics of tasks. A task that runs twice replaces its first report instead of adding to it."""
+class ReportsParam(AccumulatorParam["ScanReports"]):
+    """Collects the reports of tasks. A task that runs twice replaces its first report instead of adding to it."""
 
-    def zero(self, value: ScanMetrics) -> ScanMetrics:  # noqa: ARG002
+    def zero(self, value: ScanReports) -> ScanReports:  # noqa: ARG002
         """Return an empty collection."""
         return {}
 
-    def addInPlace(self, value1: ScanMetrics, value2: ScanMetrics) -> ScanMetrics:  # noqa: N802
+    def addInPlace(self, value1: ScanReports, value2: ScanReports) -> ScanReports:  # noqa: N802
         """Merge `value2` into `value1` and forget the oldest scans."""
-        for scan_id, groups in value2.items():
-            value1.setdefault(scan_id, {}).update(groups)
+        merge_reports(value1, value2)
         while len(value1) > MAX_SCANS:
             del value1[next(iter(value1))]
         return value1
@@ -70,37 +68,46 @@ class TwoStageReader(DataSourceReader):
         self,
         schema: StructType,
         groups: Sequence[TaskGroup],
-        metrics: Accumulator[ScanMetrics] | None = None,
+        reports: TaskReports | None = None,
     ) -> None:
         self._schema = schema
         self._groups = tuple(groups)
-        self._metrics = metrics
+        self._reports = reports
 
     def partitions(self) -> list[InputPartition]:
         """Return one partition for each task group."""
         return [GroupPartition(group) for group in self._groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of one partition and report what reading them took."""
+        """Yield the batches of one partition and report what reading them took.
+
+        Raises:
+            NoLongerWantedError: Spark has hung up; nobody sees it.
+        """
         if not isinstance(partition, GroupPartition):  # Spark's stand-in for "no partition"
             return
         from twostage.reading.read import read_group  # noqa: PLC0415
+        from twostage.spark.stopped_tasks import still_wanted  # noqa: PLC0415
         from twostage.spark.worker_tuning import task_ended, tune_worker  # noqa: PLC0415
 
         tune_worker()
         group, metrics, schema = partition.group, Metrics(), arrow_schema(self._schema)
         try:
             with text_first():
-                for batch in read_group(group, metrics):
-                    yield conform(batch, schema)
+                if self._reports is None:
+                    for batch in read_group(group, metrics, still_wanted()):
+                        yield conform(batch, schema)
+                    return
+                with self._reports.of(group, metrics) as report:
+                    for batch in read_group(group, metrics, still_wanted()):
+                        report.before_batch()
+                        yield conform(batch, schema)
         finally:
-            if self._metrics is not None:
-                self._metrics.add({group.context.scan_id: {group.index: metrics}})
             task_ended()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The groups travel one by one, as partitions.
-        return TwoStageReader, (self._schema, (), self._metrics)
+        return TwoStageReader, (self._schema, (), self._reports)
 
 
 class TwoStageSource(DataSource):

@@ -1,0 +1,167 @@
+"""The driver's end of what tasks tell while they work: a thread that listens, and the last reports by scan.
+
+Takes messages signed with this process's key, as `task_reports.py` packs them; anything else ends its connection. The
+rule: what arrives is numbers and texts for the report, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import selectors
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from twostage.spark.task_reports import LENGTH, SIGNATURE_SIZE, Address, merge_reports, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.spark.task_reports import ScanReports, TaskReport
+
+PORT = "spark.twostage.report.port"
+"""The conf that names the port where the driver of a cluster listens, or ``off``; any free one without it."""
+_ENCRYPTS = (
+    "spark.network.crypto.enabled",
+    "spark.authenticate.enableSaslEncryption",
+    "spark.ssl.rpc.enabled",
+)
+LISTENER_CONFS = ("spark.master", "spark.driver.host", "spark.driver.bindAddress", PORT, *_ENCRYPTS)
+"""What decides where a driver listens."""
+_MOST_BYTES = 1 << 20
+"""Of one message; they have some kilobytes."""
+_MOST_CONNECTIONS = 20_000
+_PATIENCE_SECONDS = 1.0
+
+
+class ReportListener:
+    """Listens from the moment it is made until the process ends.
+
+    Raises:
+        OSError: It cannot listen there.
+    """
+
+    def __init__(self, host: str, bind: str, port: int, *, is_local: bool, most_scans: int) -> None:
+        family, _, _, _, place = socket.getaddrinfo(
+            bind, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        self._server = socket.create_server(place[:2], family=family, backlog=256)
+        self._server.setblocking(False)
+        self._key = secrets.token_bytes(32)
+        self.address = Address(
+            host=host, port=self._server.getsockname()[1], key=self._key, with_texts=is_local
+        )
+        self.is_local = is_local
+        self.was_reached = False
+        """Some task's message came, so that those of others come, too."""
+        self._most_scans = most_scans
+        self._news = threading.Condition()
+        self._packed: dict[str, dict[int, tuple[tuple[int, bool], bytes]]] = {}
+        threading.Thread(target=self._listen, name="twostage-reports", daemon=True).start()
+
+    def heard(self, scan_id: str) -> dict[int, TaskReport]:
+        """Return the last that each task of a scan told, by task group."""
+        with self._news:
+            found = list(self._packed.get(scan_id, {}).values())
+        reports: ScanReports = {}
+        for _, body in found:
+            scan, index, report = unpack(body)
+            merge_reports(reports, {scan: {index: report}})
+        return reports.get(scan_id, {})
+
+    def wait_for_end(self, attempts: Mapping[tuple[str, int], int]) -> None:
+        """Wait a moment, once, for the last word of tasks that Spark has ended: attempts by scan and task group."""
+
+        def not_ended() -> list[tuple[str, int]]:
+            return [
+                (scan_id, index)
+                for (scan_id, index), attempt in attempts.items()
+                if (known := self._packed.get(scan_id, {}).get(index)) and known[0] < (attempt, True)
+            ]
+
+        with self._news:
+            self._news.wait_for(lambda: not not_ended(), _PATIENCE_SECONDS)
+            for scan_id, index in not_ended():
+                _, body = self._packed[scan_id][index]
+                self._packed[scan_id][index] = ((attempts[scan_id, index], True), body)
+
+    def _listen(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._server, selectors.EVENT_READ, None)
+            while True:
+                for key, _ in selector.select():
+                    connection: Any = key.fileobj
+                    if key.data is None:
+                        self._accept(selector)
+                    elif not self._receive(connection, key.data):
+                        selector.unregister(connection)
+                        connection.close()
+
+    def _accept(self, selector: selectors.BaseSelector) -> None:
+        try:
+            connection, _ = self._server.accept()
+        except OSError:
+            return
+        if len(selector.get_map()) > _MOST_CONNECTIONS:
+            connection.close()
+            return
+        connection.setblocking(False)
+        selector.register(connection, selectors.EVENT_READ, bytearray())
+
+    def _receive(self, connection: socket.socket, received: bytearray) -> bool:
+        """Take what arrived; tell whether the connection may stay."""
+        try:
+            more = connection.recv(1 << 16)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        received += more
+        while len(received) >= LENGTH.size:
+            size = LENGTH.unpack_from(received)[0]
+            start = LENGTH.size + SIGNATURE_SIZE
+            if size > _MOST_BYTES:
+                return False
+            if len(received) < start + size:
+                break
+            body = bytes(received[start : start + size])
+            signature = bytes(received[LENGTH.size : start])
+            del received[: start + size]
+            if not hmac.compare_digest(signature, hmac.digest(self._key, body, "sha256")):
+                return False
+            self._keep(body)
+        return bool(more)
+
+    def _keep(self, body: bytes) -> None:
+        scan_id, index, attempt, state = json.loads(body.partition(b"\n")[0])
+        order = (attempt, state != "running")
+        with self._news:
+            self.was_reached = True
+            known = self._packed.setdefault(scan_id, {})
+            if index not in known or order >= known[index][0]:
+                known[index] = (order, body)  # as it came: few scans' figures are ever asked for
+            while len(self._packed) > self._most_scans:
+                del self._packed[next(iter(self._packed))]
+            self._news.notify_all()
+
+
+def listen(conf: Mapping[str, str], *, most_scans: int) -> ReportListener | None:
+    """Listen where the tasks of a Spark context reach the driver; None where its configuration or the host forbids it.
+
+    A cluster's messages cross its network in clear, as Spark's own do unless it was told otherwise; then they don't.
+    """
+    master = conf.get("spark.master", "")
+    is_local = master == "local" or master.startswith("local[")
+    port = conf.get(PORT, "")
+    if port == "off" or (not is_local and any(conf.get(name, "").lower() == "true" for name in _ENCRYPTS)):
+        return None
+    host = "127.0.0.1" if is_local else conf.get("spark.driver.host", "").strip("[]")
+    bind = host if is_local else conf.get("spark.driver.bindAddress", host).strip("[]")
+    try:
+        return ReportListener(
+            host, bind, int(port) if port.isdigit() else 0, is_local=is_local, most_scans=most_scans
+        )
+    except OSError:
+        return None

@@ -1,0 +1,230 @@
+"""What a Spark task tells the driver of its work while it works, for Spark may end it at any moment.
+
+Spark brings a Python accumulator to the driver when a task's last row was asked for. Where it has its rows before
+(``show``, ``take``, ``LIMIT``), or where a task fails, it never does. So a task also sends its figures itself: when it
+begins, before batches, and when it ends, over a connection of its worker's to the driver (see `report_listener.py`). The rule:
+a task never waits for the driver, and a driver that cannot be reached changes nothing but the report.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import json
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from twostage.masking import masked_repr
+from twostage.metrics import Metrics, PredicateCost
+from twostage.spark.stopped_tasks import NoLongerWantedError, end_quietly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from pyspark import Accumulator
+
+    from twostage.task import TaskGroup
+
+RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped", "failed"
+"""Before its end; read all that it had to; ended by Spark, which wanted no more of its rows; ended by an error."""
+LENGTH = struct.Struct("!I")
+SIGNATURE_SIZE = hashlib.sha256().digest_size
+_PATIENCE_MILLISECONDS = 20
+"""For a connection that is not there yet when a task ends; one that comes later is given up, once for a worker."""
+_BETWEEN_SECONDS = 0.1
+ScanReports = dict[str, dict[int, "TaskReport"]]
+"""Reports by scan id and task group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReport:
+    """What a task group's task did so far. Of two attempts the later one counts, whichever is told of last."""
+
+    attempt: int
+    """Spark's number of the attempt; they rise."""
+    state: str
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def replaces(self, other: TaskReport | None) -> bool:
+        """Tell whether this is news: a later attempt, or the same one that is not known to have ended."""
+        if other is None or self.attempt != other.attempt:
+            return other is None or self.attempt > other.attempt
+        return self.state != RUNNING or other.state == RUNNING
+
+
+def merge_reports(into: ScanReports, more: ScanReports) -> ScanReports:
+    """Put reports among those that are there, and return these."""
+    for scan_id, groups in more.items():
+        known = into.setdefault(scan_id, {})
+        for index, report in groups.items():
+            if report.replaces(known.get(index)):
+                known[index] = report
+    return into
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a driver listens, and the key that tells its own tasks' messages from others."""
+
+    __repr__ = masked_repr
+
+    host: str
+    port: int
+    key: bytes = field(repr=False)
+    with_texts: bool
+    """The way leads through this machine only, so that predicates and choices, which quote the query, may travel too."""
+
+
+class TaskReports:
+    """The ways back to the driver: Spark's accumulator, and the address of its listener (None without one)."""
+
+    def __init__(self, accumulator: Accumulator[ScanReports], address: Address | None = None) -> None:
+        self.accumulator = accumulator
+        self.address = address
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        end_quietly(
+            self.accumulator.aid
+        )  # in a worker, before its task begins: it may be ended before it reads
+
+    def of(self, group: TaskGroup, metrics: Metrics) -> RunningTask:
+        """Return what reports a task; a context manager around its work."""
+        return RunningTask(self, group, metrics)
+
+
+class RunningTask:
+    """Tells the driver that a task runs, what it did so far, and how it ended."""
+
+    def __init__(self, reports: TaskReports, group: TaskGroup, metrics: Metrics) -> None:
+        from pyspark import TaskContext  # noqa: PLC0415
+
+        context = TaskContext.get()
+        self._attempt = int(context.taskAttemptId()) if context is not None else 0
+        self._accumulator = reports.accumulator
+        self._place = (group.context.scan_id, group.index)
+        self._metrics = metrics
+        self._line = None if reports.address is None else _line(reports.address)
+        self._told = 0.0
+
+    def __enter__(self) -> Self:
+        self._tell(RUNNING)
+        return self
+
+    def before_batch(self) -> None:
+        """Tell what was done so far: Spark may want no batch after this one."""
+        if time.monotonic() - self._told > _BETWEEN_SECONDS or not self._told:
+            self._told = time.monotonic()
+            self._tell(RUNNING)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        state = FINISHED
+        if kind is not None:
+            state = STOPPED if issubclass(kind, GeneratorExit | NoLongerWantedError) else FAILED
+        self._tell(state)
+        scan_id, index = self._place
+        report = TaskReport(attempt=self._attempt, state=state, metrics=self._metrics)
+        self._accumulator.add({scan_id: {index: report}})
+
+    def _tell(self, state: str) -> None:
+        if self._line is not None and self._line.is_open:
+            report = TaskReport(attempt=self._attempt, state=state, metrics=self._metrics)
+            self._line.send(*self._place, report)
+
+
+class _Line:
+    """A worker's connection to a driver. It never blocks; what cannot be sent is dropped, the end of a task last."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._unsent = bytearray()
+        self.is_open = False
+        try:
+            family, kind, protocol, _, place = socket.getaddrinfo(
+                address.host, address.port, type=socket.SOCK_STREAM
+            )[0]
+            self._socket = socket.socket(family, kind, protocol)
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.connect_ex(place)
+            self.is_open = True
+        except OSError:
+            return
+
+    def send(self, scan_id: str, index: int, report: TaskReport) -> None:
+        """Send a report."""
+        is_last = report.state != RUNNING
+        self._push()
+        if self._unsent and not is_last:
+            return
+        self._unsent += pack(self._address, scan_id, index, report)
+        self._push()
+        if is_last and self._unsent and self.is_open:
+            waiting = select.poll()
+            waiting.register(self._socket, select.POLLOUT)
+            waiting.poll(_PATIENCE_MILLISECONDS)
+            self._push()
+            if self._unsent:
+                self._close()
+
+    def _push(self) -> None:
+        try:
+            while self._unsent and self.is_open:
+                del self._unsent[: self._socket.send(self._unsent)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close()
+
+    def _close(self) -> None:
+        self.is_open = False
+        self._socket.close()
+
+
+@functools.lru_cache(4)
+def _line(address: Address) -> _Line:
+    return _Line(address)
+
+
+def pack(address: Address, scan_id: str, index: int, report: TaskReport) -> bytes:
+    """Return a report as bytes: a length, a signature, a line that names it, its figures; JSON, signed with the key."""
+    metrics = report.metrics
+    figures: dict[str, Any] = {"counters": dict(metrics.counters)}
+    if address.with_texts:
+        figures["choices"] = dict(metrics.choices)
+        costs = list(metrics.predicates.items())
+        figures["predicates"] = {
+            text: (cost.rows_in, cost.rows_out, cost.nanoseconds) for text, cost in costs
+        }
+    name = json.dumps([scan_id, index, report.attempt, report.state])
+    body = f"{name}\n{json.dumps(figures)}".encode()
+    return LENGTH.pack(len(body)) + hmac.digest(address.key, body, "sha256") + body
+
+
+def unpack(body: bytes) -> tuple[str, int, TaskReport]:
+    """Return the scan, the task group and the report of a message's signed part.
+
+    Raises:
+        ValueError: Not such a message.
+    """
+    name, _, figures = body.partition(b"\n")
+    scan_id, index, attempt, state = json.loads(name)
+    found = json.loads(figures)
+    metrics = Metrics()
+    metrics.counters.update(dict(_numbers(found["counters"])))
+    metrics.choices.update(dict(_numbers(found.get("choices", {}))))
+    for text, cost in found.get("predicates", {}).items():
+        metrics.predicates[str(text)] = PredicateCost(*map(int, cost))
+    return str(scan_id), int(index), TaskReport(attempt=int(attempt), state=str(state), metrics=metrics)
+
+
+def _numbers(found: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    return ((str(name), int(number)) for name, number in found.items())
