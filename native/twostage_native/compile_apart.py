@@ -1,6 +1,6 @@
 """Compiles a kernel in another process, so that nobody waits: its machine code is loaded from the cache afterwards.
 
-Takes the kinds of a call's arguments; starts this module in a process of its own, which compiles the kernel for such
+Takes the kinds of a call's arguments; starts `compile_now` in a process of its own, which compiles the kernel for such
 arguments and leaves. A Spark task met a compiler otherwise: a second or more in the middle of some query, whenever the
 twins had taken long enough by then. The rule: what cannot be named, started or cached is compiled where it is called.
 """
@@ -9,29 +9,34 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from twostage_native._jit import Kernel
+    from collections.abc import Callable
 
 _PLAIN = "biuf"
 """Kinds of numbers, as NumPy names them."""
 _SCALARS: dict[str, Any] = {"bool": False, "int": 0, "float": 0.0}
-_NICE = 10
+
+
+class Named(Protocol):
+    """What is compiled: a loop's name, and the loop as Python."""
+
+    name: str
+    source: Callable[..., Any]
 
 
 class Apart:
     """One kernel's compiling for one call's kinds of arguments, done elsewhere."""
 
-    def __init__(self, kernel: Kernel, arguments: tuple[Any, ...], directory: Path | None) -> None:
+    def __init__(self, kernel: Named, arguments: tuple[Any, ...], directory: Path | None) -> None:
         self._marker: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         kinds = [_named(argument) for argument in arguments]
@@ -54,10 +59,10 @@ class Apart:
     def _start(self) -> bool:
         paths = os.pathsep.join(path for path in sys.path if path and Path(path).is_dir())
         environment = {**os.environ, "PYTHONPATH": paths, "TWOSTAGE_JIT": "always"}
-        command = [sys.executable, "-P", "-m", __name__, self._question]
+        command = [sys.executable, "-P", "-m", "twostage_native.compile_now", self._question]
         quiet = subprocess.DEVNULL
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this module, and the names of its kernels
+            self._process = subprocess.Popen(  # noqa: S603 - a module of ours, and the names of its kernels
                 command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment
             )
         except OSError:
@@ -65,7 +70,7 @@ class Apart:
         return True
 
 
-def marker(kernel: Kernel, question: str, directory: Path) -> Path | None:
+def marker(kernel: Named, question: str, directory: Path) -> Path | None:
     """Return the file that says that the cache holds the machine code; None where the source is no plain file."""
     try:
         source = Path(kernel.source.__code__.co_filename).stat()
@@ -96,32 +101,10 @@ def _named(argument: Any) -> Any:
     return [name] if name in _SCALARS else None
 
 
-def _made(kind: list[Any]) -> Any:
+def made(kind: list[Any]) -> Any:
     """Return an argument of a kind."""
     if kind[0] == "array":
-        made = np.zeros((1,) * kind[2], dtype=kind[1])
-        made.setflags(write=kind[3])
-        return made
+        array = np.zeros((1,) * kind[2], dtype=kind[1])
+        array.setflags(write=kind[3])
+        return array
     return np.dtype(kind[1]).type(0) if kind[0] == "number" else _SCALARS[kind[0]]
-
-
-def main(question: str) -> int:
-    """Compile what is asked for, and say so in the cache; return the process's exit code."""
-    from twostage_native import _jit  # noqa: PLC0415 - Numba comes with it when something is compiled
-
-    os.nice(_NICE)
-    module, name, kinds = json.loads(question)
-    importlib.import_module(module)
-    kernel = _jit.KERNELS[name]
-    directory = _jit.cache_directory()
-    if directory is None or not kernel.compiled(*map(_made, kinds)) or not kernel.is_cached:
-        return 1
-    place = marker(kernel, question, directory)
-    if place is None:
-        return 1
-    place.touch(mode=0o600)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 WHOLE_FILE = 8 * 2**20
 """A file of up to this size is fetched in one request; its columns are most of it anyway."""
-_STAGE = "deletes"
+STAGE = "deletes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ Columns = list["pa.Array | None"]
 
 def corrupt(delete: DeleteFile, message: str) -> CorruptFileError:
     """Return the error for a delete file whose content makes no sense."""
-    return CorruptFileError("CORRUPT_DELETE_FILE", message, path=delete.path, stage=_STAGE)
+    return CorruptFileError("CORRUPT_DELETE_FILE", message, path=delete.path, stage=STAGE)
 
 
 def missing_key(delete: DeleteFile, field_id: int, name: str) -> CorruptFileError:
@@ -80,7 +80,7 @@ def missing_key(delete: DeleteFile, field_id: int, name: str) -> CorruptFileErro
         "MISSING_DELETE_KEY",
         f"Equality-delete file has no column of field id {field_id}, although its manifest names it as a key: {name!r}",
         path=delete.path,
-        stage=_STAGE,
+        stage=STAGE,
         hint="Its writer left out a column that says which rows are deleted. Let it rewrite the table's deletes, "
         "or read a snapshot before them ('snapshot-id').",
     )
@@ -190,13 +190,13 @@ def _opened(
 def _errors_of(context: ScanContext, delete: DeleteFile) -> Iterator[None]:
     """Give every error the stage of the deletes, and the file."""
     try:
-        with storage.translate_errors(delete.path, _STAGE, storage=context.storage):
+        with storage.translate_errors(delete.path, STAGE, storage=context.storage):
             yield
     except TwoStageError as error:
-        if error.path is None or error.stage not in ("storage", _STAGE):
+        if error.path is None or error.stage not in ("storage", STAGE):
             # The readers are shared with planning and with data files, and ORC's does not know its file.
             error.path = error.path or mask(delete.path)
-            error.stage = error.stage if error.stage == "storage" else _STAGE
+            error.stage = error.stage if error.stage == "storage" else STAGE
             error.args = (str(error),)
         raise
 
