@@ -89,7 +89,7 @@ class FaultyReader(TwoStageReader):
                 _beside_a_copy(word, is_first, lambda: len(list(folder.glob(f"attempt-{name}-*"))))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._schema, self._metrics, self.folder)
+        return _rebuild, (self._schema, self._reports, self.folder)
 
 
 def _rebuild(schema: Any, metrics: Any, folder: str) -> FaultyReader:
