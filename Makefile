@@ -39,9 +39,10 @@ demo: install java ## a local warehouse, three queries through Spark, each with 
 
 ##@ Check
 .PHONY: lint
-lint: install ## ruff: rules and format
+lint: install ## ruff: rules and format; imports run one way, without circles
 	$(VENV)/bin/ruff check --no-cache .  # the cache keeps what a module was when it moves
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-cache
 
 .PHONY: format
 format: install ## ruff: fix what can be fixed

@@ -90,18 +90,18 @@ def apart(work: Callable[..., Any], *arguments: Any) -> Any:
 
 def compile_all(location: str, branch: str, cache: str) -> None:
     """Keep the compiled deletes of a branch in a cache directory."""
-    from twostage.deletes import compile_table  # noqa: PLC0415 - in the process that measures
+    from twostage.maintenance import compile_deletes  # noqa: PLC0415 - in the process that measures
     from twostage.options import parse_options  # noqa: PLC0415
 
     options = parse_options({"path": location, "branch": branch, "deletes.cache-dir": cache})
-    for _ in compile_table.compile_here(compile_table.plan_compiling(options, {})):
+    for _ in compile_deletes.compile_here(compile_deletes.plan_compiling(options, {})):
         pass
 
 
 def scan_twice(location: str, branch: str, query: str, cache: str | None = None) -> dict[str, Any]:
     """Run one query twice; return CPU seconds and what was counted. No `cache`: nothing on the host is used."""
+    from twostage.catalog.load_table import load_table  # noqa: PLC0415
     from twostage.options import parse_options  # noqa: PLC0415 - in the process that measures
-    from twostage.table.catalog import load_table  # noqa: PLC0415
 
     kept = {"deletes.cache": "worker"} if cache is None else {"deletes.cache-dir": cache}
     options = parse_options({"path": location, "branch": branch, **kept})
@@ -128,7 +128,7 @@ def scan(table: Any, options: Any, query: str, *, limit: int | None = None) -> d
     from twostage.metrics import Metrics  # noqa: PLC0415
     from twostage.planning.plan import plan_scan  # noqa: PLC0415
     from twostage.predicates.predicate import TRUE, Column, Compare  # noqa: PLC0415
-    from twostage.reading.read import read_group  # noqa: PLC0415
+    from twostage.reading.pipeline import read_group  # noqa: PLC0415
 
     fields = table.schema.fields
     by_name = {field.name: field for field in fields}

@@ -217,14 +217,14 @@ class Core(OutsideSpark):
     def table(self, query: Query, sql: str) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415
 
+        from twostage.catalog.load_table import load_table  # noqa: PLC0415
         from twostage.columns import arrow_schema  # noqa: PLC0415
         from twostage.metrics import Metrics  # noqa: PLC0415
         from twostage.options import parse_options  # noqa: PLC0415
         from twostage.planning.plan import plan_scan  # noqa: PLC0415
         from twostage.predicates.predicate import TRUE  # noqa: PLC0415
         from twostage.predicates.sql_filter import parse_filter  # noqa: PLC0415
-        from twostage.reading.read import read_group  # noqa: PLC0415
-        from twostage.table.catalog import load_table  # noqa: PLC0415
+        from twostage.reading.pipeline import read_group  # noqa: PLC0415
 
         options = parse_options({"path": self._location} | ({"branch": query.branch} if query.branch else {}))
         table = load_table(options)

@@ -29,11 +29,11 @@ from twostage.options import parse_options
 from twostage.predicates import normalize as forms
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.predicate import And, Column, Compare, In, Or, StringMatch
+from twostage.reading.aligned_columns import LiveColumns
 from twostage.reading.filter import RowFilter, filter_rows
-from twostage.reading.live_columns import LiveColumns
-from twostage.reading.read import read_group
-from twostage.reading.selection import Selection
+from twostage.reading.pipeline import read_group
 from twostage.schema import Primitive, parse_schema, parse_type
+from twostage.selection import Selection
 from twostage.task import ScanContext, ScanTask, Storage, TaskGroup
 
 if TYPE_CHECKING:

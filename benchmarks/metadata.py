@@ -29,11 +29,11 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 from rich.console import Console
 from rich.table import Table
 
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.catalog.load_table import load_table
 from twostage.options import parse_options
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Column, Compare
-from twostage.table.catalog import load_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

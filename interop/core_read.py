@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from twostage.catalog.load_table import load_table
 from twostage.metrics import Metrics
 from twostage.options import parse_options
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
-from twostage.reading.read import read_group
+from twostage.reading.pipeline import read_group
 from twostage.spark.source import chosen_fields, option_filter
-from twostage.table.catalog import load_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

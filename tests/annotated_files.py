@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parquet.thrift_writer import struct
-from twostage.parquet.footer import parse_footer
-from twostage.parquet.thrift import read_struct, struct_spans
+from twostage.formats.parquet.footer import parse_footer
+from twostage.formats.parquet.thrift import read_struct, struct_spans
 
 if TYPE_CHECKING:
     from pathlib import Path

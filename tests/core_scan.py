@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import oracle
+from twostage.catalog.load_table import load_table
 from twostage.metrics import Metrics
 from twostage.options import ReadOptions, parse_options
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
-from twostage.reading.read import read_group
-from twostage.table.catalog import PinnedTable, load_table
+from twostage.reading.pipeline import read_group
+from twostage.table.pinned import PinnedTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -110,10 +110,10 @@ def _pairs(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
 def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, console: Console) -> None:  # noqa: FBT001
     from rich.progress import Progress  # noqa: PLC0415 - as above
 
-    from twostage.deletes import compile_table  # noqa: PLC0415
+    from twostage.maintenance import compile_deletes  # noqa: PLC0415
 
-    items = compile_table.plan_compiling(options, confs)
-    run: compile_table.Run = compile_table.compile_here
+    items = compile_deletes.plan_compiling(options, confs)
+    run: compile_deletes.Run = compile_deletes.compile_here
     has_spark = importlib.util.find_spec("pyspark") is not None
     total = Metrics()
     with Progress(console=console) as progress:
@@ -128,9 +128,9 @@ def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, co
                 )
             from twostage.spark.session import run_job  # noqa: PLC0415
 
-            def run(items: Sequence[compile_table.Item]) -> Iterable[Metrics]:
+            def run(items: Sequence[compile_deletes.Item]) -> Iterable[Metrics]:
                 return run_job(
-                    compile_table.compile_file, items, lambda done: progress.update(bar, completed=done)
+                    compile_deletes.compile_file, items, lambda done: progress.update(bar, completed=done)
                 )
 
         for metrics in run(items):
@@ -150,11 +150,11 @@ def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, co
 def _clean(options: ReadOptions, confs: dict[str, str], console: Console) -> None:
     from rich.progress import Progress  # noqa: PLC0415 - as above
 
-    from twostage.deletes import compile_table  # noqa: PLC0415
+    from twostage.maintenance import compile_deletes  # noqa: PLC0415
 
     with Progress(console=console) as progress:
         bar = progress.add_task("looking at snapshots", total=None)
-        cleaned = compile_table.clean(
+        cleaned = compile_deletes.clean(
             options, confs, lambda done, of: progress.update(bar, completed=done, total=of)
         )
     console.print(f"{cleaned.removed:,} files removed, {cleaned.kept:,} kept")

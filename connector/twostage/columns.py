@@ -18,7 +18,7 @@ from twostage.errors import OptionError, UnsupportedFeatureError, nearest
 from twostage.schema import Field, List, Map, Primitive, Schema, Struct, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _SPARK = {
     "boolean": "boolean",
@@ -309,3 +309,12 @@ def _project_type(kind: Type, wanted: Any) -> Type:
     key = replace(kind.key, type=_project_type(kind.key.type, wanted["keyType"]))
     value = replace(kind.value, type=_project_type(kind.value.type, wanted["valueType"]))
     return Map(key, value)
+
+
+def without_columns(num_rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches that have rows and no column: all that ``count(*)`` needs."""
+    while num_rows > 0:
+        count = min(num_rows, batch_size)
+        empty = pa.Array.from_buffers(pa.struct([]), count, [None])
+        yield pa.RecordBatch.from_struct_array(empty)
+        num_rows -= count

@@ -15,7 +15,7 @@ from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, In
-from twostage.reading.read import read_group
+from twostage.reading.pipeline import read_group
 
 
 def read_bomb(request: dict[str, Any]) -> dict[str, Any]:

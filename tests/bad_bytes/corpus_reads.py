@@ -12,17 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from twostage.deletes.equality import EqualityDeletes
+from twostage.data_files.parquet_file import ParquetDataFile
+from twostage.deletes.anti_join.build_from_deletes import EqualityDeletes
 from twostage.errors import InternalError, TwoStageError
-from twostage.files.parquet_file import ParquetDataFile
+from twostage.formats.parquet.footer import read_footer
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
-from twostage.parquet.footer import read_footer
 from twostage.predicates.predicate import Column, IsNull, Or
 from twostage.reading.filter import RowFilter
 from twostage.reading.one_stage import read_one_stage
-from twostage.reading.selection import Selection
 from twostage.schema import Primitive, parse_schema
+from twostage.selection import Selection
 from twostage.task import ScanContext, ScanTask
 
 PLAIN: dict[pa.DataType, str] = {

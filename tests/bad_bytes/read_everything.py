@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from check import Columns
 from core_scan import open_table, scan
-from twostage.deletes.cache import CACHE
+from twostage.data_files import orc_file, parquet_footers
+from twostage.deletes.cache.memory import CACHE
 from twostage.errors import TwoStageError
-from twostage.files import orc_file, parquet_footers
 from twostage.predicates.predicate import TRUE, Compare
 
 if TYPE_CHECKING:

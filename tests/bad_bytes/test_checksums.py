@@ -13,7 +13,7 @@ import pytest
 from check import Columns
 from core_scan import open_table, scan
 from tables import FileOptions, Table
-from twostage.deletes.cache import CACHE
+from twostage.deletes.cache.memory import CACHE
 from twostage.errors import CorruptFileError
 from twostage.predicates.predicate import TRUE, Compare
 

@@ -13,11 +13,11 @@ import pytest
 from check import check, ids
 from core_scan import open_table, scan
 from tables import Table
+from twostage.data_files import parquet_file
+from twostage.data_files.parquet_file import ParquetDataFile
 from twostage.errors import CorruptFileError, ForbiddenLocationError
-from twostage.files import parquet_file
-from twostage.files.parquet_file import ParquetDataFile
 from twostage.predicates.predicate import Compare, IsNull, Not
-from twostage.reading import fetch
+from twostage.reading import stage_two
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,9 +58,9 @@ def test_steps_shorter_than_the_batch_size_lose_no_rows(
 def test_text_beyond_the_reach_of_its_offsets_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twostage.files.convert.MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr("twostage.formats.convert.MAX_TEXT_BYTES", 100)
     monkeypatch.setattr(
-        "twostage.files.parquet_file.one_array",
+        "twostage.data_files.parquet_file.one_array",
         lambda column: column.combine_chunks().cast(pa.large_string()),
     )
     table = Table(tmp_path / "t", {"id": "long", "name": "string"})
@@ -70,13 +70,13 @@ def test_text_beyond_the_reach_of_its_offsets_is_read_again(
 
 
 def test_large_rows_are_not_gathered_into_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "MAX_JOINED_BYTES", 10_000)
+    monkeypatch.setattr(stage_two, "MAX_JOINED_BYTES", 10_000)
     table = Table(tmp_path / "t", {"id": "long", "name": "string"})
     table.append(ids(90, name=lambda i: f"{i:01000}"))
     result = check(table, range(90), batch_size="3")
     assert result.batch_sizes == [3] * 30
     opened = open_table(table.folder)
-    batches = fetch.joined(iter([pa.record_batch({"a": ["x" * 4000]})] * 5), 65_536)
+    batches = stage_two.joined(iter([pa.record_batch({"a": ["x" * 4000]})] * 5), 65_536)
     assert [batch.num_rows for batch in batches] == [2, 2, 1]
     assert sum(scan(opened).batch_sizes) == 90
 
@@ -129,7 +129,7 @@ def test_one_field_id_on_two_columns_of_a_file_is_refused(tmp_path: Path) -> Non
 def test_wide_rows_are_read_in_small_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step holds about BATCH_BYTES, however many rows the batch size allows."""
     monkeypatch.setattr(parquet_file, "BATCH_BYTES", 100_000)
-    monkeypatch.setattr(fetch, "MAX_JOINED_BYTES", 1)
+    monkeypatch.setattr(stage_two, "MAX_JOINED_BYTES", 1)
     table = Table(tmp_path / "t", {"id": "long", "name": "string"})
     table.append(ids(250, name=lambda i: f"{i:01000}"), dictionary=False)
     result = check(table, range(250), select=["name"])

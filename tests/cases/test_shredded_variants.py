@@ -24,7 +24,7 @@ from core_scan import open_table, scan
 from shredded_tables import table_of
 from twostage.columns import project_names
 from twostage.errors import CorruptFileError
-from twostage.files.shredding import put_together
+from twostage.formats.variant.shredding import put_together
 from twostage.predicates.predicate import Compare, IsNull
 
 ROOT = os.environ.get("TWOSTAGE_TABLES", "")

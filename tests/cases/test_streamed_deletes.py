@@ -13,8 +13,8 @@ from test_equality_deletes import OF_TYPE
 from check import Columns, check, ids
 from core_scan import open_table, scan
 from tables import FileOptions, Table
-from twostage.deletes import host_keys, task_deletes
-from twostage.deletes.cache import CACHE
+from twostage.deletes.anti_join import choose, host_key_sets
+from twostage.deletes.cache.memory import CACHE
 from twostage.errors import ResourceLimitError
 from twostage.predicates.predicate import Column, Compare, In, IsNull, Not, Or
 from twostage.predicates.top import TopRows
@@ -32,9 +32,9 @@ MODES = ("auto", "always", "never")
 @pytest.fixture(autouse=True)
 def _nothing_known() -> Iterator[None]:
     CACHE.clear()
-    task_deletes._streamed.clear()
-    task_deletes._too_large.clear()
-    task_deletes._absent.clear()
+    choose._streamed.clear()
+    choose._too_large.clear()
+    choose._absent.clear()
     yield
     CACHE.clear()
 
@@ -203,8 +203,8 @@ def test_keys_beyond_the_budget_are_streamed_in_parts(tmp_path: Path, setting: A
 def test_few_rows_against_many_keys_are_streamed_until_that_cost_as_much_as_loading_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float, expected: list[tuple[int, int]]
 ) -> None:
-    monkeypatch.setattr(task_deletes, "LEAST_KEYS", 100)
-    monkeypatch.setattr(task_deletes, "SECONDS_OF_NUMBER", cost)
+    monkeypatch.setattr(choose, "LEAST_KEYS", 100)
+    monkeypatch.setattr(choose, "SECONDS_OF_NUMBER", cost)
     table = Table(tmp_path, {"id": "long", "k": "long", "s": "string"})
     table.append(ids(600, k=lambda i: i, s=lambda i: f"{i * 7 % 600}"), row_group_size=200)
     table.delete_equal(["k"], [{"k": k} for k in range(0, 600, 2)])
@@ -225,8 +225,8 @@ def test_few_rows_against_many_keys_are_streamed_until_that_cost_as_much_as_load
 def test_keys_that_another_worker_built_are_mapped_not_streamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_deletes, "LEAST_KEYS", 100)
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 100)
+    monkeypatch.setattr(choose, "LEAST_KEYS", 100)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 100)
     table = Table(tmp_path / "table", {"id": "long", "k": "long", "s": "string"})
     table.append(ids(600, k=lambda i: i, s=lambda i: f"{i * 7 % 600}"), row_group_size=200)
     table.delete_equal(["k"], [{"k": k} for k in range(0, 600, 2)])
@@ -241,12 +241,12 @@ def test_keys_that_another_worker_built_are_mapped_not_streamed(
 
     first = needle()
     assert (first["delete_keys.streamed"], first["delete_cache.hits"]) == (300, 0)
-    assert len(task_deletes._absent) == 1
-    assert "/data/" not in repr(task_deletes._absent), "the paths of some thousand files, 256 times"
+    assert len(choose._absent) == 1
+    assert "/data/" not in repr(choose._absent), "the paths of some thousand files, 256 times"
     CACHE.clear()  # another worker
     assert len(scan(opened).rows) == 300
     CACHE.clear()
-    task_deletes._absent.clear()
+    choose._absent.clear()
     found = needle()
     assert (found["delete_keys.streamed"], found["delete_keys.loaded"], found["delete_files.opened"]) == (
         0,

@@ -11,24 +11,19 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.types import StringType
 
-from twostage.errors import (
-    MissingFileError,
-    NotFoundError,
-    OptionError,
-    StorageError,
-)
-from twostage.options import parse_options
-from twostage.storage import exists, locate
-from twostage.table import catalog as module, catalog_client
-from twostage.table.catalog import (
-    PinnedTable,
+from twostage.catalog import client, load_table as module
+from twostage.catalog.load_table import (
     list_namespaces,
     list_tables,
     load_table,
     namespace_exists,
     table_exists,
 )
-from twostage.table.table_name import split_name
+from twostage.catalog.table_name import split_name
+from twostage.errors import MissingFileError, NotFoundError, OptionError, StorageError
+from twostage.options import parse_options
+from twostage.storage.files import exists, locate
+from twostage.table.pinned import PinnedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,9 +52,9 @@ def lake(tmp_path: Path) -> Iterator[SqlCatalog]:
     catalog.create_table("db.other", schema)
     yield catalog
     catalog.close()
-    for opened in catalog_client._catalogs.values():
+    for opened in client._catalogs.values():
         opened.close()
-    catalog_client._catalogs.clear()
+    client._catalogs.clear()
 
 
 def uri(tmp_path: Path) -> str:
@@ -276,9 +271,9 @@ def test_catalogs_are_opened_once(lake: SqlCatalog, tmp_path: Path) -> None:
     assert lake.name == "lake"
     for _ in range(3):
         load("lake.db.events", confs_of(tmp_path))
-    assert len(catalog_client._catalogs) == 1
+    assert len(client._catalogs) == 1
     load("lake.db.events", {**confs_of(tmp_path), "spark.sql.catalog.lake.s3.region": "x"})
-    assert len(catalog_client._catalogs) == 2
+    assert len(client._catalogs) == 2
 
 
 def test_first_use_from_many_threads(lake: SqlCatalog, tmp_path: Path) -> None:
@@ -302,7 +297,7 @@ def test_secrets_stay_out(lake: SqlCatalog, tmp_path: Path) -> None:
     table = load("lake.db.events", confs)
     assert table.storage.properties["s3.secret-access-key"] == CANARY
     assert f"{CANARY}-token" not in str(dict(table.storage.properties))
-    shown = [repr(table), str(table), repr(table.metadata), repr(catalog_client.get_catalog("lake", confs))]
+    shown = [repr(table), str(table), repr(table.metadata), repr(client.get_catalog("lake", confs))]
     for path, more in (
         ("lake.db.evnts", {}),
         ("lake.db.events", {f"{prefix}.uri": f"postgresql://u:{CANARY}@127.0.0.1:1/db"}),
@@ -386,8 +381,8 @@ def test_a_service_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
     forever = threading.Event()
-    monkeypatch.setattr(catalog_client, "CALL_SECONDS", 0.05)
-    monkeypatch.setattr(catalog_client, "_open", lambda _: forever.wait())
+    monkeypatch.setattr(client, "CALL_SECONDS", 0.05)
+    monkeypatch.setattr(client, "_open", lambda _: forever.wait())
     confs = {"spark.sql.catalog.r.type": "rest", "spark.sql.catalog.r.uri": "http://127.0.0.1:1"}
     with pytest.raises(StorageError) as caught:
         load("r.db.events", confs)
@@ -406,7 +401,7 @@ def exception_kinds() -> list[type[Exception]]:
 @pytest.mark.parametrize("kind", [*exception_kinds(), RuntimeError, OSError, KeyError, AssertionError])
 def test_every_exception_of_pyiceberg_becomes_ours(kind: type[Exception]) -> None:
     def fail() -> Any:
-        with catalog_client.catalog_errors("lake", {"token": CANARY}):
+        with client.catalog_errors("lake", {"token": CANARY}):
             raise kind(f"text {CANARY}")
 
     with pytest.raises(module.TwoStageError) as caught:

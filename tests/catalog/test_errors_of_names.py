@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from twostage.catalog.load_table import load_table
 from twostage.errors import TwoStageError
 from twostage.options import parse_options
 from twostage.spark.bridge import Bridge
-from twostage.table.catalog import load_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def test_names_and_properties(path: str, confs: dict[str, str], code: str, words
 
 
 def test_what_may_not_be_read_says_who_needs_to(tmp_path: Path) -> None:
-    from twostage.storage_errors import translate_errors
+    from twostage.storage.errors import translate_errors
 
     local, remote = str(tmp_path / "a.parquet"), "s3://bucket/a.parquet"
     for path, hint in ((local, "driver or executor, needs to read it"), (remote, "catalog.s3.access-key-id")):
@@ -59,7 +59,7 @@ def test_a_bug_of_ours_asks_for_a_report() -> None:
 def test_our_own_errors_name_the_file_too(tmp_path: Path) -> None:
     """Decoders below do not know what they read: an ORC file's encrypted columns, say."""
     from twostage.errors import UnsupportedFeatureError
-    from twostage.storage_errors import translate_errors
+    from twostage.storage.errors import translate_errors
 
     place = "s3://user:secret-4711@lake/a.orc"
     with pytest.raises(TwoStageError) as caught, translate_errors(place, "open"):

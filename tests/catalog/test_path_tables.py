@@ -15,6 +15,7 @@ import pytest
 
 from s3_server import serve
 from twostage import errors
+from twostage.catalog.load_table import list_namespaces, list_tables, load_table
 from twostage.errors import (
     CorruptFileError,
     ForbiddenLocationError,
@@ -23,8 +24,8 @@ from twostage.errors import (
     ResourceLimitError,
 )
 from twostage.options import parse_options
-from twostage.storage import locate
-from twostage.table.catalog import PinnedTable, list_namespaces, list_tables, load_table
+from twostage.storage.files import locate
+from twostage.table.pinned import PinnedTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,7 +214,7 @@ def test_pinned_table_pickles_and_hides_secrets(tmp_path: Path, write_table: Cal
 def test_a_path_loads_no_pyiceberg(tmp_path: Path, write_table: Callable[..., Path]) -> None:
     write_table(tmp_path / "t")
     script = (
-        "import sys; from twostage.table.catalog import load_table; from twostage.options import parse_options\n"
+        "import sys; from twostage.catalog.load_table import load_table; from twostage.options import parse_options\n"
         f"load_table(parse_options({{'path': {str(tmp_path / 't')!r}}}))\n"
         "print([name for name in ('pyiceberg', 'pyarrow.dataset', 'numba', 'pyspark') if name in sys.modules])"
     )
@@ -260,7 +261,7 @@ def test_a_bucket_that_is_not_there(tmp_path: Path, write_table: Callable[..., P
 def test_hadoop_whose_library_is_not_there(path: str) -> None:
     """In a process of its own: Arrow tries once."""
     script = (
-        "from twostage.table.catalog import load_table; from twostage.options import parse_options\n"
+        "from twostage.catalog.load_table import load_table; from twostage.options import parse_options\n"
         "try:\n"
         f"    load_table(parse_options({{'path': {path!r}}}))\n"
         "except Exception as error:\n"

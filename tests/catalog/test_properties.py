@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from twostage.errors import OptionError, UnsupportedFeatureError
-from twostage.table.properties import (
+from twostage.catalog.properties import (
     conf_catalogs,
     file_properties,
     hadoop_properties,
     is_sql,
     merge_properties,
 )
+from twostage.errors import OptionError, UnsupportedFeatureError
 
 CATALOG = "spark.sql.catalog.lake"
 

@@ -12,10 +12,11 @@ from typing import Any
 import fastavro
 import pytest
 
+from twostage.catalog.load_table import load_table
 from twostage.errors import ForbiddenLocationError, MissingFileError
 from twostage.options import parse_options
-from twostage.storage import canonical_for, exists, locate, read_all
-from twostage.table.catalog import PinnedTable, load_table
+from twostage.storage.files import canonical_for, exists, locate, read_all
+from twostage.table.pinned import PinnedTable
 
 ROOT = os.environ.get("TWOSTAGE_TABLES")
 TABLES: list[dict[str, Any]] = json.loads(Path(ROOT, "tables.json").read_text()) if ROOT else []

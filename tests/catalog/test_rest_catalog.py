@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from twostage.catalog import client
+from twostage.catalog.load_table import list_namespaces, list_tables, load_table, table_exists
 from twostage.errors import NotFoundError, OptionError, StorageError, UnsupportedFeatureError
 from twostage.options import parse_options
-from twostage.table import catalog_client
-from twostage.table.catalog import list_namespaces, list_tables, load_table, table_exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,7 +96,7 @@ def rest(metadata_of: Callable[..., dict[str, Any]]) -> Iterator[Rest]:
     server.shutdown()
     server.server_close()
     thread.join()
-    catalog_client._catalogs.clear()
+    client._catalogs.clear()
 
 
 def confs_of(rest: Rest) -> dict[str, str]:

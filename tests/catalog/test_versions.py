@@ -12,12 +12,18 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from catalog_tables import TABLES, Held
 from core_scan import Opened, open_table, scan
+from twostage.catalog import client
+from twostage.catalog.load_table import (
+    list_namespaces,
+    list_tables,
+    load_table,
+    namespace_exists,
+    table_exists,
+)
 from twostage.columns import project_names, spark_schema
 from twostage.errors import CorruptFileError, MissingFileError, NotFoundError, OptionError
 from twostage.options import parse_options
 from twostage.spark.source import visible_schema
-from twostage.table import catalog_client
-from twostage.table.catalog import list_namespaces, list_tables, load_table, namespace_exists, table_exists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +39,9 @@ def database(tmp_path: Path) -> Iterator[Path]:
     catalog.create_namespace("db")
     catalog.close()
     yield path
-    for opened in catalog_client._catalogs.values():
+    for opened in client._catalogs.values():
         opened.close()
-    catalog_client._catalogs.clear()
+    client._catalogs.clear()
 
 
 def register(database: Path, name: str, metadata: Path | str, catalog: str = "lake") -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import oracle
 from tables import Table
-from twostage import storage
 from twostage.errors import MissingFileError
 from twostage.predicates.predicate import TRUE, Compare, Predicate
+from twostage.storage import files
 from twostage.table import manifest
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pytest
 
     from declared.content import DataFile
-    from twostage.table.catalog import PinnedTable
+    from twostage.table.pinned import PinnedTable
 
 KINDS = ("append", "position", "vector", "equality", "rewrite", "expire", "add", "rename", "drop")
 
@@ -173,14 +173,14 @@ class ChangingTable:
 @contextlib.contextmanager
 def before_opening(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> Iterator[None]:
     """Call `act` before the product opens any file: the writer's turn comes at every seam of a read."""
-    opened = storage.open_file
+    opened = files.open_file
 
     def open_later(*arguments: Any) -> Any:
         act()
         return opened(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "open_file", open_later)
+        patch.setattr(files, "open_file", open_later)
         patch.setattr(manifest, "_READERS", 1)  # one order of turns for one seed
         yield
 

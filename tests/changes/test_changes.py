@@ -17,7 +17,7 @@ from twostage.errors import MissingFileError
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
-from twostage.reading.read import read_group
+from twostage.reading.pipeline import read_group
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 LOOPS = 400 if FULL else 14

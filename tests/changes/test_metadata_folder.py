@@ -12,9 +12,9 @@ from changing import ChangingTable, before_opening, says_what_happened
 import oracle
 from core_scan import open_table, scan
 from tables import Table
+from twostage.catalog import path_table
 from twostage.errors import MissingFileError, NotFoundError
 from twostage.predicates.predicate import TRUE
-from twostage.table import path_table
 
 
 def version_of(opened):

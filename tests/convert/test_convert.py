@@ -12,7 +12,7 @@ import pytest
 
 from twostage.columns import arrow_type
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
-from twostage.files import convert, file_schema
+from twostage.formats import convert, file_schema
 from twostage.schema import parse_schema
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from twostage.deletes import compiled, host_keys
-from twostage.deletes.cache import CACHE
+from twostage.deletes.anti_join import host_key_sets
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.compiled import store
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +19,10 @@ def _empty_cache():
 @pytest.fixture
 def small_sets_are_kept(monkeypatch):
     """The host's cache keeps key tables that would be too small to pay."""
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
 
 
 @pytest.fixture
 def small_sets_are_compiled(monkeypatch, small_sets_are_kept):
     """So does whoever compiles deletes."""
-    monkeypatch.setattr(compiled, "MIN_KEYS", 1)
+    monkeypatch.setattr(store, "MIN_KEYS", 1)

@@ -16,8 +16,8 @@ from scan_values import context_of, delete_of, task_of
 
 from declared.types import Column
 from limited_process import memory_of_this_process
-from twostage.deletes.equality import load_equality
-from twostage.deletes.position import load_positions
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.positions.position_deletes import load_positions
 from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from scan_values import context_of, task_of
 
 from declared.types import Column, arrow_array
-from twostage.deletes.equality import load_equality
+from twostage.deletes.anti_join.load_key_sets import load_equality
 from twostage.metrics import Metrics
 
 # Few values of each type, so that keys meet; with the ones at which types go wrong.

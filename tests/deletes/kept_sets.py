@@ -8,9 +8,9 @@ import pyarrow as pa
 from scan_values import context_of, task_of, write_keys
 
 from declared.types import Column
-from twostage.deletes.cache import CACHE
-from twostage.deletes.equality import load_equality
-from twostage.deletes.host_cache import SUFFIX
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.cache.host import SUFFIX
+from twostage.deletes.cache.memory import CACHE
 from twostage.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]

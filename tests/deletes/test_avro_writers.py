@@ -12,7 +12,7 @@ from scan_values import write_keys
 
 from declared.types import Column
 from odd_writers import rewrite_file
-from twostage.deletes.cache import CACHE
+from twostage.deletes.cache.memory import CACHE
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 

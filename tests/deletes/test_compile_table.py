@@ -12,9 +12,9 @@ import pytest
 from test_compiled import kept, make, read
 
 from tables import Table
-from twostage import storage
 from twostage.__main__ import main
-from twostage.deletes.cache import CACHE
+from twostage.deletes.cache.memory import CACHE
+from twostage.storage import files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,7 +62,7 @@ def test_rows_that_positions_delete_are_asked_about_too(tmp_path, options):
     table.write()
     assert run("compile-deletes", table, options, "--no-spark") == 0
     (path,) = Path(options["deletes.compiled-dir"]).iterdir()
-    from twostage.deletes.compiled import ChosenPlace
+    from twostage.deletes.compiled.store import ChosenPlace
     from twostage.metrics import Metrics
 
     place = ChosenPlace(options["deletes.compiled-dir"], {}, Metrics())
@@ -108,7 +108,7 @@ def test_a_bucket_keeps_what_is_compiled(tmp_path, capsys, monkeypatch):
         asked.append(location.authority)
         return bucket
 
-    monkeypatch.setattr(storage, "_file_system", file_system)
+    monkeypatch.setattr(files, "_file_system", file_system)
     options = {"deletes.cache": "worker", "deletes.compiled-dir": "s3://bucket/compiled"}
     options["deletes.cache-dir"] = str(tmp_path / "unused")
     table = make(tmp_path / "t")

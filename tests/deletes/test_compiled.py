@@ -11,9 +11,10 @@ import pytest
 import oracle
 from core_scan import open_table, scan, with_options
 from tables import Table
-from twostage.deletes import compile_table, compiled
-from twostage.deletes.cache import CACHE
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.compiled import store
 from twostage.errors import OptionError
+from twostage.maintenance import compile_deletes
 from twostage.options import parse_options
 from twostage.planning import splits
 from twostage.predicates.predicate import Column, Compare
@@ -163,7 +164,7 @@ def test_other_positions_make_what_was_compiled_beside_them_unused(tmp_path, opt
     assert (changed["delete_compiled.hits"], changed["delete_compiled.written"]) == (0, 1)
     assert read(table, options)["delete_compiled.hits"] == 1
     parsed = parse_options({"path": str(table.folder), **options})
-    cleaned = compile_table.clean(parsed, {}, lambda *_: None)
+    cleaned = compile_deletes.clean(parsed, {}, lambda *_: None)
     assert (cleaned.removed, cleaned.kept) == (0, len(kept(tmp_path, options)))
 
 
@@ -173,7 +174,7 @@ def test_deleted_rows_are_shown_marked(tmp_path, options):
     read(table, options)
     CACHE.clear()
     opened = with_options(open_table(table.folder), options)
-    from twostage.metadata_columns import scan_schema
+    from twostage.table.metadata_columns import scan_schema
 
     fields = [field for field in scan_schema(opened.table).fields if field.name in ("id", "_deleted")]
     rows = scan(opened, tuple(fields))
@@ -205,13 +206,13 @@ def test_parts_of_a_file_are_compiled_each(tmp_path, options, monkeypatch):
 
 def test_few_keys_are_compiled_for_a_large_file(tmp_path, monkeypatch):
     """Spark's own reader does full scans once it is told which rows are deleted, however few."""
-    monkeypatch.setattr(compiled, "MIN_KEYS", 10_000)
+    monkeypatch.setattr(store, "MIN_KEYS", 10_000)
     table = make(tmp_path / "t", rows=60, deletes=1)
     table.append([{"id": i, "k": i % 20, "s": "s"} for i in range(61)], sequence_number=1)
     table.write()
     options = {"deletes.cache-dir": str(tmp_path / "cache")}
     assert read(table, options)["delete_compiled.written"] == 0
-    monkeypatch.setattr(compiled, "MIN_ROWS", 61)
+    monkeypatch.setattr(store, "MIN_ROWS", 61)
     assert read(table, options)["delete_compiled.written"] == 1
     assert read(table, options)["delete_compiled.hits"] == 1
 

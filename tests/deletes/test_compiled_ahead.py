@@ -10,13 +10,14 @@ import pytest
 import oracle
 from core_scan import open_table, with_options
 from tables import Table
-from twostage.deletes import compile_table, compiled
-from twostage.deletes.cache import CACHE
-from twostage.deletes.compiled_ahead import read_compiled
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.compiled import store
+from twostage.deletes.compiled.for_planning import read_compiled
 from twostage.errors import StorageError
+from twostage.handover import eligibility
+from twostage.maintenance import compile_deletes
 from twostage.metrics import Metrics
 from twostage.options import parse_options
-from twostage.planning import native
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
 
@@ -33,7 +34,7 @@ def table(tmp_path):
     made.write()
     options = {"deletes.cache": "worker", "deletes.compiled-dir": str(tmp_path / "compiled")}
     parsed = parse_options({"path": str(made.folder), **options})
-    list(compile_table.compile_here(compile_table.plan_compiling(parsed, {})))
+    list(compile_deletes.compile_here(compile_deletes.plan_compiling(parsed, {})))
     return with_options(open_table(made.folder), options), made
 
 
@@ -42,7 +43,7 @@ def requests(monkeypatch):
     """Make the chosen folder remote; count the requests, and how many wait at the same time."""
     seen = {"requests": 0, "waiting": 0, "most": 0}
     lock = threading.Lock()
-    read = compiled.ChosenPlace.read
+    read = store.ChosenPlace.read
 
     def slow(self, name, limit=None):
         with lock:
@@ -56,8 +57,8 @@ def requests(monkeypatch):
             with lock:
                 seen["waiting"] -= 1
 
-    monkeypatch.setattr(compiled.ChosenPlace, "read", slow)
-    monkeypatch.setattr(compiled.ChosenPlace, "is_remote", property(lambda _: True))
+    monkeypatch.setattr(store.ChosenPlace, "read", slow)
+    monkeypatch.setattr(store.ChosenPlace, "is_remote", property(lambda _: True))
     CACHE.clear()
     return seen
 
@@ -66,17 +67,17 @@ def ask(opened):
     metrics = Metrics()
     plan = plan_scan(opened.table, opened.options, projection=opened.table.schema.fields, predicate=TRUE, hint=TRUE,
                      limit=None, parallelism=2, scan_id="x")  # fmt: skip
-    return plan, read_compiled(plan.context, native.ranges_of(plan), metrics), metrics
+    return plan, read_compiled(plan.context, eligibility.ranges_of(plan), metrics), metrics
 
 
 def test_remote_entries_are_read_many_at_a_time(table, requests):
     opened, made = table
     plan, found, metrics = ask(opened)
-    gone = sum(task.record_count for task in native.files_of(plan)) - len(
+    gone = sum(task.record_count for task in eligibility.files_of(plan)) - len(
         list(oracle.live_rows(made.content()))
     )
     assert sum(positions.count for positions in found) == gone == 10 * FILES
-    for task, positions in zip(native.files_of(plan), found, strict=True):
+    for task, positions in zip(eligibility.files_of(plan), found, strict=True):
         assert bool(positions) == bool(task.deletes)
     assert metrics.counters["delete_compiled.hits"] == FILES
     assert requests["requests"] == FILES
@@ -101,7 +102,7 @@ def test_a_store_that_fails(table, requests, monkeypatch):
     def refuse(*_, **__):
         raise StorageError("ACCESS_DENIED", "No access", stage="storage")
 
-    monkeypatch.setattr(compiled.storage, "read_all", refuse)
+    monkeypatch.setattr(store.files, "read_all", refuse)
     _, found, _ = ask(table[0])
     assert (
         f"{FILES} of {FILES + 1} files have equality deletes, whose compiled ones are damaged or unreadable"

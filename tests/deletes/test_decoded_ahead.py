@@ -10,9 +10,9 @@ from equality_keys import load
 from scan_values import write_keys
 
 from declared.types import Column
-from twostage.deletes import equality
-from twostage.deletes.cache import CACHE
-from twostage.deletes.decoded_ahead import ahead
+from twostage.deletes.anti_join import load_key_sets
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.files.ahead import ahead
 from twostage.errors import MissingFileError
 
 
@@ -59,7 +59,7 @@ def test_closing_ends_the_thread_and_the_iterator(taken):
 
 @pytest.mark.parametrize("is_broken", [False, True])
 def test_delete_files_decoded_ahead_give_the_same_keys_and_errors(tmp_path, monkeypatch, is_broken):
-    monkeypatch.setattr(equality, "WORTH_A_THREAD", 0)
+    monkeypatch.setattr(load_key_sets, "WORTH_A_THREAD", 0)
     column = Column(1, "k", "long")
     files = [
         write_keys(tmp_path / f"{n}.parquet", [column], [{1: n}, {1: 2 * n}], [1], sequence_number=n + 1)

@@ -9,11 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twostage.deletes.budget import Budget
-from twostage.deletes.dense_table import KEY_BYTES, LEAST_BYTES, SPARSE_BYTES, SPARSE_KEY_BYTES, DenseTable
-from twostage.deletes.key_set import KeySet
-from twostage.deletes.key_table import WordTable
-from twostage.deletes.keys import encode_column, group_by_nulls
+from twostage.deletes.keys.budget import Budget
+from twostage.deletes.keys.direct_table import (
+    KEY_BYTES,
+    LEAST_BYTES,
+    SPARSE_BYTES,
+    SPARSE_KEY_BYTES,
+    DenseTable,
+)
+from twostage.deletes.keys.encoding import encode_column, group_by_nulls
+from twostage.deletes.keys.hash_table import WordTable
+from twostage.deletes.keys.key_set import KeySet
 from twostage.errors import ResourceLimitError
 from twostage.schema import Primitive
 

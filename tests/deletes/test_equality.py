@@ -13,10 +13,10 @@ from equality_keys import ORC_TIMES, VALUES, data_columns, expected, load, rando
 from scan_values import context_of, delete_of, schema_of, task_of, write_keys
 
 from declared.types import Column, Struct, column_json
-from twostage.deletes import key_set, sieve
-from twostage.deletes.cache import CACHE
-from twostage.deletes.equality import load_equality
-from twostage.deletes.stream import StreamedDeletes
+from twostage.deletes.anti_join.build_from_rows import StreamedDeletes
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.keys import key_set, prefilter
 from twostage.errors import CorruptFileError
 from twostage.metrics import Metrics
 from twostage.schema import parse_schema
@@ -28,7 +28,7 @@ def _asked(request, monkeypatch):
     if request.param == "sieves":
         monkeypatch.setattr(key_set, "LEAST_ROWS", 1)
         monkeypatch.setattr(key_set, "ROWS_FOR_KEY", 0)
-        monkeypatch.setattr(sieve, "MOST_PASS", 1.0)
+        monkeypatch.setattr(prefilter, "MOST_PASS", 1.0)
 
 
 @pytest.mark.parametrize("kernels", [True, False])

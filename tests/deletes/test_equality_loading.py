@@ -12,10 +12,10 @@ from equality_keys import load
 from scan_values import delete_of, write_keys
 
 from declared.types import Column, ListOf, Struct
-from twostage.deletes.budget import Budget
-from twostage.deletes.cache import CACHE
-from twostage.deletes.key_set import KeySet
-from twostage.deletes.keys import KeyRows
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.keys.budget import Budget
+from twostage.deletes.keys.encoding import KeyRows
+from twostage.deletes.keys.key_set import KeySet
 from twostage.errors import (
     CorruptFileError,
     InternalError,
@@ -138,7 +138,7 @@ def test_cache_stays_within_its_bytes(tmp_path):
 
 
 def test_more_than_65535_sequence_numbers():
-    from twostage.deletes.keys import encode_column, group_by_nulls
+    from twostage.deletes.keys.encoding import encode_column, group_by_nulls
     from twostage.schema import Primitive
 
     kind = Primitive("long")

@@ -17,12 +17,12 @@ from kept_sets import K, S, ask, files_of, right, stored
 from scan_values import context_of, schema_of, task_of, write_keys
 
 from declared.types import Column
-from twostage.deletes import cache_file
-from twostage.deletes.budget import Budget
-from twostage.deletes.cache import CACHE
-from twostage.deletes.equality import load_equality
-from twostage.deletes.host_cache import SUFFIX, HostCache, private_directory
-from twostage.deletes.key_set import KeySet
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.cache import file_format
+from twostage.deletes.cache.host import SUFFIX, HostCache, private_directory
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.keys.budget import Budget
+from twostage.deletes.keys.key_set import KeySet
 from twostage.errors import ResourceLimitError
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
@@ -342,7 +342,7 @@ def test_keys_are_copied_before_more_are_added(tmp_path):
     values = entry.description.values["set"]
     small = KeySet.restored(values, entry.arrays, Budget(1, lambda: 0), kernels=False)
     assert small.nbytes == 0
-    from twostage.deletes.keys import encode_column, group_by_nulls
+    from twostage.deletes.keys.encoding import encode_column, group_by_nulls
 
     kinds = [schema_of([K, S]).field(i).type for i in (1, 2)]
     rows = [encode_column(pa.array([9999]), kinds[0]), encode_column(pa.array(["new"]), kinds[1])]
@@ -363,14 +363,14 @@ def test_a_file_holds_what_was_given(tmp_path):
         np.array([7], np.uint16),
         np.zeros(0, np.uint8),
     ]
-    size, parts = cache_file.encode("keys", "name", {"a": [1, None]}, arrays)
+    size, parts = file_format.encode("keys", "name", {"a": [1, None]}, arrays)
     data = b"".join(parts)
     assert len(data) == size
     read = lambda place, length: data[place : place + length]
-    found = cache_file.describe(read, size)
-    cache_file.verify(read, found)
+    found = file_format.describe(read, size)
+    file_format.verify(read, found)
     assert (found.kind, found.key, found.values) == ("keys", "name", {"a": [1, None]})
-    for given, back in zip(arrays, cache_file.arrays_in(data, found), strict=True):
+    for given, back in zip(arrays, file_format.arrays_in(data, found), strict=True):
         assert given.dtype == back.dtype
         assert given.tolist() == back.tolist()
         assert not back.flags.writeable
@@ -378,12 +378,12 @@ def test_a_file_holds_what_was_given(tmp_path):
 
 def test_another_version_is_ignored(tmp_path, monkeypatch):
     deletes = files_of(tmp_path, 2)
-    monkeypatch.setattr(cache_file, "FORMAT", 99)
+    monkeypatch.setattr(file_format, "FORMAT", 99)
     ask(tmp_path, deletes)
     monkeypatch.undo()
     (path,) = stored(tmp_path)
     with pytest.raises(ValueError, match="version 99"):
-        cache_file.describe(
+        file_format.describe(
             lambda place, length: path.read_bytes()[place : place + length], path.stat().st_size
         )
 

@@ -14,11 +14,13 @@ import pyarrow as pa
 import pytest
 from kept_sets import ROOT, K, S, ask, files_of, read_back, right, stored
 
-from twostage.deletes import host_cache, host_keys, key_table
-from twostage.deletes.budget import Budget
-from twostage.deletes.host_cache import HostCache, private_directory
-from twostage.deletes.key_table import RecordTable, get_ready
-from twostage.deletes.keys import encode_column, group_by_nulls
+from twostage.deletes.anti_join import host_key_sets
+from twostage.deletes.cache import host
+from twostage.deletes.cache.host import HostCache, private_directory
+from twostage.deletes.keys import hash_table
+from twostage.deletes.keys.budget import Budget
+from twostage.deletes.keys.encoding import encode_column, group_by_nulls
+from twostage.deletes.keys.hash_table import RecordTable, get_ready
 from twostage.metrics import Metrics
 from twostage.schema import Primitive
 from twostage_native import probe
@@ -31,8 +33,9 @@ import os, sys
 sys.path[:0] = [{tests!r}, {here!r}]
 from pathlib import Path
 import kept_sets as cases
-from twostage.deletes import host_cache, host_keys
-host_keys.MIN_KEYS = 1
+from twostage.deletes.anti_join import host_key_sets
+from twostage.deletes.cache import host
+host_key_sets.MIN_KEYS = 1
 folder, role = Path(sys.argv[1]), sys.argv[2]
 deletes = [cases.read_back(path, n) for n, path in enumerate(sorted(folder.glob("d*.parquet")))]
 if role == "dies":
@@ -44,7 +47,7 @@ if role == "dies":
             sys.stdin.readline()
             os.kill(os.getpid(), 9)
         return real(file, data)
-    host_cache.os.write = half
+    host.os.write = half
 found, counted = cases.ask(folder, deletes)
 print(sum(found), counted.counters["delete_cache.built"], counted.counters["delete_cache.hits"], len(found), flush=True)
 """
@@ -112,7 +115,7 @@ def test_who_waits_too_long_builds_for_itself(tmp_path, monkeypatch):
     deletes = files_of(tmp_path, 3)
     private_directory(tmp_path / "cache")
     cache = HostCache(tmp_path / "cache", 2**30, Metrics())
-    monkeypatch.setattr(host_cache, "_LOCKS", 1)
+    monkeypatch.setattr(host, "_LOCKS", 1)
     monkeypatch.setattr(HostCache.exclusive.__wrapped__, "__defaults__", (0.1, None))
     with cache.exclusive("keys-x") as turn:
         assert turn.is_ours
@@ -130,10 +133,10 @@ def test_who_waits_gets_ready_meanwhile(tmp_path, monkeypatch, columns, words, h
     deletes = files_of(tmp_path, 3, columns=columns)
     private_directory(tmp_path / "cache")
     cache = HostCache(tmp_path / "cache", 2**30, Metrics())
-    monkeypatch.setattr(host_cache, "_LOCKS", 1)
+    monkeypatch.setattr(host, "_LOCKS", 1)
     monkeypatch.setattr(HostCache.exclusive.__wrapped__, "__defaults__", (0.1, None))
     called = []
-    monkeypatch.setattr(host_keys, "get_ready", lambda *given, **named: called.append((given, named)))
+    monkeypatch.setattr(host_key_sets, "get_ready", lambda *given, **named: called.append((given, named)))
     answer = right(tmp_path, deletes, columns=columns)
     with cache.exclusive("keys-x"):
         assert ask(tmp_path, deletes, columns=columns)[0] == answer
@@ -142,7 +145,7 @@ def test_who_waits_gets_ready_meanwhile(tmp_path, monkeypatch, columns, words, h
 
 @pytest.mark.parametrize("kinds", [("string",), ("long", "string"), ("string", "string"), ("long", "long")])
 def test_who_is_ready_compiles_nothing_more(monkeypatch, kinds):
-    monkeypatch.setattr(key_table, "_COMPILE_FROM", 1)
+    monkeypatch.setattr(hash_table, "_COMPILE_FROM", 1)
     values = {"long": pa.array([1, 2]), "string": pa.array(["a", "b"])}
     (keys,) = group_by_nulls([encode_column(values[kind], Primitive(kind)) for kind in kinds], 2)
     table = RecordTable(2, keys, Budget(2**20, lambda: 0), kernels=True)

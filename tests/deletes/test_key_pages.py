@@ -13,17 +13,18 @@ from equality_keys import canonical, random_row
 from scan_values import context_of, task_of, write_keys
 
 from declared.types import Column
-from twostage.deletes import host_keys, key_domain, key_pages
-from twostage.deletes.cache import CACHE
-from twostage.deletes.equality import load_equality
-from twostage.deletes.key_bounds import KeyRange
-from twostage.deletes.key_domain import KeyDomain, intervals_in, intervals_of
-from twostage.deletes.task_deletes import TaskDeletes
-from twostage.files.datafile import PageBounds, RowGroup
+from twostage.data_files.row_group import PageBounds, RowGroup
+from twostage.deletes.anti_join import host_key_sets
+from twostage.deletes.anti_join.choose import TaskDeletes
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.keys import intervals
+from twostage.deletes.keys.intervals import KeyDomain, KeyRange, intervals_in, intervals_of
+from twostage.deletes.pruning import page_proofs
 from twostage.metrics import Metrics
 from twostage.predicates.bounds import Bounds
-from twostage.reading.selection import Selection
 from twostage.schema import Primitive
+from twostage.selection import Selection
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 # Few values of each type, so that pages of one value and keys in them are frequent.
@@ -55,7 +56,7 @@ def _empty_cache():
 def test_intervals_hold_all_numbers_and_little_else(seed, monkeypatch):
     rng = random.Random(seed)
     most = rng.choice([1, 2, 5, 100])
-    monkeypatch.setattr(key_domain, "MOST_INTERVALS", most)
+    monkeypatch.setattr(intervals, "MOST_INTERVALS", most)
     near = rng.choice([0, LOWEST + 50, HIGHEST - 50])
     numbers = [
         max(LOWEST, min(HIGHEST, near + rng.randint(-60, 60)))
@@ -78,7 +79,7 @@ def test_intervals_hold_all_numbers_and_little_else(seed, monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_widest_gaps_of_many_numbers_are_kept(seed, step, monkeypatch):
     """Whatever a sample says of them: with every 16th gap a wide one, too, or none of those in the sample."""
-    monkeypatch.setattr(key_domain, "MOST_INTERVALS", 8)
+    monkeypatch.setattr(intervals, "MOST_INTERVALS", 8)
     rng = np.random.default_rng(seed)
     gaps = rng.integers(1, 50, 4000)
     wide = rng.permutation(np.arange(seed % 2, 4000, step))[:20]
@@ -92,7 +93,7 @@ def test_the_widest_gaps_of_many_numbers_are_kept(seed, step, monkeypatch):
 @pytest.mark.parametrize("seed", range(60))
 def test_intervals_of_a_dense_table(seed, monkeypatch):
     rng = random.Random(seed)
-    monkeypatch.setattr(key_domain, "MOST_INTERVALS", rng.choice([1, 3, 1000]))
+    monkeypatch.setattr(intervals, "MOST_INTERVALS", rng.choice([1, 3, 1000]))
     codes = np.array([rng.choice([0, 0, 0, 1, 9]) for _ in range(rng.randint(0, 50))], np.uint8)
     low = rng.choice([0, LOWEST, HIGHEST - max(0, len(codes) - 1), -7])
     lowers, uppers = intervals_in(low, codes)
@@ -100,7 +101,7 @@ def test_intervals_of_a_dense_table(seed, monkeypatch):
     assert all(low <= first <= last <= low + len(codes) - 1 for first, last in pairs)
     places = [low + place for place in np.flatnonzero(codes).tolist()]
     assert all(any(first <= place <= last for first, last in pairs) for place in places)
-    if key_domain.MOST_INTERVALS == 1000:
+    if intervals.MOST_INTERVALS == 1000:
         assert sum(last - first + 1 for first, last in pairs) == len(places)
 
 
@@ -185,7 +186,7 @@ def proven():
 @pytest.mark.parametrize("seed", range(300))
 def test_proofs_hold_for_every_row(tmp_path, seed, proven, monkeypatch):
     rng = random.Random(seed)
-    monkeypatch.setattr(key_pages, "TRIED", 1 + seed % 3)
+    monkeypatch.setattr(page_proofs, "TRIED", 1 + seed % 3)
     kinds = [kind for kind in VALUES if "decimal" not in kind]
     columns = [Column(i + 1, f"c{i}", kind) for i, kind in enumerate(rng.sample(kinds, rng.randint(1, 3)))]
     rows = [random_row(rng, columns, VALUES) for _ in range(60)]
@@ -329,7 +330,7 @@ def test_the_numbers_of_keys_of_several_columns(tmp_path, mapped):
     settings = {"delete_cache": "host" if mapped else "worker", "delete_cache_dir": str(tmp_path / "cache")}
     context = context_of(tmp_path, columns, settings=settings, equality_deletes=(delete,))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host_keys, "MIN_KEYS", 1)
+        patch.setattr(host_key_sets, "MIN_KEYS", 1)
         found = load_equality(context, task_of(delete), Metrics())
     (applied,) = found._applied
     widths = [1, 0, 2, 1]

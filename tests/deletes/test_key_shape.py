@@ -14,10 +14,10 @@ import oracle
 from core_scan import open_table, scan, with_options
 from declared.types import Column
 from tables import Table
-from twostage.deletes import host_keys
-from twostage.deletes.cache import CACHE
-from twostage.deletes.equality import load_equality
-from twostage.deletes.stream import StreamedDeletes
+from twostage.deletes.anti_join import host_key_sets
+from twostage.deletes.anti_join.build_from_rows import StreamedDeletes
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.cache.memory import CACHE
 from twostage.errors import CorruptFileError
 from twostage.metrics import Metrics
 
@@ -180,7 +180,7 @@ def table_of(folder, rng, partition_kind):
 @pytest.mark.parametrize("partition_kind", ["string", "int", "double"])
 @pytest.mark.parametrize("seed", range(6))
 def test_tables_partitioned_by_a_key_column(tmp_path, seed, partition_kind, monkeypatch):
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
     rng = random.Random(f"{seed} {partition_kind}")
     table = table_of(tmp_path / "table", rng, partition_kind)
     opened = open_table(tmp_path / "table")

@@ -15,13 +15,14 @@ from core_scan import open_table, scan
 from declared.types import Column
 from figures import FULL, record
 from tables import Table
-from twostage.deletes import delete_files, position
-from twostage.deletes.cache import CACHE, ByteCache
-from twostage.deletes.equality import load_equality
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.cache.memory import CACHE, ByteCache
+from twostage.deletes.files import columns
+from twostage.deletes.positions import position_deletes
 from twostage.errors import MissingFileError
-from twostage.location import Location, parse_location
 from twostage.metrics import Metrics
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
+from twostage.storage.location import Location, parse_location
 
 FILES = 10_000 if FULL else 400
 
@@ -33,7 +34,7 @@ class Store:
         self.requests = 0
         self._lock = threading.Lock()
         self._barrier = threading.Barrier(together)
-        read_all = delete_files.storage.read_all
+        read_all = columns.files.read_all
 
         def slow(*arguments: Any, **options: Any) -> bytes:
             with self._lock:
@@ -44,8 +45,8 @@ class Store:
         def remote(path: str) -> Location:
             return parse_location(f"s3://bucket{path}")
 
-        monkeypatch.setattr(delete_files.storage, "read_all", slow)
-        monkeypatch.setattr(delete_files, "parse_location", remote)
+        monkeypatch.setattr(columns.files, "read_all", slow)
+        monkeypatch.setattr(columns, "parse_location", remote)
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -85,10 +86,10 @@ def test_a_missing_file_fails_in_its_turn_and_ends_the_others(tmp_path):
     context = context_of(tmp_path)
     deletes = [delete_of(tmp_path / f"{number}.parquet", "equality", file_size=9) for number in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delete_files, "parse_location", lambda path: parse_location(f"s3://bucket{path}"))
+        patch.setattr(columns, "parse_location", lambda path: parse_location(f"s3://bucket{path}"))
         before = threading.active_count()
         with pytest.raises(MissingFileError, match=r"0\.parquet"):
-            list(delete_files.fetch_ahead(context, deletes))
+            list(columns.fetch_ahead(context, deletes))
         assert threading.active_count() == before
 
 
@@ -137,14 +138,14 @@ def test_who_reads_one_positional_delete_file_keeps_no_thread_waiting_that_reads
         table.delete_positions({table.append(ids(5)): [number]})
         opened.append(open_table(table.write()))
     together, reads = threading.Barrier(2), []
-    read = position._PositionReader.read
+    read = position_deletes._PositionReader.read
 
     def slow(self: Any, metrics: Metrics) -> Any:
         reads.append(self)
         together.wait(30)  # broken, and an error, unless both read at the same time
         return read(self, metrics)
 
-    monkeypatch.setattr(position._PositionReader, "read", slow)
+    monkeypatch.setattr(position_deletes._PositionReader, "read", slow)
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(scan, opened))
     assert [len(one.rows) for one in found] == [4, 4]

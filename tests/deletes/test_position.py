@@ -9,8 +9,8 @@ from scan_values import context_of, delete_of, task_of
 
 from declared.files import FILE_PATH, POSITION, FileOptions, write_position_deletes, write_rows
 from declared.types import Column
-from twostage.deletes import position
-from twostage.deletes.position import load_positions
+from twostage.deletes.positions import position_deletes
+from twostage.deletes.positions.position_deletes import load_positions
 from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitError
 from twostage.metrics import Metrics
 from twostage.predicates.bounds import Bounds
@@ -172,8 +172,8 @@ def test_damage(tmp_path):
 def test_random_files(tmp_path, seed, file_format, large, monkeypatch):
     """Whole files and files read for one data file at a time give what a dict of sets gives."""
     if large:
-        monkeypatch.setattr(position, "LARGE_ROWS", 5)
-    monkeypatch.setattr(position, "_FLUSH_ROWS", 70)
+        monkeypatch.setattr(position_deletes, "LARGE_ROWS", 5)
+    monkeypatch.setattr(position_deletes, "_FLUSH_ROWS", 70)
     rng = random.Random(seed)
     names = [f"/lake/{rng.choice('abcx0')}/{rng.randrange(20):05}.parquet" for _ in range(8)]
     rows = [(rng.choice(names), rng.choice([rng.randrange(50), rng.randrange(2**34)])) for _ in range(600)]
@@ -190,13 +190,13 @@ def test_random_files(tmp_path, seed, file_format, large, monkeypatch):
 
 
 def test_a_large_file_skips_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(position, "LARGE_ROWS", 5)
+    monkeypatch.setattr(position_deletes, "LARGE_ROWS", 5)
     rows = [(f"/lake/{name:03}", place) for name in range(10) for place in range(100)]  # a row group each
     delete = write(tmp_path / "d.parquet", rows)
     seen: list[int] = []
-    add = position._PositionReader._add
+    add = position_deletes._PositionReader._add
     monkeypatch.setattr(
-        position._PositionReader,
+        position_deletes._PositionReader,
         "_add",
         lambda self, paths, places: (seen.append(len(paths)), add(self, paths, places))[1],
     )
@@ -225,10 +225,10 @@ OTHERS = [
 @pytest.mark.parametrize("seed", range(5))
 def test_statistics_never_hide_the_data_file(seed):
     """Whatever form its path takes, a row group that holds it is read."""
-    from twostage.storage import canonical
+    from twostage.storage.files import canonical
 
     rng = random.Random(seed)
-    reader = position._PositionReader(
+    reader = position_deletes._PositionReader(
         context_of(""), delete_of(position_path(), "position"), canonical, "/lake/t/b.parquet"
     )
     skipped = 0

@@ -9,9 +9,10 @@ from equality_keys import VALUES, canonical, data_columns, random_row
 from scan_values import context_of, task_of, write_keys
 
 from declared.types import Column
-from twostage.deletes import host_keys, redundant
-from twostage.deletes.cache import CACHE
-from twostage.deletes.equality import load_equality
+from twostage.deletes.anti_join import host_key_sets
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.keys import subsumed
 from twostage.metrics import Metrics
 
 PARTITIONS = ("(1, ('x',))", "(1, ('y',))")
@@ -20,7 +21,7 @@ A, B = Column(1, "a", "long"), Column(2, "b", "string")
 
 @pytest.fixture(autouse=True)
 def _empty_cache(monkeypatch):
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
     CACHE.clear()
     yield
     CACHE.clear()
@@ -62,7 +63,7 @@ def test_any_order_of_data_files_and_snapshots(tmp_path, seed, host, monkeypatch
     """Two snapshots, of which one has more files; partitions; data files of several sequence numbers; one cache."""
     rng = random.Random(seed)
     # A set of which a task needs less is not built for the host.
-    monkeypatch.setattr(host_keys, "MIN_SHARE", rng.choice([0.25, 0.6, 0.9]))
+    monkeypatch.setattr(host_key_sets, "MIN_SHARE", rng.choice([0.25, 0.6, 0.9]))
     columns = [
         Column(i + 1, f"c{i}", kind) for i, kind in enumerate(rng.sample(list(VALUES), rng.randint(2, 3)))
     ]
@@ -166,7 +167,7 @@ def test_nothing_is_read_for_keys_that_are_all_redundant(tmp_path):
 
 
 def test_asking_ends_where_few_are_redundant(tmp_path, monkeypatch):
-    monkeypatch.setattr(redundant, "PATIENCE", 50)
+    monkeypatch.setattr(subsumed, "PATIENCE", 50)
     shorter = write_keys(
         tmp_path / "a.parquet", [A], [{1: 0}, {1: 150}], [1], scope="global", sequence_number=9
     )

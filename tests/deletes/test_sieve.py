@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twostage.deletes import key_set, sieve
-from twostage.deletes.budget import Budget
-from twostage.deletes.key_set import KeySet
-from twostage.deletes.keys import encode_column, group_by_nulls, take_rows
-from twostage.deletes.sieve import Sieve
+from twostage.deletes.keys import key_set, prefilter
+from twostage.deletes.keys.budget import Budget
+from twostage.deletes.keys.encoding import encode_column, group_by_nulls, take_rows
+from twostage.deletes.keys.key_set import KeySet
+from twostage.deletes.keys.prefilter import Sieve
 from twostage.schema import Primitive
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
@@ -55,7 +55,7 @@ def test_random_sets(seed, monkeypatch):
     if rng.random() < 0.3:
         pool = [[None if rng.random() < 0.2 else value for value in column] for column in pool]
     monkeypatch.setattr(key_set, "LEAST_ROWS", 1)
-    monkeypatch.setattr(sieve, "_ROWS", 100)
+    monkeypatch.setattr(prefilter, "_ROWS", 100)
     keys, known = KeySet(AMPLE, kernels=False, dense=False), {}
     for sequence in (5, 3, 9):
         chosen = [rng.randrange(400) for _ in range(rng.choice([30, 100]))]
@@ -63,7 +63,7 @@ def test_random_sets(seed, monkeypatch):
         keys.insert(rows_of(kinds, columns), sequence, len(chosen))
         for key in zip(*columns, strict=True):
             known[key] = max(sequence, known.get(key, 0))
-        monkeypatch.setattr(sieve, "MOST_PASS", rng.choice([0.25, 1.0]))
+        monkeypatch.setattr(prefilter, "MOST_PASS", rng.choice([0.25, 1.0]))
         asked = [*zip(*pool, strict=True), *zip(*(column[::-1] for column in pool), strict=True)] * 3
         groups = rows_of(kinds, list(zip(*asked, strict=True)))
         for number in (2, 3, 5, 9):
@@ -85,9 +85,9 @@ def test_no_key_is_left_out(seed):
     else:
         made = Sieve.of(table.arrays(), table.count, rows.words.shape[1], AMPLE)
     if made is not None:
-        assert made._may_hold(sieve._of_rows(rows, 0, 500)).all()
+        assert made._may_hold(prefilter._of_rows(rows, 0, 500)).all()
         some = take_rows(rows, np.arange(1, 500, 7))
-        assert made._may_hold(sieve._of_rows(some, 0, len(some.words))).all()
+        assert made._may_hold(prefilter._of_rows(some, 0, len(some.words))).all()
 
 
 def asked_about(keys, kinds, columns, sequence=1):

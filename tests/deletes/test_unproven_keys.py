@@ -8,13 +8,13 @@ from equality_keys import load
 from scan_values import write_keys
 
 from declared.types import Column
-from twostage.deletes.budget import Budget
-from twostage.deletes.cache import CACHE
-from twostage.deletes.key_domain import KeyDomain
-from twostage.deletes.key_pages import KeyPages
-from twostage.deletes.key_set import KeySet
-from twostage.deletes.key_shape import KeyField, KeyShape
-from twostage.deletes.keys import KeyRows
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.keys.budget import Budget
+from twostage.deletes.keys.encoding import KeyRows
+from twostage.deletes.keys.intervals import KeyDomain
+from twostage.deletes.keys.key_columns import KeyField, KeyShape
+from twostage.deletes.keys.key_set import KeySet
+from twostage.deletes.pruning.page_proofs import KeyPages
 from twostage.predicates.bounds import Bounds
 from twostage.schema import Field, Primitive
 

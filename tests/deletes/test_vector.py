@@ -10,8 +10,8 @@ from pyroaring import BitMap, BitMap64
 from scan_values import context_of, delete_of, task_of
 
 from declared.files import VECTOR_MAGIC, vector_blob, write_puffin
-from twostage.deletes.position import load_positions
-from twostage.deletes.vector import decode_vector
+from twostage.deletes.positions.deletion_vector import decode_vector
+from twostage.deletes.positions.position_deletes import load_positions
 from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitError
 from twostage.metrics import Metrics
 
@@ -300,7 +300,7 @@ def test_a_hundred_million_positions_stay_small():
     bitmap.run_optimize()
     blob = frame(bitmap.serialize())
     assert len(blob) < 50_000
-    from twostage.deletes.position import DeletedPositions, _size
+    from twostage.deletes.positions.position_deletes import DeletedPositions, _size
 
     found = decode_vector(blob, "v")
     assert _size(found) < 500_000

@@ -14,8 +14,9 @@ from test_differential import FULL, QUERIES, SEED, Pair, check_pair
 
 import oracle
 from core_scan import open_table, scan, with_options
-from twostage.deletes import compiled, host_keys
-from twostage.deletes.cache import CACHE
+from twostage.deletes.anti_join import host_key_sets
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.compiled import store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +27,8 @@ SEEDS = 400 if FULL else 40
 
 @pytest.fixture(autouse=True)
 def _small_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "MIN_KEYS", 1)
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
+    monkeypatch.setattr(store, "MIN_KEYS", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
 
 
 @pytest.fixture(scope="module")

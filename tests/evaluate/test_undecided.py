@@ -15,10 +15,10 @@ from twostage.predicates.costs import Costs
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.predicate import And, Column, Compare, In, Not, Or, StringMatch, leaves
 from twostage.predicates.row_columns import RowColumns
+from twostage.reading.aligned_columns import PART, LiveColumns
 from twostage.reading.filter import Conjunct, RowFilter, filter_rows
-from twostage.reading.live_columns import PART, LiveColumns
-from twostage.reading.selection import Selection
 from twostage.schema import Primitive
+from twostage.selection import Selection
 
 INT = [Column(i, (f"c{i}",), Primitive("int")) for i in range(4)]
 

@@ -113,7 +113,7 @@ def _limited(batches: Callable[[], Iterator[Any]], limit: int | None) -> Iterato
     if limit is None:
         yield from batches()
         return
-    import twostage.reading.read  # noqa: F401, PLC0415 - what a fresh worker imports is no rows' memory
+    import twostage.reading.pipeline  # noqa: F401, PLC0415 - what a fresh worker imports is no rows' memory
 
     found = re.search(r"VmSize:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None

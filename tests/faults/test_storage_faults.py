@@ -17,10 +17,10 @@ from core_scan import Opened, scan
 from figures import FULL, record
 from s3_server import Fault, serve
 from tables import Table
-from twostage.deletes.cache import CACHE
+from twostage.catalog.load_table import load_table
+from twostage.deletes.cache.memory import CACHE
 from twostage.errors import CorruptFileError, MissingFileError, StorageError, TwoStageError
 from twostage.options import parse_options
-from twostage.table.catalog import load_table
 
 BUDGET = 3
 RUNS = 10 if FULL else 1

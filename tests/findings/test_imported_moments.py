@@ -15,11 +15,11 @@ import pytest
 from check import Columns
 from core_scan import open_table, scan
 from tables import Table
-from twostage.planning.metadata_answer import Aggregate, answer
-from twostage.planning.prune_files import may_count_other_units
+from twostage.aggregates.metadata_answer import Aggregate, answer
 from twostage.predicates.predicate import Compare
 from twostage.predicates.top import TopRows
 from twostage.schema import Primitive
+from twostage.table.column_metrics import may_count_other_units
 
 if TYPE_CHECKING:
     from pathlib import Path

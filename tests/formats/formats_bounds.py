@@ -13,7 +13,8 @@ from declared.types import Column, Struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
 
 
 def assert_bounds_hold(

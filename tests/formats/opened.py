@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from declared.types import Column, column_json
-from twostage.files.avro_file import AvroDataFile
-from twostage.files.orc_file import OrcDataFile
-from twostage.files.parquet_file import ParquetDataFile
+from twostage.data_files.avro_file import AvroDataFile
+from twostage.data_files.orc_file import OrcDataFile
+from twostage.data_files.parquet_file import ParquetDataFile
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.schema import Schema, parse_schema
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from twostage.files.datafile import DataFile
+    from twostage.data_files.data_file import DataFile
 
 READERS: dict[str, type[DataFile]] = {"orc": OrcDataFile, "avro": AvroDataFile, "parquet": ParquetDataFile}
 

@@ -11,8 +11,8 @@ from opened import open_file, schema_of
 from test_files import Values, columns
 
 from declared.files import FileOptions, write_rows
+from twostage.data_files.orc_file import _tails
 from twostage.errors import TwoStageError
-from twostage.files.orc_file import _tails
 from twostage.task import Storage
 
 MUTATIONS = 150
@@ -98,8 +98,8 @@ def test_a_file_that_is_none(file_format, data, tmp_path):
 @pytest.mark.parametrize(
     ("file_format", "reader"),
     [
-        ("orc", "twostage.files.orc_file.read_tail"),
-        ("avro", "twostage.files.avro_file.AvroDataFile._read_header"),
+        ("orc", "twostage.data_files.orc_file.read_tail"),
+        ("avro", "twostage.data_files.avro_file.AvroDataFile._read_header"),
     ],
 )
 def test_what_a_library_says_is_shown_without_secrets(file_format, reader, tmp_path, monkeypatch):

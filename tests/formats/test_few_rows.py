@@ -18,13 +18,13 @@ from test_page_reads import selections, write_pages
 
 from declared.types import Column
 from twostage.errors import TwoStageError
+from twostage.formats.parquet import few_rows
+from twostage.formats.parquet.few_rows import WantedPage, take_rows
+from twostage.formats.parquet.page_bytes import first_bytes
+from twostage.formats.parquet.pages import PageHeader, data_page_header
+from twostage.formats.parquet.virtual_file import _zigzag
 from twostage.metrics import Metrics
-from twostage.parquet import few_rows
-from twostage.parquet.few_rows import WantedPage, take_rows
-from twostage.parquet.page_bytes import first_bytes
-from twostage.parquet.pages import PageHeader, data_page_header
-from twostage.parquet.virtual_file import _zigzag
-from twostage.reading.selection import Selection
+from twostage.selection import Selection
 from twostage_native.page_values import text_ends
 
 

@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from twostage.data_files.orc_file import damage
 from twostage.errors import TwoStageError
-from twostage.files import file_schema
-from twostage.files.orc_file import arrow_schema, damage
-from twostage.orc.stripe import StripeReader
-from twostage.orc.tail import read_stripe_footer, read_tail
+from twostage.formats import file_schema
+from twostage.formats.orc.schema import arrow_schema
+from twostage.formats.orc.stripe import StripeReader
+from twostage.formats.orc.tail import read_stripe_footer, read_tail
 from twostage.task import Storage
 
 ROOT = Path(os.environ.get("TWOSTAGE_TABLES", "."), "files", "apache-orc")

@@ -14,9 +14,9 @@ from test_files import Values, columns, rows_of
 from declared.files import FileOptions, write_rows
 from declared.types import Column
 from twostage.errors import TwoStageError
+from twostage.formats.parquet import page_reader
 from twostage.metrics import Metrics
-from twostage.parquet import page_reader
-from twostage.reading.selection import Selection
+from twostage.selection import Selection
 
 CODECS = ("zstd", "snappy", "gzip", "none", "lz4", "brotli")
 

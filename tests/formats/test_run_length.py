@@ -8,8 +8,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from twostage.orc import run_length
-from twostage.orc.decimals import read_decimals
+from twostage.formats.orc import run_length
+from twostage.formats.orc.decimals import read_decimals
 
 SPECIFIED = [  # ORC specification v1, "Integer Run Length Encoding, version 1" and "version 2"
     (1, False, "610007", [7] * 100),

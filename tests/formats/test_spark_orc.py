@@ -13,7 +13,7 @@ from formats_bounds import assert_bounds_hold
 from opened import open_file, read_all, schema_of
 
 from declared.types import Column, ListOf, MapOf, Struct
-from twostage.orc.tail import read_stripe_footer, read_tail
+from twostage.formats.orc.tail import read_stripe_footer, read_tail
 
 pytest.importorskip("pyspark")
 CASES = [("UTC", "zstd"), ("America/New_York", "snappy"), ("Asia/Kolkata", "lz4")]

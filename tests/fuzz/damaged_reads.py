@@ -20,9 +20,9 @@ from small_tables import SmallTable, small_table
 import oracle
 from core_scan import open_table, scan
 from random_queries import Query, random_query
-from twostage.deletes.cache import CACHE
+from twostage.data_files import orc_file, parquet_footers
+from twostage.deletes.cache.memory import CACHE
 from twostage.errors import InternalError, ResourceLimitError, TwoStageError
-from twostage.files import orc_file, parquet_footers
 from twostage.options import _SETTINGS, OPTION_NAMES, _boolean
 from twostage.predicates.predicate import TRUE
 

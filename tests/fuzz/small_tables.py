@@ -16,8 +16,8 @@ import random_values
 from declared.content import VectorDelete
 from declared.types import walk
 from tables import FileOptions, Table
-from twostage.parquet.footer import read_footer
-from twostage.parquet.thrift import read_struct
+from twostage.formats.parquet.footer import read_footer
+from twostage.formats.parquet.thrift import read_struct
 
 if TYPE_CHECKING:
     from declared.content import Content, DataFile

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from twostage import storage
+from twostage.storage import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,14 +69,14 @@ class Watched:
 def watch(patch: pytest.MonkeyPatch) -> Log:
     """Let data files be opened as watched ones from now on."""
     log = Log()
-    open_file = storage.open_file
+    open_file = files.open_file
 
     def opened(policy: Storage, path: str) -> pa.NativeFile:
         if path.endswith(".parquet"):
             return pa.PythonFile(Watched(path, log), mode="r")
         return open_file(policy, path)
 
-    patch.setattr(storage, "open_file", opened)
+    patch.setattr(files, "open_file", opened)
     return log
 
 

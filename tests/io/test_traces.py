@@ -13,8 +13,8 @@ from core_scan import open_table, scan
 from declared.files import FileOptions
 from figures import record
 from tables import Table
-from twostage.files import parquet_footers
-from twostage.parquet import page_reader
+from twostage.data_files import parquet_footers
+from twostage.formats.parquet import page_reader
 from twostage.predicates.predicate import Column, In
 from twostage.schema import Primitive
 

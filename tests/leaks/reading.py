@@ -19,7 +19,7 @@ from twostage.errors import TwoStageError
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Compare
-from twostage.reading.read import read_group
+from twostage.reading.pipeline import read_group
 
 WARM_UP = 40
 

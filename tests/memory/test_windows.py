@@ -10,8 +10,8 @@ import pytest
 from check import check, ids
 from tables import Table
 from twostage.predicates.predicate import And, Compare, Not, Or
-from twostage.reading.selection import Selection
 from twostage.reading.windows import cut_windows
+from twostage.selection import Selection
 
 ROWS = 12_000
 IN_WINDOWS = "read in windows: the filter columns of a row group exceed task-memory"

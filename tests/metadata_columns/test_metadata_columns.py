@@ -20,14 +20,14 @@ from core_scan import open_table, scan, with_options
 from random_queries import random_query
 from random_tables import random_table
 from tables import FileOptions, Table
+from twostage.catalog.load_table import load_table
 from twostage.columns import project_names
 from twostage.errors import OptionError
-from twostage.metadata_columns import hidden_fields, scan_schema
 from twostage.options import parse_options
 from twostage.predicates.predicate import TRUE, columns
 from twostage.predicates.sql_filter import parse_filter
 from twostage.schema import Schema, Struct
-from twostage.table.catalog import load_table
+from twostage.table.metadata_columns import hidden_fields, scan_schema
 
 NAMES = ["_file", "_pos", "_spec_id", "_partition", "_deleted", "_row_id", "_last_updated_sequence_number"]
 WAYS = [{}, {"two-stage": "false"}, {"batch-size": "3"}, {"two-stage": "false", "batch-size": "3"}]

@@ -16,7 +16,7 @@ from twostage.columns import project_names
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
-from twostage.reading.read import read_group
+from twostage.reading.pipeline import read_group
 from twostage.spark.source import option_filter
 
 

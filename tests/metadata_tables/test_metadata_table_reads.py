@@ -10,15 +10,15 @@ from grown_table import avro, entries, grown_table, listed, read
 
 from core_scan import open_table
 from tables import Table
+from twostage.catalog.load_table import load_table
 from twostage.columns import spark_schema
 from twostage.errors import CorruptFileError, NotFoundError, OptionError
+from twostage.metadata_tables import METADATA_TABLES
 from twostage.metrics import Metrics
 from twostage.options import parse_options
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
-from twostage.reading.read import read_group
-from twostage.table.catalog import load_table
-from twostage.table.metadata_tables import METADATA_TABLES
+from twostage.reading.pipeline import read_group
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
@@ -105,7 +105,7 @@ def test_columns_filter_and_limit(tmp_path):
 
 
 def test_a_large_table_takes_several_tasks(tmp_path, monkeypatch):
-    from twostage.table.metadata_tables import table as module
+    from twostage.metadata_tables import table as module
 
     grown_table(tmp_path, 2)
     whole = read(tmp_path, "files")

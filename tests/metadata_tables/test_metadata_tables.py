@@ -10,10 +10,10 @@ import pytest
 from grown_table import entries, grown_table, head, listed, micros, read
 
 from tables import Table
-from twostage.planning.partition import Transform
+from twostage.metadata_tables.human import human
 from twostage.schema import Primitive
-from twostage.table.manifest import ManifestFile
-from twostage.table.metadata_tables.human import human
+from twostage.table.manifest_entry import ManifestFile
+from twostage.table.transforms import Transform
 from variant_tables import variant_table
 
 

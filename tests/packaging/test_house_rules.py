@@ -22,7 +22,7 @@ ALLOWED = {
         *("source", "session", "usable_session", "bridge", "pyspark_twostage"),
         *("worker_daemon", "task_reports", "stopped_tasks"),
     },
-    "pyiceberg": {"catalog_client", "catalog_answer", "sql_names", "storage", "properties"},
+    "pyiceberg": {"client", "catalog_answer", "sql_names", "files", "properties"},
 }
 SOURCES = {"PYTHONPATH": f"{ROOT / 'connector'}:{ROOT / 'native'}", "PATH": "/usr/bin:/bin"}
 HEAVY = ("numba", "pyiceberg", "pyarrow.dataset", "pyspark.pandas", "pandas", "sqlglot", "rich")

@@ -22,7 +22,7 @@ PREPARED = """
     before = dict(os.environ)
     sys.argv = ["daemon", "pyspark.worker"]
     assert worker_daemon.imported()
-    assert {"pyspark.worker", "twostage.reading.read", "twostage.files.orc_file", "pyarrow"} <= set(sys.modules)
+    assert {"pyspark.worker", "twostage.reading.pipeline", "twostage.data_files.orc_file", "pyarrow"} <= set(sys.modules)
     assert len(os.listdir("/proc/self/task")) == 1
     assert dict(os.environ) == before
     assert gc.get_freeze_count() > 10_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twostage.parquet.footer import Footer
+    from twostage.formats.parquet.footer import Footer
 
 VIEW = Path(__file__).with_name("pyarrow_view.py")
 

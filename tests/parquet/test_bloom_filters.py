@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from written_files import IDS, Opened, P, column
 
-from twostage.parquet import bloom
-from twostage.parquet.filters import bloom_may_contain, prune_by_bloom
+from twostage.formats.parquet import bloom
+from twostage.formats.parquet.filters import bloom_may_contain, prune_by_bloom
 from twostage.predicates.predicate import And, Column, Compare, CompareColumns, In, Not, Or, Unknown
 from twostage.schema import Primitive
 

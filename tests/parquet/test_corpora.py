@@ -15,11 +15,11 @@ import pytest
 from footer_views import our_view, pyarrow_views, same_view
 
 from twostage.errors import TwoStageError
-from twostage.parquet.bloom import bloom_may_contain
-from twostage.parquet.dictionary import dictionary_values
-from twostage.parquet.footer import Footer, RowGroup, read_footer
-from twostage.parquet.schema_tree import Leaf
-from twostage.parquet.statistics import row_group_bounds
+from twostage.formats.parquet.bloom import bloom_may_contain
+from twostage.formats.parquet.dictionary import dictionary_values
+from twostage.formats.parquet.footer import Footer, RowGroup, read_footer
+from twostage.formats.parquet.schema_tree import Leaf
+from twostage.formats.parquet.statistics import row_group_bounds
 from twostage.schema import Primitive
 
 ROOT = os.environ.get("TWOSTAGE_TABLES", "")

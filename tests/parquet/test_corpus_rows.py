@@ -16,7 +16,7 @@ from single_file_tables import Derived, NoIcebergTypeError, single_file_table
 import oracle
 from core_scan import open_table, scan
 from twostage.errors import TwoStageError
-from twostage.parquet.footer import read_footer
+from twostage.formats.parquet.footer import read_footer
 
 ROOT = Path(os.environ.get("TWOSTAGE_TABLES", "."))
 FILES = (

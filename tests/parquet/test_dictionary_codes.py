@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from twostage.data_files.parquet_file import ParquetDataFile
 from twostage.errors import TwoStageError
-from twostage.files.parquet_file import ParquetDataFile
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.predicates.evaluate import evaluate
@@ -27,10 +27,10 @@ from twostage.predicates.predicate import (
     Or,
     StringMatch,
 )
-from twostage.reading.live_columns import plain
-from twostage.reading.read import read_group
-from twostage.reading.selection import Selection
+from twostage.reading.aligned_columns import plain
+from twostage.reading.pipeline import read_group
 from twostage.schema import Primitive, parse_schema
+from twostage.selection import Selection
 from twostage.task import ScanContext, ScanTask, Storage, TaskGroup
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from written_files import IDS, Opened, P, column
 
-from twostage.parquet.dictionary import dictionary_values, is_all_dictionary
-from twostage.parquet.filters import prune_by_dictionary
+from twostage.formats.parquet.dictionary import dictionary_values, is_all_dictionary
+from twostage.formats.parquet.filters import prune_by_dictionary
 from twostage.predicates.predicate import And, Compare, Constant, In, IsNull, Not, Or, StringMatch, Unknown
 from twostage.schema import Primitive
 

@@ -15,7 +15,7 @@ import thrift_writer
 from footer_views import our_view, pyarrow_views, same_view
 
 from twostage.errors import CorruptFileError, TwoStageError, UnsupportedFeatureError
-from twostage.parquet.footer import FIRST_READ, Footer, read_footer
+from twostage.formats.parquet.footer import FIRST_READ, Footer, read_footer
 
 
 class CountingFile:

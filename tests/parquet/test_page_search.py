@@ -12,13 +12,13 @@ import pytest
 from declared.types import Column as Declared
 from formats.opened import open_file, schema_of
 from twostage.errors import TwoStageError
+from twostage.formats.parquet.page_search import LEAST_BYTES, MOST_LITERALS, sought
 from twostage.metrics import Metrics
-from twostage.parquet.page_search import LEAST_BYTES, MOST_LITERALS, sought
 from twostage.predicates.predicate import And, Column, Compare, In, IsNull, Or, StringMatch
+from twostage.reading.aligned_columns import LiveColumns
 from twostage.reading.filter import Conjunct, RowFilter, filter_rows
-from twostage.reading.live_columns import LiveColumns
-from twostage.reading.selection import Selection
 from twostage.schema import Primitive
+from twostage.selection import Selection
 
 TEXT = Column(1, ("c",), Primitive("string"))
 SCHEMA = schema_of([Declared(1, "c", "string")])

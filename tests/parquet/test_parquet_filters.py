@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from written_files import Opened, P, column
 
-from twostage.parquet.filters import prune_by_bloom, prune_by_dictionary
+from twostage.formats.parquet.filters import prune_by_bloom, prune_by_dictionary
 from twostage.predicates.predicate import And, Compare, In, IsNull, Not, Or, StringMatch
 from twostage.schema import Primitive
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from twostage.parquet.footer import ColumnChunk, Footer, RowGroup, Statistics, read_footer
-from twostage.parquet.schema_tree import (
+from twostage.formats.parquet.footer import ColumnChunk, Footer, RowGroup, Statistics, read_footer
+from twostage.formats.parquet.schema_tree import (
     BYTE_ARRAY,
     DOUBLE,
     FIXED,
@@ -30,7 +30,7 @@ from twostage.parquet.schema_tree import (
     LogicalType,
     SchemaNode,
 )
-from twostage.parquet.statistics import row_group_bounds
+from twostage.formats.parquet.statistics import row_group_bounds
 from twostage.predicates.bounds import Bounds
 from twostage.schema import Primitive
 

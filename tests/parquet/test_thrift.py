@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import thrift_writer
 
-from twostage.parquet.thrift import MAX_DEPTH, ThriftError, read_struct
+from twostage.formats.parquet.thrift import MAX_DEPTH, ThriftError, read_struct
 
 
 def random_struct(rng: random.Random, depth: int) -> tuple[dict[int, tuple[str, Any]], dict[int, Any]]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from twostage.parquet.footer import Footer, read_footer
+from twostage.formats.parquet.footer import Footer, read_footer
 from twostage.predicates.predicate import Column
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
-    from twostage.parquet.schema_tree import Leaf
+    from twostage.formats.parquet.schema_tree import Leaf
 
 
 P = Primitive

@@ -13,7 +13,7 @@ import oracle
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from twostage.planning.metadata_answer import Aggregate
+    from twostage.aggregates.metadata_answer import Aggregate
     from twostage.schema import Field
 
 

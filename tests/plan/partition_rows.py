@@ -41,7 +41,7 @@ from pyiceberg.types import (
 
 from twostage.predicates.predicate import And, Column, Compare, In, IsNull, Not, Or, StringMatch
 from twostage.schema import Primitive
-from twostage.table.manifest import ContentFile
+from twostage.table.manifest_entry import ContentFile
 
 DAY = 86_400_000_000
 TYPES = {

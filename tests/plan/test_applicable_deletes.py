@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from twostage.deletes.applicable import FILE_PATH_ID, DeleteIndex
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
-from twostage.location import canonical, canonical_moved
+from twostage.planning.delete_index import FILE_PATH_ID, DeleteIndex
 from twostage.schema import Field, Primitive, Struct
-from twostage.table.manifest import ContentFile
+from twostage.storage.location import canonical, canonical_moved
+from twostage.table.manifest_entry import ContentFile
 from twostage.table.metadata import PartitionField, PartitionSpec
 
 PATH = "s3://lake/t/data/a.parquet"

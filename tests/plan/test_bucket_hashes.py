@@ -8,9 +8,9 @@ from decimal import Decimal
 import mmh3
 import pytest
 
-from twostage.planning.bucket import bucket_of, hashed_bytes, narrow, unscaled
 from twostage.predicates.predicate import And, Column, Compare, Constant, In, Not, Or
 from twostage.schema import Primitive
+from twostage.table.bucket_transform import bucket_of, hashed_bytes, narrow, unscaled
 
 EPOCH = datetime.datetime(1970, 1, 1)
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from pyroaring import BitMap64
 
-from twostage.deletes.position import DeletedPositions
+from twostage.deletes.positions.position_deletes import DeletedPositions
+from twostage.handover import deleted_bits
+from twostage.handover.deleted_bits import num_bits, read_deleted
 from twostage.metrics import Metrics
 from twostage.options import parse_options
-from twostage.planning import deleted_bits
-from twostage.planning.deleted_bits import num_bits, read_deleted
 from twostage.schema import Schema
 from twostage.task import DeleteFile, ScanContext, ScanTask
 

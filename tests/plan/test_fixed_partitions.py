@@ -16,12 +16,12 @@ from avro_manifests import entry, field, manifest, optional
 from check import check, ids
 from core_scan import open_table, scan
 from tables import Table
+from twostage.aggregates import metadata_answer, row_counts
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.errors import CorruptFileError
-from twostage.planning import metadata_answer
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.predicates.predicate import Compare
-from twostage.table import row_counts
-from twostage.table.manifest import ManifestFile, PartitionSummary, parse_manifest
+from twostage.table.manifest import parse_manifest
+from twostage.table.manifest_entry import ManifestFile, PartitionSummary
 from twostage.table.metadata import PartitionField, PartitionSpec
 
 if TYPE_CHECKING:

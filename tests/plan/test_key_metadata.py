@@ -16,9 +16,9 @@ import pytest
 from check import Columns
 from core_scan import open_table, scan, with_options
 from tables import Table
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from twostage.planning import encrypted_files
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Compare
 

@@ -39,7 +39,8 @@ from twostage.errors import (
     TwoStageError,
     UnsupportedFeatureError,
 )
-from twostage.table.manifest import ManifestFile, parse_manifest, read_manifest_list, read_manifests
+from twostage.table.manifest import parse_manifest, read_manifest_list, read_manifests
+from twostage.table.manifest_entry import ManifestFile
 from twostage.table.metadata import PartitionField, PartitionSpec, Snapshot, parse_metadata_bytes
 from twostage.task import Storage
 
@@ -298,7 +299,7 @@ def test_codecs_that_pyarrow_unpacks():
 
 
 def test_a_bomb_is_refused(monkeypatch):
-    monkeypatch.setattr("twostage.table.avro.MAX_UNPACKED_BYTES", 100_000)
+    monkeypatch.setattr("twostage.formats.avro.container.MAX_UNPACKED_BYTES", 100_000)
     for codec in ("deflate", "bzip2", "xz"):
         data = manifest([entry("/t/" + "x" * 5_000_000)], codec=codec)
         assert len(data) < 20_000

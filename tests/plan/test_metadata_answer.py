@@ -19,14 +19,14 @@ from core_scan import open_table, scan
 from random_queries import random_query
 from random_tables import random_table
 from tables import Table
-from twostage.metadata_columns import scan_schema
-from twostage.planning import deleted_rows, metadata_answer
+from twostage.aggregates import deleted_counts, metadata_answer
+from twostage.aggregates.file_proofs import COMPARED, COUNTED, GROUPED
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.planning.choose_files import Planning
-from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.predicates.predicate import TRUE, Compare, IsNull, Not, either
 from twostage.schema import Primitive
 from twostage.table import manifest
+from twostage.table.metadata_columns import scan_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -315,7 +315,7 @@ def test_delete_files_are_not_read_in_vain(tmp_path: Path, monkeypatch: pytest.M
     assert asked(opened, "min(id)") == "files have rows deleted by position"
     monkeypatch.setattr(metadata_answer, "MOST_DELETE_FILES", 2)
     assert asked(opened, "count(*)") == "more than 2 delete files would have to be read first"
-    monkeypatch.setattr(deleted_rows, "MOST_DELETED", 2)
+    monkeypatch.setattr(deleted_counts, "MOST_DELETED", 2)
     assert asked(opened, "count(*)") == "more than 2 rows are deleted"
 
 
@@ -346,9 +346,9 @@ def test_each_of_many_files_is_not_looked_up_in_each_of_many_delete_files(
     for _ in range(3):
         table.delete_positions({files[0]: [1], files[3]: [2]})
     opened = open_table(table.write())
-    monkeypatch.setattr(deleted_rows, "MOST_PAIRS", 12)
+    monkeypatch.setattr(deleted_counts, "MOST_PAIRS", 12)
     assert asked(opened, "count(*)") == [(18,)]
-    monkeypatch.setattr(deleted_rows, "MOST_PAIRS", 11)
+    monkeypatch.setattr(deleted_counts, "MOST_PAIRS", 11)
     assert asked(opened, "count(*)") == "deleted rows would have to be looked up more than 11 times first"
 
 

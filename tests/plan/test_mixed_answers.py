@@ -17,9 +17,9 @@ from core_scan import Opened, open_table, scan
 from random_queries import random_query
 from random_tables import random_table
 from tables import Table
-from twostage.planning import metadata_answer, unproven_files
-from twostage.planning.file_proofs import COMPARED, COUNTED, GROUPED
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
+from twostage.aggregates import metadata_answer, unproven_files
+from twostage.aggregates.file_proofs import COMPARED, COUNTED, GROUPED
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.predicates.predicate import TRUE
 from twostage.schema import Primitive
 

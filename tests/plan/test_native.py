@@ -11,12 +11,12 @@ import pytest
 
 from core_scan import open_table
 from tables import Table
+from twostage.formats.parquet.footer import read_footer
+from twostage.formats.parquet.schema_tree import LogicalType
+from twostage.handover import eligibility
+from twostage.handover.eligibility import Surroundings
+from twostage.handover.file_facts import ColumnFacts, FileFacts, facts_of, file_facts, unread
 from twostage.options import ReadOptions, ReadSettings
-from twostage.parquet.footer import read_footer
-from twostage.parquet.schema_tree import LogicalType
-from twostage.planning import native
-from twostage.planning.file_facts import ColumnFacts, FileFacts, facts_of, file_facts, unread
-from twostage.planning.native import Surroundings
 from twostage.schema import Field, Primitive, Schema, parse_type
 from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask, Storage, TaskGroup
 
@@ -90,16 +90,19 @@ QUERIES = {
 @pytest.mark.parametrize("case", QUERIES)
 def test_query_stays(table, case):
     options, query, expected = QUERIES[case]
-    reason = native.stays_by_query(table, ReadOptions(**options), replace(QUERY, **query))
+    reason = eligibility.stays_by_query(table, ReadOptions(**options), replace(QUERY, **query))
     assert reason is not None
     assert expected in reason
 
 
 def test_query_is_handed_over(table):
-    assert native.stays_by_query(table, ReadOptions(), QUERY) is None
-    assert native.stays_by_query(replace(table, snapshot=None), ReadOptions(), QUERY) == "the table is empty"
+    assert eligibility.stays_by_query(table, ReadOptions(), QUERY) is None
+    assert (
+        eligibility.stays_by_query(replace(table, snapshot=None), ReadOptions(), QUERY)
+        == "the table is empty"
+    )
     rows = replace(table, metadata_table="files")
-    assert native.stays_by_query(rows, ReadOptions(), QUERY) == "it is of a metadata table"
+    assert eligibility.stays_by_query(rows, ReadOptions(), QUERY) == "it is of a metadata table"
 
 
 # ---- the plan
@@ -142,14 +145,17 @@ PLANS = {
 @pytest.mark.parametrize("case", PLANS)
 def test_plan_stays(case):
     found, expected = PLANS[case]
-    reason = native.stays_by_plan(found)
+    reason = eligibility.stays_by_plan(found)
     assert reason is not None
     assert expected in reason
 
 
 def test_plan_is_handed_over():
-    assert native.stays_by_plan(plan(task(), task(start=50, all_match=True))) is None
-    assert native.stays_by_plan(plan(task(path="hdfs://nn/t/f"), storage=Storage(root="hdfs://nn/t"))) is None
+    assert eligibility.stays_by_plan(plan(task(), task(start=50, all_match=True))) is None
+    assert (
+        eligibility.stays_by_plan(plan(task(path="hdfs://nn/t/f"), storage=Storage(root="hdfs://nn/t")))
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,66 +171,66 @@ def test_plan_is_handed_over():
     ],
 )
 def test_object_stores_that_spark_reads(path, file_systems, expected):
-    assert native.location_for_spark(path, file_systems) == expected
-    reason = native.stays_by_plan(plan(task(path=path)), file_systems)
+    assert eligibility.location_for_spark(path, file_systems) == expected
+    reason = eligibility.stays_by_plan(plan(task(path=path)), file_systems)
     assert (reason is None) == (expected is not None), reason
 
 
 @pytest.mark.parametrize("key", ["t//f", "t/./f", "t/../f", "t/f/"])
 def test_keys_that_hadoop_reads_under_another_name(key):
-    reason = native.stays_by_plan(plan(task(path=f"s3://lake/{key}")), ["s3"])
+    reason = eligibility.stays_by_plan(plan(task(path=f"s3://lake/{key}")), ["s3"])
     assert reason == f"Hadoop reads another name for the key /{key}"
 
 
 def test_deleted_positions_are_handed_over():
-    assert native.stays_by_plan(plan(task(), task(deletes=(DELETE,)))) is None
-    assert native.stays_by_plan(deleted(64, file_size=1)) is None
-    assert native.stays_by_plan(deleted(1_000, file_size=2**30)) is None
+    assert eligibility.stays_by_plan(plan(task(), task(deletes=(DELETE,)))) is None
+    assert eligibility.stays_by_plan(deleted(64, file_size=1)) is None
+    assert eligibility.stays_by_plan(deleted(1_000, file_size=2**30)) is None
     # One file that deletes in all of them counts once.
     one = replace(DELETE, record_count=2**22)
     full = replace(DELETE, path="/t/full", record_count=2**22)
     other = replace(DELETE, path="/t/e")
-    assert native.stays_by_plan(plan(task(deletes=(one, full)), task(deletes=(one, other)))) is not None
-    assert native.stays_by_plan(plan(task(deletes=(one, full)), task(deletes=(one,)))) is None
+    assert eligibility.stays_by_plan(plan(task(deletes=(one, full)), task(deletes=(one, other)))) is not None
+    assert eligibility.stays_by_plan(plan(task(deletes=(one, full)), task(deletes=(one,)))) is None
     # Of vectors bits count, not rows; whether equality deletes were compiled, reading tells.
     vector = replace(DELETE, content="vector", format="puffin", record_count=2**24)
-    assert native.stays_by_plan(plan(task(deletes=(vector,)), task(deletes=(EQUALITY,)))) is None
-    assert native.stays_by_plan(plan(task(deletes=(replace(EQUALITY, record_count=2**40),)))) is None
+    assert eligibility.stays_by_plan(plan(task(deletes=(vector,)), task(deletes=(EQUALITY,)))) is None
+    assert eligibility.stays_by_plan(plan(task(deletes=(replace(EQUALITY, record_count=2**40),)))) is None
 
 
 def test_columns_and_the_places_of_deleted_rows(monkeypatch):
-    monkeypatch.setattr(native, "MOST_COLUMNS", 2)
-    assert native.stays_by_plan(plan(task())) is None
-    assert "with 1 columns" in str(native.stays_by_plan(plan(task(deletes=(DELETE,)))))
-    monkeypatch.setattr(native, "MOST_COLUMNS", 3)
-    assert native.stays_by_plan(plan(task(deletes=(DELETE,)))) is None
+    monkeypatch.setattr(eligibility, "MOST_COLUMNS", 2)
+    assert eligibility.stays_by_plan(plan(task())) is None
+    assert "with 1 columns" in str(eligibility.stays_by_plan(plan(task(deletes=(DELETE,)))))
+    monkeypatch.setattr(eligibility, "MOST_COLUMNS", 3)
+    assert eligibility.stays_by_plan(plan(task(deletes=(DELETE,)))) is None
 
 
 def test_a_column_of_spark_s_name_for_places():
-    reason = native.stays_by_files([task(deletes=(DELETE,))], [facts(has_row_index=True)], [LONG])
+    reason = eligibility.stays_by_files([task(deletes=(DELETE,))], [facts(has_row_index=True)], [LONG])
     assert "gives the places of rows" in str(reason)
-    assert native.stays_by_files([task()], [facts(has_row_index=True)], [LONG]) is None
+    assert eligibility.stays_by_files([task()], [facts(has_row_index=True)], [LONG]) is None
 
 
 def test_a_file_in_ranges_is_handed_over_once():
     cut = plan(task(length=50), task(start=50, length=50), task(path="/t/g"))
-    assert [one.path for one in native.files_of(cut)] == ["/t/f.parquet", "/t/g"]
-    assert [[one.start for one in parts] for parts in native.ranges_of(cut)] == [[0, 50], [0]]
+    assert [one.path for one in eligibility.files_of(cut)] == ["/t/f.parquet", "/t/g"]
+    assert [[one.start for one in parts] for parts in eligibility.ranges_of(cut)] == [[0, 50], [0]]
 
 
 def test_ranges_of_files_in_any_order():
     """Tasks are packed by size: a file's first range need not come first."""
     cut = plan(task(start=50, length=50), task(path="/t/g"), task(length=50))
-    ranges = [[(one.path, one.start) for one in parts] for parts in native.ranges_of(cut)]
+    ranges = [[(one.path, one.start) for one in parts] for parts in eligibility.ranges_of(cut)]
     assert ranges == [[("/t/g", 0)], [("/t/f.parquet", 50), ("/t/f.parquet", 0)]]
-    assert [one.path for one in native.files_of(cut)] == ["/t/g", "/t/f.parquet"]
+    assert [one.path for one in eligibility.files_of(cut)] == ["/t/g", "/t/f.parquet"]
 
 
 def test_footers_cost():
-    assert native.stays_by_footers(5_000, 64, 0) is None  # the rest is known
-    assert native.stays_by_footers(1_000, 1_000, 1_000 * native.WORTH_A_FOOTER) is None
-    assert "small files" in str(native.stays_by_footers(1_000, 1_000, 1_000))
-    assert "1001 footers" in str(native.stays_by_footers(1_001, 1_001, 2**60))
+    assert eligibility.stays_by_footers(5_000, 64, 0) is None  # the rest is known
+    assert eligibility.stays_by_footers(1_000, 1_000, 1_000 * eligibility.WORTH_A_FOOTER) is None
+    assert "small files" in str(eligibility.stays_by_footers(1_000, 1_000, 1_000))
+    assert "1001 footers" in str(eligibility.stays_by_footers(1_001, 1_001, 2**60))
 
 
 # ---- the files
@@ -254,9 +260,9 @@ FILES = {
 def test_file_stays(case):
     changed_task, changed_facts, changed_field, expected = FILES[case]
     field = replace(LONG, **changed_field)
-    reason = native.stays_by_files([task(**changed_task)], [facts(**changed_facts)], [field])
+    reason = eligibility.stays_by_files([task(**changed_task)], [facts(**changed_facts)], [field])
     if not changed_field:  # one such file is enough
-        pair = native.stays_by_files(
+        pair = eligibility.stays_by_files(
             [task(), task(**changed_task)], [facts(), facts(**changed_facts)], [field]
         )
         assert pair == reason
@@ -266,13 +272,14 @@ def test_file_stays(case):
 
 
 def test_file_is_handed_over():
-    assert native.stays_by_files([task()], [facts()], [LONG]) is None
-    assert native.stays_by_files([task()], [facts(columns={})], [LONG]) is None  # NULL stands in
+    assert eligibility.stays_by_files([task()], [facts()], [LONG]) is None
+    assert eligibility.stays_by_files([task()], [facts(columns={})], [LONG]) is None  # NULL stands in
     for value in (5, None):
         assert (
-            native.stays_by_files([task(constants={1: value})], [facts(singles={1: value})], [LONG]) is None
+            eligibility.stays_by_files([task(constants={1: value})], [facts(singles={1: value})], [LONG])
+            is None
         )
-    assert native.stays_by_files([task()], [facts(has_legacy_calendar=True)], [LONG]) is None
+    assert eligibility.stays_by_files([task()], [facts(has_legacy_calendar=True)], [LONG]) is None
 
 
 def logical(name: str, **more: Any) -> LogicalType:
@@ -319,14 +326,14 @@ READS = [
 @pytest.mark.parametrize(("kind", "physical", "annotation", "read"), READS)
 def test_file_types(kind, physical, annotation, read):
     known = facts(columns={1: column(physical=physical, logical=annotation)})
-    reason = native.stays_by_files([task()], [known], [replace(LONG, type=parse_type(kind))])
+    reason = eligibility.stays_by_files([task()], [known], [replace(LONG, type=parse_type(kind))])
     assert (reason is None) == read
     delta = {"INT32": 5, "INT64": 5, "BYTE_ARRAY": 7}.get(physical)
     if read and delta is not None:  # Spark reads them under the file's own type
         known = facts(
             columns={1: column(physical=physical, logical=annotation, encodings=frozenset((delta,)))}
         )
-        reason = native.stays_by_files([task()], [known], [replace(LONG, type=parse_type(kind))])
+        reason = eligibility.stays_by_files([task()], [known], [replace(LONG, type=parse_type(kind))])
         assert (reason is None) == ((kind, physical) != ("long", "INT32"))
 
 
@@ -414,30 +421,30 @@ def test_facts_are_kept_until_the_file_changes(tmp_path):
     ("share", "expected"), [(0.1, "the filter drops rows: looked"), (0.9, None), (None, "nothing is known")]
 )
 def test_by_the_share_that_a_filter_keeps(share, expected):
-    found = native.stays_by_share(plan(task(all_match=False), task()), share, "looked")
+    found = eligibility.stays_by_share(plan(task(all_match=False), task()), share, "looked")
     assert found is None if expected is None else expected in found
-    assert native.stays_by_share(plan(task(), task()), None, "") is None
+    assert eligibility.stays_by_share(plan(task(), task()), None, "") is None
 
 
 @pytest.mark.parametrize(
     ("file_size", "num_bytes", "stays"),
     [
-        (native.WORTH_A_PROBE // 2 - 1, 9, True),
-        (native.WORTH_A_PROBE // 2, 9, False),
-        (native.WORTH_A_PROBE // 2, native.MOST_FOR_JOIN // 2, False),
-        (native.WORTH_A_PROBE // 2, native.MOST_FOR_JOIN // 2 + 1, True),
-        (native.MOST_FILES_FOR_JOIN // 2 + 1, 9, True),
+        (eligibility.WORTH_A_PROBE // 2 - 1, 9, True),
+        (eligibility.WORTH_A_PROBE // 2, 9, False),
+        (eligibility.WORTH_A_PROBE // 2, eligibility.MOST_FOR_JOIN // 2, False),
+        (eligibility.WORTH_A_PROBE // 2, eligibility.MOST_FOR_JOIN // 2 + 1, True),
+        (eligibility.MOST_FILES_FOR_JOIN // 2 + 1, 9, True),
     ],
 )
 def test_sides_of_a_join_that_its_keys_may_prune(file_size, num_bytes, stays):
     """Of two files: small ones, and columns of many bytes, stay."""
     found = plan(task(file_size=file_size), task(path="/t/g", file_size=file_size))
     known = [facts(columns={1: column(num_bytes=num_bytes)})] * 2
-    reasons = (native.stays_by_join(found), native.stays_by_join(found, known, [LONG]))
+    reasons = (eligibility.stays_by_join(found), eligibility.stays_by_join(found, known, [LONG]))
     assert any(reason == "keys of a join may prune it" for reason in reasons) == stays, reasons
 
 
 def test_small_files_are_not_looked_at():
-    assert "small" in native.stays_by_size(plan(task(all_match=False)))
-    assert native.stays_by_size(plan(task(all_match=False, file_size=native.WORTH_A_PROBE))) is None
-    assert native.stays_by_size(plan(task())) is None
+    assert "small" in eligibility.stays_by_size(plan(task(all_match=False)))
+    assert eligibility.stays_by_size(plan(task(all_match=False, file_size=eligibility.WORTH_A_PROBE))) is None
+    assert eligibility.stays_by_size(plan(task())) is None

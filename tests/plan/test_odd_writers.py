@@ -29,12 +29,13 @@ from avro_manifests import (
 from check import check, ids
 from odd_writers import OddWriter, rewrite, rewrite_file
 from tables import Table
+from twostage.aggregates.row_counts import count_rows
 from twostage.errors import CorruptFileError
 from twostage.predicates.predicate import Compare
-from twostage.table.manifest import ManifestFile, iterate_manifest, parse_manifest, read_manifest_list
+from twostage.table.manifest import iterate_manifest, parse_manifest, read_manifest_list
+from twostage.table.manifest_entry import ManifestFile
 from twostage.table.manifest_fields import UNMEASURED
 from twostage.table.metadata import PartitionField, PartitionSpec, Snapshot
-from twostage.table.row_counts import count_rows
 from twostage.task import Storage
 
 if TYPE_CHECKING:

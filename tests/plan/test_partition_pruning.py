@@ -20,12 +20,12 @@ from partition_rows import (
 )
 
 from twostage.errors import CorruptFileError
-from twostage.planning.partition import Transform, constants, value_bounds
 from twostage.planning.prune_files import FilePruner
 from twostage.predicates.predicate import TRUE, And, Column, Compare, In, StringMatch
 from twostage.schema import Primitive
-from twostage.table.manifest import ContentFile, ManifestFile, PartitionSummary
+from twostage.table.manifest_entry import ContentFile, ManifestFile, PartitionSummary
 from twostage.table.metadata import parse_metadata
+from twostage.table.transforms import Transform, constants, value_bounds
 
 ORDERED = ("truncate", "year", "month", "day", "hour", "identity")
 CASES = [

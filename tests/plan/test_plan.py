@@ -16,8 +16,8 @@ from twostage.options import ReadOptions, ReadSettings
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import FALSE, TRUE, Column, Compare, In, IsNull, Not, Or, Unknown
 from twostage.schema import Primitive
-from twostage.table.catalog import PinnedTable
 from twostage.table.metadata import parse_metadata
+from twostage.table.pinned import PinnedTable
 from twostage.task import Storage
 
 MIB = 2**20

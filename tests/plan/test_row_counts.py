@@ -15,12 +15,11 @@ import pytest
 from core_scan import open_table, scan
 from random_tables import random_table
 from tables import Table
+from twostage.aggregates import metadata_answer, row_counts
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.errors import CorruptFileError
-from twostage.planning import metadata_answer
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
-from twostage.storage import locate, read_all
-from twostage.table import row_counts
-from twostage.table.avro import open_avro, unpack
+from twostage.formats.avro.container import open_avro, unpack
+from twostage.storage.files import locate, read_all
 from twostage.table.manifest import parse_manifest, read_manifest_list
 from twostage.table.manifest_fields import ENTRY_IDS, named_by_id
 from twostage_native import avro_walk_reference

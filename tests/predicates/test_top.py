@@ -18,11 +18,11 @@ from twostage.predicates.bind import bind_top
 from twostage.predicates.bounds import Bounds
 from twostage.predicates.predicate import Column
 from twostage.predicates.top import MOST_ROWS, Reached, TopRows, reached_by
+from twostage.reading.aligned_columns import LiveColumns
 from twostage.reading.filter import RowFilter
-from twostage.reading.live_columns import LiveColumns
-from twostage.reading.selection import Selection
 from twostage.reading.top_rows import BestRows
 from twostage.schema import Field, Primitive, Schema, Struct
+from twostage.selection import Selection
 
 NAN = math.nan
 VALUES: dict[str, tuple[Primitive, list[Any]]] = {

@@ -6,8 +6,8 @@ import pytest
 
 from core_scan import open_table, scan
 from tables import Table
+from twostage.handover.kept_share import PROBE_ROWS, estimate_kept_share
 from twostage.predicates.predicate import TRUE, Column, Compare
-from twostage.reading.probe import PROBE_ROWS, estimate_kept_share
 from twostage.schema import Primitive
 
 DIGIT = Column(2, ("digit",), Primitive("int"))

@@ -14,10 +14,11 @@ import pytest
 import oracle
 from core_scan import open_table, scan, with_options
 from tables import FileOptions, Table
-from twostage.deletes import compiled, host_keys
-from twostage.deletes.cache import CACHE
-from twostage.files import parquet_footers
-from twostage.parquet import page_reader
+from twostage.data_files import parquet_footers
+from twostage.deletes.anti_join import host_key_sets
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.compiled import store
+from twostage.formats.parquet import page_reader
 from twostage.predicates.predicate import TRUE, Column as Named, Compare, In
 
 sys.path.append(str(Path(__file__).parents[1] / "io"))
@@ -29,8 +30,8 @@ WIDER = {"int": "long", "float": "double", "decimal(9,2)": "decimal(20,2)"}
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch):
-    monkeypatch.setattr(compiled, "MIN_KEYS", 1)
-    monkeypatch.setattr(host_keys, "MIN_KEYS", 1)
+    monkeypatch.setattr(store, "MIN_KEYS", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
     for one in (CACHE, parquet_footers._footers, parquet_footers._tails, page_reader._tables):
         one.clear()
     yield

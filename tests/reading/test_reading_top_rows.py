@@ -10,12 +10,12 @@ import pytest
 from core_scan import open_table, scan
 from tables import FileOptions, Table
 from twostage.errors import CorruptFileError
-from twostage.planning import native
-from twostage.planning.native import MOST_FOR_TOP, stays_by_top
+from twostage.handover import eligibility
+from twostage.handover.decide import hand_over
+from twostage.handover.eligibility import MOST_FOR_TOP, stays_by_top
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Column, Compare
 from twostage.predicates.top import Reached, TopRows
-from twostage.spark.native_scan import hand_over
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,7 +196,7 @@ def test_many_columns_stay_and_the_key_alone_does_not(
     plan = scan(opened, top=wanted).plan
     assert plan is not None
     assert stays_by_top(plan) is None  # the whole table is small
-    monkeypatch.setattr(native, "LEAST_FOR_TOP", 2**20)
+    monkeypatch.setattr(eligibility, "LEAST_FOR_TOP", 2**20)
     reason = stays_by_top(plan)
     assert reason is not None
     assert reason.startswith("ORDER BY and LIMIT leave about ")

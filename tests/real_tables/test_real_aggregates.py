@@ -14,8 +14,8 @@ from test_real_tables import folders
 
 import oracle
 from core_scan import open_table, scan
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.errors import TwoStageError
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:

@@ -174,9 +174,9 @@ print(seen)
         ("pyspark_twostage", "pyspark.sql.datasource, pyspark.accumulators"),
         ("twostage", "typing"),
         ("twostage_native", "numpy"),
-        ("twostage.options, twostage.storage, twostage.location", "pyarrow"),
+        ("twostage.options, twostage.storage.files, twostage.storage.location", "pyarrow"),
         (
-            "twostage.table.catalog, twostage.planning.plan, twostage.reading.read",
+            "twostage.catalog.load_table, twostage.planning.plan, twostage.reading.pipeline",
             "pyarrow.parquet, pyarrow.compute, fastavro, cachetools, mmh3, pyroaring, numpy, uuid, decimal, zoneinfo",
         ),
     ],

@@ -10,10 +10,10 @@ import pytest
 
 from core_scan import Opened, open_table, scan
 from tables import Table
-from twostage import storage
+from twostage.catalog.load_table import load_table
 from twostage.errors import CorruptFileError, ForbiddenLocationError, ResourceLimitError, TwoStageError
 from twostage.options import parse_options
-from twostage.table.catalog import load_table
+from twostage.storage import files
 
 
 class Elsewhere(Table):
@@ -34,8 +34,8 @@ def remote(tmp_path, monkeypatch):
     import pyarrow.fs
 
     local = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
-    monkeypatch.setattr(storage, "_connect", lambda _properties, _location: _Bucket(local))
-    monkeypatch.setattr(storage, "_file_systems", {})
+    monkeypatch.setattr(files, "_connect", lambda _properties, _location: _Bucket(local))
+    monkeypatch.setattr(files, "_file_systems", {})
     return tmp_path
 
 
@@ -218,6 +218,6 @@ def test_a_metadata_file_larger_than_the_limit_is_not_read(tmp_path, monkeypatch
     table = Table(tmp_path / "t", {"id": "long"}, version=2)
     table.append([{"id": 1}])
     path = table.write()
-    monkeypatch.setattr("twostage.table.catalog.MAX_METADATA_BYTES", path.stat().st_size - 1)
+    monkeypatch.setattr("twostage.catalog.load_table.MAX_METADATA_BYTES", path.stat().st_size - 1)
     with pytest.raises(ResourceLimitError, match="FILE_TOO_LARGE"):
         open_table(table.folder)

@@ -13,11 +13,11 @@ import pytest
 from core_scan import Opened, scan
 from tables import Table
 from twostage import options as options_module, task as task_module
+from twostage.catalog.load_table import load_table
 from twostage.errors import TwoStageError, mask
 from twostage.options import parse_options
 from twostage.report import ScanReport
-from twostage.storage_errors import hide_secrets
-from twostage.table.catalog import load_table
+from twostage.storage.errors import hide_secrets
 
 CANARY = "canary6f1c0e8d24b94a5f9d3c7b1a0e5f2468"  # the same in every process: it stands in names of tests
 SECRETS = {
@@ -146,7 +146,7 @@ FAILING = {
 
 @pytest.mark.parametrize("case", FAILING)
 def test_errors_of_options_catalogs_and_storage(case, caplog, capfd, monkeypatch):
-    monkeypatch.setattr("twostage.table.catalog_client.CALL_SECONDS", 5)
+    monkeypatch.setattr("twostage.catalog.client.CALL_SECONDS", 5)
     own = FAILING[case]
     with pytest.raises(TwoStageError) as caught:
         load_table(parse_options({**OPTIONS, **own}))

@@ -30,7 +30,7 @@ def read(path: str) -> str:
     from twostage.metrics import Metrics
     from twostage.planning.plan import plan_scan
     from twostage.predicates.predicate import TRUE
-    from twostage.reading.read import read_group
+    from twostage.reading.pipeline import read_group
 
     try:
         opened = open_table(path)

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from drawn_aggregates import KINDS, Drawing, make_table
-from twostage.planning import unproven_files
+from twostage.aggregates import unproven_files
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 QUERIES = int(os.environ.get("TWOSTAGE_AGGREGATES", "60"))

@@ -25,7 +25,7 @@ from lakehouse import executed_plan
 from native_scans import load
 from random_queries import Query, random_query
 from random_tables import random_table
-from twostage.planning import native
+from twostage.handover import eligibility
 from twostage.predicates.predicate import TRUE, Predicate, columns
 from twostage.schema import Primitive
 
@@ -118,7 +118,7 @@ class Pair:
             bool(query.projection)
             and query.limit is None
             and any(file.rows for file in self.content.data if file.entry["file_format"] == "PARQUET")
-            and all(isinstance(f.type, Primitive) and f.type.name in native.TYPES for f in asked)
+            and all(isinstance(f.type, Primitive) and f.type.name in eligibility.TYPES for f in asked)
         )
 
 
@@ -173,9 +173,9 @@ def test_both_readers_give_the_oracles_rows(
     spark: Any, tmp_path: Path, seed: int, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small tables' filters go to Spark as those of large ones would: for each second table whatever they keep."""
-    monkeypatch.setattr(native, "WORTH_A_PROBE", 0)
+    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
     if seed % 4 < 2:
-        monkeypatch.setattr(native, "LEAST_KEPT", 0.0)
+        monkeypatch.setattr(eligibility, "LEAST_KEPT", 0.0)
     pair = Pair(seed, tmp_path)
     for index in range(QUERIES):
         query = pair.query(index)

@@ -11,8 +11,8 @@ import random_values
 import twostage
 from lakehouse import canonical, executed_plan
 from tables import Table
-from twostage.planning import unproven_files
-from twostage.planning.file_proofs import FileProofs
+from twostage.aggregates import unproven_files
+from twostage.aggregates.file_proofs import FileProofs
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 SWITCH = "aggregate-push-down-enabled"

@@ -16,10 +16,12 @@ from lakehouse import canonical, executed_plan
 from native_scans import is_native, load, reason
 from tables import Table
 from test_spark_native_deletes import CONFS, settings
-from twostage.deletes import compile_table, compiled_ahead
-from twostage.deletes.cache import CACHE
+from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.compiled import for_planning
+from twostage.handover import deleted_bits, eligibility
+from twostage.maintenance import compile_deletes
 from twostage.options import parse_options
-from twostage.planning import deleted_bits, native, splits
+from twostage.planning import splits
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 ROWS = 300
@@ -28,8 +30,8 @@ ROWS = 300
 @pytest.fixture(autouse=True)
 def look_at_small_files(monkeypatch):
     """Hand over what any filter keeps, and begin with nothing in memory."""
-    monkeypatch.setattr(native, "WORTH_A_PROBE", 0)
-    monkeypatch.setattr(native, "LEAST_KEPT", 0)
+    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
+    monkeypatch.setattr(eligibility, "LEAST_KEPT", 0)
     CACHE.clear()
 
 
@@ -66,8 +68,8 @@ def build(folder: Path, version: int = 2) -> Table:
 def compile_all(path, options) -> None:
     """Keep the compiled deletes of a table where the options say."""
     parsed = parse_options({"path": str(path), **options})
-    assert sum(m.counters["delete_compiled.made"] for m in compile_table.compile_here(
-        compile_table.plan_compiling(parsed, {})))  # fmt: skip
+    assert sum(m.counters["delete_compiled.made"] for m in compile_deletes.compile_here(
+        compile_deletes.plan_compiling(parsed, {})))  # fmt: skip
 
 
 def entries(options) -> list[Path]:
@@ -225,12 +227,17 @@ def test_delete_files_are_not_read_while_planning(spark, tmp_path, options):
 
 
 LIMITS = {
-    "bytes": (compiled_ahead, "MOST_BYTES", 300, "compiled ones of more than 300 bytes"),
-    "time": (compiled_ahead, "MOST_SECONDS", -1.0, "reading compiled ones takes more than"),
-    "bits": (native, "MOST_BITS", 1000, "its files with deletes have more than 1,000 rows"),
-    "positions": (native, "MOST_POSITIONS", 43, "more than 43 rows are deleted"),
-    "entries": (native, "MOST_FOOTERS", 2, "compiled deletes of 3 files would have to be read first"),
-    "small_files": (native, "FEW_FOOTERS", 3, "4 delete files of small files would have to be read first"),
+    "bytes": (for_planning, "MOST_BYTES", 300, "compiled ones of more than 300 bytes"),
+    "time": (for_planning, "MOST_SECONDS", -1.0, "reading compiled ones takes more than"),
+    "bits": (eligibility, "MOST_BITS", 1000, "its files with deletes have more than 1,000 rows"),
+    "positions": (eligibility, "MOST_POSITIONS", 43, "more than 43 rows are deleted"),
+    "entries": (eligibility, "MOST_FOOTERS", 2, "compiled deletes of 3 files would have to be read first"),
+    "small_files": (
+        eligibility,
+        "FEW_FOOTERS",
+        3,
+        "4 delete files of small files would have to be read first",
+    ),
 }
 
 
@@ -366,8 +373,8 @@ def test_random_tables(spark, tmp_path):
         if pick.random() < 0.5:
             options["deletes.compiled-dir"] = str(tmp_path / "chosen")
         list(
-            compile_table.compile_here(
-                compile_table.plan_compiling(parse_options({"path": str(path), **options}), {})
+            compile_deletes.compile_here(
+                compile_deletes.plan_compiling(parse_options({"path": str(path), **options}), {})
             )
         )
         if pick.random() < 0.5:

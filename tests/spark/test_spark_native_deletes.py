@@ -13,7 +13,7 @@ import twostage
 from lakehouse import executed_plan
 from native_scans import is_native, load, reason, same_rows
 from tables import Table
-from twostage.planning import native
+from twostage.handover import eligibility
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 ROWS = 500
@@ -38,8 +38,8 @@ FILTERS = (
 @pytest.fixture(autouse=True)
 def look_at_small_files(monkeypatch):
     """Hand over what any filter keeps: what is pruned must not move the places of rows."""
-    monkeypatch.setattr(native, "WORTH_A_PROBE", 0)
-    monkeypatch.setattr(native, "LEAST_KEPT", 0)
+    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
+    monkeypatch.setattr(eligibility, "LEAST_KEPT", 0)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 from lakehouse import SPARK_CONFS, canonical, run_python
 from native_scans import LOCAL_CLUSTER, is_native, load, reason, same_rows
 from tables import Table
-from twostage.planning import native
+from twostage.handover import eligibility
 
 MANY = 90
 """Of 100, the most that whole-stage code generation takes."""
@@ -26,8 +26,8 @@ FILTERS = {
 @pytest.fixture
 def any_filter(monkeypatch):
     """Filters of small tables go to Spark as those of large ones would, whatever they keep."""
-    monkeypatch.setattr(native, "WORTH_A_PROBE", 0)
-    monkeypatch.setattr(native, "LEAST_KEPT", 0.0)
+    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
+    monkeypatch.setattr(eligibility, "LEAST_KEPT", 0.0)
 
 
 def swapped(folder, further: int = 0):

@@ -9,7 +9,7 @@ import twostage
 from lakehouse import SPARK_CONFS, canonical, executed_plan, run_python
 from native_scans import LOCAL_CLUSTER, is_native, load, reason, same_rows, simple
 from tables import Table
-from twostage.planning import native
+from twostage.handover import eligibility
 
 
 def test_report_and_explain(spark, tmp_path):
@@ -154,7 +154,7 @@ def test_many_columns(spark, tmp_path, monkeypatch):
     path = table.write()
     assert "of more than 100 columns" in reason(spark, load(spark, path))
     assert len(same_rows(spark, path, "c1, c129, c7")) == 20
-    monkeypatch.setattr(native, "MOST_COLUMNS", 130)
+    monkeypatch.setattr(eligibility, "MOST_COLUMNS", 130)
     assert len(same_rows(spark, path, "*")) == 20
 
 

@@ -10,7 +10,7 @@ import pytest
 import twostage
 from native_scans import is_native, items, load, reason, same_rows, simple
 from tables import Table
-from twostage.planning import native
+from twostage.handover import eligibility
 
 
 def _deletes(folder):
@@ -142,11 +142,11 @@ def test_joins(spark, tmp_path, monkeypatch):
     query = "SELECT name FROM one WHERE id IN (SELECT id FROM numbers WHERE id % 7 = 3)"
     assert "keys of a join may prune it" in reason(spark, spark.sql(query))
     # Of files that are worth it, but few bytes of columns, Spark reads all sooner than keys could save any.
-    monkeypatch.setattr(native, "WORTH_A_PROBE", 0)
+    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
     frame = spark.sql(query)
     assert is_native(frame)
     assert len(frame.collect()) == sum(n % 7 == 3 for n in range(200))
-    monkeypatch.setattr(native, "MOST_FOR_JOIN", 0)
+    monkeypatch.setattr(eligibility, "MOST_FOR_JOIN", 0)
     assert "keys of a join may prune it" in reason(spark, spark.sql(query))
 
 
@@ -161,7 +161,7 @@ def test_missing_file_stays(spark, tmp_path):
 
 @pytest.mark.parametrize("condition", ["id < 150", "id < 150 AND id != 7", "id % 10 < 9 AND id >= 0"])
 def test_a_filter_that_keeps_most_rows_is_spark_s(spark, tmp_path, monkeypatch, condition):
-    monkeypatch.setattr(native, "WORTH_A_PROBE", 0)
+    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
     path = _plain()(tmp_path / "t")
     frame = load(spark, path).where(condition)
     rows = sorted(frame.collect())

@@ -74,7 +74,7 @@ def test_old_scans_are_forgotten():
 RETRY = """
 import os, signal, sys
 from pyspark.sql import SparkSession
-import twostage, twostage.reading.read
+import twostage, twostage.reading.pipeline
 builder = SparkSession.builder.master("local[2,4]")
 for key, value in {confs!r}.items():
     builder = builder.config(key, value)

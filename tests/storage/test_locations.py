@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twostage.errors import ForbiddenLocationError
-from twostage.location import (
+from twostage.storage.location import (
     canonical,
     canonical_for,
     canonical_moved,

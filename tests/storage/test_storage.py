@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from twostage import errors, storage as module
-from twostage.storage import (
+from twostage import errors
+from twostage.storage import files as module
+from twostage.storage.files import (
     exists,
     list_folder,
     locate,
@@ -371,7 +372,7 @@ def test_s3_without_a_region_does_not_ask_aws(monkeypatch: pytest.MonkeyPatch) -
 
 def test_local_files_load_no_network_library() -> None:
     script = (
-        "import sys; from twostage.storage import read_all, locate; from twostage.task import Storage\n"
+        "import sys; from twostage.storage.files import read_all, locate; from twostage.task import Storage\n"
         "storage = Storage(root='/'); assert read_all(storage, locate(storage, sys.executable))[:1]\n"
         "print([name for name in ('pyiceberg', 'pyarrow.dataset', 'pyarrow.fs') if name in sys.modules])"
     )

@@ -11,22 +11,22 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from twostage.deletes.applicable import DeleteIndex
 from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError, mask
-from twostage.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.planning.delete_index import DeleteIndex
 from twostage.planning.encrypted_files import refuse_encrypted
 from twostage.planning.name_mapping import moved_fields, without_metrics
-from twostage.planning.partition import constants
-from twostage.planning.partition_type import partition_type
 from twostage.planning.prune_files import FilePruner, Verdict
 from twostage.planning.splits import Candidate
 from twostage.planning.top_n import TOP_SHARE, KnownFile, keep_best
 from twostage.predicates.predicate import FALSE, TRUE, columns
 from twostage.schema import Field, Primitive, Struct, leaves
-from twostage.storage import canonical_for, locate
-from twostage.table.manifest import ContentFile, ManifestFile, read_manifest_list, stream_manifests
+from twostage.storage.files import canonical_for, locate
+from twostage.table.manifest import read_manifest_list, stream_manifests
 from twostage.table.manifest_cache import read_delete_manifests
 from twostage.table.manifest_fields import UNMEASURED
+from twostage.table.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.table.partition_values import partition_type
+from twostage.table.transforms import constants
 from twostage.task import DeleteFile, ScanTask, TaskGroup
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Schema
-    from twostage.table.catalog import PinnedTable
+    from twostage.table.manifest_entry import ContentFile, ManifestFile
+    from twostage.table.pinned import PinnedTable
 
 DATA_FORMATS = ("parquet", "orc", "avro")
 FETCH_SHARE = 0.25

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import cachetools
 
-from twostage import storage
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
-from twostage.parquet.footer import read_footer
+from twostage.formats.parquet.footer import read_footer
+from twostage.storage import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ def refuse_encrypted(source: Storage, keyed: Mapping[str, str]) -> None:
         StorageError: No access, no network.
     """
     with _lock:
-        asked = [path for path in keyed if (path, storage.modified(path)) not in _plain][:MAX_ASKED]
+        asked = [path for path in keyed if (path, files.modified(path)) not in _plain][:MAX_ASKED]
     if not asked:
         return
     with concurrent.futures.ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as threads:
@@ -58,11 +58,11 @@ def refuse_encrypted(source: Storage, keyed: Mapping[str, str]) -> None:
                 "UNSUPPORTED_ENCRYPTION", f"{keyed[path]} is encrypted", path=path, stage="plan"
             )
         with _lock:
-            _plain[path, storage.modified(path)] = True
+            _plain[path, files.modified(path)] = True
 
 
 def _is_encrypted(source: Storage, path: str) -> bool:
-    with storage.translate_errors(path, "plan", storage=source), storage.open_file(source, path) as file:
+    with files.translate_errors(path, "plan", storage=source), files.open_file(source, path) as file:
         head = bytes(file.read_at(4, 0))
         if head != _PLAIN_PARQUET:
             return head in (_STREAM, _PARQUET)

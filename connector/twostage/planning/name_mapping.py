@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from twostage.schema import Field
-    from twostage.table.manifest import ContentFile
+    from twostage.table.manifest_entry import ContentFile
     from twostage.table.metadata import TableMetadata
 
 NAME_MAPPING_PROPERTY = "schema.name-mapping.default"

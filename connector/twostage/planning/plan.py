@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from twostage.deletes.compiled import refuse_inside
+from twostage.errors import OptionError
 from twostage.planning.choose_files import Planning
 from twostage.planning.estimates import live_rows, value_width
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.planning.splits import pack
 from twostage.predicates.predicate import TRUE, without_implied
-from twostage.storage import name_snapshot
+from twostage.storage.files import name_snapshot
+from twostage.storage.location import is_under
 from twostage.task import ScanContext, ScanPlan, TaskGroup
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Field
-    from twostage.table.catalog import PinnedTable
+    from twostage.table.pinned import PinnedTable
 
 SMALL_LIMIT = 65_536
 """A limit of at most this many rows is read by one task: a second one would start for nothing."""
@@ -65,7 +66,7 @@ def plan_scan(
     started = time.perf_counter_ns()
     snapshot_id = None if table.snapshot is None else table.snapshot.snapshot_id
     if table.metadata_table is not None:
-        from twostage.table.metadata_tables import plan_rows  # noqa: PLC0415 - few scans are of one
+        from twostage.metadata_tables import plan_rows  # noqa: PLC0415 - few scans are of one
 
         with name_snapshot(snapshot_id):
             return plan_rows(
@@ -114,3 +115,23 @@ def plan_scan(
         counters=dict(planning.counters),
         choices=tuple(planning.choices),
     )
+
+
+def refuse_inside(table: PinnedTable, compiled_dir: str | None) -> None:
+    """Refuse a place for compiled deletes that is the table's own: its files are Iceberg's alone.
+
+    Raises:
+        OptionError: It lies in the table's location, or in a folder that the table writes to.
+    """
+    if compiled_dir is None:
+        return
+    properties = table.metadata.properties
+    named = (properties.get(name) for name in ("write.data.path", "write.metadata.path"))
+    for folder in (table.metadata.location, table.storage.root, *named):
+        if folder and (is_under(folder, compiled_dir) or is_under(compiled_dir, folder)):
+            raise OptionError(
+                "BAD_OPTION",
+                f"Option 'deletes.compiled-dir' lies inside the table's location: {compiled_dir}",
+                stage="options",
+                hint="Choose a folder or prefix beside the table.",
+            )

@@ -1,1 +1,1 @@
-"""The pipeline of a task: prune, filter, fetch."""
+"""A task: prune, filter, subtract deletes, fetch."""

@@ -20,18 +20,18 @@ from twostage.predicates.costs import Costs
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.normalize import normalize, pull_common_factors
 from twostage.predicates.row_columns import RowColumns
-from twostage.reading.live_columns import SPARSE, plain
+from twostage.reading.aligned_columns import SPARSE, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from numpy.typing import NDArray
 
-    from twostage.deletes.task_deletes import Equality
+    from twostage.deletes.anti_join.choose import Equality
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
-    from twostage.reading.live_columns import LiveColumns
-    from twostage.reading.selection import Selection
+    from twostage.reading.aligned_columns import LiveColumns
+    from twostage.selection import Selection
     from twostage.task import ScanContext
 
     Read = Callable[[int, NDArray[np.int64] | None], pa.Array]

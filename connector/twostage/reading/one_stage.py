@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from twostage.columns import arrow_schema
-from twostage.files.datafile import descend
-from twostage.reading.fetch import joined, only, without_columns
+from twostage.columns import arrow_schema, without_columns
+from twostage.data_files.data_file import descend
+from twostage.reading.aligned_columns import LiveColumns
 from twostage.reading.filter import filter_rows, subtract_equality
-from twostage.reading.live_columns import LiveColumns
+from twostage.reading.stage_two import joined, only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from twostage.deletes.task_deletes import Equality
-    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
+    from twostage.deletes.anti_join.choose import Equality
     from twostage.metrics import Metrics
     from twostage.reading.filter import RowFilter
-    from twostage.reading.selection import Selection
+    from twostage.selection import Selection
 
 
 def read_one_stage(

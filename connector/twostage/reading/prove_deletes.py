@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.deletes.equality import EqualityDeletes
-    from twostage.deletes.key_pages import KeyPages
-    from twostage.files.datafile import RowGroup
+    from twostage.data_files.row_group import RowGroup
+    from twostage.deletes.anti_join.build_from_deletes import EqualityDeletes
+    from twostage.deletes.pruning.page_proofs import KeyPages
     from twostage.metrics import Metrics
-    from twostage.reading.live_columns import LiveColumns
-    from twostage.reading.selection import Selection
+    from twostage.reading.aligned_columns import LiveColumns
     from twostage.reading.task_state import OpenTask
+    from twostage.selection import Selection
     from twostage.task import DeleteFile
 
 LEAST_SHARE = 0.1

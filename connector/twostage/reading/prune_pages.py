@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.files.computed_columns import stored_part
+from twostage.data_files.computed_columns import stored_part
 from twostage.predicates import predicate as tree
 from twostage.predicates.prune import Match, match
-from twostage.reading.selection import Selection
+from twostage.selection import Selection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from twostage.files.datafile import DataFile, PageBounds, RowGroup
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import PageBounds, RowGroup
     from twostage.metrics import Metrics
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate

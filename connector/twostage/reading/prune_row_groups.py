@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from twostage.files.computed_columns import COMPUTED, computed_bounds, stored_part
+from twostage.data_files.computed_columns import COMPUTED, DELETED, LAST_UPDATED, POSITION, stored_part
 from twostage.predicates import predicate as tree
 from twostage.predicates.bounds import Bounds
 from twostage.predicates.prune import Match, match
@@ -18,7 +18,8 @@ from twostage.schema import Primitive
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
     from twostage.metrics import Metrics
     from twostage.reading.payoff import Payoff
 
@@ -88,3 +89,20 @@ def _constant(value: object, num_rows: int) -> Bounds | None:
     if value is None:
         return Bounds(null_count=num_rows, value_count=num_rows)
     return Bounds(lower=value, upper=value, null_count=0, nan_count=0, value_count=num_rows)
+
+
+def computed_bounds(data_file: DataFile, row_group: RowGroup, field_id: int) -> Bounds | None:
+    """Return what is known of a computed column in a row group."""
+    task, rows = data_file.task, row_group.num_rows
+    if field_id == DELETED or rows == 0:
+        return None
+    lower, upper = row_group.first_row, row_group.first_row + rows - 1
+    if field_id != POSITION:
+        if task.first_row_id is None:
+            return Bounds(null_count=rows, value_count=rows)
+        if data_file.holds(field_id):  # for some rows, perhaps
+            return None
+        lower, upper = lower + task.first_row_id, upper + task.first_row_id
+        if field_id == LAST_UPDATED:
+            lower = upper = task.sequence_number
+    return Bounds(lower=lower, upper=upper, null_count=0, value_count=rows)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twostage.deletes.position import DeletedPositions
+from twostage.deletes.positions.position_deletes import DeletedPositions
 from twostage.reading.payoff import Payoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from twostage.deletes.stream import Asked
-    from twostage.deletes.task_deletes import TaskDeletes
-    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
+    from twostage.deletes.anti_join.build_from_rows import Asked
+    from twostage.deletes.anti_join.choose import TaskDeletes
+    from twostage.reading.aligned_columns import LiveColumns
     from twostage.reading.filter import RowFilter
-    from twostage.reading.live_columns import LiveColumns
-    from twostage.reading.selection import Selection
     from twostage.reading.top_rows import BestRows
+    from twostage.selection import Selection
 
 KEEPS_NEARLY_ALL = 0.9
 """Of the rows considered: a filter that keeps more makes two stages 0 to 6 % slower than one."""

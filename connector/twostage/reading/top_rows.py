@@ -20,8 +20,8 @@ from twostage.predicates.predicate import TRUE
 from twostage.predicates.prune import Match, match
 from twostage.predicates.row_columns import RowColumns
 from twostage.predicates.top import Reached
+from twostage.reading.aligned_columns import plain
 from twostage.reading.filter import Conjunct, RowFilter
-from twostage.reading.live_columns import plain
 from twostage.reading.prune_row_groups import row_group_bounds
 from twostage.schema import Primitive
 
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
-    from twostage.reading.live_columns import LiveColumns
+    from twostage.reading.aligned_columns import LiveColumns
 
 COUNTER = "rows.top-n"
 _SORTED_BY_ARROW = ("string", "decimal")

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.reading.selection import Selection
+from twostage.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from twostage.files.datafile import DataFile, RowGroup
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
     from twostage.reading.filter import RowFilter
 
 COPIES = 3

@@ -13,9 +13,9 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.columns import spark_schema
 from twostage.errors import TwoStageError
-from twostage.planning.metadata_answer import Aggregate, Answer, answer
 from twostage.schema import Field, Primitive
 from twostage.task import ScanContext, ScanPlan
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
     from twostage.schema import Schema
-    from twostage.table.catalog import PinnedTable
+    from twostage.table.pinned import PinnedTable
 
 MAX_HELD = 8
 _LONG = Primitive("long")

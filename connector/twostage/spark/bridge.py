@@ -185,7 +185,7 @@ class Bridge:
 
     def _native(self, message: dict[str, Any]) -> dict[str, Any]:
         """Tell whether Spark's own Parquet reader does a scan: why not, or the files and how to read them."""
-        from twostage.spark.native_scan import hand_over  # noqa: PLC0415
+        from twostage.handover.decide import hand_over  # noqa: PLC0415
 
         held = self.pins.held(message)
         if message.get("aggregates") and not isinstance(self._answer(held, message), str):

@@ -10,16 +10,16 @@ from typing import Any
 
 def list_tables(message: dict[str, Any]) -> dict[str, Any]:
     """Return the names of a namespace's tables."""
-    from twostage.table import catalog  # noqa: PLC0415 - its libraries take a while to import
+    from twostage.catalog import load_table  # noqa: PLC0415 - its libraries take a while to import
 
-    return {"names": catalog.list_tables(message["catalog"], message["namespace"], message["confs"])}
+    return {"names": load_table.list_tables(message["catalog"], message["namespace"], message["confs"])}
 
 
 def list_namespaces(message: dict[str, Any]) -> dict[str, Any]:
     """Return the names of the namespaces in a namespace."""
-    from twostage.table import catalog  # noqa: PLC0415
+    from twostage.catalog import load_table  # noqa: PLC0415
 
-    return {"names": catalog.list_namespaces(message["catalog"], message["namespace"], message["confs"])}
+    return {"names": load_table.list_namespaces(message["catalog"], message["namespace"], message["confs"])}
 
 
 def check_namespace(message: dict[str, Any]) -> dict[str, Any]:
@@ -28,10 +28,10 @@ def check_namespace(message: dict[str, Any]) -> dict[str, Any]:
     Raises:
         NotFoundError: There is no such namespace.
     """
+    from twostage.catalog import load_table  # noqa: PLC0415
     from twostage.errors import NotFoundError  # noqa: PLC0415
-    from twostage.table import catalog  # noqa: PLC0415
 
-    if not catalog.namespace_exists(message["catalog"], message["namespace"], message["confs"]):
+    if not load_table.namespace_exists(message["catalog"], message["namespace"], message["confs"]):
         name = ".".join(message["namespace"])
         raise NotFoundError("NAMESPACE_NOT_FOUND", f"No such namespace: {name}", stage="catalog")
     return {}

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from twostage.errors import InternalError, mask
-from twostage.location import parse_location
 from twostage.spark.source import chosen_fields, option_filter, visible_schema
+from twostage.storage.location import parse_location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Schema
-    from twostage.table.catalog import PinnedTable
+    from twostage.table.pinned import PinnedTable
 
 MAX_TABLES = 64
 """Pinned tables held; an evicted one comes back with the request that needs it."""
@@ -88,8 +88,8 @@ class Pins:
             confs: The session's.
         """
         from twostage.columns import spark_schema  # noqa: PLC0415
-        from twostage.metadata_columns import hidden_fields  # noqa: PLC0415
         from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY as MAPPING  # noqa: PLC0415
+        from twostage.table.metadata_columns import hidden_fields  # noqa: PLC0415
 
         held = Pin(
             table=table,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twostage.options import ReadOptions
     from twostage.schema import Field, Schema
     from twostage.spark.task_reports import ScanReports, TaskReports
-    from twostage.table.catalog import PinnedTable
+    from twostage.table.pinned import PinnedTable
     from twostage.task import ScanPlan, TaskGroup
 
 MAX_SCANS = 100
@@ -86,7 +86,7 @@ class TwoStageReader(DataSourceReader):
         """
         if not isinstance(partition, GroupPartition):  # Spark's stand-in for "no partition"
             return
-        from twostage.reading.read import read_group  # noqa: PLC0415
+        from twostage.reading.pipeline import read_group  # noqa: PLC0415
         from twostage.spark.stopped_tasks import still_wanted  # noqa: PLC0415
         from twostage.spark.worker_tuning import task_ended, tune_worker  # noqa: PLC0415
 
@@ -202,7 +202,7 @@ def parse(raw: Mapping[str, str]) -> ReadOptions:
 
 def pin(options: ReadOptions, confs: Mapping[str, str] | None = None) -> PinnedTable:
     """Load the table at one snapshot."""
-    from twostage.table.catalog import load_table  # noqa: PLC0415
+    from twostage.catalog.load_table import load_table  # noqa: PLC0415
 
     return load_table(options, confs or {})
 
@@ -226,7 +226,7 @@ def _pin_here(options: ReadOptions) -> PinnedTable:
 def visible_schema(table: PinnedTable, options: ReadOptions) -> Schema:
     """Return the columns that a query may name, metadata columns too, in the types that it sees."""
     from twostage.columns import truncate_nanoseconds  # noqa: PLC0415
-    from twostage.metadata_columns import scan_schema  # noqa: PLC0415
+    from twostage.table.metadata_columns import scan_schema  # noqa: PLC0415
 
     schema = scan_schema(table)
     return truncate_nanoseconds(schema) if options.truncate_nanoseconds else schema

@@ -19,11 +19,11 @@ from pathlib import Path
 from twostage.spark.worker_tuning import SWITCH
 
 _NEEDED = (
-    "twostage.reading.read",
+    "twostage.reading.pipeline",
     # Other workers import these where they meet such files.
-    "twostage.deletes.avro_files",
-    "twostage.files.avro_file",
-    "twostage.files.orc_file",
+    "twostage.deletes.files.avro",
+    "twostage.data_files.avro_file",
+    "twostage.data_files.orc_file",
 )
 _THREADS = Path("/proc/self/task")
 _ARROW = "JE_ARROW_MALLOC_CONF"

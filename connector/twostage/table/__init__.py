@@ -1,1 +1,1 @@
-"""What a table is: catalogs, names, snapshots, metadata and manifests."""
+"""What a table is: metadata, snapshots, manifests, partition transforms, column metrics."""

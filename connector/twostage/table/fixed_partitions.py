@@ -17,8 +17,8 @@ from twostage.table.manifest_fields import DATA_FILE, PARTITION, change_field, r
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from twostage.table.avro import AvroFile
-    from twostage.table.manifest import ContentFile, ManifestFile
+    from twostage.formats.avro.container import AvroFile
+    from twostage.table.manifest_entry import ContentFile, ManifestFile
     from twostage.table.metadata import PartitionSpec
 
 _FORMATS = frozenset(("parquet", "orc", "avro", "puffin"))

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import cachetools
 
-from twostage import storage as files
+from twostage.storage import files
 from twostage.table.manifest import read_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from twostage.table.manifest import ContentFile, ManifestFile
+    from twostage.table.manifest_entry import ContentFile, ManifestFile
     from twostage.table.metadata import PartitionSpec
     from twostage.task import Storage
 

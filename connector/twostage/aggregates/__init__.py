@@ -1,0 +1,1 @@
+"""Aggregates answered from metadata: which files prove them, and the answer."""

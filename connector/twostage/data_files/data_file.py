@@ -1,0 +1,337 @@
+"""An open data file, whatever its format: row groups, bounds, and columns as the scan wants them.
+
+Takes a `ScanTask`; gives Arrow arrays in the scan's types, whole row groups (stage one) or batches (stage
+two). A format implements `_open`, `row_groups`, `_decode` and `_iterate`, and where it can `bounds` and
+`cannot_match`. The rule: a row group gives all of its rows, in file order, or an error.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twostage.data_files import computed_columns
+from twostage.errors import CorruptFileError
+from twostage.formats import convert, file_schema
+from twostage.schema import Field, Primitive, Struct
+from twostage.storage import files
+from twostage.storage.location import parse_location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+    from twostage.data_files.row_group import PageBounds, RowGroup
+    from twostage.metrics import Metrics
+    from twostage.predicates.bounds import Bounds
+    from twostage.predicates.predicate import Predicate
+    from twostage.selection import Selection
+    from twostage.task import ScanContext, ScanTask
+
+
+class DataFile(ABC):
+    """An open data file of a task. Use it as a context manager: it closes its file.
+
+    Attributes:
+        reads_parts: Whether reading few rows of a row group may leave out the rest of it.
+    """
+
+    reads_parts = False
+
+    def __init__(self, context: ScanContext, task: ScanTask, metrics: Metrics) -> None:
+        self.context = context
+        self.task = task
+        self.is_remote = not parse_location(task.path).is_local
+        self._metrics = metrics
+        self._fields: tuple[file_schema.FileField, ...] = ()
+        self.deleted_rows: Callable[[RowGroup], pa.Array] | None = None
+        """Gives the column ``_deleted`` of a row group, to scans that name it."""
+        with metrics.timed("open"), files.translate_errors(task.path, "open", storage=context.storage):
+            self._file = files.open_file(context.storage, task.path)
+            self._version = files.version_of(self._file)
+            self._read_before = metrics.counters["bytes.read"]
+            try:
+                self._open()
+                self._check_count()
+            except BaseException:
+                self._file.close()
+                raise
+
+    def __enter__(self) -> DataFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._file.close()
+        if kind is None and self._metrics.counters["bytes.read"] > self._read_before:
+            files.check_unchanged(self.context.storage, self.task.path, self._version)
+
+    # --- what a format implements ---------------------------------------------------------------------
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Read the file's own metadata and set ``_fields``, the file's columns with their ids."""
+
+    @abstractmethod
+    def row_groups(self) -> Iterator[RowGroup]:
+        """Yield the row groups whose first byte lies in the task's range."""
+
+    @abstractmethod
+    def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
+        """Decode these leaves of a row group: one array for each field of ``file_schema.cut(…)``."""
+
+    @abstractmethod
+    def _iterate(
+        self, row_group: RowGroup, wanted: AbstractSet[int], batch_size: int
+    ) -> Iterator[Sequence[pa.Array]]:
+        """Decode these leaves in steps of `batch_size` rows, the last one shorter."""
+
+    def num_rows(self) -> int | None:
+        """Return the rows of the whole file; None where only reading them tells."""
+        return None
+
+    def bounds(self, row_group: RowGroup, field_id: int) -> Bounds | None:  # noqa: ARG002
+        """Return what is known of a leaf's values in a row group; None if nothing is."""
+        return None
+
+    def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:  # noqa: ARG002
+        """Return the bytes that these fields of a row group take at least, decoded; 0 if that is not known."""
+        return 0
+
+    def reads_windows(self, row_group: RowGroup, field_ids: AbstractSet[int], num_rows: int) -> bool:  # noqa: ARG002
+        """Tell whether any `num_rows` consecutive rows of these fields are read without decoding many others."""
+        return False
+
+    def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:  # noqa: ARG002
+        """Return what is known of each page of a leaf in a row group; None if nothing is."""
+        return None
+
+    def cannot_match(
+        self,
+        row_group: RowGroup,  # noqa: ARG002
+        predicate: Predicate,  # noqa: ARG002
+        *,
+        ask_dictionaries: bool,  # noqa: ARG002
+    ) -> str | None:
+        """Ask what the file holds besides bounds; return which proved that no row matches, or None."""
+        return None
+
+    def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:  # noqa: ARG002
+        """Return those of `rows` that may match, by a look at the column's bytes; None if it can't be had cheaply."""
+        return None
+
+    def is_in_range(self, offset: int) -> bool:
+        """Tell whether the row group that begins at this byte belongs to the task.
+
+        The range that ends where the manifest says that the file ends goes on to where it does end: writers
+        have stated sizes too small, and the rows behind would be lost without a word.
+        """
+        start, end = self.task.start, self.task.start + self.task.length
+        return start <= offset and (offset < end or end >= self.task.file_size)
+
+    # --- columns --------------------------------------------------------------------------------------
+
+    def read_leaf(self, row_group: RowGroup, field_id: int, rows: Selection | None = None) -> pa.Array:
+        """Decode one field of a row group, or of some rows, parents' NULLs applied, in the scan's type.
+
+        The field is one of the scan's schema (of any type), or a dropped equality-delete key.
+        """
+        if field_id not in self.context.schema:
+            return self._read_dropped(row_group, field_id, rows)
+        target, depth = self.leaf_target(field_id)
+        return descend(self.read(row_group, [target], "filter", rows)[0], depth)
+
+    def read_filter_column(
+        self, row_group: RowGroup, field_id: int, rows: Selection | None = None
+    ) -> pa.Array:
+        """Decode as `read_leaf` does, but that text may come as a dictionary array, which filters faster."""
+        return self.read_leaf(row_group, field_id, rows)
+
+    def leaf_target(self, field_id: int) -> tuple[Field, int]:
+        """Return the column that leads to a field of the scan's schema, cut to it, and the field's depth."""
+        schema = self.context.schema
+        chain = [schema.top_level(field_id)]
+        for name in schema.path(field_id)[1:]:
+            assert isinstance(chain[-1].type, Struct)
+            chain.append(next(child for child in chain[-1].type.fields if child.name == name))
+        target = file_schema.thin(chain[-1])
+        for parent in reversed(chain[:-1]):
+            target = Field(id=parent.id, name=parent.name, type=Struct((target,)))
+        return target, len(chain) - 1
+
+    def _read_dropped(self, row_group: RowGroup, field_id: int, rows: Selection | None) -> pa.Array:
+        field = self.context.key_fields[field_id]
+        source = self._find_deep(field_id)
+        if field_id in self.task.constants or source is None:
+            value = self.task.constants.get(field_id, field.initial_default)
+            return convert.constant(field.type, value, row_group.num_rows if rows is None else rows.count)
+        leaf = source[-1].first_leaf
+        array = self._decoded(row_group, {leaf}, "filter", rows)[0]
+        array = descend(array, len(source) - 1)
+        assert isinstance(field.type, Primitive)
+        return convert.promote(array, field.type, self.task.path, field.name)
+
+    def read(
+        self, row_group: RowGroup, targets: Sequence[Field], stage: str, rows: Selection | None = None
+    ) -> list[pa.Array]:
+        """Decode columns of a row group, or of some rows of it: one array per target."""
+        wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
+        arrays = self._decoded(row_group, wanted, stage, rows)
+        places = range(row_group.num_rows) if rows is None or rows.is_all else rows.indices()
+        return self._build(arrays, wanted, targets, row_group, places)
+
+    def select(
+        self, row_group: RowGroup, targets: Sequence[Field], rows: Selection, batch_size: int
+    ) -> Iterator[list[pa.Array]]:
+        """Decode columns of some rows of a row group, in steps of at most `batch_size` rows."""
+        start = 0
+        for arrays in self.stream(row_group, targets, batch_size):
+            # The steps are shorter than `batch_size` where text would pass 2 GiB.
+            alive = rows.slice(start, len(arrays[0]))
+            start += len(arrays[0])
+            if alive.count:
+                yield arrays if alive.mask is None else _filtered(arrays, pa.array(alive.mask))
+
+    def stream(
+        self, row_group: RowGroup, targets: Sequence[Field], batch_size: int
+    ) -> Iterator[list[pa.Array]]:
+        """Decode columns of a row group in batches of `batch_size` rows (the last may be shorter)."""
+        wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
+        if not wanted:
+            for start in range(0, row_group.num_rows, batch_size):
+                count = min(batch_size, row_group.num_rows - start)
+                yield self._build([], wanted, targets, row_group, range(start, start + count))
+            return
+        rows = 0
+        with files.translate_errors(self.task.path, "fetch", storage=self.context.storage):
+            for arrays in self._iterate(row_group, wanted, batch_size):
+                count = len(arrays[0])
+                rows += count
+                if rows <= row_group.num_rows:  # else the check below ends it
+                    yield self._build(arrays, wanted, targets, row_group, range(rows - count, rows))
+        self._check_rows(rows, row_group)
+
+    def _decoded(
+        self, row_group: RowGroup, wanted: AbstractSet[int], stage: str, rows: Selection | None
+    ) -> list[pa.Array]:
+        if not wanted:
+            return []
+        with files.translate_errors(self.task.path, stage, storage=self.context.storage):
+            if rows is not None and not rows.is_all:
+                return self._decode_rows(row_group, wanted, rows, stage)
+            arrays = self._decode(row_group, wanted, stage)
+        self._check_rows(len(arrays[0]), row_group)
+        return arrays
+
+    def _decode_rows(
+        self, row_group: RowGroup, wanted: AbstractSet[int], rows: Selection, stage: str
+    ) -> list[pa.Array]:
+        """Decode these leaves of some rows; a format that can skip the others overrides it."""
+        arrays = self._decode(row_group, wanted, stage)
+        self._check_rows(len(arrays[0]), row_group)
+        indices = pa.array(rows.indices())
+        return [array.take(indices) for array in arrays]
+
+    def _build(
+        self,
+        arrays: Sequence[pa.Array],
+        wanted: AbstractSet[int],
+        targets: Sequence[Field],
+        row_group: RowGroup,
+        places: NDArray[np.int64] | range,
+    ) -> list[pa.Array]:
+        """Build the targets for the rows at `places` within the row group (ascending)."""
+        fields = file_schema.cut(self._fields, wanted)
+        by_id = {
+            field.id: (array, field)
+            for field, array in reversed([*zip(fields, arrays, strict=True)])  # of one id twice, the first
+            if field.id is not None
+        }
+        path, constants = self.task.path, self.task.constants
+        num_rows = len(places)
+        built = []
+        for target in targets:
+            is_computed = target.id in computed_columns.COMPUTED and target.id not in constants
+            column: pa.Array | None = None
+            if not is_computed or target.id in computed_columns.STORABLE:
+                column = convert.column(by_id, target, constants, num_rows, path)
+            if is_computed:  # nothing else needs a number for each row
+                numbers = np.arange(places.start, places.stop) if isinstance(places, range) else places
+                if target.id == computed_columns.DELETED:
+                    assert self.deleted_rows is not None
+                    column = self.deleted_rows(row_group).take(pa.array(numbers))
+                else:
+                    positions = row_group.first_row + numbers
+                    column = computed_columns.compute_column(target.id, column, self.task, positions)
+            built.append(column)
+        return built
+
+    def holds(self, field_id: int) -> bool:
+        """Tell whether the file has a column of this id."""
+        return file_schema.find(self._fields, field_id) is not None
+
+    def _check_count(self) -> None:
+        """Refuse fewer rows than the manifest says where planning relied on them.
+
+        A count that is wrong changes nothing else: rows are what the file holds, as with Iceberg's own reader.
+        """
+        found = self.num_rows()
+        is_limited = self.context.limit is not None or self.context.top is not None
+        if is_limited and found is not None and found < self.task.record_count:
+            raise CorruptFileError(
+                "CORRUPT_MANIFEST",
+                f"Manifest says {self.task.record_count} rows, the data file holds {found}",
+                path=self.task.path,
+                stage="open",
+                hint="LIMIT was planned by that count. Without it the rows that the file holds are read.",
+            )
+
+    def _check_rows(self, found: int, row_group: RowGroup) -> None:
+        # pyarrow stops silently where a page says fewer values than the footer.
+        if found != row_group.num_rows:
+            raise CorruptFileError(
+                "CORRUPT_DATA_FILE",
+                f"Row group {row_group.index} holds {row_group.num_rows} rows, decoded {found}",
+                path=self.task.path,
+                stage="fetch",
+            )
+
+    def _find_deep(self, field_id: int) -> list[file_schema.FileField] | None:
+        """Return the file fields from the column down through structs to this id."""
+
+        def search(fields: Sequence[file_schema.FileField]) -> list[file_schema.FileField] | None:
+            for field in fields:
+                if field.id == field_id:
+                    return [field]
+                below = search(field.children)
+                if below is not None:
+                    return [field, *below]
+            return None
+
+        return search(self._fields)
+
+
+def _filtered(arrays: Sequence[pa.Array], mask: pa.Array) -> list[pa.Array]:
+    """Keep the rows where `mask` is true; a batch turns it into indices once, not once a column (4x)."""
+    batch = pa.RecordBatch.from_arrays(arrays, [str(number) for number in range(len(arrays))])
+    kept: list[pa.Array] = batch.filter(mask).columns
+    return kept
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return the column as one array; text and bytes beyond 2 GiB get 64-bit offsets."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(column.type)
+    if large is not None and column.nbytes > convert.MAX_TEXT_BYTES:
+        return pa.concat_arrays([chunk.cast(large) for chunk in column.chunks])
+    return column.combine_chunks()
+
+
+def descend(array: pa.Array, depth: int) -> pa.Array:
+    """Return the only field at this depth inside structs of one field, parents' NULLs applied."""
+    return pc.struct_field(array, [0] * depth) if depth else array

@@ -1,0 +1,418 @@
+"""Parquet data files.
+
+The footer is checked by our own strict reader before pyarrow sees the file, because pyarrow ends the
+process on some malformed ones. The rule:
+what statistics, Bloom filters and dictionaries say may only prune.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from twostage.columns import arrow_type
+from twostage.data_files.data_file import DataFile, descend, one_array
+from twostage.data_files.parquet_footers import load_footer
+from twostage.data_files.row_group import PageBounds, RowGroup
+from twostage.errors import CorruptFileError
+from twostage.formats import file_schema
+from twostage.formats.parquet import assemble, filters, page_search
+from twostage.formats.parquet.arrow_footer import with_maps
+from twostage.formats.parquet.dictionary import PLAIN, is_all_dictionary
+from twostage.formats.parquet.page_reader import (
+    FEW,
+    WHOLE_SHARE,
+    PageChoice,
+    PageReader,
+    checked_codes,
+    is_text,
+)
+from twostage.formats.parquet.statistics import may_read, row_group_bounds
+from twostage.schema import Primitive, Struct
+from twostage.selection import Selection
+from twostage.storage import files, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence, Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+    from twostage.formats.parquet.footer import Leaf
+    from twostage.predicates.bounds import Bounds
+    from twostage.predicates.predicate import Predicate
+    from twostage.schema import Field
+
+PAGE_BYTES = 256 * 2**20
+"""Of one read by pages; rows are read in parts where it would be more."""
+BATCH_BYTES = 32 * 2**20
+"""Of one step of a stream, about: 65,536 rows of 40 kB would be 2.6 GB."""
+MOST_READ_AGAIN = 2
+"""Times that the bytes of a row group may be decoded when it is read in windows."""
+BUFFER_BYTES = 64 * 2**20
+"""Of a stream's chunks, compressed, that are held at once."""
+
+
+class ParquetDataFile(DataFile):
+    """An open Parquet data file of a task."""
+
+    reads_parts = True
+
+    def _open(self) -> None:
+        size = self._file.size()
+        key = (self.task.path, size, self._version or files.modified(self.task.path))
+        cost = ranges.cost_of(
+            self.context.settings.merge_gap,
+            self.context.settings.parallel_requests,
+            is_remote=self.is_remote,
+        )
+        kept, tail = load_footer(self._file, self.task.path, key, is_remote=self.is_remote)
+        self._footer, self._metadata = kept.footer, kept.metadata
+        self._pages = PageReader(
+            self._file,
+            self._footer,
+            kept.virtual_schema,
+            key,
+            cost,
+            self.context.settings.verify_checksums,
+            self._metrics,
+            tail,
+            self.context.settings.few_rows,
+        )
+        self._readers: dict[str, pq.ParquetFile] = {}
+        self._schema_arrow = with_maps(self._reader_of("filter").schema_arrow, self._footer.loose_maps)
+        self._column_types = self._schema_arrow.types
+        self._fields = file_schema.identify(
+            self._schema_arrow, self.context.name_mapping, self.context.schema, self.task.path
+        )
+        if (self._fields[-1].end_leaf if self._fields else 0) != len(self._footer.leaves):
+            raise CorruptFileError(
+                "CORRUPT_PARQUET", "Columns do not match the footer's", path=self.task.path, stage="open"
+            )
+
+    def _reader_of(self, stage: str) -> pq.ParquetFile:
+        """Return a stage's own reader: stage one of the next row group may run while this one is fetched."""
+        if stage not in self._readers:
+            self._readers[stage] = self._reader()
+        return self._readers[stage]
+
+    def _reader(self, codes_of: Sequence[int] = (), *, buffer_size: int = 0) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._file,
+            metadata=self._metadata,
+            read_dictionary=codes_of,
+            buffer_size=buffer_size,
+            pre_buffer=self.is_remote
+            and not buffer_size,  # the chunks' requests merged, and at the same time
+            coerce_int96_timestamp_unit="us",
+            arrow_extensions_enabled=False,
+            page_checksum_verification=self.context.settings.verify_checksums,
+        )
+
+    def row_groups(self) -> Iterator[RowGroup]:
+        """Yield the row groups whose first byte lies in the task's range."""
+        for group in self._footer.row_groups:
+            if self.is_in_range(group.start):
+                yield RowGroup(
+                    index=group.index,
+                    first_row=group.first_row,
+                    num_rows=group.num_rows,
+                    num_bytes=group.compressed_bytes,
+                )
+
+    def num_rows(self) -> int:
+        """Return the rows of the whole file."""
+        return sum(group.num_rows for group in self._footer.row_groups)
+
+    def bounds(self, row_group: RowGroup, field_id: int) -> Bounds | None:
+        """Return what is known of a leaf's values in a row group; None if nothing is."""
+        found = self._leaf(field_id)
+        if found is None:
+            return None
+        leaf, kind = found
+        return row_group_bounds(self._footer, self._footer.row_groups[row_group.index], leaf, kind)
+
+    def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
+        """Return the bytes that these fields of a row group take at least, decoded."""
+        chunks = self._footer.row_groups[row_group.index].columns
+        return sum(chunks[leaf].decoded_size for leaf in self._leaves_of(field_ids))
+
+    def _leaves_of(self, field_ids: AbstractSet[int]) -> set[int]:
+        sources = [source[-1] for field_id in field_ids if (source := self._find_deep(field_id)) is not None]
+        return {leaf for source in sources for leaf in range(source.first_leaf, source.end_leaf)}
+
+    def reads_windows(self, row_group: RowGroup, field_ids: AbstractSet[int], num_rows: int) -> bool:
+        """Tell whether any `num_rows` consecutive rows of these fields are read without decoding many others."""
+        leaves = self._leaves_of(field_ids)
+        if self.context.settings.read_pages == "never" or not all(
+            assemble.can_assemble(field, column, within) for field, column, within in self._columns(leaves)
+        ):
+            return False
+        with files.translate_errors(self.task.path, "filter", storage=self.context.storage):
+            alone = [leaf for leaf in sorted(leaves) if self._pages.schema.stand_alone[leaf]]
+            tables = self._pages.tables(self._footer.row_groups[row_group.index], alone)
+        if tables.keys() != leaves:
+            return False
+        # A window reads a page more at either end; of a small column that may be all of its pages each time.
+        chunks = self._footer.row_groups[row_group.index].columns
+        once = sum(chunks[leaf].decoded_size for leaf in leaves)
+        again = sum(
+            chunks[leaf].decoded_size * min(row_group.num_rows, num_rows + 2 * int(table.row_counts.max()))
+            for leaf, table in tables.items()
+        )
+        return again <= MOST_READ_AGAIN * once * num_rows
+
+    def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:
+        """Return what is known of each page of a leaf in a row group; None if nothing is."""
+        found = self._leaf(field_id)
+        if found is None:
+            return None
+        leaf, kind = found
+        with files.translate_errors(self.task.path, "prune", storage=self.context.storage):
+            pages = self._pages.bounds(self._footer.row_groups[row_group.index], leaf, kind)
+        return None if pages is None else PageBounds(*pages)
+
+    def _leaf(self, field_id: int) -> tuple[Leaf, Primitive] | None:
+        """Return the file leaf that holds a primitive field outside lists and maps, and its scan type."""
+        if field_id in self.task.constants or field_id not in self.context.schema:
+            return None
+        kind = self.context.schema.field(field_id).type
+        source = self._find_deep(field_id)
+        if source is None or source[-1].children or not isinstance(kind, Primitive):
+            return None
+        return self._footer.leaves[source[-1].first_leaf], kind
+
+    def cannot_match(
+        self, row_group: RowGroup, predicate: Predicate, *, ask_dictionaries: bool
+    ) -> str | None:
+        """Ask dictionaries and Bloom filters; return which proved that no row matches, or None."""
+        group = self._footer.row_groups[row_group.index]
+        arguments = (self._file, self._footer, group, predicate, self._leaf, self.task.path)
+        with files.translate_errors(self.task.path, "prune", storage=self.context.storage):
+            if self.context.settings.bloom_filter and filters.prune_by_bloom(*arguments):
+                return "bloom"
+            if ask_dictionaries and filters.prune_by_dictionary(*arguments):
+                return "dictionary"
+        return None
+
+    def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:
+        """Return those of `rows` whose pages may hold the text that a predicate looks for; None if not known."""
+        settings = self.context.settings
+        asked = page_search.sought(predicate)
+        found = None if asked is None else self._leaf(asked[0].field_id)
+        if asked is None or found is None or not settings.prune_pages or settings.read_pages == "never":
+            return None
+        leaf, kind = found
+        group = self._footer.row_groups[row_group.index]
+        chunk = group.columns[leaf.index]
+        # Codes are looked up faster than a dictionary's texts are made.
+        if not is_text(leaf) or kind != asked[0].value_type or not may_read(leaf, kind):
+            return None
+        if is_all_dictionary(chunk) or PLAIN not in chunk.encodings:
+            return None
+        with files.translate_errors(self.task.path, "filter", storage=self.context.storage):
+            may_hold = self._pages.holding(group, leaf.index, rows.indices(), asked[1])
+        return None if may_hold is None else rows & Selection.of(may_hold)
+
+    def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
+        self._count_bytes(row_group, wanted, stage)
+        table = self._reader_of(stage).reader.read_row_group(
+            row_group.index, column_indices=sorted(wanted), use_threads=False
+        )
+        # pyarrow stops silently where a page says fewer values than the footer: the caller counts rows.
+        return [one_array(column) for column in table.columns]
+
+    def _decode_rows(
+        self, row_group: RowGroup, wanted: AbstractSet[int], rows: Selection, stage: str
+    ) -> list[pa.Array]:
+        choice = self._choose_pages(row_group, wanted, rows.indices())
+        arrays = None if choice is None else self._read_pages(row_group, wanted, choice, stage)
+        return super()._decode_rows(row_group, wanted, rows, stage) if arrays is None else arrays
+
+    def read_filter_column(
+        self, row_group: RowGroup, field_id: int, rows: Selection | None = None
+    ) -> pa.Array:
+        """Decode as `read_leaf` does; text stays encoded where every page is: 10 times faster."""
+        array = None
+        if self.context.settings.encoded_filters and (found := self._encoded_text(row_group, field_id)):
+            with files.translate_errors(self.task.path, "filter", storage=self.context.storage):
+                array = self._read_codes(row_group, *found, rows)
+        schema = self.context.schema  # which lacks a delete's key that was dropped since
+        may_hold_null = field_id not in schema or not schema.top_level(field_id).required
+        if array is not None and (may_hold_null or array.null_count == 0):
+            self._metrics.add("columns.filtered_encoded")
+            return array
+        return super().read_filter_column(row_group, field_id, rows)
+
+    def _encoded_text(self, row_group: RowGroup, field_id: int) -> tuple[int, int] | None:
+        """Return leaf and depth of a field of text whose pages all hold codes, if these may stand for it."""
+        found, source = self._leaf(field_id), self._find_deep(field_id)
+        if found is None or source is None or not is_text(found[0]):
+            return None
+        leaf, kind = found
+        if not is_all_dictionary(self._footer.row_groups[row_group.index].columns[leaf.index]):
+            return None  # pyarrow looks each plain value up in its dictionary: 3 times slower
+        target, depth = self.leaf_target(field_id)
+        ids = [target.id]
+        while isinstance(target.type, Struct):
+            target = target.type.fields[0]
+            ids.append(target.id)
+        in_file = self._schema_arrow.field(self._fields.index(source[0])).type
+        for parent, child in pairwise(source):
+            in_file = in_file.field(parent.children.index(child)).type
+        in_file = in_file.value_type if pa.types.is_dictionary(in_file) else in_file
+        # Whatever takes more than looking codes up (promotion, another place) is left to `convert`.
+        is_same = in_file == arrow_type(kind) and ids == [field.id for field in source]
+        return (leaf.index, depth) if is_same else None
+
+    def _read_codes(
+        self, row_group: RowGroup, number: int, depth: int, rows: Selection | None
+    ) -> pa.Array | None:
+        """Decode a leaf as dictionary arrays; None where its bytes are damaged, which `read_leaf` reports."""
+        array: pa.Array | None = None
+        if rows is not None and not rows.is_all:
+            choice = self._choose_pages(row_group, {number}, rows.indices())
+            if choice is not None:
+                group = self._footer.row_groups[row_group.index]
+                array = (self._pages.read(group, choice, "filter", as_codes=True) or {}).get(number)
+        if array is None:
+            if "codes" not in self._readers:
+                texts = [leaf.index for leaf in self._footer.leaves if is_text(leaf)]
+                self._readers["codes"] = self._reader(texts)
+            self._count_bytes(row_group, {number}, "filter")
+            table = self._readers["codes"].reader.read_row_group(
+                row_group.index, column_indices=[number], use_threads=False
+            )
+            array = checked_codes(table.column(0))
+            if array is None or len(array) != row_group.num_rows:
+                return None
+            if rows is not None and not rows.is_all:
+                array = array.take(pa.array(rows.indices()))
+        return descend(array, depth)
+
+    def select(
+        self, row_group: RowGroup, targets: Sequence[Field], rows: Selection, batch_size: int
+    ) -> Iterator[list[pa.Array]]:
+        """Decode columns of some rows of a row group, in steps of at most `batch_size` rows."""
+        if self.context.settings.read_pages != "always" and rows.count > row_group.num_rows * WHOLE_SHARE:
+            yield from super().select(row_group, targets, rows, batch_size)  # without an index of every row
+            return
+        wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
+        parts = [rows.indices()]
+        with files.translate_errors(self.task.path, "fetch", storage=self.context.storage):
+            choice = self._choose_pages(row_group, wanted, parts[0])
+        if choice is None:
+            yield from super().select(row_group, targets, rows, batch_size)
+            return
+        size = self._bytes_at_once(row_group, wanted, choice)
+        most = min(PAGE_BYTES, self.context.settings.memory_budget // 2)
+        if size > most:
+            parts = np.array_split(parts[0], min(len(parts[0]), 1 + int(size / most)))
+        for number, part in enumerate(parts):
+            with files.translate_errors(self.task.path, "fetch", storage=self.context.storage):
+                if len(parts) > 1:  # whole chunks, decoded again for each part, would cost more than a stream
+                    choice = self._choose_pages(row_group, wanted, part)
+                    choice = choice if choice is not None and len(choice.tables) == len(wanted) else None
+                arrays = None if choice is None else self._read_pages(row_group, wanted, choice, "fetch")
+            if arrays is None:
+                left = np.zeros(row_group.num_rows, np.bool_)
+                left[np.concatenate(parts[number:])] = True
+                yield from super().select(row_group, targets, Selection.of(left), batch_size)
+                return
+            built = self._build(arrays, wanted, targets, row_group, part)
+            for start in range(0, len(part), batch_size):
+                yield [array.slice(start, batch_size) for array in built]
+
+    def _bytes_at_once(self, row_group: RowGroup, wanted: AbstractSet[int], choice: PageChoice) -> float:
+        """Estimate what a read by pages holds: the pages twice, one column decoded, and the rows taken."""
+        chunks = self._footer.row_groups[row_group.index].columns
+        shares = {leaf: choice.shares.get(leaf, 1.0) for leaf in wanted}
+        rows = len(choice.rows) / max(1, row_group.num_rows)
+
+        def decoded(leaf: int) -> int:
+            """Return the bytes of all values: of text of few rows, that of its codes."""
+            is_few = rows * FEW <= shares[leaf] and is_text(self._footer.leaves[leaf])
+            as_codes = is_few and is_all_dictionary(chunks[leaf])
+            return chunks[leaf].uncompressed_size if as_codes else chunks[leaf].decoded_size
+
+        return (
+            2 * sum(chunks[leaf].compressed_size * share for leaf, share in shares.items())
+            + max(decoded(leaf) * share for leaf, share in shares.items())
+            + sum(chunks[leaf].decoded_size for leaf in wanted) * rows
+        )
+
+    def _choose_pages(
+        self, row_group: RowGroup, wanted: AbstractSet[int], rows: NDArray[np.int64]
+    ) -> PageChoice | None:
+        """Return the pages that hold the rows; None where whole chunks are to be read."""
+        when = self.context.settings.read_pages
+        if when == "never" or not wanted or len(rows) == 0:
+            return None
+        if when == "auto" and len(rows) > row_group.num_rows * WHOLE_SHARE:
+            return None
+        group = self._footer.row_groups[row_group.index]
+        choice = self._pages.choose(group, sorted(wanted), rows)
+        for field, column, leaves in self._columns(wanted):
+            if not assemble.can_assemble(field, column, leaves) or not leaves <= choice.tables.keys():
+                choice = choice.without(leaves)  # a column's leaves are read in one way
+        sizes = {leaf: group.columns[leaf].compressed_size for leaf in wanted}
+        read = sum(size * choice.shares.get(leaf, 1.0) for leaf, size in sizes.items())
+        is_most = read > WHOLE_SHARE * sum(sizes.values()) and len(rows) * FEW > row_group.num_rows
+        if not choice.tables or (when == "auto" and is_most):
+            return None
+        return choice
+
+    def _read_pages(
+        self, row_group: RowGroup, wanted: AbstractSet[int], choice: PageChoice, stage: str
+    ) -> list[pa.Array] | None:
+        """Decode the chosen rows: one array for each field of ``file_schema.cut(…)``; None: read chunks."""
+        found = self._pages.read(self._footer.row_groups[row_group.index], choice, stage)
+        if found is None:
+            return None
+        arrays: list[pa.Array] = []
+        indices = pa.array(choice.rows)
+        for field, column, leaves in self._columns(wanted):
+            if leaves <= found.keys():
+                arrays.append(
+                    assemble.assemble(field, column, {leaf: found[leaf] for leaf in sorted(leaves)})
+                )
+                continue
+            (whole,) = self._decode(row_group, leaves, stage)
+            self._check_rows(len(whole), row_group)
+            arrays.append(whole.take(indices))
+        return arrays
+
+    def _columns(
+        self, wanted: AbstractSet[int]
+    ) -> Iterator[tuple[file_schema.FileField, pa.DataType, frozenset[int]]]:
+        """Yield the columns that hold wanted leaves, with their types and those leaves."""
+        for field, kind in zip(self._fields, self._column_types, strict=True):
+            leaves = frozenset(leaf for leaf in range(field.first_leaf, field.end_leaf) if leaf in wanted)
+            if leaves:
+                yield field, kind, leaves
+
+    def _iterate(
+        self, row_group: RowGroup, wanted: AbstractSet[int], batch_size: int
+    ) -> Iterator[Sequence[pa.Array]]:
+        self._count_bytes(row_group, wanted, "fetch")
+        chunks = self._footer.row_groups[row_group.index].columns
+        width = sum(chunks[leaf].decoded_size for leaf in wanted) // max(1, row_group.num_rows)
+        # A chunk is held whole while its values are decoded, unless it is read through a buffer.
+        buffer_size = max(BUFFER_BYTES // len(wanted), self._pages.cost.gap)
+        is_large = sum(chunks[leaf].compressed_size for leaf in wanted) > 2 * buffer_size * len(wanted)
+        reader = self._reader(buffer_size=buffer_size) if is_large else self._reader_of("fetch")
+        batches = reader.reader.iter_batches(
+            min(batch_size, max(1, BATCH_BYTES // max(1, width))),
+            [row_group.index],
+            sorted(wanted),
+            use_threads=False,
+        )
+        yield from (batch.columns for batch in batches)
+
+    def _count_bytes(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> None:
+        size = sum(self._footer.row_groups[row_group.index].columns[leaf].compressed_size for leaf in wanted)
+        self._metrics.add(f"bytes.{stage}", size)
+        self._metrics.add("bytes.read", size)

@@ -1,0 +1,1 @@
+"""Delete files of every format: their columns, batch by batch."""

@@ -1,0 +1,1 @@
+"""Keys of equality deletes: comparable form, hash tables, direct tables, prefilters, memory."""

@@ -1,0 +1,173 @@
+"""Keys that are single words and lie close: an array with one code for each number between them.
+
+Takes encoded keys with a code for each sequence number; answers which of the asked keys it holds under a code that
+applies. The rules: the answer is the one that a hash table gives; the array is made only where it takes no more
+memory than such a table would, or little, and never past the budget; `takes` says so before keys are added.
+
+Measured: 10 M of 20 M numbers take 22 MB, not 167; they are added in 0.1 s, not 0.3, and 10 M rows are asked about
+in order in 0.05 s, not 0.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from twostage.deletes.keys.budget import Budget
+    from twostage.deletes.keys.encoding import KeyRows
+
+KEY_BYTES = 14
+"""What a hash table takes for a key: a dense one may take as much."""
+SPARSE_KEY_BYTES = 32
+SPARSE_BYTES = 32 * 2**20
+"""A dense table of so few bytes may take so many for a key: it needs no compiled loop, whose first one costs more."""
+LEAST_BYTES = 8192
+"""A dense table may always take so much: no hash table takes less."""
+_SLACK = 16
+_GROWTH = 4
+"""A new table reaches past its first keys by one in `_SLACK` of their range, one that grows by one in `_GROWTH`:
+pages of zeros that nothing is written to take no memory."""
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_CHUNK = 2**20
+_ROWS = 2**15
+"""Rows at once: what is made of them stays in the processor's cache. NumPy alone, because a compiled loop
+waits for memory just as long, and the first one takes 0.3 s and 80 MB for Numba."""
+
+
+class DenseTable:
+    """Keys that are one 64-bit word each, and close as signed numbers."""
+
+    kind = "dense"
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._is_mapped = False
+        self._low = 0
+        self._codes: NDArray[Any] = np.zeros(0, np.uint8)
+
+    @classmethod
+    def restored(cls, low: int, arrays: Sequence[NDArray[Any]], budget: Budget) -> DenseTable:
+        """Make a table of what `arrays` gave, read-only.
+
+        Raises:
+            ValueError: It cannot be one.
+        """
+        (codes,) = arrays
+        if codes.ndim != 1 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
+            raise ValueError("a dense table of another shape")
+        if not _LOWEST <= low <= _HIGHEST - max(0, len(codes) - 1):
+            raise ValueError("a dense table's range")
+        table = cls(budget)
+        table._low, table._codes, table._is_mapped = low, codes, True
+        return table
+
+    @property
+    def low(self) -> int:
+        """Return the number at the array's first place."""
+        return self._low
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of private memory that the table takes."""
+        return 0 if self._is_mapped else self._codes.nbytes
+
+    @property
+    def count(self) -> int:
+        """Return the number of keys."""
+        return int(np.count_nonzero(self._codes))
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the table's array, to be written."""
+        return (self._codes,)
+
+    def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
+        """Return one word, their only one, of all keys or of those in the first places."""
+        assert word == 0
+        return np.concatenate([np.zeros(0, np.uint64), *(words for words, _ in self.parts(slots))])
+
+    def takes(self, keys: KeyRows, code: int, expected: int) -> bool:
+        """Tell whether the table may hold these keys, of `expected` still to come; make room if so."""
+        numbers = keys.words[:, 0].view(np.int64)
+        low, high = int(numbers.min()), int(numbers.max())
+        dtype = np.promote_types(self._codes.dtype, np.min_scalar_type(code))
+        size, first = len(self._codes), self._low
+        last = first + size - 1
+        if size and first <= low and high <= last and dtype == self._codes.dtype and not self._is_mapped:
+            return True
+        if size:
+            low, high = min(low, first), max(high, last)
+        total = expected + self.count
+        usual = max(KEY_BYTES * total, min(SPARSE_BYTES, SPARSE_KEY_BYTES * total))
+        most = max(LEAST_BYTES, self._codes.nbytes, usual) // dtype.itemsize
+        span = high - low + 1
+        # Room ahead where keys come in order, so that a table does not grow with each file.
+        roomy = span // (_GROWTH if size else _SLACK)
+        for more in (roomy, roomy // 8, 0):
+            below = more if not size or low < first else 0
+            above = more if not size or high > last else 0
+            start, end = max(_LOWEST, low - below), min(_HIGHEST, high + above)
+            length = end - start + 1
+            if length <= most and self.budget.allows(length * dtype.itemsize):
+                self._move(start, length, dtype)
+                return True
+        return False
+
+    def _move(self, low: int, length: int, dtype: np.dtype[Any]) -> None:
+        codes = np.zeros(length, dtype)
+        place = self._low - low
+        if len(self._codes):
+            codes[place : place + len(self._codes)] = self._codes
+        self._low, self._codes, self._is_mapped = low, codes, False
+
+    def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None:
+        """Add keys that it `takes`; for a key already there, the code of the higher sequence number stays."""
+        words, lowest = keys.words[:, 0], self._word
+        is_newest = bool(sequences[code] == sequences.max())
+        for start in range(0, len(words), _ROWS):
+            # Signed places are taken as they are, others are converted for each access: 1.5 ns a row, not 4.
+            places = (words[start : start + _ROWS] - lowest).view(np.int64)
+            if not is_newest:
+                places = places[sequences[self._codes[places]] < sequences[code]]
+            self._codes[places] = code
+
+    def widen_codes(self) -> None:
+        """Do nothing: `takes` makes room for a code that is too large."""
+
+    @property
+    def _word(self) -> np.uint64:
+        """Return the lowest number as a word: distances modulo 2**64 from it do not overflow."""
+        return np.uint64(self._low % 2**64)
+
+    def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which keys are in the table under a code that applies."""
+        codes, words, lowest = self._codes, keys.words[:, 0], self._word
+        result = np.zeros(len(words), np.bool_)
+        all_apply = bool(applies[1:].all())
+        for start in range(0, len(words), _ROWS):
+            places = words[start : start + _ROWS] - lowest
+            inside = places < np.uint64(len(codes))
+            if inside.all():
+                found = codes[places.view(np.int64)]
+                result[start : start + _ROWS] = found != 0 if all_apply else applies[found]
+            elif inside.any():
+                result[start : start + _ROWS][inside] = applies[codes[places[inside].view(np.int64)]]
+        return result
+
+    def none_between(self, low: int, high: int) -> bool:
+        """Tell whether it holds no number from `low` to `high`."""
+        start, end = max(0, low - self._low), min(len(self._codes), high - self._low + 1)
+        return start >= end or not self._codes[start:end].any()
+
+    def parts(self, slots: int | None = None) -> Iterator[tuple[NDArray[np.uint64], NDArray[Any]]]:
+        """Yield all keys, or those in the first places, as words, with their codes."""
+        end = len(self._codes) if slots is None else min(slots, len(self._codes))
+        for start in range(0, end, _CHUNK):
+            codes = self._codes[start : min(start + _CHUNK, end)]
+            places = np.flatnonzero(codes)
+            yield places.astype(np.uint64) + np.uint64((self._low + start) % 2**64), codes[places]

@@ -1,0 +1,158 @@
+"""Where the keys of many delete files may lie in one column: NULL, NaN, and intervals of values.
+
+Takes the bounds of delete files, or the numbers that a key table holds; answers whether rows between some bounds
+can have a key. The rule: an interval may hold more than keys do, never less.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twostage.predicates.bounds import Bounds
+from twostage.predicates.prune import order_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from twostage.schema import Primitive
+
+
+MOST_INTERVALS = 16_384
+"""Of a column, kept: the widest gaps between keys are. 256 KiB, and finer than pages are."""
+SAMPLED = 16
+"""Of so many gaps one tells which are narrow, where there are many: to sort out all takes three times as long."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyDomain:
+    """What values the keys may have in a column.
+
+    Attributes:
+        may_null: Some key may be NULL there.
+        may_nan: Some key may be NaN there.
+        lowers: Where intervals of values begin: order keys, ascending.
+        uppers: Where they end, inclusive; no two overlap. None: a value may be anything.
+    """
+
+    may_null: bool
+    may_nan: bool
+    lowers: Sequence[Any] | NDArray[np.int64]
+    uppers: Sequence[Any] | NDArray[np.int64] | None
+
+    @staticmethod
+    def of_files(ranges: Iterable[KeyRange]) -> KeyDomain:
+        """Return the domain of files whose keys are in these ranges."""
+        ranges = list(ranges)
+        may_null = any(one.may_null for one in ranges)
+        may_nan = any(one.may_nan for one in ranges)
+        valued = [one for one in ranges if one.may_value]
+        if any(one.lower is None or one.upper is None for one in valued):
+            return KeyDomain(may_null, may_nan, (), None)
+        lowers: list[Any] = []
+        uppers: list[Any] = []
+        for lower, upper in sorted((one.lower, one.upper) for one in valued):
+            if uppers and lower <= uppers[-1]:
+                uppers[-1] = max(uppers[-1], upper)
+            else:
+                lowers.append(lower)
+                uppers.append(upper)
+        return KeyDomain(may_null, may_nan, lowers, uppers)
+
+    def misses(self, rows: KeyRange) -> bool:
+        """Whether no row in this range has a key's value."""
+        if (self.may_null and rows.may_null) or (self.may_nan and rows.may_nan):
+            return False
+        if not rows.may_value:
+            return True
+        if self.uppers is None:
+            return False
+        if rows.lower is not None and rows.upper is not None and rows.lower > rows.upper:
+            return False  # bounds that contradict each other prove nothing
+        place = 0 if rows.lower is None else bisect_left(self.uppers, rows.lower)
+        if place == len(self.uppers):
+            return True
+        return rows.upper is not None and bool(rows.upper < self.lowers[place])
+
+
+def intervals_of(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where intervals that hold all numbers (at least one; they get sorted) begin and end."""
+    numbers.sort()
+    gaps = numbers[1:].view(np.uint64) - numbers[:-1].view(np.uint64)
+    cuts = np.zeros(0, np.int64)
+    if len(gaps) >= 4 * SAMPLED * MOST_INTERVALS:
+        least = _from_widest(gaps[::SAMPLED], 1 + 2 * MOST_INTERVALS // SAMPLED)
+        cuts = np.flatnonzero(gaps >= max(least, np.uint64(2)))
+    if len(cuts) < MOST_INTERVALS:
+        cuts = np.flatnonzero(gaps > 1)
+    if len(cuts) >= MOST_INTERVALS:
+        wide = gaps[cuts]
+        cuts = cuts[wide > _from_widest(wide, MOST_INTERVALS)]
+    return numbers[np.append(0, cuts + 1)], numbers[np.append(cuts, len(numbers) - 1)]
+
+
+def _from_widest(gaps: NDArray[np.uint64], number: int) -> np.uint64:
+    """Return which gap is in this place, counted from the widest one."""
+    place = len(gaps) - number
+    found: np.uint64 = np.partition(gaps, place)[place]
+    return found
+
+
+def intervals_in(low: int, codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where intervals of a dense table's keys begin and end: places in `codes`, counted from `low`, not 0."""
+    size = max(1, -(-len(codes) // MOST_INTERVALS))
+    whole = len(codes) // size * size
+    taken = codes[:whole].reshape(-1, size).any(axis=1)
+    if whole < len(codes):
+        taken = np.append(taken, codes[whole:].any())
+    edges = np.diff(taken.astype(np.int8), prepend=0, append=0)
+    starts, ends = np.flatnonzero(edges == 1) * size, np.flatnonzero(edges == -1) * size
+    return low + starts.astype(np.int64), low + np.minimum(ends, len(codes)).astype(np.int64) - 1
+
+
+_FLOATS = ("float", "double")
+
+
+class KeyRange:
+    """Where the values of one key column may be in some rows.
+
+    Args:
+        kind: The column's type.
+        bounds: What is known of it; None: nothing.
+        num_rows: How many rows; None: not known.
+        counted: Whether the counts in `bounds` are of all rows. Inside a struct a NULL struct counts as NULL in
+            one format and does not count in another.
+    """
+
+    __slots__ = ("bounds", "lower", "may_nan", "may_null", "may_value", "upper")
+
+    def __init__(
+        self, kind: Primitive, bounds: Bounds | None, num_rows: int | None, *, counted: bool = True
+    ) -> None:
+        self.bounds = bounds = bounds or Bounds()
+        nulls, values = bounds.null_count, bounds.value_count
+        if num_rows is None or not counted:
+            nulls = values = None
+        rows = num_rows or 0
+        self.may_null = nulls != 0 or (values is not None and values < rows)
+        self.may_value = nulls is None or nulls < rows or bounds.lower is not None
+        self.may_nan = kind.name in _FLOATS and bounds.nan_count != 0
+        self.lower = order_key(kind, bounds.lower)
+        self.upper = order_key(kind, bounds.upper)
+
+    def misses(self, other: KeyRange) -> bool:
+        """Whether no value here equals one there."""
+        if (self.may_null and other.may_null) or (self.may_nan and other.may_nan):
+            return False
+        if not self.may_value or not other.may_value:
+            return True
+        return _before(self.upper, other.lower) or _before(other.upper, self.lower)
+
+
+def _before(upper: Any, lower: Any) -> bool:
+    return upper is not None and lower is not None and bool(upper < lower)

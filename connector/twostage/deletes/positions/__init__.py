@@ -1,0 +1,1 @@
+"""Deleted positions: position delete files and deletion vectors."""

@@ -1,0 +1,1 @@
+"""Which data files, row groups and pages hold no deleted key, or nothing else."""

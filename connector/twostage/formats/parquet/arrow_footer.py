@@ -1,0 +1,166 @@
+"""Footers as Arrow takes them.
+
+Takes a footer; gives pyarrow's own view of it, and the footer that goes with that. Arrow refuses a whole file for one
+annotation that it doesn't know in its place, such as the null type on the groups inside maps that old writers left
+there, or for a map whose keys are optional; Spark and DuckDB read such files. Of those, and no others, the annotations
+that Arrow refuses are left out. The rule: levels, physical types, names and ids stay, so that values do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from twostage.errors import UnsupportedFeatureError
+from twostage.formats.parquet import virtual_file
+from twostage.formats.parquet.schema_tree import read_schema
+from twostage.formats.parquet.thrift import read_struct, struct_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from twostage.formats.parquet.footer import Footer
+    from twostage.formats.parquet.schema_tree import SchemaNode
+
+_SCHEMA, _KEY_VALUES = 2, 5
+"""Fields of a footer, as in parquet.thrift."""
+_ANNOTATIONS = (6, 7, 8, 10)
+"""Of a schema element: converted type, scale, precision, logical type."""
+_MAP, _LIST = 1, 3
+"""Converted types."""
+_ARROW_SCHEMA = b"ARROW:schema"
+_REFUSED = (pa.ArrowException, OSError)
+
+
+def arrow_footer(footer: Footer, path: str) -> tuple[Footer, pq.FileMetaData]:
+    """Return pyarrow's view of a footer, and the footer that it is the view of.
+
+    Raises:
+        UnsupportedFeatureError: Arrow cannot read it.
+    """
+    try:
+        return footer, _view(footer)
+    except _REFUSED as error:
+        text = str(error)
+    mended = _mend(footer)
+    try:
+        return mended, _view(mended)
+    except _REFUSED:
+        pass
+    lines = text.splitlines() or [""]
+    raise UnsupportedFeatureError(
+        "UNREADABLE_BY_ARROW",
+        f"Arrow, which decodes Parquet here, cannot read the file's schema: {lines[0][:200]}",
+        path=path,
+        stage="open",
+        hint="Other engines may: let one of them write the file anew.",
+    )
+
+
+def _view(footer: Footer) -> pq.FileMetaData:
+    metadata = pq.read_metadata(pa.BufferReader(footer.alone()))
+    metadata.schema.to_arrow_schema()  # which every reader of the file will make
+    return metadata
+
+
+def _mend(footer: Footer) -> Footer:
+    """Return the footer without the annotations that Arrow refuses; maps with optional keys become lists of pairs."""
+    raw = footer.raw
+    spans = struct_spans(raw, _SCHEMA)
+    elements: list[bytes] = []
+    loose: list[tuple[int, int]] = []
+    for (start, end), node in zip(spans, _nodes(footer.schema), strict=True):
+        element = raw[start:end]
+        if node.leaf is not None:
+            is_taken = virtual_file.is_taken(element)
+            elements.append(element if is_taken else _annotated(element, None))
+            continue
+        kind = _kind_of(node)
+        if kind == _MAP and node.children[0].children[0].repetition != "required":
+            kind = _LIST
+            if len(node.children[0].children) > 1:
+                leaves = [leaf.leaf.index for leaf in _nodes(node) if leaf.leaf is not None]
+                loose.append((leaves[0], leaves[-1] + 1))
+        elements.append(_annotated(element, kind))
+    raw = _without_arrow_schema(raw[: spans[0][0]] + b"".join(elements) + raw[spans[-1][1] :])
+    schema, leaves_of = read_schema([read_struct(element)[0] for element in elements])
+    return replace(footer, raw=raw, schema=schema, leaves=leaves_of, loose_maps=frozenset(loose))
+
+
+def _nodes(node: SchemaNode) -> Iterator[SchemaNode]:
+    """Yield a node and those below, as a footer lists them."""
+    yield node
+    for child in node.children:
+        yield from _nodes(child)
+
+
+def _kind_of(group: SchemaNode) -> int | None:
+    """Return the converted type of a list or map that has the shape of one."""
+    name = "" if group.logical is None else group.logical.name
+    if (
+        group.repetition == "repeated"
+        or len(group.children) != 1
+        or group.children[0].repetition != "repeated"
+    ):
+        return None
+    if name == "list":
+        return _LIST
+    is_map = name in ("map", "map_key_value") and len(group.children[0].children) in (1, 2)
+    return _MAP if is_map else None
+
+
+def _annotated(element: bytes, converted: int | None) -> bytes:
+    """Return a schema element with this converted type (None: with none) and no other annotation."""
+    fields = {
+        number: value for number, value in read_struct(element)[0].items() if number not in _ANNOTATIONS
+    }
+    if converted is not None:
+        fields[6] = converted
+    return virtual_file.schema_element(fields)
+
+
+def _without_arrow_schema(raw: bytes) -> bytes:
+    """Rename the key of the schema that Arrow stored, which may not fit any more."""
+    if _ARROW_SCHEMA in raw:
+        for start, end in struct_spans(raw, _KEY_VALUES):
+            if read_struct(raw[start:end])[0][1] == _ARROW_SCHEMA:
+                pair = raw[start:end].replace(_ARROW_SCHEMA, _ARROW_SCHEMA.lower(), 1)
+                raw = raw[:start] + pair + raw[end:]
+    return raw
+
+
+def with_maps(schema: pa.Schema, loose: frozenset[tuple[int, int]]) -> pa.Schema:
+    """Return the schema with maps where lists of pairs stand for them, told by the range of their leaves."""
+    if not loose:
+        return schema
+    fields, leaf = [], 0
+    for field in schema:
+        made, leaf = _with_maps(field, leaf, loose)
+        fields.append(made)
+    return pa.schema(fields)
+
+
+def _with_maps(field: pa.Field, first: int, loose: frozenset[tuple[int, int]]) -> tuple[pa.Field, int]:
+    kind, types = field.type, pa.types
+    if types.is_struct(kind):
+        parts, end = [], first
+        for child in kind:
+            part, end = _with_maps(child, end, loose)
+            parts.append(part)
+        return field.with_type(pa.struct(parts)), end
+    if types.is_map(kind):
+        key, middle = _with_maps(kind.key_field, first, loose)
+        item, end = _with_maps(kind.item_field, middle, loose)
+        return field.with_type(pa.map_(key, item)), end
+    if types.is_list(kind):
+        inner, end = _with_maps(kind.value_field, first, loose)
+        # Whatever else has the same leaves holds the map, and so nothing besides.
+        if (first, end) in loose and types.is_struct(inner.type) and inner.type.num_fields == 2:
+            return field.with_type(
+                pa.map_(inner.type.field(0).with_nullable(False), inner.type.field(1))
+            ), end
+        return field.with_type(pa.list_(inner)), end
+    return field, first + 1

@@ -1,0 +1,224 @@
+"""Prove by Bloom filters and dictionaries that no row of a row group can match.
+
+Takes a predicate tree and a row group; gives True only where no row can be TRUE. Each part of an OR may be
+disproved by other evidence: the statistics of its columns count in both functions. The rule: any doubt is
+False, which only means that the row group is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from twostage.errors import CorruptFileError, InternalError
+from twostage.formats import convert
+from twostage.formats.parquet.bloom import MAX_VALUES, bloom_may_contain
+from twostage.formats.parquet.dictionary import dictionary_lacks, dictionary_values, is_all_dictionary
+from twostage.formats.parquet.schema_tree import BYTE_ARRAY
+from twostage.formats.parquet.statistics import may_read, row_group_bounds
+from twostage.predicates.evaluate import evaluate
+from twostage.predicates.predicate import And, Column, Compare, In, Or, both, columns, is_exact, push_not_down
+from twostage.predicates.prune import Match, match, order_key
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from twostage.formats.parquet.footer import Footer, RowGroup
+    from twostage.formats.parquet.schema_tree import Leaf
+    from twostage.predicates.bounds import Bounds
+    from twostage.predicates.predicate import Predicate
+
+    LeafOf = Callable[[int], tuple[Leaf, Primitive] | None]
+
+__all__ = ["bloom_may_contain", "dictionary_values", "prune_by_bloom", "prune_by_dictionary"]
+
+MAX_TEXTS = 4096
+"""Strings of a dictionary that are decoded to ask any predicate of them: 3 ms."""
+MAX_SEARCHED = 64
+"""Literals that a dictionary's bytes are searched for: each search takes up to 0.3 ms."""
+_SAME_ENCODING = frozenset((("int", "long"), ("float", "double")))
+"""Casts under which a literal is stored as the value it equals."""
+_EVALUATED = frozenset(
+    "int long float double decimal date time timestamp timestamptz string uuid fixed binary".split()
+)
+
+
+def prune_by_bloom(
+    file: pa.NativeFile,
+    footer: Footer,
+    row_group: RowGroup,
+    predicate: Predicate,
+    leaf_of: LeafOf,
+    path: str,
+) -> bool:
+    """Tell whether Bloom filters, with the statistics, prove that no row can be TRUE.
+
+    Args:
+        file: The open data file.
+        footer: Its footer.
+        row_group: The row group in question.
+        predicate: What the rows are filtered by.
+        leaf_of: The file's leaf and the scan's type of a field id; None if the file's own
+            values are not what the scan reads (missing column, partition constant, nested in a list).
+        path: The file, for errors.
+    """
+    evidence = _Evidence(file, footer, row_group, leaf_of, path)
+    if not any(chunk.bloom_filter_offset is not None for chunk in row_group.columns):
+        return False
+    return evidence.never_true(push_not_down(predicate), evidence.bloom_excludes)
+
+
+def prune_by_dictionary(
+    file: pa.NativeFile,
+    footer: Footer,
+    row_group: RowGroup,
+    predicate: Predicate,
+    leaf_of: LeafOf,
+    path: str,
+) -> bool:
+    """Tell whether dictionaries, with the statistics, prove that no row can be TRUE.
+
+    The parts of a conjunction that concern one column are asked together, so ``a > 3 AND a < 5`` is
+    disproved by a dictionary that lacks 4. Arguments as of `prune_by_bloom`.
+    """
+    evidence = _Evidence(file, footer, row_group, leaf_of, path)
+    return evidence.never_true(push_not_down(predicate), evidence.dictionary_excludes)
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """What is known of one row group while one predicate is asked; dictionaries are read once."""
+
+    file: pa.NativeFile
+    footer: Footer
+    row_group: RowGroup
+    leaf_of: LeafOf
+    path: str
+    dictionaries: dict[int, pa.Array | None] = field(default_factory=dict)
+
+    def bounds(self, field_id: int) -> Bounds | None:
+        found = self.leaf_of(field_id)
+        return None if found is None else row_group_bounds(self.footer, self.row_group, *found)
+
+    def never_true(self, predicate: Predicate, excludes: Callable[[Predicate], bool]) -> bool:
+        """Walk a predicate in negation normal form; ask `excludes` about parts of one column."""
+        if match(predicate, self.bounds, self.row_group.num_rows) is Match.NONE:
+            return True
+        if isinstance(predicate, Or):
+            return all(self.never_true(child, excludes) for child in predicate.children)
+        if not isinstance(predicate, And):
+            return len(columns(predicate)) == 1 and excludes(predicate)
+        alone: dict[int, list[Predicate]] = {}
+        rest: list[Predicate] = []
+        for child in predicate.children:
+            used = columns(child)
+            if len(used) == 1 and is_exact(child):
+                alone.setdefault(used[0].field_id, []).append(child)
+            else:
+                rest.append(child)
+        return (
+            any(excludes(both(*parts)) for parts in alone.values())
+            or any(self.never_true(child, excludes) for children in alone.values() for child in children)
+            or any(self.never_true(child, excludes) for child in rest)
+        )
+
+    def bloom_excludes(self, predicate: Predicate) -> bool:
+        """Tell whether the column's filter holds none of the literals that it is compared to."""
+        values: tuple[Any, ...]
+        match predicate:
+            case Compare("=" | "<=>", column, value):
+                values = (value,)
+            case In(column, values) if len(values) > 0:
+                pass
+            case _:
+                return False
+        found = self.leaf_of(column.field_id)
+        kind = column.value_type
+        if found is None or not isinstance(kind, Primitive):
+            return False
+        leaf, stored = found
+        if kind != stored and (stored.name, kind.name) not in _SAME_ENCODING:
+            return False
+        chunk = self.row_group.columns[leaf.index]
+        if chunk.bloom_filter_offset is None:
+            return False
+        if len(values) > MAX_VALUES:
+            values = self._within(column, kind, values)
+        if len(values) > MAX_VALUES:
+            return False
+        return not bloom_may_contain(self.file, chunk, leaf, kind, values)
+
+    def _within(self, column: Column, kind: Primitive, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Keep the values that the statistics allow."""
+        known = self.bounds(column.field_id)
+        if known is None or kind.name in ("float", "double"):
+            return values
+        low = None if known.lower is None else order_key(kind, known.lower)
+        high = None if known.upper is None else order_key(kind, known.upper)
+        if low is None or high is None or low > high:
+            return values
+        keys = [(value, order_key(kind, value)) for value in values]
+        return tuple(value for value, key in keys if key is None or low <= key <= high)
+
+    def dictionary_excludes(self, predicate: Predicate) -> bool:
+        """Tell whether the predicate is TRUE for none of the column's distinct values (and NULL)."""
+        if not is_exact(predicate):
+            return False
+        (column,) = columns(predicate)
+        if self._lacks(predicate):
+            return True
+        values = self._dictionary(column)
+        if values is None:
+            return False
+        try:
+            return not evaluate(predicate, {column.field_id: values}, len(values), kernels=False).true.any()
+        except InternalError:
+            return False
+
+    def _lacks(self, predicate: Predicate) -> bool:
+        """Tell whether a string is compared with values that its dictionary does not hold at all."""
+        match predicate:
+            case Compare("=" | "<=>", column, value) if isinstance(value, str):
+                values: tuple[Any, ...] = (value,)
+            case In(column, values) if len(values) <= MAX_SEARCHED and isinstance(values[0], str):
+                pass
+            case _:
+                return False
+        found = self.leaf_of(column.field_id)
+        if found is None or found[0].physical != BYTE_ARRAY or found[0].max_repetition:
+            return False
+        leaf, kind = found
+        if kind.name != "string" or kind != column.value_type or not may_read(leaf, kind):
+            return False
+        encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+        return dictionary_lacks(self.file, self.row_group.columns[leaf.index], encoded)
+
+    def _dictionary(self, column: Column) -> pa.Array | None:
+        """Return what the column's rows may be, in the scan's type, NULL included; None if not known."""
+        if column.field_id not in self.dictionaries:
+            self.dictionaries[column.field_id] = self._read_dictionary(column)
+        return self.dictionaries[column.field_id]
+
+    def _read_dictionary(self, column: Column) -> pa.Array | None:
+        found = self.leaf_of(column.field_id)
+        if found is None:
+            return None
+        leaf, kind = found
+        chunk = self.row_group.columns[leaf.index]
+        if kind != column.type or kind.name not in _EVALUATED or leaf.max_repetition:
+            return None
+        if not is_all_dictionary(chunk) or not may_read(leaf, kind):
+            return None
+        values = dictionary_values(self.file, leaf, chunk, max_texts=MAX_TEXTS)
+        if values is None:
+            return None
+        try:
+            values = convert.promote(values, kind, self.path, ".".join(column.path))
+        except CorruptFileError:  # the reader reports it, if a row holds such a value
+            return None
+        if row_group_bounds(self.footer, self.row_group, leaf, kind).null_count == 0:
+            return values
+        return pa.concat_arrays([values, pa.nulls(1, values.type)])

@@ -1,0 +1,1 @@
+"""Variants: their binary encoding, and shredded ones put together."""

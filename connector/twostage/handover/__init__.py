@@ -1,0 +1,1 @@
+"""Scans handed over to Spark's own Parquet reader: which, and with what."""

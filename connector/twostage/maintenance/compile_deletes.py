@@ -1,0 +1,219 @@
+"""Compiles the equality deletes of a whole table, and removes what no snapshot of it needs any more.
+
+Takes the reader's options; leaves an entry for each data file that has equality deletes, in the host's cache and in
+the folder or bucket that ``deletes.compiled-dir`` names. The rule: an entry is made by asking about every row of its
+data file, whatever positions delete; removing goes by names alone, and touches no other table's entries.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from twostage.deletes.anti_join.build_from_rows import StreamedDeletes
+from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.cache import fingerprint
+from twostage.deletes.cache.host import SUFFIX, HostCache
+from twostage.deletes.compiled.recorder import Recorder
+from twostage.deletes.compiled.store import (
+    ChosenPlace,
+    EntryName,
+    entry_name,
+    places_of,
+    set_with_positions,
+    store,
+)
+from twostage.errors import OptionError, ResourceLimitError, StorageError
+from twostage.metrics import Metrics
+from twostage.planning.plan import refuse_inside
+from twostage.predicates.predicate import TRUE
+from twostage.selection import Selection
+from twostage.storage import files
+from twostage.storage.location import join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from twostage.deletes.anti_join.choose import Equality
+    from twostage.options import ReadOptions
+    from twostage.table.metadata import Snapshot
+    from twostage.table.pinned import PinnedTable
+    from twostage.task import ScanContext, ScanPlan, ScanTask
+
+    Item = tuple[ScanContext, ScanTask]
+    Run = Callable[[Sequence[Item]], Iterable[Metrics]]
+
+_WHOLE = 2**62
+"""A split size that no file reaches: an entry is of a whole file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """How many entries were removed, and how many stay."""
+
+    removed: int
+    kept: int
+
+
+def plan_compiling(options: ReadOptions, confs: Mapping[str, str]) -> list[Item]:
+    """Return the data files that have equality deletes, each with its scan.
+
+    Raises:
+        OptionError: There is no place to keep what would be compiled.
+    """
+    table = _load(options, confs)
+    items = list(_items(_plan(table, options, table.snapshot)))
+    if items and not places_of(items[0][0], None, Metrics()):
+        raise OptionError(
+            "NO_PLACE",
+            "There is no place to keep compiled deletes",
+            stage="options",
+            hint="Set deletes.compiled-dir, or deletes.cache=host with a deletes.cache-dir of this user's own.",
+        )
+    return items
+
+
+def compile_file(item: Item) -> Metrics:
+    """Compile one data file's equality deletes, unless an entry is there.
+
+    Raises:
+        StorageError: The entry could not be kept.
+    """
+    from twostage.reading.pipeline import open_data_file  # noqa: PLC0415 - readers import what is next to this
+
+    context, task = item
+    metrics = Metrics()
+    metrics.add("delete_compiled.files")
+    deletes = [delete for delete in task.deletes if delete.content == "equality"]
+    name = entry_name(context, task, deletes)
+    places = places_of(context, None, metrics)
+    found = [place.read(name.text) for place in places]
+    bitmap = next((one for one in found if one is not None), None)
+    if bitmap is None:
+        recorder = Recorder()
+        with open_data_file(context, task, metrics) as data_file:
+            equality = _load_equality(context, task, metrics)
+            for row_group in recorder.counted(data_file.row_groups()):
+                if row_group.num_rows:
+                    keys = {i: data_file.read_leaf(row_group, i) for i in equality.field_ids}
+                    deleted = equality.deleted(keys, row_group.num_rows)
+                    recorder.add(row_group.first_row, Selection.all(row_group.num_rows), deleted)
+        bitmap = recorder.bitmap
+        metrics.add("delete_compiled.made")
+    metrics.add("delete_compiled.rows", len(bitmap))
+    lacking = [place for place, one in zip(places, found, strict=True) if one is None]
+    if lacking and not store(name, bitmap, lacking, metrics):
+        reason = "; ".join(metrics.choices) or "there is no place"
+        raise StorageError("NOT_KEPT", f"Compiled deletes could not be kept: {reason}", stage="deletes")
+    return metrics
+
+
+def _load_equality(context: ScanContext, task: ScanTask, metrics: Metrics) -> Equality:
+    """Return a task's equality deletes in a table, if that fits: the next data files find it."""
+    try:
+        return load_equality(context, task, metrics)
+    except ResourceLimitError:
+        if context.settings.stream_deletes == "never":
+            raise
+        deletes = tuple(delete for delete in task.deletes if delete.content == "equality")
+        return StreamedDeletes(context, task, deletes, metrics, None)
+
+
+def compile_here(items: Sequence[Item]) -> Iterator[Metrics]:
+    """Compile data files one after the other, in this process."""
+    return map(compile_file, items)
+
+
+def clean(options: ReadOptions, confs: Mapping[str, str], step: Callable[[int, int], None]) -> Cleaned:
+    """Remove the entries and key sets of a table that none of its snapshots needs.
+
+    Args:
+        options: The reader's; the snapshot that they choose does not matter.
+        confs: Spark's, for catalogs.
+        step: Told how many of how many snapshots were looked at.
+    """
+    table = _load(options, confs)
+    live: set[tuple[str, str]] = set()
+    snapshots = list(table.metadata.snapshots.values())
+    context = None
+    for number, snapshot in enumerate(snapshots):
+        step(number, len(snapshots))
+        plan = _plan(table, options, snapshot)
+        context = plan.context
+        for one, task in _items(plan):
+            name = entry_name(one, task, [d for d in task.deletes if d.content == "equality"])
+            live.add((name.data_file, name.delete_set))
+            live.add((name.data_file, set_with_positions(task, name.delete_set)))
+    step(len(snapshots), len(snapshots))
+    context = context or _plan(table, options, None).context
+    return _remove(context, live, set(table.metadata.snapshots))
+
+
+def _remove(context: ScanContext, live: set[tuple[str, str]], snapshots: set[int]) -> Cleaned:
+    table = fingerprint.of_table(context)
+    removed = kept = 0
+
+    def is_needed(name: str) -> bool:
+        entry = EntryName.parse(name)
+        return entry is None or (entry.data_file, entry.delete_set) in live
+
+    cache = HostCache.find(context.settings, Metrics())
+    if cache is not None:
+        for name in cache.names(f"positions-{table}-"):
+            if is_needed(name):
+                kept += 1
+            else:
+                cache.remove(name)
+                removed += 1
+        for name in cache.names(f"keys-{table}-"):
+            description = cache.describe(name, "keys")
+            if description is not None and description.values.get("snapshot") in snapshots:
+                kept += 1
+            else:
+                cache.remove(name)
+                removed += 1
+    if context.settings.compiled_dir is not None:
+        place = ChosenPlace(context.settings.compiled_dir, context.storage.properties, Metrics()).storage
+        for entry in files.list_folder(place, place.root):
+            if not entry.name.startswith(f"positions-{table}-") or not entry.name.endswith(SUFFIX):
+                continue
+            if is_needed(entry.name):
+                kept += 1
+            else:
+                files.remove(place, join(place.root, entry.name))
+                removed += 1
+    return Cleaned(removed, kept)
+
+
+def _load(options: ReadOptions, confs: Mapping[str, str]) -> PinnedTable:
+    from twostage.catalog.load_table import load_table  # noqa: PLC0415 - executors need no catalog
+
+    table = load_table(options, confs)
+    refuse_inside(table, options.settings.compiled_dir)
+    if table.metadata_table is not None:
+        raise OptionError("BAD_OPTION", "A metadata table has no deletes to compile", stage="options")
+    return table
+
+
+def _plan(table: PinnedTable, options: ReadOptions, snapshot: Snapshot | None) -> ScanPlan:
+    from twostage.planning.plan import plan_scan  # noqa: PLC0415 - executors need no planner
+
+    return plan_scan(
+        replace(table, snapshot=snapshot),
+        replace(options, split_size=_WHOLE),
+        projection=(),
+        predicate=TRUE,
+        hint=TRUE,
+        limit=None,
+        parallelism=os.cpu_count() or 1,
+        scan_id=uuid.uuid4().hex,
+    )
+
+
+def _items(plan: ScanPlan) -> Iterator[Item]:
+    for group in plan.groups:
+        for task in group.tasks:
+            if any(delete.content == "equality" for delete in task.deletes):
+                yield group.context, task

@@ -1,0 +1,69 @@
+"""The metadata column `_deleted`: whether deletes of any kind remove a row.
+
+Takes an open data file with its deletes; gives a bool for each row of a row group. The rule: no row is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from twostage.data_files.computed_columns import DELETED
+from twostage.predicates import predicate as tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
+    from twostage.deletes.anti_join.choose import Equality
+    from twostage.deletes.positions.position_deletes import DeletedPositions
+    from twostage.task import ScanContext
+
+
+def shows_deleted(context: ScanContext) -> bool:
+    """Tell whether a scan names `_deleted`: then it returns deleted rows too, marked."""
+    named = {field.id for field in context.projection}
+    named.update(column.field_id for column in tree.columns(context.predicate))
+    return DELETED in named
+
+
+class DeletedRows:
+    """The column `_deleted` of a data file; keeps the last row group's.
+
+    Args:
+        data_file: The file; equality deletes read their key columns from it.
+        positions: What positional deletes and vectors delete in it.
+        equality_deletes: Loads its equality deletes.
+    """
+
+    def __init__(
+        self,
+        data_file: DataFile,
+        positions: DeletedPositions,
+        equality_deletes: Callable[[], Equality],
+    ) -> None:
+        self._data_file = data_file
+        self._positions = positions
+        self._equality_deletes = equality_deletes
+        self._last: tuple[int, pa.Array] | None = None
+
+    def __call__(self, row_group: RowGroup) -> pa.Array:
+        """Return a bool for each row of the row group."""
+        last = self._last  # two threads may ask for two row groups
+        if last is None or last[0] != row_group.index:
+            self._last = last = (row_group.index, pa.array(self._mask(row_group)))
+        return last[1]
+
+    def _mask(self, row_group: RowGroup) -> NDArray[np.bool_]:
+        deleted = np.zeros(row_group.num_rows, np.bool_)
+        deleted[self._positions.within(row_group.first_row, row_group.num_rows)] = True
+        equality = self._equality_deletes()
+        if equality:
+            keys = {i: self._data_file.read_leaf(row_group, i) for i in equality.field_ids}
+            deleted |= equality.deleted(keys, row_group.num_rows)
+        return deleted

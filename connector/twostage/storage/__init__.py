@@ -1,0 +1,1 @@
+"""Locations, files and ranges of any store, with typed errors."""

@@ -1,0 +1,180 @@
+"""What libraries raise, in our words.
+
+Takes the exceptions of pyarrow, its file systems and the operating system; raises ours. The rules: bytes that
+are wrong are `CorruptFileError`, bytes that could not be had are `StorageError` or `MissingFileError`, and a
+library's text is repeated masked and shortened, never chained: a traceback would show what `mask` took out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from twostage.errors import (
+    CorruptFileError,
+    MissingFileError,
+    ResourceLimitError,
+    StorageError,
+    TwoStageError,
+    UnsupportedFeatureError,
+    mask,
+)
+from twostage.storage.location import parse_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from twostage.task import Storage
+
+MAX_TEXT = 300
+"""Characters of a library's message that we repeat."""
+SHORTEST_SECRET = 3
+
+_SECRET_KEY = re.compile(
+    r"(?i)secret|token|passw(?:or)?d|passphrase|credential|access-key|account-key|api-?key|authorization|sas"
+    r"|connection-string"
+)
+_LOGIN = re.compile(r"://[^/\s:@]*:([^/\s]+)@")
+_MISSING = re.compile(
+    r"(?i)NO_SUCH_(?:KEY|BUCKET)|RESOURCE_NOT_FOUND|HTTP (?:status |error |response code:? )?404"
+    r"|NoSuchKey|BlobNotFound|ContainerNotFound|Path does not exist|FileNotFoundException"
+)
+_DENIED = re.compile(
+    r"(?i)ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|EXPIRED|UNRECOGNIZED_CLIENT"
+    r"|HTTP (?:\w+ )*40[13]|AuthenticationFailed|AuthorizationFailure|AccessControlException|Permission"
+)
+_TRANSPORT = re.compile(
+    r"(?i)AWS Error|curl|google::cloud|Azure|HDFS|HTTP |timed? ?out|connection|network|resolve host|SLOW_DOWN"
+)
+_NOT_IMPLEMENTED = re.compile(r"(?i)not yet implemented|not supported by the C\+\+ implementation")
+_DAMAGE = (
+    ValueError,
+    pa.ArrowException,
+    struct.error,
+    zlib.error,
+    EOFError,
+    OverflowError,
+    LookupError,
+    RecursionError,  # a schema nested a thousand deep
+)
+
+
+@contextlib.contextmanager
+def name_snapshot(snapshot_id: int | None) -> Iterator[None]:
+    """Let the errors of the block say which snapshot was read, and what a missing file of it means."""
+    try:
+        yield
+    except TwoStageError as error:
+        if error.snapshot_id is None:
+            error.snapshot_id = snapshot_id
+        if isinstance(error, MissingFileError) and error.hint is None and snapshot_id is not None:
+            error.hint = (
+                f"A file of snapshot {snapshot_id} is gone: the snapshot was expired, or the file removed, after "
+                "the table was loaded. Load the table again to read its current snapshot."
+            )
+        raise
+
+
+@contextlib.contextmanager
+def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -> Iterator[None]:
+    """Turn the exceptions of libraries and the system that leave the block into ours; ours name the file.
+
+    Not there: `MissingFileError`. No access, no network: `StorageError`. Out of memory:
+    `ResourceLimitError`. Everything that says the bytes are wrong: `CorruptFileError`. The library's
+    exception isn't chained, because its text may hold what `mask` took out.
+    """
+    try:
+        yield
+    except TwoStageError as error:
+        error.path = error.path or mask(path)
+        raise
+    except MemoryError as error:
+        raise ResourceLimitError(
+            "OUT_OF_MEMORY",
+            f"Out of memory: {_text(error, storage, path)}",
+            path=path,
+            stage=stage,
+            hint="Give Spark's Python workers more memory, or lower the option 'task-memory'.",
+        ) from None
+    except pa.ArrowNotImplementedError as error:
+        raise _unreadable(error, path, stage, storage) from None
+    except OSError as error:
+        raise _from_os_error(error, path, stage, storage) from None
+    except _DAMAGE as error:
+        raise CorruptFileError(
+            "CORRUPT_FILE", f"File is damaged: {_text(error, storage, path)}", path=path, stage=stage
+        ) from None
+
+
+def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | None) -> TwoStageError:
+    """Classify an OSError. pyarrow raises it for damage and for the network alike; its text tells which."""
+    text = str(error)
+    shown = _text(error, storage, path)
+    remote = not parse_location(path).is_local
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)) or (remote and _MISSING.search(text)):
+        return MissingFileError("MISSING_FILE", "File is not in storage", path=path, stage=stage)
+    if isinstance(error, PermissionError) or (remote and _DENIED.search(text)):
+        hint = (
+            "Check the credentials: options catalog.s3.access-key-id …, the catalog's, or the environment's."
+            if remote
+            else "The user of the Spark process, driver or executor, needs to read it."
+        )
+        return StorageError(
+            "ACCESS_DENIED", f"Storage refused access: {shown}", path=path, stage=stage, hint=hint
+        )
+    if isinstance(error, IsADirectoryError):
+        return StorageError("NOT_A_FILE", "Path is a folder", path=path, stage=stage)
+    known = isinstance(error, (TimeoutError, ConnectionError)) or error.errno is not None
+    if known or (remote and _TRANSPORT.search(text)):
+        return StorageError(
+            "STORAGE_FAILED", f"Storage failed: {shown}", transient=remote, path=path, stage=stage
+        )
+    if _NOT_IMPLEMENTED.search(text):
+        return _unreadable(error, path, stage, storage)
+    return CorruptFileError("CORRUPT_FILE", f"File is damaged: {shown}", path=path, stage=stage)
+
+
+def _unreadable(error: Exception, path: str, stage: str, storage: Storage | None) -> UnsupportedFeatureError:
+    """Return the error for what the format has and Arrow has not, such as LZO."""
+    return UnsupportedFeatureError(
+        "UNREADABLE_BY_ARROW",
+        f"File cannot be read by Arrow, which decodes it: {_text(error, storage, path)}",
+        path=path,
+        stage=stage,
+    )
+
+
+def _text(error: BaseException, storage: Storage | None, path: str = "") -> str:
+    properties = dict(storage.properties) if storage else {}
+    return hide_secrets(error, {**properties, "path": path, "root": storage.root if storage else ""})
+
+
+def hide_secrets(error: BaseException, properties: Mapping[str, str]) -> str:
+    """Return the exception's class and the beginning of its text, without the secrets among `properties`.
+
+    >>> hide_secrets(OSError("token abc4711 refused"), {"s3.session-token": "abc4711"})
+    'OSError token *** refused'
+    """
+    text = f"{type(error).__name__} {error}"
+    for secret in secrets_of(properties):
+        text = text.replace(secret, "***")
+    lines = text.strip().splitlines()
+    return lines[0][:MAX_TEXT] if lines else ""
+
+
+def secrets_of(properties: Mapping[str, str]) -> list[str]:
+    """Return the values that must not be shown, the longest first: one may hold another.
+
+    >>> secrets_of({"s3.session-token": "abc4711", "uri": "http://me:hidden@host/", "s3.region": "eu-west-1"})
+    ['abc4711', 'hidden']
+    """
+    found = {str(value) for key, value in properties.items() if _SECRET_KEY.search(key)}
+    found.update(login for value in properties.values() for login in _LOGIN.findall(str(value)))
+    return sorted(
+        (value for value in found if len(value) > SHORTEST_SECRET), key=lambda one: (-len(one), one)
+    )
