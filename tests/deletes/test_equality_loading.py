@@ -241,5 +241,5 @@ def test_bit_flips_give_the_rows_or_an_error(tmp_path, seed):
         (tmp_path / "d.parquet").write_bytes(flipped)
         try:
             assert load(tmp_path, [column], [delete]).deleted({1: rows}, 600).tolist() == right
-        except CorruptFileError:
+        except (CorruptFileError, UnsupportedFeatureError):  # the latter of an encoding that the flip made
             continue

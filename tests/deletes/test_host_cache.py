@@ -26,7 +26,6 @@ from twostage.deletes.keys.key_set import KeySet
 from twostage.errors import ResourceLimitError
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
-from twostage.schema import parse_schema
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 
@@ -133,9 +132,7 @@ def test_a_task_of_few_builds_for_itself_and_one_of_many_for_all(tmp_path):
     assert (counted.counters["delete_files.opened"], counted.counters["delete_cache.hits"]) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    "change", ["table", "root", "type", "default", "mapping", "checksums", "scope", "file"]
-)
+@pytest.mark.parametrize("change", ["table", "root", "type", "mapping", "checksums", "scope", "file"])
 def test_whatever_a_set_depends_on_is_in_its_name(tmp_path, change):
     deletes = files_of(tmp_path, 2)
     ask(tmp_path, deletes)
@@ -149,10 +146,6 @@ def test_whatever_a_set_depends_on_is_in_its_name(tmp_path, change):
         changes["storage"] = Storage(root=str(tmp_path) + "/")
     elif change == "type":
         columns = [Column(1, "k", "int")]
-    elif change == "default":
-        changes["schema"] = parse_schema(
-            {"fields": [{"id": 1, "name": "k", "type": "long", "required": False, "initial-default": 5}]}
-        )
     elif change == "mapping":
         changes["name_mapping"] = ({"field-id": 1, "names": ["k"]},)
     elif change == "checksums":
