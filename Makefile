@@ -139,10 +139,24 @@ bench-deletes: ## equality deletes at scale: short for make bench PAGES=equality
 	$(MAKE) bench PAGES=equality-deletes
 
 ##@ Ship
+.PHONY: docs
+docs: .venv-docs/.installed ## the documentation as a site, in site/: every page, link and anchor checked
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
+.PHONY: docs-serve
+docs-serve: .venv-docs/.installed ## the same on http://127.0.0.1:8000, built again whenever a page changes
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs serve --strict --dev-addr 127.0.0.1:8000
+
+.venv-docs/.installed: pyproject.toml
+	$(BASE_PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
+	$(@D)/bin/python -m pip install -q --group docs
+	@touch $@
+
 .PHONY: build
 build: install ## wheel and source distribution into dist/
 	$(PYTHON) -m pip install -q build && $(PYTHON) -m build
 
 .PHONY: clean
 clean: ## remove what the targets made
-	rm -rf .venv .venv-4.1 .venv-4.2 .venv-bench dist build demo-warehouse benchmarks/results benchmarks/data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-4.1 .venv-4.2 .venv-bench .venv-docs site dist build demo-warehouse benchmarks/results benchmarks/data .pytest_cache .mypy_cache .ruff_cache .hypothesis

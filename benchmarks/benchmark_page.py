@@ -31,7 +31,7 @@ OTHERS = {
 """Pages that other targets measure."""
 INTRODUCTION = """# Benchmarks
 
-Written by `make bench`, from the figures in [benchmarks/](benchmarks): all engines in one run, on the same files, which
+Written by `make bench`, from the figures in `docs/benchmarks/`: all engines in one run, on the same files, which
 Iceberg's own connector wrote. `make bench PAGES="needles tpch"` measures some pages again, `make bench SIZE=small` tries
 all of it in minutes.
 

@@ -1,6 +1,6 @@
 """Wide rows, large row groups, many columns: what a read holds at most, measured in a child process.
 
-The bound is the README's: `task-memory`, some 200 MiB for the base and the batches on their way, and 8 bytes for each
+The bound is that of docs/memory.md: `task-memory`, some 200 MiB for the base and the batches on their way, and 8 bytes for each
 row of a row group. Every table here is far larger, decoded.
 """
 

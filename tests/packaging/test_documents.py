@@ -20,7 +20,7 @@ from types import SimpleNamespace
 
 import pyspark
 import pytest
-from documents import ROOT, commands, fences
+from documents import DOCUMENTS, ROOT, commands, fences
 from read_only_catalog import read_only_catalog
 
 sys.path.insert(0, str(ROOT / "tests" / "faults"))
@@ -29,12 +29,20 @@ from standalone import standalone
 from tables import Table
 
 NOT_RUN = {
-    "README.md, What the report shows, 1": "what the demo printed",
-    "README.md, Use, 6": "two targets that .ci/run runs, on a clean clone",
+    "README.md, What the report shows, 1": "what the demo printed, in part",
+    "README.md, The two commands, 1": "two targets that .ci/run runs, on a clean clone",
+    "docs/report.md, What the report shows, 1": "what the demo printed",
+    "docs/how-it-works.md, The layers, 1": "a picture",
 }
 """Fences that no test here runs, with the reason."""
 TYPED = ("pip install '.[spark,hive]'", "spark-submit job.py", "python -m twostage --version")
 """Commands between backticks besides make's; `test_the_same_by_spark_submit` runs them in this order."""
+SAME = {
+    "docs/getting-started.md, Install, enable, load, 1": "README.md, Use, 1",
+    "docs/getting-started.md, Install, enable, load, 2": "README.md, Use, 2",
+    "docs/getting-started.md, SQL and catalogs, 1": "README.md, Use, 3",
+}
+"""Fences that stand in two places, the second of which is run."""
 RUN: set[str] = set()
 JOB = """
 import sys
@@ -156,7 +164,7 @@ def pip_cache():
 
 
 def configure(place, **confs):
-    """Write Spark's configuration, which no line of the README repeats."""
+    """Write Spark's configuration, which no line of the documents repeats."""
     confs = {"spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.log.level": "WARN", **confs}
     text = "".join(f"{key} {value}\n" for key, value in confs.items())
     (place.folder / "conf").mkdir(exist_ok=True)
@@ -195,13 +203,25 @@ def newcomer(place, index):
 def test_every_fence_is_run_or_listed():
     """A new fence belongs into a test here, or into the list of those that cannot run, with the reason."""
     assert not RUN & set(NOT_RUN)
-    assert set(FENCES) == RUN | set(NOT_RUN)
+    assert not set(SAME) & (RUN | set(NOT_RUN))
+    assert set(FENCES) == RUN | set(NOT_RUN) | set(SAME)
     assert {one for one in commands() if not one.startswith("make ")} == set(TYPED)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_stands_twice_is_the_same(name):
+    assert FENCES[name].text == FENCES[SAME[name]].text
+
+
+def test_a_report_in_part_is_a_part_of_the_report():
+    whole = FENCES["docs/report.md, What the report shows, 1"].text.splitlines()
+    part = FENCES["README.md, What the report shows, 1"].text.splitlines()
+    assert part == [line for line in whole if line in part]
 
 
 def test_what_is_not_run_here_is_run_by_ci():
     steps = (ROOT / ".ci" / "run").read_text().splitlines() if (ROOT / ".ci" / "run").exists() else None
-    for line in FENCES["README.md, Use, 6"].text.splitlines():
+    for line in FENCES["README.md, The two commands, 1"].text.splitlines():
         command = line.partition("#")[0].strip()
         assert steps is None or command in steps
         assert command.startswith("make ")
@@ -223,24 +243,25 @@ def test_a_make_target_is_there(command):
 
 def test_every_extra_that_is_named_is_there():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    readme = (ROOT / "README.md").read_text()
+    text = "\n".join(document.read_text() for document in DOCUMENTS)
     named = {
-        one for text in re.findall(r"'\.\[([\w,-]+)\]'", readme) for one in text.split(",")
+        one for given in re.findall(r"'\.\[([\w,-]+)\]'", text) for one in given.split(",")
     }  # pip takes unknown ones with a warning
     assert {"spark", "hive"} <= named <= set(extras)
-    assert [extra for extra in extras if f"`{extra}`" not in readme and extra not in named] == []
+    assert [extra for extra in extras if f"`{extra}`" not in text and extra not in named] == []
 
 
-USE = [f"README.md, Use, {number}" for number in range(1, 6)]
+CATALOGS = "docs/catalogs-and-clusters.md"
 
 
-@runs(*USE[:3])
+@runs(*(f"README.md, Use, {number}" for number in (1, 2, 3)), f"{CATALOGS}, Catalogs, 1")
 @pytest.mark.timeout(2 * SECONDS)
 def test_the_first_minutes(told, place, newcomer):
     """pip, the pyspark shell, a table's folder, a catalog: as a newcomer types it, in this order."""
-    install, first, sql = told
+    install, first, sql, catalog = told
     typed = first.put({"/warehouse/db/events": place.table})
     typed += sql.put({"/warehouse/db/events": place.table, "http://catalog:8181": place.catalog})
+    typed += catalog.put({"http://catalog:8181": place.catalog})
     typed += "print('COUNTED', df.count(), spark.sql('SELECT count(*) FROM e').collect()[0][0])\n"
     typed += (
         "print('DIR', [name for name in dir(twostage) if name in twostage.__all__], twostage.__version__)\n"
@@ -255,6 +276,7 @@ def test_the_first_minutes(told, place, newcomer):
     assert row.search(then), "VERSION AS OF 'audit'"
     assert f"twostage scan of {place.table}" in printed
     assert "considered" in printed
+    assert re.search(r"\|snapshot_id\s*\|operation\s*\|", printed), printed[-6000:]
     assert "COUNTED 199 200" in printed, printed[-6000:]
     assert "DIR ['__version__', 'enable', 'last_scan', 'scans'] 0." in printed
 
@@ -288,7 +310,7 @@ def test_an_environment_that_is_not_active(place, newcomer):
     assert "Traceback" not in printed
 
 
-@runs(*USE[3:5])
+@runs(f"{CATALOGS}, Without the planner, 1", f"{CATALOGS}, Spark Connect, 1")
 @pytest.mark.timeout(SECONDS)
 def test_without_the_planner_and_a_connect_server(told, place, newcomer):
     by_hand, server = told
@@ -316,7 +338,7 @@ def test_without_the_planner_and_a_connect_server(told, place, newcomer):
     assert "LISTENS True" in printed
 
 
-@runs("README.md, Equality deletes: kept, and compiled, 1")
+@runs("docs/deletes.md, Compiled: which rows they delete, 1")
 @pytest.mark.timeout(SECONDS)
 def test_compiling_and_cleaning(told, place, newcomer):
     compiled = place.folder / "compiled"
@@ -349,7 +371,7 @@ def cluster(place, index):
         yield surroundings
 
 
-@runs("README.md, On a cluster, 1", "README.md, On a cluster, 2")
+@runs(f"{CATALOGS}, On a cluster, 1", f"{CATALOGS}, On a cluster, 2")
 @pytest.mark.timeout(2 * SECONDS)
 def test_on_a_cluster(told, place, cluster):
     """Client mode on a standalone cluster: the environment as an archive; then a zip beside installed dependencies."""

@@ -151,10 +151,3 @@ def test_the_wheel_holds_every_source_and_nothing_else(tmp_path):
     }
     assert held == expected
     assert {name.partition("/")[0] for name in held} == {"pyspark_twostage.py", "twostage", "twostage_native"}
-
-
-def test_every_option_is_documented():
-    from twostage.options import OPTION_NAMES
-
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in OPTION_NAMES if f"`{name}`" not in readme] == []

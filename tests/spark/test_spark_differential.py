@@ -104,7 +104,7 @@ class Pair:
         return replace(found, predicate=TRUE) if index % 3 == 0 else found
 
     def is_eligible(self, query: Query) -> bool:
-        """Tell whether Spark's reader may do the scan by what the README says, whichever files its filter leaves."""
+        """Tell whether Spark's reader may do the scan by what docs/full-scans.md says, whichever files its filter leaves."""
         return (
             self.may_be_eligible(query)
             and not self.content.deletes

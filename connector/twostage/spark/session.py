@@ -60,7 +60,7 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
             client's, which has no JVM to install a planner in.
         UnsupportedFeatureError: PySpark is older than 4.1.
 
-    Example:
+    Examples:
         >>> twostage.enable(spark, catalogs={"lake": {"type": "rest", "uri": "http://…"}})  # doctest: +SKIP
         >>> spark.sql("SELECT * FROM lake.db.events VERSION AS OF 'audit'")  # doctest: +SKIP
     """

@@ -59,6 +59,6 @@ def error_of_worker(error: BaseException, python: str) -> TwoStageError | None:
             "NOT_ON_WORKERS",
             f"The workers' Python has no twostage: {python}",
             stage="options",
-            hint="Set PYSPARK_PYTHON to one that has it; README, On a cluster, says how to ship one.",
+            hint="Set PYSPARK_PYTHON to one that has it; docs/catalogs-and-clusters.md says how to ship one.",
         )
     return None
