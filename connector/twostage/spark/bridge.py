@@ -86,9 +86,10 @@ class Bridge:
         """Use this context's accumulator from now on; one accumulator for each context."""
         with self._lock:
             if self._context is not context:
+                conf = dict(context.getConf().getAll())
+                self._listener = self._listen(conf)  # first: it may be refused
                 self._context = context
                 self._of_others = frozenset(plan.context.scan_id for plan in self.scans.started())
-                self._listener = self._listen(dict(context.getConf().getAll()))
                 address = None if self._listener is None else self._listener.address
                 self._reports = TaskReports(context.accumulator({}, ReportsParam()), address)
 
