@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+
+from pyspark.sql import DataFrame
 
 import twostage
 from lakehouse import SPARK_CONFS, canonical, executed_plan, run_python
@@ -170,6 +173,28 @@ def test_a_scan_is_planned_once(spark, tmp_path, bridge, monkeypatch):
     ):
         frame.where(where).select("name").collect()
         assert len(planned) == number, where
+
+
+def test_each_of_many_scans_is_planned_once(spark, tmp_path, monkeypatch):
+    """Spark asks about all of a query's scans before it plans the first."""
+    from twostage.planning import plan as planning
+
+    planned = []
+    original = planning.plan_scan
+    monkeypatch.setattr(planning, "plan_scan", lambda *a, **k: planned.append(1) or original(*a, **k))
+    frame = load(spark, simple(tmp_path / "t"))
+    parts = [
+        frame.where(f"id = {number} AND upper(name) = 'N{number % 7}'").select("name") for number in range(20)
+    ]
+    rows = functools.reduce(DataFrame.union, parts).collect()
+    assert sorted(row.name for row in rows) == sorted(f"n{number % 7}" for number in range(20))
+    assert len(planned) == 20
+    rows = functools.reduce(DataFrame.union, [parts[3]] * 5).collect()
+    assert [row.name for row in rows] == ["n3"] * 5
+    assert len(planned) == 21
+    reports = twostage.scans(spark)[-5:]
+    assert len({report.scan_id for report in reports}) == 5
+    assert [report.count("rows.fetched") for report in reports] == [1] * 5
 
 
 CLUSTER = (

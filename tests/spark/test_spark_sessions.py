@@ -86,6 +86,34 @@ def test_stopped_and_restarted_session(warehouse, tmp_path):
         assert f"report {turn} True" in out
 
 
+FOLLOWS = """
+os.dup2(1, 2)
+import twostage
+for turn in range(3):
+    spark = start()
+    if turn == 0:
+        twostage.enable(spark)
+    spark.sparkContext.setLogLevel("ERROR")
+    frame = spark.read.format("twostage").load(%(path)r).where("id < 5 OR device = 'd1'").select("id")
+    print("count", turn, frame.count(), "predicates [id < 5 OR device = 'd1']" in frame._jdf.queryExecution().executedPlan().toString())
+    report = twostage.last_scan(spark)
+    print("report", turn, report.tasks.is_known, report.tasks_finished > 0, report.count("spark.optimization.ms") > 0)
+    print("all", turn, len(twostage.scans(spark)), {one.tasks.finished == one.tasks_planned for one in twostage.scans(spark)})
+    spark.stop()
+"""
+
+
+def test_a_session_after_a_stopped_one(warehouse, tmp_path):
+    """Spark gives it the planner; its tasks must not report to the stopped context, which is an error in the log."""
+    out = run_python(START + FOLLOWS % {"path": warehouse.events}, cwd=tmp_path)
+    assert "Failed to update accumulator" not in out
+    wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
+    for turn in range(3):
+        assert f"count {turn} {wanted} True" in out
+        assert f"report {turn} True True True" in out
+        assert f"all {turn} {turn + 1} {{True}}" in out
+
+
 BEFORE = """
 spark = start()
 frame = spark.read.format("twostage").load(%(path)r)

@@ -401,3 +401,78 @@ print("kept", [number for number in range(4) if listener.heard(f"scan{number}")]
     assert "refused {} False\n" in out
     assert "heard finished {'rows.fetched': 3} {\"id < 'x'\": PredicateCost(rows_in=5" in out
     assert "kept [2, 3]" in out
+
+
+def test_strangers_take_little_of_the_listener():
+    """Connections that say nothing, or begin a message and never end it: neither files nor memory for all of them."""
+    code = """
+import resource, socket, struct, time
+from twostage.spark import report_listener, task_reports
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+listener = report_listener.ReportListener("127.0.0.1", "127.0.0.1", 0, is_local=True, most_scans=2)
+address = listener.address
+def is_open(connection):
+    try:
+        return connection.recv(1, socket.MSG_DONTWAIT) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+def connect():
+    return socket.create_connection((address.host, address.port))
+def report(scan):
+    return task_reports.pack(address, scan, 0, task_reports.TaskReport(attempt=1, state="finished"))
+own = connect()
+own.sendall(report("first"))
+silent = [connect() for _ in range(600)]
+time.sleep(0.5)
+print("silent", sum(map(is_open, silent)))
+beginning = struct.pack("!I", 1 << 20) + b"x" * (1 << 20)
+sent = [connect() for _ in range(100)]
+for connection in sent:
+    try:
+        connection.sendall(beginning)
+    except OSError:
+        pass
+time.sleep(0.5)
+print("bytes", listener._unsigned_bytes <= report_listener._MOST_UNSIGNED_BYTES, sum(map(is_open, sent)) <= 64)
+for connection in (*silent, *sent):
+    connection.close()
+own.sendall(report("second"))
+late = connect()
+late.sendall(report("third"))
+time.sleep(0.5)
+print("heard", *(len(listener.heard(scan)) for scan in ("second", "third")), listener._unsigned_bytes)
+# No file is left for a connection: it waits, without turning in a circle, until one is.
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+files = []
+waiting = socket.socket()
+try:
+    while True:
+        files.append(open("/dev/null"))
+except OSError:
+    pass
+waiting.connect((address.host, address.port))
+waiting.sendall(report("fourth"))
+before = time.process_time()
+time.sleep(1)
+print("busy", time.process_time() - before > 0.5)
+for file in files:
+    file.close()
+time.sleep(0.5)
+print("at last", len(listener.heard("fourth")))
+"""
+    out = run_python(code)
+    assert "silent 256\n" in out
+    assert "bytes True True\n" in out
+    assert "heard 1 1 0\n" in out
+    assert "busy False\nat last 1\n" in out
+
+
+@pytest.mark.parametrize("port", ["70000", "auto", "²", "-1"])
+def test_a_port_that_is_none(port):
+    from twostage.errors import OptionError
+    from twostage.spark.report_listener import listen
+
+    with pytest.raises(OptionError, match=r"spark\.twostage\.report\.port is no port"):
+        listen({"spark.master": "local[2]", "spark.twostage.report.port": port}, most_scans=1)

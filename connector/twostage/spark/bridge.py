@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
 from twostage.spark import catalogs
-from twostage.spark.heard_tasks import hear
+from twostage.spark.heard_tasks import SparkTasks, hear
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
 from twostage.spark.report_listener import LISTENER_CONFS, listen
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from twostage.predicates.top import TopRows
     from twostage.schema import Field
     from twostage.spark.aggregates import Answers, FromMetadata
-    from twostage.spark.heard_tasks import HeardTasks, SparkTasks
+    from twostage.spark.heard_tasks import HeardTasks
     from twostage.spark.pins import Pin
     from twostage.spark.report_listener import ReportListener
     from twostage.task import ScanPlan
@@ -44,9 +44,15 @@ _NOT_FOUND = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
 
 
 class Bridge:
-    """Answers the planner. One for the whole process; `connect` gives it each Spark context's accumulator."""
+    """Answers the planner. One for the whole process; `connect` gives it each Spark context's accumulator.
 
-    def __init__(self) -> None:
+    Args:
+        reinstall: Installs all of this in another context than the one that is connected: Spark gives a session that
+            follows a stopped one its planner, too, and reads with what was made for the stopped one's context.
+    """
+
+    def __init__(self, reinstall: Callable[[SparkContext], None] = lambda _: None) -> None:
+        self._reinstall = reinstall
         self._lock = threading.Lock()
         self.pins = Pins()
         self.scans = PlannedScans()
@@ -55,6 +61,8 @@ class Bridge:
         self._listeners: dict[tuple[str | None, ...], ReportListener | None] = {}
         self._listener: ReportListener | None = None
         self._context: SparkContext | None = None
+        self._of_others: frozenset[str] = frozenset()
+        """Scans of contexts that were connected before: Spark counts tasks anew in each."""
         self.calls: dict[str, int] = {}
         """How often each call came: tests count plans by it."""
         self._answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -78,8 +86,10 @@ class Bridge:
         """Use this context's accumulator from now on; one accumulator for each context."""
         with self._lock:
             if self._context is not context:
+                conf = dict(context.getConf().getAll())
+                self._listener = self._listen(conf)  # first: it may be refused
                 self._context = context
-                self._listener = self._listen(dict(context.getConf().getAll()))
+                self._of_others = frozenset(plan.context.scan_id for plan in self.scans.started())
                 address = None if self._listener is None else self._listener.address
                 self._reports = TaskReports(context.accumulator({}, ReportsParam()), address)
 
@@ -124,7 +134,16 @@ class Bridge:
 
     # tables
 
+    def _follow(self) -> None:
+        """Be connected to the context that lives now."""
+        from pyspark import SparkContext  # noqa: PLC0415
+
+        context = SparkContext._active_spark_context  # noqa: SLF001 - the public way to it makes one
+        if context is not None and self._context not in (None, context):
+            self._reinstall(context)
+
     def _load(self, message: dict[str, Any]) -> dict[str, Any]:
+        self._follow()
         options = parse(message["options"])
         return self.pins.keep(pin(options, message["confs"]), options, message["options"], message["confs"])
 
@@ -135,6 +154,7 @@ class Bridge:
         return {**answer, "source": _text(pickle.dumps(source))}
 
     def _adopt(self, message: dict[str, Any]) -> dict[str, Any]:
+        self._follow()
         source = pickle.loads(base64.b64decode(message["source"]))  # noqa: S301 - Spark's own pickle of our class
         raw = dict(source.options)
         options = parse(raw)
@@ -291,9 +311,11 @@ class Bridge:
         """Return the scans that Spark read, oldest first, each with what its tasks told; `tasks` asks Spark of its own."""
         plans = self.scans.started()
         with self._lock:
-            listener = self._listener
+            listener, of_others = self._listener, self._of_others
             brought = dict(self._reports.accumulator.value) if self._reports is not None else {}
-        return hear(plans, brought, listener, tasks)
+        before = [plan for plan in plans if plan.context.scan_id in of_others]
+        own = [plan for plan in plans if plan.context.scan_id not in of_others]
+        return [*hear(before, brought, listener, SparkTasks), *hear(own, brought, listener, tasks)]
 
 
 def _text(raw: bytes) -> str:

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from twostage.spark.pins import Pin
     from twostage.task import ScanPlan
 
-MAX_SPARES = 8
-"""Plans held for the scan that they were made for, between the planner's question who reads and Spark's own."""
+MAX_SPARES = 100
+"""Plans held for the scan that they were made for, between the planner's question who reads and Spark's own: of a whole
+query's scans, for all of them are asked about first."""
+MAX_SPARE_TASKS = 20_000
+"""Of all these plans but the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +61,16 @@ class PlannedScans:
         return replace(plan, counters={"time.planning": time.perf_counter_ns() - started, **plan.counters})
 
     def plan_ahead(self, pinned: Pin, message: Mapping[str, Any], **wanted: Any) -> ScanPlan:
-        """Plan a scan, and hold the plan for the scan itself."""
-        plan = self.plan(pinned, message, **wanted)
+        """Plan a scan, and hold the plan for the scan itself: one for each of a query's equal scans."""
+        key = (message["pin"], message["parallelism"], wanted)
         with self._lock:
-            self._spares = [*self._spares, ((message["pin"], message["parallelism"], wanted), plan)]
-            self._spares = self._spares[-MAX_SPARES:]
+            twin = next((plan for known, plan in self._spares if known == key), None)
+        plan = self.plan(pinned, message, **wanted) if twin is None else _once_more(twin)
+        with self._lock:
+            self._spares.append((key, plan))
+            tasks = [sum(len(group.tasks) for group in spare.groups) for _, spare in self._spares]
+            while len(tasks) > MAX_SPARES or (len(tasks) > 1 and sum(tasks) > MAX_SPARE_TASKS):
+                del tasks[0], self._spares[0]
         return plan
 
     def drop_spare(self, scan_id: str) -> None:
@@ -88,3 +96,14 @@ class PlannedScans:
         """Return the plans of the scans that Spark read, oldest first."""
         with self._lock:
             return [scan.plan for scan in self._scans.values() if scan.started]
+
+
+def _once_more(plan: ScanPlan) -> ScanPlan:
+    """Return the plan of another scan that wants the same; it took no time."""
+    context = replace(plan.context, scan_id=uuid.uuid4().hex)
+    return replace(
+        plan,
+        context=context,
+        groups=tuple(replace(group, context=context) for group in plan.groups),
+        counters={**plan.counters, "time.planning": 0},
+    )

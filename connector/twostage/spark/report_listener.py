@@ -12,8 +12,10 @@ import secrets
 import selectors
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
+from twostage.errors import OptionError
 from twostage.spark.task_reports import LENGTH, SIGNATURE_SIZE, Address, merge_reports, unpack
 
 if TYPE_CHECKING:
@@ -30,10 +32,19 @@ _ENCRYPTS = (
 )
 LISTENER_CONFS = ("spark.master", "spark.driver.host", "spark.driver.bindAddress", PORT, *_ENCRYPTS)
 """What decides where a driver listens."""
+_LAST_PORT = 65_535
 _MOST_BYTES = 1 << 20
 """Of one message; they have some kilobytes."""
 _MOST_CONNECTIONS = 20_000
+_SHARE = 2
+"""Of the files that this process may open, those that connections may be."""
+_MOST_STRANGERS = 256
+"""Connections that nothing signed came from yet; of more the oldest one ends. Whoever finds the port can make them."""
+_MOST_UNSIGNED_BYTES = 64 << 20
+"""That arrived on all connections and belong to no whole message yet."""
 _PATIENCE_SECONDS = 1.0
+_NO_FILE_SECONDS = 0.1
+"""Until it accepts again where this process, or the system, has no file left for a connection."""
 
 
 class ReportListener:
@@ -57,6 +68,8 @@ class ReportListener:
         self.was_reached = False
         """Some task's message came, so that those of others come, too."""
         self._most_scans = most_scans
+        self._strangers: dict[socket.socket, None] = {}
+        self._unsigned_bytes = 0
         self._news = threading.Condition()
         self._packed: dict[str, dict[int, tuple[tuple[int, bool], bytes]]] = {}
         threading.Thread(target=self._listen, name="twostage-reports", daemon=True).start()
@@ -93,22 +106,34 @@ class ReportListener:
             while True:
                 for key, _ in selector.select():
                     connection: Any = key.fileobj
+                    if connection.fileno() < 0:
+                        continue  # closed since it was selected
                     if key.data is None:
                         self._accept(selector)
                     elif not self._receive(connection, key.data):
-                        selector.unregister(connection)
-                        connection.close()
+                        self._hang_up(selector, connection)
 
     def _accept(self, selector: selectors.BaseSelector) -> None:
         try:
             connection, _ = self._server.accept()
-        except OSError:
+        except (BlockingIOError, ConnectionError):
             return
-        if len(selector.get_map()) > _MOST_CONNECTIONS:
+        except OSError:
+            time.sleep(_NO_FILE_SECONDS)
+            return
+        if len(selector.get_map()) > _most_connections():
             connection.close()
             return
         connection.setblocking(False)
         selector.register(connection, selectors.EVENT_READ, bytearray())
+        self._strangers[connection] = None
+        if len(self._strangers) > _MOST_STRANGERS:
+            self._hang_up(selector, next(iter(self._strangers)))
+
+    def _hang_up(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
+        self._unsigned_bytes -= len(selector.unregister(connection).data)
+        self._strangers.pop(connection, None)
+        connection.close()
 
     def _receive(self, connection: socket.socket, received: bytearray) -> bool:
         """Take what arrived; tell whether the connection may stay."""
@@ -118,7 +143,14 @@ class ReportListener:
             return True
         except OSError:
             return False
+        before = len(received)
         received += more
+        may_stay = self._take(connection, received)
+        self._unsigned_bytes += len(received) - before
+        return may_stay and bool(more) and self._unsigned_bytes <= _MOST_UNSIGNED_BYTES
+
+    def _take(self, connection: socket.socket, received: bytearray) -> bool:
+        """Take the whole messages out of what was received; tell whether they, and the rest's length, are in order."""
         while len(received) >= LENGTH.size:
             size = LENGTH.unpack_from(received)[0]
             start = LENGTH.size + SIGNATURE_SIZE
@@ -131,8 +163,12 @@ class ReportListener:
             del received[: start + size]
             if not hmac.compare_digest(signature, hmac.digest(self._key, body, "sha256")):
                 return False
-            self._keep(body)
-        return bool(more)
+            self._strangers.pop(connection, None)
+            try:
+                self._keep(body)
+            except (ValueError, TypeError):
+                return False  # of another version of twostage's
+        return True
 
     def _keep(self, body: bytes) -> None:
         scan_id, index, attempt, state = json.loads(body.partition(b"\n")[0])
@@ -147,21 +183,38 @@ class ReportListener:
             self._news.notify_all()
 
 
+def _most_connections() -> int:
+    try:
+        import resource  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return _MOST_CONNECTIONS
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MOST_CONNECTIONS if limit < 0 else min(_MOST_CONNECTIONS, limit // _SHARE)
+
+
 def listen(conf: Mapping[str, str], *, most_scans: int) -> ReportListener | None:
     """Listen where the tasks of a Spark context reach the driver; None where its configuration or the host forbids it.
 
     A cluster's messages cross its network in clear, as Spark's own do unless it was told otherwise; then they don't.
+
+    Raises:
+        OptionError: The conf that names the port names none.
     """
     master = conf.get("spark.master", "")
     is_local = master == "local" or master.startswith("local[")
-    port = conf.get(PORT, "")
+    port = conf.get(PORT, "").strip() or "0"
+    if port != "off" and not (port.isdecimal() and port.isascii() and int(port) <= _LAST_PORT):
+        raise OptionError(
+            "BAD_OPTION",
+            f"Conf {PORT} is no port: {port!r}",
+            stage="options",
+            hint="A number up to 65535 that executors can reach, off, or nothing for any free one.",
+        )
     if port == "off" or (not is_local and any(conf.get(name, "").lower() == "true" for name in _ENCRYPTS)):
         return None
     host = "127.0.0.1" if is_local else conf.get("spark.driver.host", "").strip("[]")
     bind = host if is_local else conf.get("spark.driver.bindAddress", host).strip("[]")
     try:
-        return ReportListener(
-            host, bind, int(port) if port.isdigit() else 0, is_local=is_local, most_scans=most_scans
-        )
-    except OSError:
+        return ReportListener(host, bind, int(port), is_local=is_local, most_scans=most_scans)
+    except (OSError, UnicodeError):  # of a host's name that is none
         return None

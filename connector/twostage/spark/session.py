@@ -22,6 +22,7 @@ from twostage.spark.worker_tuning import SWITCH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from twostage.report import ScanReport
@@ -277,5 +278,14 @@ def _the_bridge() -> Bridge:
     if _bridge is None:
         from twostage.spark.bridge import Bridge  # noqa: PLC0415
 
-        _bridge = Bridge()
+        _bridge = Bridge(_reinstall)
     return _bridge
+
+
+def _reinstall(context: SparkContext) -> None:
+    """Do again what `enable` did, in the session that was made after another one was stopped."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    session = SparkSession._instantiatedSession  # noqa: SLF001 - what is active in the JVM may be the stopped one
+    if session is not None and session.sparkContext is context:
+        _install(session, {})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.formats.avro.container import AvroFile, iterate_records, open_avro, read_records
 from twostage.storage.files import locate, read_all
+from twostage.storage.location import parse_location
 from twostage.table.entry_values import pairs_reader, partition_readers
 from twostage.table.fixed_partitions import choose_reading, fixed_sizes, with_lengths
 from twostage.table.manifest_entry import (
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 _CODE = "CORRUPT_MANIFEST"
 _READERS = 8
 """Manifests read at once: they are small, so waiting for the storage is most of the time."""
+_FEW_LOCAL = 4
+"""Manifests of this machine's files that are read one after the other: sooner than threads for them start."""
 
 
 def read_manifest_list(storage: Storage, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
@@ -117,6 +120,10 @@ def fetch_manifests(
     storage: Storage, manifests: Sequence[ManifestFile], *, at_first: int = _READERS
 ) -> Iterator[tuple[ManifestFile, bytes]]:
     """Yield manifests with their bytes, in order, few at once."""
+    if len(manifests) < 2 or _are_few_local(storage, manifests):
+        for manifest in manifests:
+            yield manifest, _fetch(storage, manifest)
+        return
     waiting = iter(manifests)
     pool = ThreadPoolExecutor(min(_READERS, max(1, len(manifests))), "twostage-manifest")
     requested: deque[tuple[ManifestFile, Future[bytes]]] = deque()
@@ -140,6 +147,10 @@ def read_manifest(
 ) -> tuple[ContentFile, ...]:
     """Return the entries of one manifest."""
     return parse_manifest(_fetch(storage, manifest), manifest, specs, deleted=deleted)
+
+
+def _are_few_local(storage: Storage, manifests: Sequence[ManifestFile]) -> bool:
+    return len(manifests) <= _FEW_LOCAL and parse_location(locate(storage, manifests[0].path)).is_local
 
 
 def _fetch(storage: Storage, manifest: ManifestFile) -> bytes:
