@@ -5,6 +5,8 @@ Some were registered as declared, others written by Iceberg-Spark through the sa
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 import twostage
 from catalog_services import ask, hive_client, register_in_hive, register_over_rest, serve_hive, serve_rest
 from catalog_tables import TABLES, Held
+from twostage.catalog.load_table import load_table
+from twostage.options import parse_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,6 +148,24 @@ def test_metadata_tables(service: Service, name: str) -> None:
     )
     assert counts[0][1] > 0
     assert len(counts) == (1 if name == "version_1" else 2)
+
+
+def test_many_threads_get_their_own_tables(service: Service) -> None:
+    """A session's queries are planned in threads; one connection for all of them would answer any of them."""
+    name = f"spark.sql.catalog.{service.kind}many"
+    confs = {f"{name}.type": service.kind, f"{name}.uri": service.uri}
+    expected = {
+        table: json.loads(held.metadata.read_text())["table-uuid"] for table, held in service.held.items()
+    }
+
+    def load(number: int) -> tuple[str, str]:
+        table = [*expected][number % len(expected)]
+        options = parse_options({"path": f"{service.kind}many.db.{table}"})
+        return table, str(load_table(options, confs).metadata.table_uuid)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(load, range(40 * len(expected))))
+    assert found == [(table, expected[table]) for table in expected] * 40
 
 
 def test_a_table_of_hive_that_is_not_icebergs(service: Service) -> None:

@@ -1,6 +1,6 @@
 """What the driver hands to the executors: plain, picklable values.
 
-`plan.py` makes them, `read.py` consumes them. No open file, no Spark and no pyiceberg object is inside,
+`planning` makes them, `reading` consumes them. No open file, no Spark and no pyiceberg object is inside,
 and nothing here is ever shown with a secret: `ScanContext.storage` hides its properties from `repr`.
 """
 

@@ -43,7 +43,7 @@ GROUPED = frozenset("boolean int long decimal string date timestamp timestamptz"
 _FORMATS = ("parquet", "orc")
 """Nobody knows how many rows an Avro file has before it is read, so that a wrong count would go unnoticed."""
 _SHIFTED = ("timestamp", "timestamptz")
-"""Read from ORC they may be a second later than they were meant, see `prune_files.as_stored`."""
+"""Read from ORC they may be a second later than they were meant, see `column_metrics.as_stored`."""
 
 
 @dataclass(frozen=True, slots=True)

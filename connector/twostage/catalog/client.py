@@ -114,7 +114,11 @@ def call(catalog: CatalogReference, request: Callable[[Any], _T]) -> _T:
 
 
 def _open(catalog: CatalogReference) -> Any:
-    """Return PyIceberg's catalog for these properties, one per process."""
+    """Return PyIceberg's catalog for these properties, one per process.
+
+    Of Hive's each request has its own, which connects only when it is asked: theirs is one connection, and two threads
+    that share it close it under each other, or get each other's answers.
+    """
     key = (catalog.name, frozenset((key, str(value)) for key, value in catalog.properties.items()))
     with _lock:
         if key in _catalogs:
@@ -122,6 +126,8 @@ def _open(catalog: CatalogReference) -> Any:
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
     opened = load_catalog(catalog.name, **{**catalog.properties, "py-io-impl": LOCATOR})
+    if "HiveCatalog" in {kind.__name__ for kind in type(opened).__mro__}:
+        return opened
     with _lock:
         while len(_catalogs) >= MAX_CATALOGS:
             _catalogs.pop(next(iter(_catalogs)))

@@ -1,8 +1,7 @@
 """Parquet data files.
 
 The footer is checked by our own strict reader before pyarrow sees the file, because pyarrow ends the
-process on some malformed ones. The rule:
-what statistics, Bloom filters and dictionaries say may only prune.
+process on some malformed ones. The rule: what statistics, Bloom filters and dictionaries say may only prune.
 """
 
 from __future__ import annotations

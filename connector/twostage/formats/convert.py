@@ -158,7 +158,8 @@ def _variant(array: pa.Array, source: FileField, target: Field, path: str) -> pa
     parts = []
     for field in wanted:
         part = array.field(names.index(field.name))
-        if not (pa.types.is_binary(part.type) or pa.types.is_large_binary(part.type)):
+        kind, types = part.type, pa.types
+        if not (types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)):
             raise mismatch(array.type, target.type, path, target.name)
         if pc.any(pc.and_(array.is_valid(), part.is_null())).as_py():
             raise CorruptFileError(

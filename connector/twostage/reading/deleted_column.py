@@ -1,6 +1,7 @@
 """The metadata column `_deleted`: whether deletes of any kind remove a row.
 
-Takes an open data file with its deletes; gives a bool for each row of a row group. The rule: no row is left out.
+Takes an open data file with its deletes; gives a bool for each row of a row group. The rule: a scan that names the column
+gets every row, and each kind of delete has marked what it would have taken away.
 """
 
 from __future__ import annotations

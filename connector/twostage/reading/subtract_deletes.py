@@ -1,9 +1,8 @@
-"""Equality deletes of a row group's survivors: by a table at once, or later, many row groups in one go.
+"""Equality deletes of a row group's survivors.
 
 Takes columns with the rows that the filter left; takes away those that a delete file's key equals. Where delete
-files are streamed rather than loaded, the rows of several row groups and data files wait here, their files open,
-until the delete files have passed once for all of them. The rule: rows come out in the order in which they
-waited, and nothing waits that a limit could make needless.
+files are streamed rather than loaded it takes away nothing, and gives what is to be asked of them: such rows wait for
+those of other row groups (see `waiting`). The rule: what page indexes and tables prove is not asked again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Row groups whose rows wait for delete files that are streamed past all of them at once.
+"""Row groups whose rows wait: for delete files that are streamed past all of them at once, or for better rows.
 
-The rule: rows come out in the order in which they waited, and nothing waits that a limit could make needless.
+Takes row groups with the rows that stage one left, of several data files, which stay open; gives those that still have
+rows once the delete files have passed, less what is not among the top rows found meanwhile. The rule: rows come out in the order in which they waited, and nothing waits that a limit could make needless.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SHARE = 4
 
 
 class Held:
-    """Row groups whose survivors wait for delete files to pass. Use it as a context manager: it closes their files."""
+    """The row groups of a task that wait. Use it as a context manager: it closes their files."""
 
     def __init__(self, context: ScanContext) -> None:
         self._context = context

@@ -1,6 +1,6 @@
 """Entries of manifest lists and manifests, as plain values.
 
-The rule: what a writer did not say is unknown, never zero.
+`manifest` makes them; planning, metadata tables and aggregates go by them. The rule: what a writer did not say is unknown, never zero.
 Source: Iceberg table spec, "Manifests" and "Manifest Lists".
 """
 

@@ -1,13 +1,9 @@
 """Equality deletes: which rows have a key that a later delete file names.
 
-Takes a `ScanTask` with its deletes, then the key columns of data rows; gives a bool per row. The rule: a row
+Takes the key sets of a task's equality deletes, then the key columns of data rows; gives a bool per row. The rule: a row
 is deleted exactly if its values in the equality columns equal those of a row of an applicable delete file
 with a strictly higher sequence number. Equal means what Iceberg-Java's comparators say: NULL equals NULL,
-NaN equals NaN, and -0.0 does NOT equal 0.0 (see `keys`). A NULL struct makes its fields NULL.
-
-The files of one set of equality ids and one scope share a `KeySet` that is kept per worker process: it grows
-by the delete files that a task brings, each opened once, and serves all data files, because the sequence
-rule is applied when it is asked.
+NaN equals NaN, and -0.0 does NOT equal 0.0 (see `keys.encoding`). A NULL struct makes its fields NULL.
 """
 
 from __future__ import annotations
@@ -29,15 +25,13 @@ if TYPE_CHECKING:
 
     from twostage.deletes.compiled.recorder import Recorder
     from twostage.deletes.keys.intervals import KeyDomain
-    from twostage.deletes.keys.key_columns import (
-        KeyField,
-    )
+    from twostage.deletes.keys.key_columns import KeyField
     from twostage.deletes.keys.key_set import KeySet
     from twostage.deletes.pruning.page_proofs import KeyPages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _AppliedSet:
+class AppliedSet:
     """The key sets that apply to a task and have the same columns to compare."""
 
     fields: tuple[KeyField, ...]
@@ -56,7 +50,7 @@ class EqualityDeletes:
 
     is_streamed = False
 
-    def __init__(self, applied: Sequence[_AppliedSet], sequence_number: int) -> None:
+    def __init__(self, applied: Sequence[AppliedSet], sequence_number: int) -> None:
         self._applied = tuple(applied)
         # Of keys that others have made redundant nothing may be left: then no column is read for them.
         self._asked = tuple(one for one in applied if not all(keys.is_empty for keys in one.key_sets))

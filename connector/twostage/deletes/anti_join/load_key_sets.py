@@ -2,6 +2,9 @@
 
 Takes a `ScanTask` with its deletes; gives `EqualityDeletes`. The rule: each delete file is opened once a worker, and
 keys beyond `task-memory` end in an error that names the option.
+
+The files of one set of equality ids and one scope share a `KeySet` that is kept per worker process: it grows by the
+delete files that a task brings, and serves all data files, because the sequence rule is applied when it is asked.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from twostage.deletes.anti_join.build_from_deletes import EqualityDeletes, _AppliedSet
+from twostage.deletes.anti_join.build_from_deletes import AppliedSet, EqualityDeletes
 from twostage.deletes.anti_join.host_key_sets import Request, planned_of, shared_keys
 from twostage.deletes.anti_join.worker_key_sets import Loaded, SharedKeys, cache_key, identity_of
 from twostage.deletes.cache.fingerprint import digest, of_delete, of_set
@@ -121,7 +124,7 @@ class _Loader:
                 key_sets.append(self._key_set(shape, scope, deletes))
                 their_ids.append(ids)
         applied = [
-            _AppliedSet(shape.fields, tuple(key_sets), tuple(their_ids))
+            AppliedSet(shape.fields, tuple(key_sets), tuple(their_ids))
             for shape, key_sets, their_ids in shapes.values()
         ]
         return EqualityDeletes(applied, task.sequence_number)

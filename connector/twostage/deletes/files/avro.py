@@ -1,8 +1,9 @@
 """Columns of Avro delete files as Arrow arrays, values as stored.
 
 Takes an open file and the fields wanted of it; gives batches of arrays whose Arrow types follow the logical
-types of the file's schema. The rule: schemas are understood as those of data files are (`avro_columns`), so that
-whatever a writer says of columns that nobody wants is skipped. Records pass through Python dictionaries, one block at a time.
+types of the file's schema. The rule: schemas are understood as those of data files are (`formats.avro.columns`), so
+that whatever a writer says of columns that nobody wants is skipped. Records pass through Python dictionaries, one
+block at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the keys of many delete files may lie in one column: NULL, NaN, and intervals of values.
+"""Where keys may lie in one column: NULL, NaN, and intervals of values.
 
-Takes the bounds of delete files, or the numbers that a key table holds; answers whether rows between some bounds
-can have a key. The rule: an interval may hold more than keys do, never less.
+Takes the bounds of rows or delete files, or the numbers that a key table holds; answers whether rows between some
+bounds can have a key. The rule: an interval may hold more than keys do, never less.
 """
 
 from __future__ import annotations

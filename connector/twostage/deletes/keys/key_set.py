@@ -3,7 +3,7 @@
 Takes encoded keys with the sequence number of their delete file; answers which rows' keys are deleted for a data
 file of some sequence number. The rule: a key is deleted exactly if a delete file with a strictly higher
 sequence number holds it. Keys that are NULL in the same columns are in one table: an array with a place for each
-number where single words lie close (`dense_table`), a hash table otherwise (`key_table`). A set can be
+number where single words lie close (`direct_table`), a hash table otherwise (`hash_table`). A set can be
 taken apart into arrays and made again from read-only ones. Threads may ask it at once; while it grows, which moves
 its arrays, they wait.
 """

@@ -1,7 +1,7 @@
 """Deleted positions of a data file, from positional delete files or a deletion vector.
 
 Takes a `ScanTask` with its deletes; gives `DeletedPositions`. The rules: the path in a delete file names the
-data file as `storage.canonical` compares paths, not byte by byte; where a vector applies, positional files
+data file as `location.canonical` compares paths, not byte by byte; where a vector applies, positional files
 do not; a position past the end of the data file deletes nothing (as in Iceberg-Java); a negative or absent
 one means a damaged file. A delete file is opened once per worker process and kept as bitmaps, within the
 task's memory; a large one is read for one data file at a time, skipping row groups by its path statistics.

@@ -1,6 +1,6 @@
-"""Where key values may lie, and when keys of two files cannot be equal.
+"""Which delete files may hold a key of some rows, by the bounds of both.
 
-Takes what metrics or statistics say of a key column, on either side; gives proofs. The rule: equal means what
+Takes what metrics or statistics say of the key columns, on either side; gives the files that no column rules out. The rule: equal means what
 Iceberg says of delete keys (NULL equals NULL, NaN equals NaN), and whatever is not known may be equal. -0.0 and
 0.0, which are two keys, count as one here: that only proves less.
 """

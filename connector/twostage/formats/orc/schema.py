@@ -1,4 +1,9 @@
-"""The shape of an ORC file's columns, and what their types stand for."""
+"""The shape of an ORC file's columns, and what their types stand for.
+
+Takes the types of a file's tail, and the table's schema; gives an Arrow schema to find fields in, and what the plain
+ORC types mean that Iceberg uses for others. The rule: what the writer said of a type counts before what the table says.
+Source: Iceberg table spec, appendix A, "ORC".
+"""
 
 from __future__ import annotations
 

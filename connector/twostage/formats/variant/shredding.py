@@ -36,6 +36,9 @@ def put_together(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
         ValueError: Its parts are not those of a shredded variant, or contradict each other.
     """
     values, metadata = [], []
+    kind = _without_views(array.type)
+    if kind != array.type:
+        array = array.cast(kind)
     for start in range(0, len(array), ROWS_AT_ONCE):
         one, other = _put_together(array.slice(start, ROWS_AT_ONCE))
         values.append(one)
@@ -43,6 +46,19 @@ def put_together(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
     if not values:
         return pa.array([], _LARGE), pa.array([], _LARGE)
     return pa.concat_arrays(values), pa.concat_arrays(metadata)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """Return a type without the views of text and bytes that Rust's library asks for: Arrow filters none."""
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind):
+        inner = kind.value_field.with_type(_without_views(kind.value_type))
+        return pa.list_(inner) if types.is_list(kind) else pa.large_list(inner)
+    if types.is_string_view(kind):
+        return pa.large_string()
+    return _LARGE if types.is_binary_view(kind) else kind
 
 
 def _put_together(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
@@ -161,7 +177,7 @@ def _objects(
 def _rest(value: bytes, names: Names, taken: frozenset[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """Yield the fields of an object that are not shredded."""
     for number, one in encoding.read_object(value):
-        if number >= len(names.listed):
+        if number >= names.known:
             raise ValueError("a field's name is not in its metadata")
         name = names.listed[number]
         if name in taken:
