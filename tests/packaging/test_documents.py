@@ -194,10 +194,12 @@ def base_python(folder):
 
 @pytest.fixture(scope="module")
 def newcomer(place, index):
-    """A new virtual environment, active; Spark's own configuration is as it comes."""
+    """A new virtual environment, active, with what the README's first line installs; Spark's configuration is as it comes."""
     configure(place)
     subprocess.run([sys.executable, "-m", "venv", str(place.folder / "own")], check=True)
-    return environment(place, place.folder / "own" / "bin")
+    surroundings = environment(place, place.folder / "own" / "bin")
+    shell(FENCES["README.md, Use, 1"].text.splitlines()[0], place, surroundings)
+    return surroundings
 
 
 def test_every_fence_is_run_or_listed():
@@ -268,7 +270,7 @@ def test_the_first_minutes(told, place, newcomer):
     )
     interactive = {"PYSPARK_DRIVER_PYTHON_OPTS": "-i"}  # there is no terminal here
     printed = shell(install.text, place, newcomer | interactive, given=typed)
-    assert 'File "<stdin>"' not in printed, printed[-6000:]
+    assert "Traceback" not in printed, printed[-6000:]
     assert re.search(r"\|\s*7\|\s*p7\|", printed), printed[-6000:]  # show()'s first rows
     now, _, then = printed.partition("twostage scan of")
     row = re.compile(r"\|\s*5\|\s*p5\|")
@@ -349,7 +351,7 @@ def test_compiling_and_cleaning(told, place, newcomer):
     assert len(list(compiled.iterdir())) == 1
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster(place, index):
     """A standalone cluster of two hosts whose own Python has nothing installed."""
     bare = base_python(place.folder / "bare")
@@ -369,6 +371,7 @@ def cluster(place, index):
             },
         )
         yield surroundings
+    configure(place)
 
 
 @runs(f"{CATALOGS}, On a cluster, 1", f"{CATALOGS}, On a cluster, 2")

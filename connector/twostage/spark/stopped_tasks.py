@@ -2,8 +2,8 @@
 
 Where Spark has its rows before a task of ours is through (``show``, ``take``, ``LIMIT``), it closes the connection to the
 Python worker, and that is all. The worker finds out when it next writes, seconds later where few rows match, and
-PySpark's daemon prints the traceback of a broken pipe, which is nobody's error. The rule: only a task of ours, and only
-when Spark has hung up.
+PySpark's daemon prints the traceback of a broken pipe, which is nobody's error. The rule: only a task of ours, or one that
+has not begun, and only when Spark has hung up.
 """
 
 from __future__ import annotations
@@ -73,11 +73,17 @@ def _is_worker(main: Any) -> bool:
     return getattr(getattr(main, "__spec__", None), "name", "") == "pyspark.worker"
 
 
-def _is_hang_up(error: BaseException | None, accumulator: int) -> bool:
-    """Tell whether an error is Spark's hanging up on a task that holds this accumulator."""
+def begin_quietly(daemon: Any) -> None:
+    """Let the workers that a daemon forks say nothing when Spark hangs up before they know their first task."""
+    daemon.traceback = _Quiet(None)
+
+
+def _is_hang_up(error: BaseException | None, accumulator: int | None) -> bool:
+    """Tell whether an error is Spark's hanging up on a task that holds this accumulator, or that none has begun."""
     from pyspark.accumulators import _accumulatorRegistry  # noqa: PLC0415 - emptied when a task begins
 
-    return isinstance(error, ConnectionError | EOFError) and accumulator in _accumulatorRegistry
+    is_ours = accumulator in _accumulatorRegistry or not _accumulatorRegistry
+    return is_ours and isinstance(error, ConnectionError | EOFError)
 
 
 class _Hook:
@@ -95,7 +101,7 @@ class _Hook:
 class _Quiet(types.ModuleType):
     """`traceback` as the daemon sees it in this worker."""
 
-    def __init__(self, accumulator: int) -> None:
+    def __init__(self, accumulator: int | None) -> None:
         super().__init__("traceback")
         self.accumulator = accumulator
 

@@ -37,10 +37,13 @@ def main() -> None:
     """Be Spark's Python daemon until Spark ends it; its arguments are those of `pyspark.daemon`."""
     if not imported():
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])  # noqa: S606
-    from pyspark.daemon import manager  # noqa: PLC0415 - in 4.1 with the worker's module, and all that this imports
+    from pyspark import daemon  # noqa: PLC0415 - in 4.1 with the worker's module, and all that this imports
 
+    from twostage.spark.stopped_tasks import begin_quietly  # noqa: PLC0415 - its package is PySpark's face
+
+    begin_quietly(daemon)
     prepare_when_idle()
-    manager()
+    daemon.manager()
 
 
 def imported() -> bool:
