@@ -82,7 +82,7 @@ def test_figures_wait_for_nobody_and_are_bounded(spark, tmp_path):
     assert "twostage scan of" in str(twostage.last_scan(spark))
     from twostage.spark.session import _spark_figures
 
-    assert 0 < len(_spark_figures(spark)) <= 100
+    assert 0 < len(_spark_figures(spark, "take")) <= 100
 
 
 def test_sql_catalog_views_unions_subqueries_and_caches(spark, warehouse):

@@ -32,6 +32,23 @@ def test_report_of_a_query(spark, warehouse):
     assert json.loads(report.json())["scan_id"] == report.scan_id
 
 
+def test_how_long_a_cached_query_was_planned(spark):
+    """Queries that read the cache were planned for themselves, not for the scan."""
+    frame = spark.sql("SELECT id, price FROM events WHERE id >= 200").cache()
+    phases = [f"spark.{phase}.ms" for phase in ("analysis", "optimization", "planning")]
+    try:
+        frame.collect()
+        report = twostage.last_scan(spark)
+        told = [report.count(phase) for phase in phases]
+        names = " + ".join(f"sum(CASE WHEN id = {number} THEN price END)" for number in range(200))
+        frame.selectExpr(names).collect()
+        again = twostage.last_scan(spark)
+        assert again.scan_id == report.scan_id
+        assert [again.count(phase) for phase in phases] == told
+    finally:
+        frame.unpersist()
+
+
 def test_scans_are_in_order_and_only_those_that_ran(spark):
     before = len(twostage.scans(spark))
     spark.sql("SELECT id FROM events WHERE id = 1").explain()

@@ -179,10 +179,17 @@ public final class Figures extends SparkListener {
     put(id, found);
   }
 
+  /** Keeps what was found of a scan; who reads its rows from a cache later planned another query. */
   private static void put(String id, Map found) {
     synchronized (SCANS) {
-      SCANS.remove(id);
-      SCANS.put(id, found);
+      Map kept = new LinkedHashMap(found);
+      Map known = (Map) SCANS.remove(id);
+      for (int i = 0; known != null && i < PHASES.length; i++) {
+        if (known.containsKey(PHASES[i])) {
+          kept.put(PHASES[i], known.get(PHASES[i]));
+        }
+      }
+      SCANS.put(id, kept);
       if (SCANS.size() > MOST) {
         SCANS.remove(SCANS.keySet().iterator().next());
       }

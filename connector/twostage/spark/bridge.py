@@ -307,9 +307,17 @@ class Bridge:
         # Spark writes one partition of nothing where there is none; a task costs tens of milliseconds.
         return _text(function), [_text(one) for one in partitions] if plan.groups else []
 
-    def started_scans(self, tasks: Callable[[], SparkTasks]) -> list[tuple[ScanPlan, HeardTasks]]:
-        """Return the scans that Spark read, oldest first, each with what its tasks told; `tasks` asks Spark of its own."""
+    def started_scans(
+        self, tasks: Callable[[], SparkTasks], most: int | None = None
+    ) -> list[tuple[ScanPlan, HeardTasks]]:
+        """Return the last scans that Spark read, oldest first, each with what its tasks told.
+
+        Args:
+            tasks: Asks Spark of its own tasks.
+            most: Scans; None for all. What tasks told of others is not looked at.
+        """
         plans = self.scans.started()
+        plans = plans if most is None else plans[-most:]
         with self._lock:
             listener, of_others = self._listener, self._of_others
             brought = dict(self._reports.accumulator.value) if self._reports is not None else {}

@@ -185,10 +185,14 @@ def scans(spark: SparkSession) -> list[ScanReport]:
     Raises:
         OptionError: A Spark Connect session; the reports are in the driver's Python.
     """
+    return _reports(spark)
+
+
+def _reports(spark: SparkSession, most: int | None = None) -> list[ScanReport]:
     check_reports(spark)
     from twostage.report import ScanReport  # noqa: PLC0415
 
-    started = _the_bridge().started_scans(lambda: _spark_tasks(spark))
+    started = _the_bridge().started_scans(lambda: _spark_tasks(spark), most)
     figures: Mapping[str, Mapping[str, int]] = _spark_figures(spark, "take") if started else {}
     return [
         ScanReport.build(plan, tasks.figures, figures.get(plan.context.scan_id), tasks.states)
@@ -220,7 +224,7 @@ def last_scan(spark: SparkSession) -> ScanReport:
         NotFoundError: No scan was read since ``enable``.
         OptionError: A Spark Connect session; the reports are in the driver's Python.
     """
-    reports = scans(spark)
+    reports = _reports(spark, 1)
     if not reports:
         raise NotFoundError(
             "NO_SCAN",
