@@ -193,13 +193,29 @@ def base_python(folder):
 
 
 @pytest.fixture(scope="module")
-def newcomer(place, index):
-    """A new virtual environment, active, with what the README's first line installs; Spark's configuration is as it comes."""
-    configure(place)
+def own(place, index):
+    """The programs of a new virtual environment."""
     subprocess.run([sys.executable, "-m", "venv", str(place.folder / "own")], check=True)
-    surroundings = environment(place, place.folder / "own" / "bin")
-    shell(FENCES["README.md, Use, 1"].text.splitlines()[0], place, surroundings)
-    return surroundings
+    return place.folder / "own" / "bin"
+
+
+@pytest.fixture
+def newcomer(place, own):
+    """That environment, active; Spark's configuration is as it comes, whichever test ran before."""
+    configure(place)
+    return environment(place, own)
+
+
+@pytest.fixture(scope="module")
+def with_twostage(place, own):
+    """What README's first line does: the tests run in any order."""
+    shell("pip install -q '.[spark]'", place, environment(place, own))
+
+
+@pytest.fixture
+def installed(newcomer, with_twostage):
+    """The newcomer's environment with twostage in it."""
+    return newcomer
 
 
 def test_every_fence_is_run_or_listed():
@@ -278,7 +294,7 @@ def test_the_first_minutes(told, place, newcomer):
     assert row.search(then), "VERSION AS OF 'audit'"
     assert f"twostage scan of {place.table}" in printed
     assert "considered" in printed
-    assert re.search(r"\|snapshot_id\s*\|operation\s*\|", printed), printed[-6000:]
+    assert re.search(r"\|\s*snapshot_id\|operation\|", printed), printed[-6000:]
     assert "COUNTED 199 200" in printed, printed[-6000:]
     assert "DIR ['__version__', 'enable', 'last_scan', 'scans'] 0." in printed
 
@@ -296,7 +312,7 @@ def test_the_same_by_spark_submit(place, newcomer):
 
 
 @pytest.mark.timeout(SECONDS)
-def test_an_environment_that_is_not_active(place, newcomer):
+def test_an_environment_that_is_not_active(place, installed):
     """The workers run in the program's own Python, though another one, without twostage, is the first on the path."""
     (place.checkout / "job.py").write_text(JOB.format(table=place.table))
     surroundings = environment(place, base_python(place.folder / "bare"))
@@ -314,7 +330,7 @@ def test_an_environment_that_is_not_active(place, newcomer):
 
 @runs(f"{CATALOGS}, Without the planner, 1", f"{CATALOGS}, Spark Connect, 1")
 @pytest.mark.timeout(SECONDS)
-def test_without_the_planner_and_a_connect_server(told, place, newcomer):
+def test_without_the_planner_and_a_connect_server(told, place, installed):
     by_hand, server = told
     assert "spark = " in server.text
     job = server.text.replace("twostage.enable(spark)\n", "")
@@ -332,7 +348,7 @@ def test_without_the_planner_and_a_connect_server(told, place, newcomer):
     where = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     configure(place, **where)
     try:
-        printed = shell("spark-submit server.py", place, newcomer)
+        printed = shell("spark-submit server.py", place, installed)
     finally:
         configure(place)
     assert "ROWS [7, 15, 17] ['ts', 'payload']" in printed, printed[-6000:]
@@ -342,16 +358,16 @@ def test_without_the_planner_and_a_connect_server(told, place, newcomer):
 
 @runs("docs/deletes.md, Compiled: which rows they delete, 1")
 @pytest.mark.timeout(SECONDS)
-def test_compiling_and_cleaning(told, place, newcomer):
+def test_compiling_and_cleaning(told, place, installed):
     compiled = place.folder / "compiled"
     script = told[0].put({"s3://lake-cache/events": str(compiled), "http://…": place.catalog})
-    printed = shell(script, place, newcomer | {"XDG_CACHE_HOME": str(place.folder / "other-cache")})
+    printed = shell(script, place, installed | {"XDG_CACHE_HOME": str(place.folder / "other-cache")})
     assert "1 data files with equality deletes: 1 compiled" in printed, printed
     assert re.search(r"0 files removed, \d+ kept", printed), printed
     assert len(list(compiled.iterdir())) == 1
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster(place, index):
     """A standalone cluster of two hosts whose own Python has nothing installed."""
     bare = base_python(place.folder / "bare")
@@ -371,7 +387,6 @@ def cluster(place, index):
             },
         )
         yield surroundings
-    configure(place)
 
 
 @runs(f"{CATALOGS}, On a cluster, 1", f"{CATALOGS}, On a cluster, 2")
