@@ -19,7 +19,8 @@ room), ``delete_cache.{ignored,failed,unusable,too_large}`` (warnings), ``delete
 files), ``delete_compiled.{ignored,failed}`` (warnings);
 ``handed_over.{files,rows,bytes,deleted}`` (of a scan that Spark's reader does, as the footers say; its
 ``rows.deleted.*`` are those of the files, whatever Spark skips),
-``spark.{files,files.bytes,rows,scan.ms}`` (the same as Spark measured it), ``spark.limited`` (a LIMIT may have ended it),
+``spark.{files,files.bytes,rows,scan.ms}`` (the same as Spark measured it), ``spark.{limited,failed}`` (a LIMIT may have ended it; an error or a
+cancellation has),
 ``spark.{analysis,optimization,planning}.ms`` (of planning the whole query, as Spark measured it);
 ``tasks.limited`` (that returned as many rows as a LIMIT wants, and read no further);
 ``time.{planning,open,prune,deletes,filter,fetch}`` (nanoseconds).
