@@ -94,6 +94,7 @@ COUNTERS: dict[str, str] = {
     "spark.rows": "rows that the scan gave out, as Spark measured",
     "spark.scan.ms": "milliseconds of its tasks, as Spark measured",
     "spark.limited": "1 where a LIMIT may have ended the scan",
+    "spark.failed": "1 if an error or a cancellation ended the query that Spark's reader was reading for",
     "spark.analysis.ms": "milliseconds that Spark took to analyse the query",
     "spark.optimization.ms": "milliseconds that Spark took to optimise it",
     "spark.planning.ms": "milliseconds that Spark took to make its physical plan",

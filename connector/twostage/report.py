@@ -30,6 +30,7 @@ _SPARK = {
     "optimization": "spark.optimization.ms",
     "planning": "spark.planning.ms",
     "limited": "spark.limited",
+    "failed": "spark.failed",
 }
 """The names of Spark's own metrics of a scan, and of the phases of planning its query, and ours for them."""
 _PHASES = ("analysis", "optimization", "planning")
@@ -409,10 +410,13 @@ class ScanReport:
         most = ""
         if self.count("spark.files"):
             given = self.count("spark.rows")
-            is_limited = self.count("spark.limited")
-            reader = "Spark's reader or not asked for: a LIMIT" if is_limited else "Spark's reader"
+            reader = "Spark's reader"
+            if self.count("spark.failed"):
+                reader += " or not read: the query failed, or was cancelled"
+            elif self.count("spark.limited"):
+                reader += " or not asked for: a LIMIT"
             removed[reader] = max(0, rest - given)
-            most = "up to " if is_limited and given < rest else ""
+            most = "up to " if reader != "Spark's reader" and given < rest else ""
         text = _said(removed)
         if deleted := self.count("handed_over.deleted"):
             # Those of row groups that Spark's reader skipped are among them, so that they don't add up.

@@ -73,13 +73,17 @@ def test_figures_of_two_scans_in_one_query(spark, tmp_path):
 def test_figures_wait_for_nobody_and_are_bounded(spark, tmp_path):
     path = simple(tmp_path / "t")
     load(spark, path).collect()
-    frame = load(spark, path).selectExpr("raise_error('stop') AS e")
+    frame = load(spark, path).selectExpr("id", "if(id > 50, raise_error('stop'), name) AS e")
     for _ in range(2):
         try:
             frame.collect()
         except Exception as error:  # noqa: BLE001 - Spark's own
             assert "stop" in str(error)
-    assert "twostage scan of" in str(twostage.last_scan(spark))
+    report = twostage.last_scan(spark)
+    assert report.is_handed_over
+    assert report.count("spark.failed") == 1
+    assert "by Spark's reader or not read: the query failed, or was cancelled" in str(report)
+    assert "up to" in next(line for line in str(report).splitlines() if line.startswith(" bytes"))
     from twostage.spark.session import _spark_figures
 
     assert 0 < len(_spark_figures(spark, "take")) <= 100

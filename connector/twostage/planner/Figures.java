@@ -112,9 +112,14 @@ public final class Figures extends SparkListener {
       return;
     }
     QueryExecution query = ((SparkListenerSQLExecutionEnd) event).qe();
+    Option error = ((SparkListenerSQLExecutionEnd) event).errorMessage();
     try {
       if (query != null) {
-        visit(query.executedPlan(), phases(query), false);
+        Map found = phases(query);
+        if (error.isDefined() && !((String) error.get()).isEmpty()) {
+          found.put("failed", Long.valueOf(1L)); // or was cancelled
+        }
+        visit(query.executedPlan(), found, false);
       }
     } catch (Exception planningFailed) {
       // Such a query read nothing.
