@@ -192,6 +192,14 @@ def newcomer(place, index):
     return environment(place, place.folder / "own" / "bin")
 
 
+@pytest.fixture
+def installed_by_readme(place, newcomer):
+    """The newcomer's environment once the README's first lines were typed, whichever test comes first."""
+    if not (place.folder / "own" / "bin" / "spark-submit").exists():
+        shell(FENCES[USE[0]].text, place, newcomer | {"PYSPARK_DRIVER_PYTHON_OPTS": "-i"})
+    return newcomer
+
+
 def test_every_fence_is_run_or_listed():
     """A new fence belongs into a test here, or into the list of those that cannot run, with the reason."""
     assert not RUN & set(NOT_RUN)
@@ -260,19 +268,19 @@ def test_the_first_minutes(told, place, newcomer):
 
 
 @pytest.mark.timeout(SECONDS)
-def test_the_same_by_spark_submit(place, newcomer):
+def test_the_same_by_spark_submit(place, installed_by_readme):
     """And the other commands that the text names: an extra, the version."""
     (place.checkout / "job.py").write_text(JOB.format(table=place.table))
-    installed, submitted, told = (shell(command, place, newcomer) for command in TYPED)
+    installed, submitted, told = (shell(command, place, installed_by_readme) for command in TYPED)
     assert "Successfully installed" in installed
     assert f"ROWS {list(range(15, 200, 10))}" in submitted, submitted[-6000:]
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert told.strip() == f"twostage {version}"
-    shell("python -c 'import thrift'", place, newcomer)
+    shell("python -c 'import thrift'", place, installed_by_readme)
 
 
 @pytest.mark.timeout(SECONDS)
-def test_an_environment_that_is_not_active(place, newcomer):
+def test_an_environment_that_is_not_active(place, installed_by_readme):
     """The workers run in the program's own Python, though another one, without twostage, is the first on the path."""
     (place.checkout / "job.py").write_text(JOB.format(table=place.table))
     surroundings = environment(place, base_python(place.folder / "bare"))
@@ -290,7 +298,7 @@ def test_an_environment_that_is_not_active(place, newcomer):
 
 @runs(*USE[3:5])
 @pytest.mark.timeout(SECONDS)
-def test_without_the_planner_and_a_connect_server(told, place, newcomer):
+def test_without_the_planner_and_a_connect_server(told, place, installed_by_readme):
     by_hand, server = told
     assert "spark = " in server.text
     job = server.text.replace("twostage.enable(spark)\n", "")
@@ -308,7 +316,7 @@ def test_without_the_planner_and_a_connect_server(told, place, newcomer):
     where = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     configure(place, **where)
     try:
-        printed = shell("spark-submit server.py", place, newcomer)
+        printed = shell("spark-submit server.py", place, installed_by_readme)
     finally:
         configure(place)
     assert "ROWS [7, 15, 17] ['ts', 'payload']" in printed, printed[-6000:]
@@ -318,10 +326,12 @@ def test_without_the_planner_and_a_connect_server(told, place, newcomer):
 
 @runs("README.md, Equality deletes: kept, and compiled, 1")
 @pytest.mark.timeout(SECONDS)
-def test_compiling_and_cleaning(told, place, newcomer):
+def test_compiling_and_cleaning(told, place, installed_by_readme):
     compiled = place.folder / "compiled"
     script = told[0].put({"s3://lake-cache/events": str(compiled), "http://…": place.catalog})
-    printed = shell(script, place, newcomer | {"XDG_CACHE_HOME": str(place.folder / "other-cache")})
+    printed = shell(
+        script, place, installed_by_readme | {"XDG_CACHE_HOME": str(place.folder / "other-cache")}
+    )
     assert "1 data files with equality deletes: 1 compiled" in printed, printed
     assert re.search(r"0 files removed, \d+ kept", printed), printed
     assert len(list(compiled.iterdir())) == 1
