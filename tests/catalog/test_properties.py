@@ -172,8 +172,10 @@ def test_only_file_properties_travel() -> None:
     }
     kept = {"s3.access-key-id": "k", "gcs.oauth2.token": "g", "adls.account-key": "a", "client.region": "r"}
     assert file_properties(given) == kept
-    trusted = file_properties(given, trusted={"s3.retry-strategy-impl"})
-    assert trusted == {**kept, "s3.retry-strategy-impl": "evil.Module"}
+    # Code is the user's alone: that a table or a server names some, too, changes nothing.
+    own = {"s3.retry-strategy-impl": "own.Module", "s3.access-key-id": "other"}
+    assert file_properties(given, trusted=own) == {**kept, "s3.retry-strategy-impl": "own.Module"}
+    assert file_properties({"s3.region": "x"}, trusted=own) == {"s3.region": "x"}
 
 
 def test_names_of_configured_catalogs() -> None:

@@ -6,6 +6,8 @@ The files are those of `annotated_files`.
 from __future__ import annotations
 
 import os
+import random
+from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -20,8 +22,11 @@ from check import Columns
 from core_scan import open_table, scan
 from tables import Table
 from twostage.columns import project_names
-from twostage.errors import CorruptFileError, UnsupportedFeatureError
+from twostage.errors import CorruptFileError, TwoStageError, UnsupportedFeatureError
+from twostage.formats.parquet.arrow_footer import arrow_footer
+from twostage.formats.parquet.footer import read_footer
 from twostage.predicates.predicate import Compare, IsNull
+from twostage.storage.errors import translate_errors
 
 ROOT = os.environ.get("TWOSTAGE_TABLES", "")
 
@@ -126,3 +131,29 @@ def test_maps_with_optional_keys_of_an_old_writer(tmp_path: Path) -> None:
         rows = scan(open_table(metadata, allowed_locations=ROOT)).rows
         assert rows
         assert not oracle.difference(rows, rows_of(found.cast(kind)))
+
+
+def test_damaged_schemas_end_in_a_footer_or_a_typed_error(tmp_path: Path) -> None:
+    """Schemas that Arrow refuses are written anew: whatever else is in them, no foreign exception leaves."""
+    seed = int(os.environ.get("TWOSTAGE_SEED", "3"))
+    source = random.Random(seed)
+    path = tmp_path / "file.parquet"
+    annotate(path, DATA, next(iter(CASES.values())))
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[-8:-4], "little")
+    ends = Counter[str]()
+    for _ in range(12_000):
+        data = bytearray(whole)
+        for _ in range(source.randint(1, 2)):
+            data[len(whole) - 8 - size + source.randrange(min(size, 500))] = source.randrange(256)
+        try:
+            with translate_errors(str(path), "open"):
+                arrow_footer(read_footer(pa.BufferReader(bytes(data)), len(data), str(path)), str(path))
+            ends["footer"] += 1
+        except TwoStageError as error:
+            ends[error.code] += 1
+        except Exception as error:
+            error.add_note(f"seed {seed}: {bytes(data[-8 - size :])!r}")
+            raise
+    assert ends["footer"] > 100, (seed, ends)
+    assert ends.total() - ends["footer"] > 1_000, (seed, ends)

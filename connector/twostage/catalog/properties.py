@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote
 from twostage.errors import OptionError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 CONF_PREFIX = "spark.sql.catalog."
 HADOOP = "hadoop"
@@ -122,17 +122,19 @@ def merge_properties(
     return merged
 
 
-def file_properties(properties: Mapping[str, str], trusted: Iterable[str] = ()) -> dict[str, str]:
-    """Return the properties that open files; one that names code only if its key is in `trusted`.
+def file_properties(
+    properties: Mapping[str, str], trusted: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the properties that open files; those that name code as `trusted`, the user's own, has them, or not at all.
 
     >>> file_properties({"s3.endpoint": "http://x", "token": "t", "s3.retry-strategy-impl": "os.system"})
     {'s3.endpoint': 'http://x'}
     """
-    allowed = set(trusted)
+    own = {key: value for key, value in (trusted or {}).items() if key in _CODE_PROPERTIES}
     kept = {
-        key: str(value)
+        key: str(own.get(key, value))
         for key, value in properties.items()
-        if key.startswith(_FILE_PROPERTIES) and (key not in _CODE_PROPERTIES or key in allowed)
+        if key.startswith(_FILE_PROPERTIES) and (key not in _CODE_PROPERTIES or key in own)
     }
     return _translate(kept)
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 _SCHEMA, _KEY_VALUES = 2, 5
 """Fields of a footer, as in parquet.thrift."""
-_ANNOTATIONS = (6, 7, 8, 10)
-"""Of a schema element: converted type, scale, precision, logical type."""
+_PLAIN = (1, 2, 3, 4, 5, 9)
+"""Of a schema element, what stays: physical type, length, repetition, name, number of children, id."""
+_CONVERTED = 6
 _MAP, _LIST = 1, 3
 """Converted types."""
 _ARROW_SCHEMA = b"ARROW:schema"
@@ -115,10 +116,12 @@ def _kind_of(group: SchemaNode) -> int | None:
 def _annotated(element: bytes, converted: int | None) -> bytes:
     """Return a schema element with this converted type (None: with none) and no other annotation."""
     fields = {
-        number: value for number, value in read_struct(element)[0].items() if number not in _ANNOTATIONS
+        number: value
+        for number, value in read_struct(element)[0].items()
+        if number in _PLAIN and isinstance(value, int | bytes)
     }
     if converted is not None:
-        fields[6] = converted
+        fields[_CONVERTED] = converted
     return virtual_file.schema_element(fields)
 
 
