@@ -44,6 +44,10 @@ lint: install ## ruff: rules and format; imports run one way, without circles
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
 
+.PHONY: hooks
+hooks: install ## check the same before each commit, by pre-commit (.pre-commit-config.yaml)
+	$(VENV)/bin/pre-commit install
+
 .PHONY: format
 format: install ## ruff: fix what can be fixed
 	$(VENV)/bin/ruff check --fix .
@@ -154,9 +158,23 @@ docs-serve: .venv-docs/.installed ## the same on http://127.0.0.1:8000, built ag
 	@touch $@
 
 .PHONY: build
-build: install ## wheel and source distribution into dist/
-	$(PYTHON) -m pip install -q build && $(PYTHON) -m build
+build: .venv-release/.installed ## wheel and source distribution into dist/
+	.venv-release/bin/python -m build
+
+.PHONY: release
+release: .venv-release/.installed java ## build and check both, try the wheel in an empty environment; says what to upload, uploads nothing
+	.venv-release/bin/python release/release.py
+
+.PHONY: lock
+lock: install ## pylock.toml anew: what `make release` tries the wheel with, by hash
+	$(PYTHON) release/lock.py
+
+.venv-release/.installed: pyproject.toml
+	$(BASE_PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
+	$(@D)/bin/python -m pip install -q --group release
+	@touch $@
 
 .PHONY: clean
 clean: ## remove what the targets made
-	rm -rf .venv .venv-4.1 .venv-4.2 .venv-bench .venv-docs site dist build demo-warehouse benchmarks/results benchmarks/data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-4.1 .venv-4.2 .venv-bench .venv-docs .venv-release site dist build demo-warehouse benchmarks/results benchmarks/data .pytest_cache .mypy_cache .ruff_cache .hypothesis

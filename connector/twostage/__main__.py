@@ -1,7 +1,7 @@
-"""The command line: ``python -m twostage`` and ``compile-deletes TABLE``, ``clean TABLE`` or ``--version``.
+"""The command line: ``python -m twostage`` and ``compile-deletes TABLE``, ``clean TABLE``, ``doctor`` or ``--version``.
 
 Takes a table and the reader's options as arguments; writes what it did to standard error, and returns 0, or 1
-with the error's text.
+with the error's text. The doctor's table goes to standard output.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ _NOT_HERE = frozenset({"path", "columns", "filter", "metadata-table", "split-siz
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
+    parsed = _parser().parse_args(arguments)
+    if parsed.command == "doctor":
+        return _doctor(parsed)
     from rich.console import Console  # noqa: PLC0415 - importing this module costs nothing
 
     console = Console(stderr=True, highlight=False)
-    parsed = _parser().parse_args(arguments)
     try:
         options = parse_options(_raw_options(parsed))
         confs = dict(_pairs(parsed.conf))
@@ -45,6 +47,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(str(error), markup=False, soft_wrap=True)
         return 1
     return 0
+
+
+def _doctor(parsed: argparse.Namespace) -> int:
+    from twostage.doctor import examine  # noqa: PLC0415 - as above
+
+    try:
+        options = parse_options(_raw_options(parsed))
+        request = examine.Request(parsed.catalogs, dict(_pairs(parsed.conf)), options.settings, parsed.spark)
+    except TwoStageError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - Rich may be what is missing
+        return 1
+    found = list(examine.findings(request))
+    examine.print_table(found)
+    return int(any(one.state == "failed" for one in found))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,9 +79,18 @@ def _parser() -> argparse.ArgumentParser:
         "clean", help="remove compiled deletes and shared keys that no snapshot of the table needs"
     )
     cleaning.set_defaults(spark=False)
+    examining = commands.add_parser(
+        "doctor",
+        help="look at the installation, the caches and the catalogs; say what is wrong and how to mend it",
+    )
+    examining.add_argument("catalogs", nargs="*", metavar="CATALOG", help="default: all that are configured")
+    examining.add_argument(
+        "--spark", action="store_true", help="also start a local session, and read a table in it"
+    )
     for command in (compiling, cleaning):
         command.add_argument("table", help="a table's folder, a metadata file, or catalog.namespace.table")
         command.add_argument("--compiled-dir", metavar="LOCATION", help="the same as --deletes.compiled-dir")
+    for command in (compiling, cleaning, examining):
         command.add_argument(
             "--option",
             action="append",
@@ -89,12 +114,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _raw_options(parsed: argparse.Namespace) -> dict[str, str]:
-    raw = {"path": parsed.table}
+    raw = {"path": parsed.table} if "table" in parsed else {}
     for key, value in vars(parsed).items():
         if key.startswith("option ") and value is not None:
             raw[key.removeprefix("option ")] = value
     raw.update(_pairs(parsed.option))
-    if parsed.compiled_dir is not None:
+    if getattr(parsed, "compiled_dir", None) is not None:
         raw["deletes.compiled-dir"] = parsed.compiled_dir
     return raw
 

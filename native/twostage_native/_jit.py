@@ -250,7 +250,7 @@ def cache_directory() -> Path | None:
     The one that NUMBA_CACHE_DIR chooses is not replaced by another: unfit, it means no cache and one warning.
     """
     if "directory" not in _state:
-        _state["directory"] = next((d for d in _candidates() if _is_private(d)), None)
+        _state["directory"] = next((d for d in cache_candidates() if _is_private(d)), None)
         if _state["directory"] is None and (chosen := os.environ.get("NUMBA_CACHE_DIR")):
             _log.warning(
                 "Kernels are not cached: NUMBA_CACHE_DIR is no directory that only this user can write: %r",
@@ -260,7 +260,8 @@ def cache_directory() -> Path | None:
     return found
 
 
-def _candidates() -> Iterator[Path]:
+def cache_candidates() -> Iterator[Path]:
+    """Yield the directories that machine code may be kept in, the best first."""
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(chosen, "twostage", "kernels")
         return

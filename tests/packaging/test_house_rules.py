@@ -20,7 +20,7 @@ ALLOWED = {
     "numba": {"_jit"},
     "pyspark": {
         *("source", "session", "usable_session", "bridge", "pyspark_twostage"),
-        *("worker_daemon", "task_reports", "stopped_tasks"),
+        *("worker_daemon", "task_reports", "stopped_tasks", "spark_trial"),
     },
     "pyiceberg": {"client", "catalog_answer", "sql_names", "files", "properties"},
 }

@@ -109,7 +109,7 @@ def call(catalog: CatalogReference, request: Callable[[Any], _T]) -> _T:
 
     kind = catalog.properties.get("type")
     if kind in _SERVICES or (kind is None and not is_sql(catalog.properties)):
-        return _within(CALL_SECONDS, ask, catalog.name)
+        return within(CALL_SECONDS, ask, catalog.name)
     return ask()  # SQLite in memory belongs to its thread
 
 
@@ -134,7 +134,7 @@ def _open(catalog: CatalogReference) -> Any:
         return _catalogs.setdefault(key, opened)
 
 
-def _within(seconds: float, call: Callable[[], _T], catalog: str) -> _T:
+def within(seconds: float, call: Callable[[], _T], catalog: str) -> _T:
     """Run a call in a thread of its own that may be left behind."""
     results: list[_T] = []
     errors: list[BaseException] = []

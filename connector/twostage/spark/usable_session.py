@@ -23,10 +23,7 @@ def check_session(spark: Any) -> None:
             Connect client, which has no JVM to install a planner in (CONNECT_SESSION), or stopped (STOPPED_SESSION).
         UnsupportedFeatureError: PySpark is older than 4.1 (SPARK_VERSION).
     """
-    try:
-        import pyspark  # noqa: PLC0415
-    except ImportError:
-        raise no_spark() from None
+    version = _installed_version()
     if _is_remote(spark):
         raise OptionError(
             "CONNECT_SESSION",
@@ -35,14 +32,7 @@ def check_session(spark: Any) -> None:
             hint=f"Queries work without it; the options columns and filter say what to leave out: {_BY_HAND}. "
             "Or call twostage.enable in the Python program that runs the Connect server, before clients connect.",
         )
-    version = str(pyspark.__version__)
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SPARK:
-        raise UnsupportedFeatureError(
-            "SPARK_VERSION",
-            f"twostage needs PySpark 4.1 or newer, this is {version}",
-            stage="options",
-            hint="pip install 'pyspark>=4.1,<4.4'.",
-        )
+    _check_version(version)
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     if not isinstance(spark, SparkSession):
@@ -60,6 +50,18 @@ def check_session(spark: Any) -> None:
             stage="options",
             hint="Make another one: SparkSession.builder.getOrCreate().",
         )
+
+
+def spark_version() -> str:
+    """Return the version of the PySpark that this Python has.
+
+    Raises:
+        OptionError: It has none (NO_SPARK).
+        UnsupportedFeatureError: It is older than 4.1 (SPARK_VERSION).
+    """
+    version = _installed_version()
+    _check_version(version)
+    return version
 
 
 def check_reports(spark: Any) -> None:
@@ -95,6 +97,24 @@ def missing_module(error: ModuleNotFoundError) -> TwoStageError:
         stage="options",
         hint="pip install twostage's wheel into it: that brings all of them.",
     )
+
+
+def _installed_version() -> str:
+    try:
+        import pyspark  # noqa: PLC0415
+    except ImportError:
+        raise no_spark() from None
+    return str(pyspark.__version__)
+
+
+def _check_version(version: str) -> None:
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SPARK:
+        raise UnsupportedFeatureError(
+            "SPARK_VERSION",
+            f"twostage needs PySpark 4.1 or newer, this is {version}",
+            stage="options",
+            hint="pip install 'pyspark>=4.1,<4.4'.",
+        )
 
 
 def _is_remote(spark: Any) -> bool:

@@ -78,7 +78,7 @@ class HostCache:
         if settings.delete_cache != "host":
             return None
         reason = "there is none"
-        for candidate in _candidates(settings.delete_cache_dir):
+        for candidate in candidates(settings.delete_cache_dir):
             directory, reason = private_directory(candidate)
             if directory is not None:
                 return HostCache(directory, settings.delete_cache_size, metrics)
@@ -339,7 +339,8 @@ def private_directory(directory: Path) -> tuple[Path | None, str]:
     return resolved, ""
 
 
-def _candidates(chosen: str | None) -> Iterator[Path]:
+def candidates(chosen: str | None) -> Iterator[Path]:
+    """Yield the directories that the cache may be in, the best first; only the one that the option chooses, if it does."""
     if chosen is not None:
         yield Path(chosen)
         return
