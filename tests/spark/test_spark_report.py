@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import twostage
 from lakehouse import run_python
 from twostage.metrics import Metrics
@@ -78,6 +80,23 @@ def test_a_task_that_runs_twice_counts_once():
     for update in ({"s": {0: again}}, {"s": {1: other}}, {"s": {0: first}}):
         total = param.addInPlace(total, update)
     assert sum(one.metrics.counters["rows.fetched"] for one in total["s"].values()) == 11
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("end", ["stopped", "failed", "running"])
+def test_the_attempt_that_finished_counts(order, end):
+    """Of a task and its speculative copy Spark takes the rows of the first that is through, whichever began later."""
+    param, total = ReportsParam(), {}
+    finished, copy = Metrics(), Metrics()
+    finished.add("rows.fetched", 10)
+    copy.add("rows.fetched", 1)
+    reports = (
+        TaskReport(attempt=1, state="finished", metrics=finished),
+        TaskReport(attempt=2, state=end, metrics=copy),
+    )
+    for place in order:
+        total = param.addInPlace(total, {"s": {0: reports[place]}})
+    assert total["s"][0].metrics.counters["rows.fetched"] == 10
 
 
 def test_old_scans_are_forgotten():

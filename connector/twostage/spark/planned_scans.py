@@ -37,7 +37,7 @@ class PlannedScan:
 
 
 class PlannedScans:
-    """Plans by scan id, the latest `MAX_SCANS`, and those that were made ahead of their scan."""
+    """Plans by scan id, the latest `MAX_SCANS` read and as many not read, and those that were made ahead of their scan."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -89,8 +89,10 @@ class PlannedScans:
         with self._lock:
             self._scans[scan_id] = PlannedScan(plan=plan, started=started)
             self._scans.move_to_end(scan_id)
-            while len(self._scans) > MAX_SCANS:
-                self._scans.popitem(last=False)
+            # Plans that nobody reads, of `explain` say, push none out of those that were read.
+            alike = [known for known, scan in self._scans.items() if scan.started == started]
+            for known in alike[:-MAX_SCANS]:
+                del self._scans[known]
 
     def started(self) -> list[ScanPlan]:
         """Return the plans of the scans that Spark read, oldest first."""

@@ -44,7 +44,11 @@ ScanReports = dict[str, dict[int, "TaskReport"]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What a task group's task did so far. Of two attempts the later one counts, whichever is told of last."""
+    """What a task group's task did so far.
+
+    Of two attempts the one that finished counts, as its rows do: Spark ends a speculative copy once the other is through.
+    Of two that did, or of two that did not, the later one counts, whichever is told of last.
+    """
 
     attempt: int
     """Spark's number of the attempt; they rise."""
@@ -52,9 +56,13 @@ class TaskReport:
     metrics: Metrics = field(default_factory=Metrics)
 
     def replaces(self, other: TaskReport | None) -> bool:
-        """Tell whether this is news: a later attempt, or the same one that is not known to have ended."""
-        if other is None or self.attempt != other.attempt:
-            return other is None or self.attempt > other.attempt
+        """Tell whether this is news: of an attempt that counts more, or of the same one, which is not known to have ended."""
+        if other is None:
+            return True
+        if (self.state == FINISHED) != (other.state == FINISHED):
+            return self.state == FINISHED
+        if self.attempt != other.attempt:
+            return self.attempt > other.attempt
         return self.state != RUNNING or other.state == RUNNING
 
 
