@@ -31,7 +31,7 @@ def home(tmp_path):
         for key, value in os.environ.items()
         if not key.startswith(("PYICEBERG", "SPARK_", "PYSPARK"))
     }
-    for key in ("NUMBA_CACHE_DIR", "TWOSTAGE_JIT", "TWOSTAGE_WORKER_TUNING"):
+    for key in ("NUMBA_CACHE_DIR", "PYTHONPATH", "TWOSTAGE_JIT", "TWOSTAGE_WORKER_TUNING"):
         kept.pop(key, None)
     return kept | {
         "HOME": str(tmp_path),
