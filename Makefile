@@ -37,12 +37,35 @@ java:
 demo: install java ## a local warehouse, three queries through Spark, each with its report
 	$(PYTHON) examples/demo.py
 
+.PHONY: advise
+advise: install java ## the demo's warehouse, a day of queries: what to index, built and checked
+	$(PYTHON) examples/advise.py
+
 ##@ Check
 .PHONY: lint
-lint: install ## ruff: rules and format; imports run one way, without circles
+lint: install lint-java ## ruff: rules and format; imports run one way, without circles; the planner's Java
 	$(VENV)/bin/ruff check --no-cache .  # the cache keeps what a module was when it moves
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
+
+# Off in javac: rawtypes, unchecked and cast, because Janino, which compiles this in the driver, ignores type arguments:
+# collections are raw, and what they give is cast, though javac knows better of Scala's; path, because the manifests of
+# Spark's own jars name jars that PySpark does not bring.
+PLANNER_LINT := all,-rawtypes,-unchecked,-cast,-path
+.PHONY: lint-java
+lint-java: install ## javac -Xlint over the planner's Java, against each PySpark that is here (CI=true: all three, or it fails)
+	@JAVAC="$${JAVA_HOME:+$$JAVA_HOME/bin/}javac"; \
+	missing() { if [ "$$CI" = true ]; then echo "$$1"; exit 1; else echo "Skipped: $$1"; fi; }; \
+	command -v "$$JAVAC" >/dev/null || { missing "the planner's Java is not checked without javac. Install a JDK, 17 or newer (Debian: apt-get install openjdk-17-jdk-headless), or set JAVA_HOME."; exit; }; \
+	CLASSES=$$(mktemp -d); trap 'rm -rf "$$CLASSES"' EXIT; \
+	for SPARK in 4.1:.venv-4.1:spark41 4.2:.venv-4.2:spark41 4.3:$(VENV):spark43; do \
+		IFS=: read -r VERSION FOLDER CATALOG <<< "$$SPARK"; \
+		JARS=$$(echo $$FOLDER/lib/python3*/site-packages/pyspark/jars); \
+		[ -d "$$JARS" ] || { missing "the planner's Java against PySpark $$VERSION: make $$FOLDER/.installed"; continue; }; \
+		echo "javac -Xlint:$(PLANNER_LINT) -Werror, PySpark $$VERSION"; \
+		"$$JAVAC" -Xlint:$(PLANNER_LINT) -Werror -XDsuppressNotes -proc:none --release 17 -cp "$$JARS/*" -d "$$CLASSES" \
+			connector/twostage/planner/*.java connector/twostage/planner/$$CATALOG/*.java || exit 1; \
+	done
 
 .PHONY: hooks
 hooks: install ## check the same before each commit, by pre-commit (.pre-commit-config.yaml)
@@ -57,19 +80,34 @@ format: install ## ruff: fix what can be fixed
 types: install ## mypy --strict
 	$(VENV)/bin/mypy
 
+NIGHTLY := $(filter 1,$(TWOSTAGE_FULL))
+
 .PHONY: test
-test: install java ## all tests, real Spark included (set TWOSTAGE_TABLES for the tables of other writers)
-	TWOSTAGE_JIT=always $(PYTHON) -m pytest -q $(WORKERS)
+test: install java $(VENV)/spark.jsa ## all tests, real Spark included (set TWOSTAGE_TABLES for the tables of other writers)
+	TWOSTAGE_JIT=always $(PYTHON) -m pytest -q $(WORKERS) $(if $(NIGHTLY),--timeout 7200)
+
+.PHONY: test-all
+test-all: install .venv-4.1/.installed .venv-4.2/.installed java ## nightly: all tests at their full sizes, on each version of Spark, interop, and coverage; hours
+	$(MAKE) TWOSTAGE_FULL=1 test
+	$(MAKE) TWOSTAGE_FULL=1 test-spark-4.1
+	$(MAKE) TWOSTAGE_FULL=1 test-spark-4.2
+	$(MAKE) TWOSTAGE_FULL=1 interop
+	$(MAKE) coverage
 
 .PHONY: test-core
 test-core: install ## the tests that need no Spark
 	$(PYTHON) -m pytest -q --ignore=tests/spark --ignore=tests/predicates
 
+.PHONY: coverage
+coverage: install ## branches that the tests without Spark take, by package; fails below 92 % of reading, deletes, planning, predicates (TESTS="folders")
+	$(PYTHON) benchmarks/branch_coverage.py $(TESTS)
+
 .PHONY: test-spark-4.1 test-spark-4.2
-test-spark-4.1: .venv-4.1/.installed java ## the Spark tests on PySpark 4.1.4
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q $(WORKERS) tests/spark
-test-spark-4.2: .venv-4.2/.installed java ## the Spark tests on PySpark 4.2.1
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.2/bin/python .venv-4.2/bin/python -m pytest -q $(WORKERS) tests/spark
+OLDER_SPARK = -m pytest -q $(WORKERS) $(if $(NIGHTLY),--timeout 7200,-m "not newest_spark") tests/spark
+test-spark-4.1: .venv-4.1/.installed java .venv-4.1/spark.jsa ## the Spark tests that depend on its version, on PySpark 4.1.4
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python $(OLDER_SPARK)
+test-spark-4.2: .venv-4.2/.installed java .venv-4.2/spark.jsa ## the Spark tests that depend on its version, on PySpark 4.2.1
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.2/bin/python .venv-4.2/bin/python $(OLDER_SPARK)
 
 .venv-4.1/.installed: SPARK = 4.1.4
 .venv-4.2/.installed: SPARK = 4.2.1
@@ -80,6 +118,9 @@ test-spark-4.2: .venv-4.2/.installed java ## the Spark tests on PySpark 4.2.1
 	$(@D)/bin/python -m pip install -q --target $(@D)/duckdb-tpc --group duckdb-tpc
 	@touch $@
 
+$(VENV)/spark.jsa .venv-4.1/spark.jsa .venv-4.2/spark.jsa: %/spark.jsa: %/.installed tests/shared/spark_archive.py
+	PYSPARK_PYTHON=$(CURDIR)/$*/bin/python PYSPARK_DRIVER_PYTHON=$(CURDIR)/$*/bin/python $*/bin/python tests/shared/spark_archive.py $@
+
 .PHONY: differential
 differential: install ## 5,000 random (table, query) pairs against brute force (TWOSTAGE_SEED, TWOSTAGE_PAIRS)
 	TWOSTAGE_JIT=always TWOSTAGE_PAIRS=$${TWOSTAGE_PAIRS:-5000} $(PYTHON) -m pytest -q -s --timeout 5400 tests/differential
@@ -89,7 +130,7 @@ predicates: install java ## 2,000 generated predicates, twostage against Spark's
 	TWOSTAGE_PREDICATES=$${TWOSTAGE_PREDICATES:-2000} $(PYTHON) -m pytest -q --timeout 5400 tests/predicates
 
 .PHONY: aggregates
-aggregates: install java ## 2,000 random aggregate queries: answered from metadata, read, and Spark over the same rows (TWOSTAGE_SEED, TWOSTAGE_AGGREGATES)
+aggregates: install java ## 2,000 random aggregate queries: answered from metadata and indexes, read, and Spark over the same rows (TWOSTAGE_SEED, TWOSTAGE_AGGREGATES)
 	TWOSTAGE_AGGREGATES=$${TWOSTAGE_AGGREGATES:-2000} $(PYTHON) -m pytest -q --timeout 7200 tests/spark/test_spark_aggregate_queries.py
 
 .PHONY: fuzz
@@ -102,9 +143,9 @@ findings: .venv-4.1/.installed java ## where Iceberg-Spark 1.12.0 differs, shown
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q --timeout 1200 interop/test_findings.py -k "$(if $(TEST),finding_$(TEST),test)"
 
 .PHONY: interop
-interop: .venv-4.1/.installed java ## tables written by Iceberg's own Spark runtime, compared with its answers; the named cases, written by it
-	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q $(WORKERS:loadfile=loadgroup) --timeout 1200 interop
-	TWOSTAGE_WRITER=Iceberg-Spark PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q $(WORKERS:loadfile=load) --timeout 1200 tests/cases
+interop: .venv-4.1/.installed java .venv-4.1/spark.jsa ## tables written by Iceberg's own Spark runtime, compared with its answers; the named cases, written by it
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q $(WORKERS:loadfile=loadgroup) --timeout $(if $(NIGHTLY),7200,1200) interop
+	TWOSTAGE_WRITER=Iceberg-Spark PYTHONPATH=$(CURDIR)/interop PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q -p iceberg_writer $(WORKERS:loadfile=load) --timeout $(if $(NIGHTLY),7200,1200) tests/cases
 
 ##@ Measure
 .PHONY: scoreboard
@@ -112,7 +153,8 @@ scoreboard: install java ## the tests behind each row of docs/scoreboard.md, whi
 	TWOSTAGE_FULL=$(FULL) $(PYTHON) benchmarks/scoreboard.py $(ROWS)
 
 .PHONY: bench
-bench: .venv-bench/.installed java ## twostage against Iceberg-Spark, Spark, DuckDB, Polars and DataFusion: docs/benchmarks.md (SIZE=small|full|huge; PAGES="needles tpch"; WAREHOUSE=folder)
+bench: export STORE := $(STORE)
+bench: .venv-bench/.installed java ## twostage against Iceberg-Spark, Spark, DuckDB, Polars and DataFusion: docs/benchmarks.md (SIZE=small|full|huge; PAGES="needles tpch", PAGES=tpcds; WAREHOUSE=folder; STORE="--latencies 100 --threads 8" for PAGES=object-store)
 	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/bench.py --size $(or $(SIZE),full) $(if $(WAREHOUSE),--warehouse $(WAREHOUSE)) $(PAGES)
 
 .PHONY: bench-page
@@ -124,11 +166,25 @@ bench-page: .venv-bench/.installed ## write docs/benchmarks.md again from the fi
 	$(@D)/bin/python -m pip install -q -U "pip>=25.1"
 	$(@D)/bin/python -m pip install -q -e . --group bench
 	$(@D)/bin/python -m pip install -q --target $(@D)/duckdb-iceberg --group duckdb-iceberg
+	$(@D)/bin/python -m pip install -q --target $(@D)/duckdb-httpfs --group duckdb-httpfs
+	$(@D)/bin/python -m pip install -q --target $(@D)/duckdb-tpc --group duckdb-tpc
 	@touch $@
 
 .PHONY: bench-filters
 bench-filters: install ## stage one's parts, in one process: IN lists, text, dictionary codes, normal forms
 	$(PYTHON) benchmarks/filters.py $(BENCH)
+
+.PHONY: bench-indexes
+bench-indexes: install ## what indexes cost to build and to ask: BENCH="columns 300000" or BENCH="files 2000"
+	$(PYTHON) benchmarks/index_costs.py $(or $(BENCH),columns 300000)
+
+.PHONY: bench-index-answers
+bench-index-answers: .venv-bench/.installed java ## counts and groups that indexes answer, beside reading and Iceberg-Spark, 3 M rows (BENCH="FOLDER [rows] [columns] [repeats]")
+	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/index_answers.py $(or $(BENCH),build/index-answers)
+
+.PHONY: bench-conditions
+bench-conditions: install ## the condition cache: off, filling it, answered by it, in one process
+	$(PYTHON) benchmarks/conditions.py $(BENCH)
 
 .PHONY: bench-metadata
 bench-metadata: install ## a million data files in manifests: count, min, max, LIMIT, a needle (BENCH=--files=100000)

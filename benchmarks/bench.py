@@ -4,6 +4,7 @@
     make bench PAGES="needles scans tpch"       these pages; the others keep their last result
     make bench SIZE=small                       minutes: whether all works and the answers agree
     make bench SIZE=huge                        12,000,000 rows, TPC-H at scale 4
+    make bench PAGES=tpcds                      all of TPC-DS, at scale 1 (small: 0.1, huge: 10): only where it is named
 
 Each page's figures go to a JSON file, and docs/benchmarks.md is made of those that are there, so that pages can be
 measured one by one. Engines take turns, query by query, in processes of their own, measured from outside. It ends with
@@ -15,10 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
 from collections import deque
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,11 +32,16 @@ from machine import describe
 from process_tree import forget_files
 from queries import CORE, ICEBERG, IN_SESSIONS, IN_SPARK, PAGES, SIZES, SPARK, TWOSTAGE, Page, Query, Size
 from rich.console import Console
+from tpcds_page import problems_of
 
 ROOT = Path(__file__).resolve().parents[1]
 console = Console(width=150)
-OTHER_PAGES = ("sessions", "filters", "equality-deletes")
-WITH_OWN_TABLES = ("filters", "equality-deletes")
+OTHER_PAGES = ("sessions", "filters", "equality-deletes", "object-store")
+ASKED_FOR = ("tpcds",)
+"""Measured only where they are named: it takes an hour."""
+WITH_OWN_TABLES = ("filters", "equality-deletes", "object-store", "tpcds", "indexes")
+INDEX_PATIENCE = 6.0
+"""Seconds of repeats of a query of the page about indexes: many engines, and the page stays below eight minutes."""
 IN_A_ROW = 10
 """Times that a session is asked each of its queries."""
 
@@ -157,6 +165,47 @@ class Bench:
         warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-deletes"))
         return self._measured_by("deletes.py", "--size", size, "--warehouse", warehouse)
 
+    def measure_object_store(self) -> dict[str, Any]:
+        """Run the benchmark of a store that answers late, which has a table and sessions of its own.
+
+        The variable STORE has more options for it, such as ``--latencies 100 --threads 8``.
+        """
+        size = "small" if self.size is SIZES["small"] else "full"
+        warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-object-store"))
+        more = shlex.split(os.environ.get("STORE", ""))
+        return self._measured_by("object_store.py", "--size", size, "--warehouse", warehouse, *more)
+
+    def measure_indexes(self) -> dict[str, Any]:
+        """Ask few rows of tables with indexes, which lie in a warehouse of their own."""
+        self.close()  # nothing else has a Spark session meanwhile
+        size = next(name for name, known in SIZES.items() if known is self.size)
+        warehouse = self.warehouse.with_name(f"{self.warehouse.name}-indexes")
+        subprocess.run(
+            [sys.executable, str(Path(__file__).with_name("index_tables.py")), str(warehouse), size],
+            check=True,
+        )
+        own = Bench(
+            warehouse,
+            replace(
+                self.size, repeats=min(self.size.repeats, 9), patience=min(self.size.patience, INDEX_PATIENCE)
+            ),
+        )
+        try:
+            figures = own.measure(PAGES["indexes"])
+        finally:
+            own.close()
+        self.problems += own.problems
+        return figures | {"built": json.loads((warehouse / "done.json").read_text())}
+
+    def measure_tpcds(self) -> dict[str, Any]:
+        """Run the benchmark of TPC-DS, which has tables and a session of its own; one that was ended goes on."""
+        size = next(name for name, known in SIZES.items() if known is self.size)
+        warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-tpcds"))
+        figures = self._measured_by("tpcds.py", "--size", size, "--warehouse", warehouse)
+        self.problems += problems_of(figures)
+        (ROOT / "benchmarks" / "results" / "tpcds.py.json").unlink()
+        return figures
+
     def _measured_by(self, program: str, *options: str) -> dict[str, Any]:
         self.close()  # nothing else has a Spark session meanwhile
         target = ROOT / "benchmarks" / "results" / f"{program}.json"
@@ -172,7 +221,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "pages", nargs="*", help=f"of {', '.join((*PAGES, *OTHER_PAGES))}; all if none is named"
+        "pages",
+        nargs="*",
+        help=f"of {', '.join((*PAGES, *OTHER_PAGES, *ASKED_FOR))}; if none is named, all that are quick enough",
     )
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument(
@@ -184,7 +235,7 @@ def main() -> int:
         *(name for name, page in PAGES.items() if not page.is_asked_for),
         *OTHER_PAGES,
     ]
-    if unknown := set(wanted) - {*PAGES, *OTHER_PAGES}:
+    if unknown := set(wanted) - {*PAGES, *OTHER_PAGES, *ASKED_FOR}:
         parser.error(f"no such page: {', '.join(sorted(unknown))}")
     is_small = arguments.size == "small"
     folder = ROOT / "benchmarks" / "results" / "small" if is_small else ROOT / "docs" / "benchmarks"
@@ -231,6 +282,12 @@ def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:
         figures = bench.measure_filters()
     elif name == "equality-deletes":
         figures = bench.measure_equality_deletes()
+    elif name == "object-store":
+        figures = bench.measure_object_store()
+    elif name == "tpcds":
+        figures = bench.measure_tpcds()
+    elif name == "indexes":
+        figures = bench.measure_indexes()
     else:
         figures = bench.measure(PAGES[name])
     about = {

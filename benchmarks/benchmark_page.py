@@ -2,7 +2,7 @@
 
 Takes a folder of JSON files, one for each page; gives one document and an SVG file for each page. Pages whose file is
 not there are named as not measured. A file of another benchmark may have `text`, and `tables`: each a `title`,
-`columns`, and `rows` of texts.
+perhaps `text`, `columns`, and `rows` of texts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from charts import Bar, Line, draw_bars, draw_line_panels, draw_lines
 from delete_page import draw_deletes, write_deletes
 from queries import CORE, ICEBERG, ONE_STAGE, PAGES, SIZES, SPARK, TWOSTAGE, WITHOUT_SPARK, Page
+from tpcds_page import summary, write_tpcds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -72,6 +73,12 @@ def write_page(folder: Path, document: Path) -> None:
     parts += [
         "## Equality deletes\n",
         _optional(known, "equality-deletes", partial(_deletes, document), pictures),
+    ]
+    parts += [
+        "## An object store that answers late\n",
+        _optional(known, "object-store", lambda figures, _: _tables(figures), pictures),
+        "## TPC-DS\n",
+        _tpcds(document, known["tpcds"]) if "tpcds" in known else _missing("make bench PAGES=tpcds"),
     ]
     for name, (title, command) in OTHERS.items():
         parts.append(f"## {title}\n")
@@ -147,6 +154,14 @@ def _size(figures: Figures) -> str:
     size, sizes = SIZES[figures["size"]], figures["machine"]["bytes"]
     if figures["page"] == "equality-deletes":
         return f"{figures['rows']:,} x 6"
+    if figures["page"] == "indexes":
+        tables = figures["built"]["tables"].values()
+        return "; ".join(
+            f"{one['rows']:,} x {one['columns']} in {one['files']:,} files, {one['bytes'] / MIB:,.0f} MiB"
+            for one in tables
+        )
+    if figures["page"] == "tpcds":
+        return f"TPC-DS {figures['scale']:g}"
     if "wide" not in sizes:  # only pages with tables of their own were measured
         return f"{size.rows:,}"
     wide = f"{size.rows:,} x {size.columns}, {sizes['wide'] / MIB:,.0f} MiB"
@@ -179,7 +194,9 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
     queries = figures["queries"]
     size = SIZES[figures["size"]]
     what = (
-        f"{size.rows:,} rows x {size.columns} columns"
+        _size(figures)
+        if page.name == "indexes"
+        else f"{size.rows:,} rows x {size.columns} columns"
         if page.name != "tpch"
         else f"TPC-H at scale {size.scale}"
     )
@@ -199,6 +216,8 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
     ]
     if page.name == "orc":
         parts.append(_saved(queries, pictures))
+    if "built" in figures:
+        parts.append(_built(figures["built"]))
     parts += _measures(queries, through, base)
     if CORE in alone:
         asked = [query for query in queries if CORE in query["engines"]]
@@ -217,6 +236,21 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
         parts.append("### Engines without Spark\n\nIn brackets, the ratio to twostage through Spark.\n")
         parts += _measures(queries, [TWOSTAGE, *alone], TWOSTAGE)
     return "\n".join(parts)
+
+
+def _built(built: Figures) -> str:
+    """Return the table of the indexes that were built."""
+    return table(
+        ("index", "MiB", "share of the table"),
+        (
+            (
+                f"{one['table']}: {one['columns']}",
+                f"{one['bytes'] / MIB:.1f}",
+                f"{one['bytes'] / built['tables'][one['table']]['bytes']:.1%}",
+            )
+            for one in built["indexes"]
+        ),
+    )
 
 
 def _panels(queries: list[Figures], engines: list[str], base: str) -> dict[str, list[Bar]]:
@@ -381,6 +415,13 @@ def _deletes(document: Path, figures: Figures, pictures: Pictures) -> str:
     return f"{picture}\n[All figures]({page.name}).\n"
 
 
+def _tpcds(document: Path, figures: Figures) -> str:
+    """Write the page of TPC-DS beside the document; return its sums and where it is."""
+    page = document.with_name("benchmarks-tpcds.md")
+    write_tpcds(figures, page)
+    return f"{summary(figures)}\n[All figures]({page.name}).\n"
+
+
 def _number(text: str) -> float | None:
     return float(text.replace(",", "")) if text else None
 
@@ -388,5 +429,7 @@ def _number(text: str) -> float | None:
 def _tables(figures: Figures) -> str:
     """Return tables that another benchmark made."""
     parts = [figures["text"] + "\n"] if "text" in figures else []
-    parts += [f"**{one['title']}**\n\n" + table(one["columns"], one["rows"]) for one in figures["tables"]]
+    for one in figures["tables"]:
+        said = one["text"] + "\n\n" if "text" in one else ""
+        parts.append(f"**{one['title']}**\n\n{said}" + table(one["columns"], one["rows"]))
     return "\n".join(parts)

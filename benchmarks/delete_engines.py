@@ -2,7 +2,7 @@
 
 DuckDB reads the table by its `iceberg` extension, and by an anti join of data and delete files written by hand, which is
 right here as all deletes are newer than all rows. The extension comes from PyPI for one version of DuckDB, so both lie
-in a folder of their own, `duckdb-iceberg` in the environment; where it is not there, DuckDB is not asked.
+in a folder of their own, `duckdb-iceberg` in the environment; where it is missing, DuckDB is left out.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def capped(spark: SparkSession, work: Callable[[], str], seconds: float) -> tupl
         timer.cancel()
 
 
-def ask_duckdb(engine: str, location: str, branch: str, kind: str, query: str, cap: float) -> list[Any]:
-    """Ask DuckDB once and again in a new process; return the seconds and answer of each, as many as `cap` allows."""
+def run_duckdb(engine: str, location: str, branch: str, kind: str, query: str, cap: float) -> list[Any]:
+    """Run a query twice on DuckDB in a new process; return the seconds and answer of each, as many as `cap` allows."""
     command = [sys.executable, __file__, engine, location, branch, kind, query]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     timer = threading.Timer(cap + 2, process.kill)  # it needs about two seconds to start and to end

@@ -29,9 +29,9 @@ ENGINES_TEXT = """## Against other engines
 
 `SELECT *` gives all rows to Spark's `noop` sink (DuckDB: to Arrow, dropped), `needle` the three or fewer rows of a value of a column
 that is no key. Cold: new Python workers, a host and a driver that know nothing of the deletes; warm: again in the same ones. The others
-are asked after twostage, when files and JVM are warm, in the same two ways: a first time, and again. In brackets, how many times as long
-as twostage. One that takes too long is stopped (>; Iceberg-Spark after {cap:.0f} s, DuckDB earlier), and not asked about more
-deletes of a kind; Iceberg-Spark is asked again only where the first answer took less than 15 s. Without deletes, twostage is as users have it by default.
+run after twostage, when files and JVM are warm, in the same two ways: a first time, and again. In brackets, how many times as long
+as twostage. One that takes too long is stopped (>; Iceberg-Spark after {cap:.0f} s, DuckDB earlier), and not run with more
+deletes of a kind; Iceberg-Spark runs again only where the first answer took less than 15 s. Without deletes, twostage is as users have it by default.
 
 `DuckDB iceberg` is its extension (DuckDB 1.5.5). `DuckDB by hand` is an anti join of the data files and the delete files, written for
 this table: it knows of no sequence numbers, partitions and schemas.
@@ -41,8 +41,17 @@ OURS_TEXT = """## Against the same query without deletes
 None: the same query without deletes, new Python workers, whose start is in the figure (mean of one run before and one after). It is read in
 Python (`scan.native=never`), as it is under deletes by keys. By default a full scan without deletes goes to Spark's own Parquet reader: the
 row without deletes has that, cold and warm, next to Python's. Cold and warm: as above. Later: new workers, the host's cache filled. Compiled: new workers, after `compile-deletes`.
-By Spark: the same as users have it by default, handed to Spark's own Parquet reader with the compiled positions. In brackets, the ratio to none; for warm, to none asked again in the same workers. At a million rows or fewer one task reads under deletes and two
+By Spark: the same as users have it by default, handed to Spark's own Parquet reader with the compiled positions. In brackets, the ratio to none; for warm, to none again in the same workers. At a million rows or fewer one task reads under deletes and two
 without, which start a worker each.
+"""
+
+
+PARTS_TEXT = """## What each part earns
+
+The same scan with an optimisation and without it: a new process, no Spark, CPU seconds of the core, the best of {repeats} runs. (Decoding
+ahead takes no less CPU, but two threads share it: there, of the busier one.) {rows:,} rows in one data file of four row groups;
+{files} delete files of most kinds. Of scattered keys half are of rows. A needle keeps about four rows by a column that is no key. MiB:
+the most memory of the process. Measured {measured}.
 """
 
 
@@ -68,14 +77,14 @@ def _lines(figures: Figures, kind: str, query: str, files: list[int]) -> list[Li
         for case in figures["cases"]
         if case["kind"] == kind or not case["files"]
     }
-    asked = [by_files.get(number, {}) for number in files]
-    ours = [one.get(TWOSTAGE, {}) for one in asked]
+    cases = [by_files.get(number, {}) for number in files]
+    ours = [one.get(TWOSTAGE, {}) for one in cases]
     lines = [
         Line(f"{TWOSTAGE}, cold", [one.get("cold") for one in ours]),
         Line(f"{TWOSTAGE}, warm", [one.get("warm") for one in ours], is_dashed=True),
     ]
     for engine in ENGINES:
-        found = [one.get(engine, {}) for one in asked]
+        found = [one.get(engine, {}) for one in cases]
         if any("first" in one for one in found):
             stopped = next(
                 ((place, one["stopped"]) for place, one in enumerate(found) if "stopped" in one), None
@@ -100,6 +109,7 @@ def write_deletes(figures: Figures, picture: str, document: Path) -> None:
             (*heads, "none", *READERS),
             ([*names, *_alone(query[TWOSTAGE])] for names, query in _queries(figures)),
         ),
+        *_parts(figures),
         _machine(figures),
     ]
     document.write_text("\n".join(parts))
@@ -133,6 +143,13 @@ def _alone(ours: Figures) -> Iterator[str]:
     for reader in READERS:
         base = ours["none again"] if reader == "warm" else new
         yield f"{ours[reader]:.2f} ({ours[reader] / base:.2f})" if reader in ours else ""
+
+
+def _parts(figures: Figures) -> Iterator[str]:
+    parts = figures.get("parts")
+    if parts:
+        yield PARTS_TEXT.format(**parts)
+        yield _table(tuple(parts["columns"]), iter(parts["lines"]))
 
 
 def _ratio(value: float) -> str:

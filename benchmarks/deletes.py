@@ -3,10 +3,10 @@
 A cold scan runs in Python workers that were just started, on a host and in a driver that know nothing of the
 deletes; a warm one is the same scan again; a later one runs in new workers, and finds what the host's cache kept; a
 compiled one runs in new workers too, and finds what ``compile-deletes`` left. Before them runs the same query
-without deletes, in new workers and again, and after them in new workers. All in one Spark session, that has run each
-query a few times before. The other engines are asked after twostage, so that files and JVM are warm for them, each a
-first time and again; one that needs longer than the cap is stopped, and asked that query no more of that kind of
-deletes. All answers are compared, by the ids of the rows that are left.
+without deletes, in new workers and again, and after them in new workers. All run in one Spark session that has run each
+query a few times before. The other engines run after twostage, so that files and JVM are warm for them, each a
+first time and again; one that needs longer than the cap is stopped, and not measured with more deletes of that kind. All
+answers are compared, by the ids of the remaining rows. At the end `delete_parts` measures what each optimisation earns.
 
 ``make bench PAGES=equality-deletes`` runs it; ``--core`` measures CPU seconds of planning and reading instead, without
 Spark; ``--json`` writes the figures.
@@ -34,10 +34,11 @@ from delete_engines import (
     NEEDLE,
     answer,
     answer_of,
-    ask_duckdb,
     capped,
+    run_duckdb,
     timed,
 )
+from delete_parts import ROWS as PARTS_ROWS, measure_parts
 from delete_tables import NAME, Case, add_deletes, key_files, make_table
 from process_tree import ProcessTree
 from pyspark.sql import Observation, functions as sql
@@ -59,7 +60,7 @@ SIZES = {"small": (100_000, (1, 20), 4), "full": (10_000_000, (1, 20, 200, 2000)
 DUCKDB_SHARE = 0.4
 """Of the cap, what DuckDB may take: beyond a few keys its extension would take minutes, and be stopped everywhere."""
 PATIENCE = 15.0
-"""Seconds of a first answer of Iceberg's connector, beyond which it is not asked again."""
+"""Seconds of a first answer of Iceberg's connector, beyond which it is not run again."""
 
 
 def start(warehouse: str) -> SparkSession:
@@ -166,11 +167,11 @@ class Bench:
     def _measure(self, case: Case, query: str, cache: str, compiled: str) -> dict[str, float]:
         seconds = {}
 
-        def once(reader: str, asked: Case, folder: str, **options: str) -> None:
-            frame = ours(self.spark, self.location, asked, folder, **options)
+        def once(reader: str, of: Case, folder: str, **options: str) -> None:
+            frame = ours(self.spark, self.location, of, folder, **options)
             took, found = timed(lambda: run(frame, query))
             seconds[reader] = round(took, 4)
-            self._check(asked, query, "twostage", found)
+            self._check(of, query, "twostage", found)
             if self.arguments.report and case.files:
                 self.reports.append(f"{case}, {query}, {reader}\n{twostage.last_scan(self.spark)}")
 
@@ -197,7 +198,7 @@ class Bench:
         return seconds
 
     def _measure_others(self, case: Case, query: str) -> dict[str, dict[str, float]]:
-        """Ask the other engines, those that were not stopped at fewer deletes."""
+        """Run the other engines that were not stopped at fewer deletes."""
         figures: dict[str, dict[str, float]] = {}
         engines = [ICEBERG, *((EXTENSION, BY_HAND) if FOLDER.exists() else ())]
         for engine in engines:
@@ -224,7 +225,7 @@ class Bench:
         return runs
 
     def _duckdb(self, engine: str, case: Case, query: str) -> list[tuple[float, str]]:
-        return ask_duckdb(engine, self.location, case.branch, case.kind, query, self._cap(engine))
+        return run_duckdb(engine, self.location, case.branch, case.kind, query, self._cap(engine))
 
     def _cap(self, engine: str) -> float:
         """Return the seconds after which an engine is stopped."""
@@ -239,8 +240,8 @@ class Bench:
 
 def cases_of(rows: int, files: tuple[int, ...]) -> list[Case]:
     """Return what is measured: as many keys as rows in 200 files; more files hold fewer each."""
-    most = max(1, rows // 200)
-    return [CLEAN, *(Case(kind, one, min(most, max(1, rows // one))) for kind in KINDS for one in files)]
+    max_keys = max(1, rows // 200)
+    return [CLEAN, *(Case(kind, one, min(max_keys, max(1, rows // one))) for kind in KINDS for one in files)]
 
 
 def main() -> None:
@@ -270,9 +271,10 @@ def main() -> None:
             measure(bench.location, cases, arguments.repeats, sentence).show(console)
             return
         if arguments.engines and not FOLDER.exists():
-            console.print(f"DuckDB is not asked: there is no {FOLDER}", markup=False)
+            console.print(f"DuckDB is left out: there is no {FOLDER}", markup=False)
         bench.warm_up()
         found: list[dict[str, Any]] = []
+        figures: dict[str, Any] = {}
         for case in cases:
             found.append(bench.measure(case))
             if arguments.json:  # so that a run that is ended early is not lost
@@ -280,6 +282,10 @@ def main() -> None:
                 arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
             console.print(f"[{time.strftime('%X')}] {case}: {found[-1]['queries']}", markup=False)
         bench.spark.stop()
+        if arguments.json:  # without Spark, whose processes would run beside it
+            parts = measure_parts(min(PARTS_ROWS, rows), repeats=1 if arguments.size == "small" else 3)
+            parts["measured"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+            arguments.json.write_text(json.dumps(figures | {"parts": parts}, indent=1) + "\n")
         for report in bench.reports:
             console.print(report)
 

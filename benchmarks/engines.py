@@ -14,7 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import answers
-from queries import CORE, DATAFUSION, DUCKDB, ICEBERG, IN_SPARK, OPTIONS, POLARS, SPARK, TABLES, Query
+from queries import (
+    CONDITIONS,
+    CORE,
+    DATAFUSION,
+    DUCKDB,
+    ICEBERG,
+    IN_SPARK,
+    OPTIONS,
+    POLARS,
+    SPARK,
+    TABLES,
+    Query,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +78,8 @@ class InSpark:
             version = f" VERSION AS OF '{branch}'" if branch else ""
             return self._spark.sql(f"SELECT * FROM ice.db.{table}{version}")
         options = OPTIONS[self._name] | ({"branch": branch} if branch else {})
+        if self._name == CONDITIONS:
+            options["filter.cache-dir"] = f"{self._warehouse}/filter-cache"
         return self._spark.read.format("twostage").options(**options).load(location)
 
     def _statement(self, query: Query, sql: str) -> str:
@@ -125,7 +139,7 @@ class OutsideSpark:
     """An engine that gives Arrow tables; by itself it reads the data files, and knows of no deletes."""
 
     def __init__(self, warehouse: str) -> None:
-        self.files = {table: data_files(warehouse, table) for table in TABLES}
+        self.files = {table: found for table in TABLES if (found := data_files(warehouse, table))}
 
     def names(self) -> list[str]:
         import pyarrow.parquet as pq  # noqa: PLC0415

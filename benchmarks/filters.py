@@ -32,6 +32,7 @@ from twostage.predicates.predicate import And, Column, Compare, In, Or, StringMa
 from twostage.reading.aligned_columns import LiveColumns
 from twostage.reading.filter import RowFilter, filter_rows
 from twostage.reading.pipeline import read_group
+from twostage.reading.scan_predicate import ScanPredicate
 from twostage.schema import Primitive, parse_schema, parse_type
 from twostage.selection import Selection
 from twostage.task import ScanContext, ScanTask, Storage, TaskGroup
@@ -268,21 +269,20 @@ def normal_forms(rows: int, folder: Path) -> None:
                 lambda i, rows: arrays[i] if rows.is_all else arrays[i].take(pa.array(rows.indices())),
             )
             filter_rows(row_filter, columns, Metrics())
-            return columns.alive.count
+            return columns.live.count
 
         def prepared(mode: str, predicate: Predicate = predicate) -> RowFilter:
             settings = parse_options({"filter.normalize": mode}).settings
-            return RowFilter.of(
-                ScanContext(
-                    scan_id="",
-                    table="",
-                    snapshot_id=None,
-                    schema=file.schema,
-                    projection=(),
-                    predicate=predicate,
-                    settings=settings,
-                )
+            context = ScanContext(
+                scan_id="",
+                table="",
+                snapshot_id=None,
+                schema=file.schema,
+                projection=(),
+                predicate=predicate,
+                settings=settings,
             )
+            return RowFilter.of(ScanPredicate.of(context), settings)
 
         def by_pyarrow(predicate: Predicate = predicate) -> pa.Array:
             answer = None

@@ -9,11 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import xxhash
 
 TWOSTAGE = "twostage"
 UNVERIFIED = "no page checksums"
 PYTHON = "Python path alone"
 ONE_STAGE = "one stage"
+NO_INDEX = "no index"
+PAGE_INDEX = "page index"
+BLOOM = "Bloom filters"
+CONDITIONS = "condition cache"
 ICEBERG = "Iceberg-Spark"
 SPARK = "Spark Parquet"
 CORE = "core alone"
@@ -26,6 +31,10 @@ OPTIONS: dict[str, dict[str, str]] = {
     UNVERIFIED: {"verify-checksums": "false"},
     PYTHON: {"scan.native": "never"},
     ONE_STAGE: {"two-stage": "false", "scan.native": "never"},
+    NO_INDEX: {"index": "off", "prune.pages": "false", "prune.bloom": "false"},
+    PAGE_INDEX: {"index": "off", "prune.bloom": "false"},
+    BLOOM: {"index": "off"},
+    CONDITIONS: {"index": "off", "filter.cache": "host"},
 }
 """The options of each way in which twostage reads through Spark."""
 IN_SPARK = (*OPTIONS, ICEBERG, SPARK)
@@ -74,6 +83,7 @@ class Query:
     is_large: bool = False
     """Whether there are so many rows that sums are compared instead of them."""
     branch: str = ""
+    table: str = "wide"
 
     def sql(self, names: list[str]) -> str:
         """Return the statement, given the wide table's columns."""
@@ -82,7 +92,7 @@ class Query:
         wanted = {"*": "*", "count": "count(*) AS n"}.get(self.columns) or ", ".join(
             names[: int(self.columns)]
         )
-        return f"SELECT {wanted} FROM {{wide}}" + (f" WHERE {self.where}" if self.where else "")
+        return f"SELECT {wanted} FROM {{{self.table}}}" + (f" WHERE {self.where}" if self.where else "")
 
     @property
     def returns_rows(self) -> bool:
@@ -152,7 +162,7 @@ TPCH = (
     Query("Q12", statement=Q12),
     Query("Q14", statement=Q14),
 )
-TABLES = ("wide", "lineitem", "orders", "part")
+TABLES = ("wide", "lineitem", "orders", "part", "small_files")
 
 
 def _on_branch(queries: tuple[Query, ...]) -> tuple[Query, ...]:
@@ -183,6 +193,38 @@ GATE = (
     Query("a number and a text, 100 %", "16", "m1 < 1000000007 AND device <> 'x'", is_large=True),
     Query("LIKE over a text, 100 %", "16", "device LIKE '%-%'", is_large=True),
     Query("SELECT *, a number, 3 % of the rows", "*", f"m1 < {int(VALUES * 0.03)}", is_large=True),
+)
+
+SMALL_FILES = 2_000
+KEYS_OF_A_FILE = 5_000
+
+
+def scattered(row: int, seed: int) -> int:
+    """Return Spark's ``pmod(xxhash64(id, seed), VALUES)`` of a row's id."""
+    digest = xxhash.xxh64_intdigest(row.to_bytes(8, "little"), 42)
+    digest = xxhash.xxh64_intdigest(seed.to_bytes(4, "little"), digest)
+    return (digest - (digest >> 63 << 64)) % VALUES
+
+
+_SEED = 11
+"""Of the wide table's m1: 10 more than its number."""
+_ROWS = np.random.default_rng(5).integers(0, SIZES["full"].rows, 1_000).tolist()
+_HELD = sorted({scattered(row, _SEED) for row in _ROWS})
+_POINT = f"m1 = {scattered(1_234, _SEED)}"
+INDEX_USE = (
+    Query("a number", "16", _POINT),
+    Query("a text", "16", "device = 'device-000077'"),
+    Query("IN of 1,000", "16", f"m1 IN ({', '.join(map(str, _HELD))})"),
+    Query("a range", "16", "m0 BETWEEN 500000 AND 500010"),
+    Query("a prefix", "16", "device LIKE 'device-00007%'"),
+    Query("OR of three columns", "16", f"{_POINT} OR user_id = 222 OR device = 'device-000077'"),
+    Query("2,000 files: a key", "*", "key = 4077", table="small_files"),
+    Query(
+        "2,000 files: IN of 10",
+        "*",
+        "key IN (4000, 4100, 4200, 4300, 4400, 4500, 4600, 4700, 4800, 4900)",
+        table="small_files",
+    ),
 )
 
 PAGES = {
@@ -243,6 +285,16 @@ PAGES = {
             "One row in a hundred deleted, scattered, by Iceberg's own `DELETE` (merge on read).",
             (TWOSTAGE, PYTHON, ICEBERG),
             _on_branch((NEEDLES[1], NEEDLES[5], NEEDLES[7], SCANS[0], SCANS[3], SCANS[5], *TPCH)),
+        ),
+        Page(
+            "indexes",
+            "Indexes",
+            "Few rows by scattered values, asked of the same files: with [indexes](indexes.md), without any (neither pages nor "
+            "row groups are left out by what Parquet files hold), with pages left out by Parquet's page index, with Parquet's Bloom "
+            "filters in addition, and asked again with the [condition cache](condition-cache.md) of the host. The files have "
+            "Bloom filters of all columns that are asked for but m0; every engine may use these.",
+            (TWOSTAGE, NO_INDEX, PAGE_INDEX, BLOOM, CONDITIONS, ICEBERG, DUCKDB),
+            INDEX_USE,
         ),
     )
 }

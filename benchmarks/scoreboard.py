@@ -43,7 +43,7 @@ def run(row: Row) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         figures, report = Path(folder, "figures"), Path(folder, "report.xml")
         environment = {**os.environ, **dict(row.environment), "TWOSTAGE_FIGURES": str(figures)}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", str(report)]
+        command = [sys.executable, *row.program, "-q", "-p", "no:cacheprovider", "--junitxml", str(report)]
         limit = ["--timeout", "7200"] if FULL else ["--timeout", "1800"]
         started = time.perf_counter()
         done = subprocess.run([*command, *limit, *row.tests], cwd=ROOT, env=environment, check=False)

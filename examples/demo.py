@@ -33,17 +33,21 @@ QUERIES = {
 }
 
 
-def main() -> None:
-    """Make the warehouse if it isn't there, then run the queries."""
-    catalog = warehouse.open_catalog(FOLDER)
-    if not catalog.namespace_exists("db") or not catalog.table_exists("db.events"):
-        print(f"Making {NUM_FILES * warehouse.ROWS_PER_FILE:,} events in {FOLDER} …", flush=True)
-        table = warehouse.make_events(catalog, NUM_FILES)
-        warehouse.delete_rows(table, "user_id", list(range(100, 200)))  # customers who asked to be forgotten
-        paths = sorted(table.inspect.data_files()["file_path"].to_pylist())
-        warehouse.delete_positions(table, paths[0], list(range(0, 5000, 7)))
+def make_warehouse(folder: Path, num_files: int = NUM_FILES) -> None:
+    """Make the warehouse if it isn't there."""
+    catalog = warehouse.open_catalog(folder)
+    if catalog.namespace_exists("db") and catalog.table_exists("db.events"):
+        return
+    print(f"Making {num_files * warehouse.ROWS_PER_FILE:,} events in {folder} …", flush=True)
+    table = warehouse.make_events(catalog, num_files)
+    warehouse.delete_rows(table, "user_id", list(range(100, 200)))  # customers who asked to be forgotten
+    paths = sorted(table.inspect.data_files()["file_path"].to_pylist())
+    warehouse.delete_positions(table, paths[0], list(range(0, 5000, 7)))
 
-    spark = (
+
+def start_spark(folder: Path) -> SparkSession:
+    """Start a local Spark that knows the warehouse as the catalog ``lake``."""
+    return (
         SparkSession.builder.master("local[2]")
         .appName("twostage demo")
         .config("spark.ui.enabled", "false")
@@ -51,10 +55,16 @@ def main() -> None:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.catalog.lake", "twostage")
         .config("spark.sql.catalog.lake.type", "sql")
-        .config("spark.sql.catalog.lake.uri", f"sqlite:///{FOLDER}/catalog.db")
-        .config("spark.sql.catalog.lake.warehouse", f"file://{FOLDER}")
+        .config("spark.sql.catalog.lake.uri", f"sqlite:///{folder}/catalog.db")
+        .config("spark.sql.catalog.lake.warehouse", f"file://{folder}")
         .getOrCreate()
     )
+
+
+def main() -> None:
+    """Make the warehouse if it isn't there, then run the queries."""
+    make_warehouse(FOLDER)
+    spark = start_spark(FOLDER)
     twostage.enable(spark)
     spark.read.format("twostage").load("lake.db.events").createOrReplaceTempView("events")
     considered = read = 0

@@ -17,6 +17,7 @@ import resolver
 import twostage
 from comparison import Prepared
 from iceberg_table import RUNTIME
+from spark_archive import jvm_options
 from workshop import Workshop
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 # Python's datetimes cross into Spark in the process's zone.
 os.environ["TZ"] = "UTC"
 time.tzset()
-# As in `tests`: what the second compiler makes comes too late for so short a life.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", jvm_options())
 
 S3A = (
     "org.apache.hadoop:hadoop-aws:3.4.2",  # of Spark 4.1's Hadoop

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from spark_archive import jvm_options
+
 HERE = Path(__file__).parent
 _made: list[Path] = []
-BRIEF_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""JVMs that live for seconds or minutes spend 40 % of their CPU on code that the second compiler makes too late."""
 
 LONG = (
     "packaging/test_documents.py",
@@ -23,7 +23,7 @@ LONG = (
     "fuzz/",
     "memory/",
     "leaks/",
-    "formats/test_spark_orc.py",
+    "spark/test_spark_orc.py",
     "predicates/",
     "spark/test_spark_workers.py",
     "spark/test_spark_native",
@@ -37,7 +37,7 @@ def pytest_configure() -> None:
 
     The host's cache of deletes begins empty. Compiled kernels stay for the next run: they take half a minute.
     """
-    os.environ.setdefault("JDK_JAVA_OPTIONS", BRIEF_JVMS)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", jvm_options())
     _made.append(Path(tempfile.mkdtemp(prefix="twostage-cache-")))
     os.environ["XDG_CACHE_HOME"] = str(_made[-1])
     kernels = Path(tempfile.gettempdir(), f"twostage-tests-{os.getuid()}")

@@ -6,6 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twostage.advisor.advise import advise
+    from twostage.advisor.query_log import query_log
+    from twostage.spark.index_jobs import index
     from twostage.spark.session import enable, last_scan, scans
 
     __version__: str
@@ -16,7 +19,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - pip refuses it, a zip of `--py-f
         + ".".join(str(part) for part in sys.version_info[:3])
     )
 
-__all__ = ["__version__", "enable", "last_scan", "scans"]
+__all__ = ["__version__", "advise", "enable", "index", "last_scan", "query_log", "scans"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,6 +28,18 @@ def __getattr__(name: str) -> Any:
         from twostage.spark import session  # noqa: PLC0415
 
         return getattr(session, name)
+    if name == "query_log":
+        from twostage.advisor.query_log import query_log  # noqa: PLC0415
+
+        return query_log
+    if name == "advise":
+        from twostage.advisor.advise import advise  # noqa: PLC0415
+
+        return advise
+    if name == "index":
+        from twostage.spark.index_jobs import index  # noqa: PLC0415
+
+        return index
     if name == "__version__":
         return _version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
-"""The command line: ``python -m twostage`` and ``compile-deletes TABLE``, ``clean TABLE``, ``doctor`` or ``--version``.
+"""The command line: ``compile-deletes``, ``clean``, ``index …``, ``advise``, ``advise-collect``, ``doctor`` and ``--version``.
 
-Takes a table and the reader's options as arguments; writes what it did to standard error, and returns 0, or 1
-with the error's text. The doctor's table goes to standard output.
+Takes a table and the reader's options as arguments; reports to standard error (the doctor and ``advise``: to standard output), and
+exits with 0, or with 1 and the error's text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import twostage
+from twostage.advisor import command_line
 from twostage.errors import OptionError, TwoStageError
+from twostage.maintenance.index_arguments import add_parsers
 from twostage.metrics import Metrics
 from twostage.options import OPTION_NAMES, parse_options
 
@@ -21,25 +23,32 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from twostage.maintenance.index_files import IndexWork
     from twostage.options import ReadOptions
 
-MANY_FILES = 200
-"""So many data files are compiled by a Spark job where PySpark is installed, unless told otherwise."""
-_NOT_HERE = frozenset({"path", "columns", "filter", "metadata-table", "split-size"})
+MIN_FILES_FOR_SPARK_JOB = 200
+"""Data files from which deletes are compiled by a Spark job if PySpark is installed, unless ``--[no-]spark`` is given."""
+_READ_ONLY_OPTIONS = frozenset({"path", "columns", "filter", "metadata-table", "split-size"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
-    parsed = _parser().parse_args(arguments)
+    parsed = _parser().parse_args(_with_catalogs(sys.argv[1:] if arguments is None else arguments))
     if parsed.command == "doctor":
         return _doctor(parsed)
-    from rich.console import Console  # noqa: PLC0415 - importing this module costs nothing
+    from rich.console import Console  # noqa: PLC0415 - keeps importing this module cheap
 
     console = Console(stderr=True, highlight=False)
     try:
-        options = parse_options(_raw_options(parsed))
         confs = dict(_pairs(parsed.conf))
-        if parsed.command == "clean":
+        if parsed.command == "advise":
+            return _advise(parsed, confs, console)
+        options = parse_options(_raw_options(parsed))
+        if parsed.command == "index":
+            return _index(parsed, options, confs, console)
+        if parsed.command == "advise-collect":
+            command_line.run_collect(parsed, options, confs, console)
+        elif parsed.command == "clean":
             _clean(options, confs, console)
         else:
             _compile(options, confs, parsed.spark, console)
@@ -54,11 +63,13 @@ def _doctor(parsed: argparse.Namespace) -> int:
 
     try:
         options = parse_options(_raw_options(parsed))
-        request = examine.Request(parsed.catalogs, dict(_pairs(parsed.conf)), options.settings, parsed.spark)
+        examination = examine.Examination(
+            parsed.catalogs, dict(_pairs(parsed.conf)), options.settings, parsed.spark
+        )
     except TwoStageError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - Rich may be what is missing
+        print(error, file=sys.stderr)  # noqa: T201 - Rich may be the package that is missing
         return 1
-    found = list(examine.findings(request))
+    found = list(examine.findings(examination))
     examine.print_table(found)
     return int(any(one.state == "failed" for one in found))
 
@@ -73,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     compiling.add_argument(
         "--spark",
         action=argparse.BooleanOptionalAction,
-        help=f"as a Spark job; default: from {MANY_FILES} files",
+        help=f"as a Spark job; default: from {MIN_FILES_FOR_SPARK_JOB} files",
     )
     cleaning = commands.add_parser(
         "clean", help="remove compiled deletes and shared keys that no snapshot of the table needs"
@@ -87,10 +98,14 @@ def _parser() -> argparse.ArgumentParser:
     examining.add_argument(
         "--spark", action="store_true", help="also start a local session, and read a table in it"
     )
-    for command in (compiling, cleaning):
+    advising = command_line.add_parser(commands)
+    collecting = command_line.add_collect_parser(commands)
+    indexing = add_parsers(commands)
+    for command in (compiling, cleaning, collecting, *indexing):
         command.add_argument("table", help="a table's folder, a metadata file, or catalog.namespace.table")
+    for command in (compiling, cleaning):
         command.add_argument("--compiled-dir", metavar="LOCATION", help="the same as --deletes.compiled-dir")
-    for command in (compiling, cleaning, examining):
+    for command in (compiling, cleaning, advising, collecting, examining, *indexing):
         command.add_argument(
             "--option",
             action="append",
@@ -106,15 +121,24 @@ def _parser() -> argparse.ArgumentParser:
             help="spark.sql.catalog.…, for catalogs",
         )
         for name in OPTION_NAMES:
-            if name not in _NOT_HERE:
+            if name not in _READ_ONLY_OPTIONS:
                 command.add_argument(
                     f"--{name}", dest=f"option {name}", metavar="VALUE", help=argparse.SUPPRESS
                 )
     return parser
 
 
+def _with_catalogs(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with ``--catalog.uri=…`` as ``--option catalog.uri=…``: properties have any name."""
+    found: list[str] = []
+    for argument in arguments:
+        is_property = argument.startswith("--catalog.") and "=" in argument
+        found += ["--option", argument.removeprefix("--")] if is_property else [argument]
+    return found
+
+
 def _raw_options(parsed: argparse.Namespace) -> dict[str, str]:
-    raw = {"path": parsed.table} if "table" in parsed else {}
+    raw = {"path": parsed.table} if isinstance(getattr(parsed, "table", None), str) else {}
     for key, value in vars(parsed).items():
         if key.startswith("option ") and value is not None:
             raw[key.removeprefix("option ")] = value
@@ -143,14 +167,8 @@ def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, co
     total = Metrics()
     with Progress(console=console) as progress:
         bar = progress.add_task("compiling deletes", total=len(items))
-        if spark or (spark is None and has_spark and len(items) >= MANY_FILES):
-            if not has_spark:
-                raise OptionError(
-                    "NO_SPARK",
-                    f"PySpark is not installed in this Python: {sys.executable}",
-                    stage="options",
-                    hint="Leave --spark out.",
-                )
+        if spark or (spark is None and has_spark and len(items) >= MIN_FILES_FOR_SPARK_JOB):
+            _check_spark()
             from twostage.spark.session import run_job  # noqa: PLC0415
 
             def run(items: Sequence[compile_deletes.Item]) -> Iterable[Metrics]:
@@ -170,6 +188,61 @@ def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, co
     )
     for sentence in total.choices:
         console.print(sentence, markup=False)
+
+
+def _advise(parsed: argparse.Namespace, confs: dict[str, str], console: Console) -> int:
+    raw = _raw_options(parsed)
+
+    def options_of(path: str) -> ReadOptions:
+        return parse_options({**raw, "path": path})
+
+    def build(table: str, column: str, kinds: str) -> None:
+        """Do what ``index create`` does."""
+        if "," in column:
+            raise OptionError("BAD_OPTION", f"A name with a comma: {column!r}", stage="options")
+        created = argparse.Namespace(verb="create", names=column, kind=kinds, spark=False)
+        _index(created, options_of(parsed.path or table), confs, console)
+
+    return command_line.run(parsed, options_of, confs, console, build)
+
+
+def _index(parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, str], console: Console) -> int:
+    from rich.progress import Progress  # noqa: PLC0415 - as above
+
+    from twostage.maintenance.index_command import run_command  # noqa: PLC0415
+    from twostage.maintenance.index_files import index_files  # noqa: PLC0415
+
+    with Progress(console=console) as progress:
+
+        def run(work: Sequence[IndexWork]) -> Iterable[Metrics]:
+            bar = progress.add_task("indexing", total=len(work))
+            if getattr(parsed, "spark", False):
+                _check_spark()
+                from twostage.spark.session import run_job  # noqa: PLC0415
+
+                yield from run_job(
+                    index_files,
+                    work,
+                    lambda done: progress.update(bar, completed=done),
+                    "twostage: building indexes",
+                )
+            else:
+                for one in work:
+                    yield index_files(one)
+                    progress.advance(bar)
+            progress.update(bar, completed=len(work))
+
+        return run_command(parsed, options, confs, console, progress, run)
+
+
+def _check_spark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise OptionError(
+            "NO_SPARK",
+            f"PySpark is not installed in this Python: {sys.executable}",
+            stage="options",
+            hint="Leave --spark out.",
+        )
 
 
 def _clean(options: ReadOptions, confs: dict[str, str], console: Console) -> None:

@@ -1,21 +1,21 @@
-"""Every error that twostage raises, and nothing else does.
+"""All errors that twostage raises.
 
 The tree::
 
     TwoStageError                    code, path, stage, snapshot_id, hint
-    ├─ OptionError(ValueError)           what the user typed
-    ├─ UnsupportedFeatureError           valid Iceberg, not ours; raised while planning
-    ├─ NotFoundError                     table, snapshot, branch
-    │  └─ MissingFileError               file in the snapshot, not in storage
-    ├─ ForbiddenLocationError            policy refused the path
-    ├─ CorruptFileError                  bytes are wrong: metadata, manifest, data, delete, vector
-    ├─ StorageError                      transport; ``transient`` tells retry code what to do
-    ├─ ResourceLimitError                limit, observed, option to raise
-    └─ InternalError                     our bug; asks for a report
+    ├─ OptionError(ValueError)           invalid user input: an option, a name, a filter
+    ├─ UnsupportedFeatureError           valid Iceberg or SQL that we do not support; raised while planning
+    ├─ NotFoundError                     no such table, snapshot, branch or tag
+    │  └─ MissingFileError               a file of the snapshot is not in storage
+    ├─ ForbiddenLocationError            the location policy forbids a path
+    ├─ CorruptFileError                  malformed metadata, manifest, data file, delete file or vector
+    ├─ StorageError                      the transport failed; ``transient`` if a retry may succeed
+    ├─ ResourceLimitError                a limit was exceeded; the hint names the option that raises it
+    └─ InternalError                     a bug of ours; asks for a report
 
-Spark turns a worker's exception into text, so the stable code leads the message:
-``[TWOSTAGE.CORRUPT_VECTOR] …; file s3://…, stage deletes. Hint: …``. Secrets never enter a message:
-whatever looks like one in a path is masked, and control characters are escaped.
+Spark turns a worker's exception into text, so the message starts with the stable code:
+``[TWOSTAGE.CORRUPT_VECTOR] …; file s3://…, stage deletes. Hint: …``. Credentials in messages and paths are masked, and
+control characters escaped.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_USER_INFO = re.compile(r"(?<=://)[^/\s]+@")  # to the last @: passwords hold them too
-_LONGEST = 1_000
-"""Characters of a message: what it quotes, a filter of 10,000 values or a file's header, may have no end."""
+_USER_INFO = re.compile(r"(?<=://)[^/\s]+@")  # up to the last @, because passwords may contain one
+_MAX_MESSAGE_CHARACTERS = 1_000
+"""A message may quote a filter of 10,000 values or the header of a file."""
 _LOGIN = re.compile(r"(?<![\w*])[\w.+%-]+:[^\s/@:'\"]+@")
 _SIGNATURE = re.compile(r"(?i)((?:sig|signature|token|password|secret|credential|x-amz-[a-z-]+)=)[^&;\s]+")
 
@@ -44,8 +44,8 @@ def mask(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def nearest(word: str, choices: Iterable[str], most: int = 10) -> str:
-    """Return a hint that names the closest of `choices`, or lists the first `most` of them.
+def nearest(word: str, choices: Iterable[str], max_listed: int = 10) -> str:
+    """Return a hint with the closest of `choices`, or with the first `max_listed` of them.
 
     >>> nearest("brnch", ["branch", "tag"])
     "Did you mean 'branch'?"
@@ -60,12 +60,12 @@ def nearest(word: str, choices: Iterable[str], most: int = 10) -> str:
         return f"Did you mean '{lowered[close[0]]}'?"
     if not known:
         return "There are none."
-    shown = ", ".join(sorted(known)[:most])
-    return f"Known: {shown}{', …' if len(known) > most else ''}."
+    shown = ", ".join(sorted(known)[:max_listed])
+    return f"Known: {shown}{', …' if len(known) > max_listed else ''}."
 
 
 class TwoStageError(Exception):
-    """The root: an error with a stable code and, where known, its file, stage and hint.
+    """Base of all errors: a stable code with, if known, the file, the stage, the snapshot and a hint.
 
     Args:
         code: Stable upper-case word; the message starts with ``[TWOSTAGE.<code>]``.
@@ -88,7 +88,9 @@ class TwoStageError(Exception):
     ) -> None:
         self.code = code
         masked = mask(message)
-        self.message = masked if len(masked) <= _LONGEST else f"{masked[:_LONGEST]}…"
+        self.message = (
+            masked if len(masked) <= _MAX_MESSAGE_CHARACTERS else f"{masked[:_MAX_MESSAGE_CHARACTERS]}…"
+        )
         self.path = mask(path) if path is not None else None
         self.stage = stage
         self.snapshot_id = snapshot_id
@@ -124,31 +126,31 @@ def _rebuild(kind: type[TwoStageError], state: dict[str, Any]) -> TwoStageError:
 
 
 class OptionError(TwoStageError, ValueError):
-    """What the user typed is wrong: an option, a name, a filter."""
+    """Invalid user input: an option, a name or a filter."""
 
 
 class UnsupportedFeatureError(TwoStageError):
-    """Valid Iceberg or SQL that twostage does not carry; raised while planning."""
+    """Valid Iceberg or SQL that twostage does not support; raised while planning."""
 
 
 class NotFoundError(TwoStageError):
-    """A table, snapshot, branch or tag that is not there."""
+    """A table, snapshot, branch or tag does not exist."""
 
 
 class MissingFileError(NotFoundError):
-    """A file that the snapshot names and storage does not hold."""
+    """A file that the snapshot refers to is not in storage."""
 
 
 class ForbiddenLocationError(TwoStageError):
-    """A location that the policy does not let a scan open."""
+    """The location policy does not permit a scan to open a location."""
 
 
 class CorruptFileError(TwoStageError):
-    """Bytes that break their format: metadata, manifest, data, delete file or vector."""
+    """A malformed metadata file, manifest, data file, delete file or deletion vector."""
 
 
 class StorageError(TwoStageError):
-    """Transport failed.
+    """Access to storage or a catalog failed.
 
     Args:
         transient: Whether the same request may succeed later.
@@ -160,7 +162,7 @@ class StorageError(TwoStageError):
 
 
 class ResourceLimitError(TwoStageError):
-    """A budget was crossed; the hint names the option that raises it."""
+    """A limit was exceeded; the hint names the option that raises it."""
 
 
 class InternalError(TwoStageError):

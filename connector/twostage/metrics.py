@@ -1,8 +1,8 @@
-"""Counts what a scan considered, pruned, deleted, filtered and fetched.
+"""Counters of a scan: what it considered, pruned, deleted, filtered and fetched.
 
-Every stage adds to one `Metrics`, by name; the driver's and the tasks' metrics merge by
-addition, and `report.py` shows them. Rule: a counter never changes what is read.
-`COUNTERS` has their names, each with what it counts; docs/report.md shows them, and a test finds one that is missing.
+Every stage adds to one `Metrics`, by name. The metrics of the driver and the tasks are summed, and `report.py` shows
+them. No code reads a counter to decide anything. `COUNTERS` lists all names with their meaning; docs/report.md shows
+it, and a test finds counters that are missing.
 """
 
 from __future__ import annotations
@@ -15,98 +15,133 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 COUNTERS: dict[str, str] = {
-    "manifests.considered": "manifests of the snapshot, of data and of deletes",
+    "manifests.considered": "manifests of the snapshot, for data and deletes",
     "manifests.pruned": "of these, skipped by their partition summaries",
     "files.considered": "data files in the snapshot's manifests",
-    "files.pruned.partition": "of these, skipped by their partition values, or with their manifest",
+    "files.pruned.partition": "of these, skipped by their partition values, or together with their manifest",
     "files.pruned.bounds": "skipped by the bounds of their columns",
-    "files.pruned.top-n": "skipped because `ORDER BY … LIMIT` has enough better rows elsewhere",
-    "files.read": "data files opened by tasks; a file read in parts counts once for each part",
-    "files.answered": "data files that manifests answered for, in an aggregate",
-    "row_groups.considered": "row groups (ORC: stripes, Avro: runs of blocks) of the files that were opened",
+    "files.pruned.index": "skipped because a table-wide index proves that they hold none of the keys",
+    "files.pruned.top-n": "skipped because other files have enough better rows for `ORDER BY … LIMIT`",
+    "files.read": "data files opened by tasks; a file that is split counts once per task",
+    "files.answered": "data files whose part of an aggregate was answered from manifests or indexes",
+    "files.answered.index": "of these, data files whose part came from indexes",
+    "row_groups.considered": "row groups (ORC: stripes, Avro: runs of blocks) of the opened files",
     "row_groups.pruned.statistics": "of these, skipped by their statistics",
-    "row_groups.pruned.dictionary": "skipped because no value of a dictionary matches",
+    "row_groups.pruned.dictionary": "skipped because no value of the dictionary matches",
     "row_groups.pruned.bloom": "skipped by a Bloom filter",
-    "row_groups.pruned.deletes": "without a live row, by deletes",
-    "row_groups.pruned.filter": "without a live row, by page indexes or the filter",
-    "row_groups.pruned.top-n": "without a live row, by `ORDER BY … LIMIT`",
+    "row_groups.pruned.deletes": "skipped because deletes leave no live row",
+    "row_groups.pruned.filter": "skipped because page indexes or the filter leave no live row",
+    "row_groups.pruned.top-n": "skipped because `ORDER BY … LIMIT` leaves no live row",
     "row_groups.read": "row groups whose select columns were read",
-    "row_groups.untouched": "row groups from which no equality delete removes a row, as was known without asking about each",
-    "pages.considered": "pages of the column chunks that were read by pages",
+    "row_groups.untouched": "row groups that were proven to have no row removed by equality deletes, without a probe per row",
+    "pages.considered": "pages of column chunks that were read page by page",
     "pages.read": "of these, those that were fetched and decoded",
-    "pages.searched": "pages of plain text that were searched for bytes before any decoding",
-    "page_indexes.ignored": "page indexes that contradict their pages, and were not used",
-    "requests": "requests to storage, of reads by pages",
-    "columns.filtered_encoded": "filter columns of row groups whose dictionary codes were filtered instead of their values",
+    "pages.searched": "pages of plain-encoded text that were searched for a literal's bytes before decoding",
+    "page_indexes.ignored": "page indexes that were not used because they contradict their pages",
+    "requests": "requests to storage by page reads",
+    "store.requests": "requests to object stores by tasks, repeated ones included",
+    "store.retries": "of these, requests that were made again after a failure",
+    "store.bytes": "bytes that object stores sent",
+    "store.bytes.asked": "bytes that were asked for; more were sent where near ranges were read by one request, or a request was repeated",
+    "store.most": "the most requests that a task had in flight; of several tasks the largest number",
+    "store.time.requests": "nanoseconds that requests were in flight, summed; divided by `store.time.busy`: how many at a time",
+    "store.time.busy": "nanoseconds in which a task had a request in flight, summed over tasks",
+    "columns.filtered_encoded": "filter columns of row groups that were filtered by dictionary codes instead of values",
     "columns.fetched_as_codes": "columns of row groups that were fetched as dictionary codes",
-    "columns.taken_by_row": "columns of row groups whose few wanted values were taken out of their pages without decoding the others",
-    "rows.considered": "rows of the row groups considered, and of the data files that were skipped one by one",
-    "rows.pruned": "of these, those in files, row groups and pages that were skipped",
-    "rows.deleted.position": "removed by positional deletes",
+    "columns.taken_by_row": "columns of row groups of which single values were decoded without the others of their pages",
+    "rows.considered": "rows of the row groups considered, and of data files that were skipped individually",
+    "rows.pruned": "of these, rows of skipped files, row groups and pages",
+    "rows.deleted.position": "removed by position deletes",
     "rows.deleted.vector": "removed by deletion vectors",
     "rows.deleted.equality": "removed by equality deletes",
-    "rows.deleted.compiled": "removed by compiled equality deletes, in a scan that Spark's reader does",
+    "rows.deleted.compiled": "removed by compiled equality deletes, in a scan by Spark's reader",
     "rows.filtered": "removed by the filter",
+    "rows.unjoined": "removed by keys of a join, which would have dropped them later",
     "rows.top-n": "removed by `ORDER BY … LIMIT`",
     "rows.fetched": "returned to Spark",
-    "bytes.considered": "sizes of the data files in the manifests that were read",
+    "bytes.considered": "bytes of the data files in the manifests that were read",
     "bytes.read": "bytes read of data files",
     "bytes.filter": "of these, in stage one (filter columns)",
     "bytes.fetch": "of these, in stage two (select columns)",
     "delete_files.considered": "delete files of the snapshot",
-    "delete_files.skipped": "of these, those that can apply to no data file left",
-    "delete_files.skipped.predicate": "of the skipped ones, those whose key bounds contradict the query",
-    "delete_files.skipped.survivors": "uses left out, because the key bounds contradict the rows left",
+    "delete_files.skipped": "of these, delete files that apply to none of the remaining data files",
+    "delete_files.skipped.predicate": "of the skipped ones, delete files whose key bounds contradict the query",
+    "delete_files.skipped.survivors": "uses of delete files skipped because their key bounds exclude the remaining rows",
     "delete_files.opened": "delete files opened",
-    "delete_files.cached": "uses of delete files that were in memory already",
-    "delete_keys.loaded": "keys of equality deletes that were put into tables",
-    "delete_keys.streamed": "keys of equality deletes that were read past the rows left",
-    "delete_keys.folded": "of the loaded ones, those kept without the columns that their partition decides",
-    "delete_keys.redundant": "left out, as shorter keys delete the same rows",
+    "delete_files.cached": "uses of delete files that were cached in memory",
+    "delete_keys.loaded": "equality-delete keys loaded into key tables",
+    "delete_keys.streamed": "equality-delete keys streamed past the remaining rows",
+    "delete_keys.folded": "of the loaded ones, keys stored without columns that are constant in their partition",
+    "delete_keys.redundant": "keys not loaded because shorter keys delete the same rows",
     "key_pages.considered": "pages of key columns that were compared with the keys",
-    "key_pages.untouched": "of these, those that prove to hold no key",
-    "key_pages.deleted": "of these, those that prove to hold deleted rows alone",
+    "key_pages.untouched": "of these, pages proven to have no deleted key",
+    "key_pages.deleted": "of these, pages proven to have only deleted rows",
+    "indexes.asked": "data files whose indexes were looked for",
+    "indexes.used": "of these, data files whose indexes answered part of the filter",
+    "indexes.bytes_read": "bytes read of indexes",
+    "conditions.asked": "row groups for which earlier scans were asked which rows meet the filter",
+    "conditions.known": "of these, row groups of which that was known, so that no filter column was read",
+    "conditions.known_in_part": "row groups of which it was known for some of the filter's conjuncts",
+    "conditions.kept": "answers kept: for a row group, which rows meet the filter or one of its conjuncts",
+    "condition_cache.hits": "answers that were read from the host's cache",
+    "condition_cache.written": "answers written into the host's cache",
+    "condition_cache.removed": "answers evicted from the host's cache",
+    "condition_cache.ignored": "damaged answers in the host's cache (a warning)",
+    "condition_cache.failed": "times that the host's cache of conditions could not be written (a warning)",
+    "condition_cache.unusable": "times that the directory of the host's cache of conditions could not be used (a warning)",
+    "condition_cache.too_large": "answers larger than the limit of the host's cache (a warning)",
     "delete_cache.hits": "key tables found in the host's cache",
     "delete_cache.built": "key tables built",
-    "delete_cache.merged": "of these, those begun with an older table",
+    "delete_cache.merged": "of these, tables built by extending an older table",
     "delete_cache.written": "files written into the host's cache",
-    "delete_cache.removed": "files removed from it to make room",
-    "delete_cache.ignored": "files of it that were damaged (a warning)",
-    "delete_cache.failed": "times that it could not be written or locked (a warning)",
-    "delete_cache.unusable": "times that its directory could not be used (a warning)",
-    "delete_cache.too_large": "tables that are larger than it may be (a warning)",
+    "delete_cache.removed": "files evicted from the host's cache",
+    "delete_cache.ignored": "damaged files in the host's cache (a warning)",
+    "delete_cache.failed": "times that the host's cache could not be written or locked (a warning)",
+    "delete_cache.unusable": "times that the directory of the host's cache could not be used (a warning)",
+    "delete_cache.too_large": "key tables larger than the limit of the host's cache (a warning)",
     "delete_compiled.hits": "data files whose equality deletes were found compiled",
-    "delete_compiled.written": "data files whose equality deletes were compiled and kept",
-    "delete_compiled.ignored": "entries that were damaged (a warning)",
-    "delete_compiled.failed": "entries that could not be written (a warning)",
+    "delete_compiled.written": "data files whose equality deletes were compiled and stored",
+    "delete_compiled.ignored": "damaged entries of compiled deletes (a warning)",
+    "delete_compiled.failed": "entries of compiled deletes that could not be written (a warning)",
     "delete_compiled.files": "by `compile-deletes`: data files with equality deletes",
-    "delete_compiled.made": "by `compile-deletes`: of these, those that were not compiled before",
+    "delete_compiled.made": "by `compile-deletes`: of these, files that were not compiled before",
     "delete_compiled.rows": "by `compile-deletes`: their deleted rows",
+    "indexes.ignored": "damaged or foreign index files (a warning)",
+    "indexes.failed": "times that indexes could not be listed (a warning)",
+    "indexes.files": "by `index create` and `refresh`: live data files",
+    "indexes.made": "by these: of the files, those that lacked an index",
+    "indexes.bytes": "by these: bytes of new index files",
     "handed_over.files": "data files that Spark's own reader reads",
-    "handed_over.rows": "their rows, deleted ones included, as their footers say",
-    "handed_over.bytes": "bytes of the wanted columns, as the footers say",
-    "handed_over.deleted": "of those rows, the deleted ones; `rows.deleted.*` are those of the files, whatever Spark skips",
-    "spark.files": "files, as Spark measured its own reader's scan",
-    "spark.files.bytes": "their sizes, bytes, as Spark measured",
-    "spark.rows": "rows that the scan gave out, as Spark measured",
-    "spark.scan.ms": "milliseconds of its tasks, as Spark measured",
-    "spark.limited": "1 where a LIMIT may have ended the scan",
-    "spark.failed": "1 if an error or a cancellation ended the query that Spark's reader was reading for",
+    "handed_over.rows": "their rows according to the footers, including deleted ones",
+    "handed_over.bytes": "bytes of the selected columns, according to the footers",
+    "handed_over.deleted": "of those rows, the deleted ones; `rows.deleted.*` includes rows that Spark's reader skips",
+    "spark.files": "files of a scan by Spark's own reader, as Spark measured",
+    "spark.files.bytes": "bytes of these files, as Spark measured",
+    "spark.rows": "rows that the scan returned, as Spark measured",
+    "spark.scan.ms": "milliseconds of the scan's tasks, summed, as Spark measured",
+    "spark.limited": "1 if a LIMIT may have ended the scan early",
+    "spark.failed": "1 if the query of a scan by Spark's own reader failed or was cancelled",
     "spark.analysis.ms": "milliseconds that Spark took to analyse the query",
     "spark.optimization.ms": "milliseconds that Spark took to optimise it",
     "spark.planning.ms": "milliseconds that Spark took to make its physical plan",
-    "tasks.limited": "tasks that returned as many rows as a LIMIT wants, and read no further",
+    "tasks.limited": "tasks that stopped after as many rows as a LIMIT needs",
     "time.planning": "nanoseconds of our planning in the driver",
     "time.open": "nanoseconds of opening files and reading footers",
     "time.prune": "nanoseconds of pruning row groups and pages",
     "time.deletes": "nanoseconds of reading and applying deletes",
     "time.filter": "nanoseconds of stage one: filter columns, and the filter",
     "time.fetch": "nanoseconds of stage two: select columns",
+    "time.waiting": "nanoseconds of waiting for bytes in which a task that reads files ahead had nothing else to do; its other times leave waiting out",
+    "time.tasks": "nanoseconds of the tasks in their Python workers, waiting for Spark to take batches included",
+    "time.cpu": "nanoseconds of processor time in these workers",
 }
-"""What each counter counts. Plain numbers, bytes or milliseconds as it says, nanoseconds for ``time.*``."""
+"""The meaning of each counter. The unit is part of it; ``time.*`` are nanoseconds."""
+
+LARGEST = ("store.most",)
+"""Counters of which not the sum is taken but the largest."""
 
 Step = TypeVar("Step")
 _lock = threading.Lock()
@@ -114,7 +149,7 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class PredicateCost:
-    """One predicate's share: rows it was asked about, rows it kept, nanoseconds it took."""
+    """Measured cost of one predicate: rows evaluated, rows kept, nanoseconds."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -125,6 +160,9 @@ class PredicateCost:
 class Metrics:
     """Counters by name, and the cost of each predicate by its text.
 
+    `predicates` are the conjuncts of the filter, which the report shows; `parts` are the predicates inside their ANDs and
+    ORs, for the query log.
+
     >>> metrics = Metrics()
     >>> metrics.add("files.read", 2)
     >>> metrics.counters["files.read"]
@@ -133,25 +171,33 @@ class Metrics:
 
     counters: Counter[str] = field(default_factory=Counter)
     predicates: dict[str, PredicateCost] = field(default_factory=dict)
+    parts: dict[str, PredicateCost] = field(default_factory=dict)
     choices: Counter[str] = field(default_factory=Counter)
-    """Sentences that say what was decided while reading, and how often."""
+    """Report lines about decisions, and how often each was made."""
+    clock: Callable[[], int] = field(default=time.perf_counter_ns, repr=False, compare=False)
+    """Nanoseconds; of a task whose files are read by turns, without those in which the calling thread had no turn."""
 
     def add(self, name: str, amount: int = 1) -> None:
         """Add `amount` to the counter `name`."""
-        with _lock:  # a thread that reads ahead counts, too; += is not atomic
+        with _lock:  # read-ahead threads count too, and += is not atomic
             self.counters[name] += amount
+
+    def most(self, name: str, amount: int) -> None:
+        """Raise the counter `name`, one of `LARGEST`, to `amount`, unless it is larger."""
+        with _lock:
+            self.counters[name] = max(self.counters[name], amount)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         """Add the nanoseconds that the block takes to the counter ``time.<name>``."""
-        start = time.perf_counter_ns()
+        start = self.clock()
         try:
             yield
         finally:
-            self.counters[f"time.{name}"] += time.perf_counter_ns() - start
+            self.counters[f"time.{name}"] += self.clock() - start
 
     def timed_steps(self, name: str, steps: Iterator[Step]) -> Iterator[Step]:
-        """Yield from `steps`, adding only the time that the steps take themselves to ``time.<name>``."""
+        """Yield from `steps`; add the time spent in it, without that of the consumer, to ``time.<name>``."""
         while True:
             with self.timed(name):
                 step = next(steps, None)
@@ -160,15 +206,29 @@ class Metrics:
             yield step
 
     def count_predicate(self, text: str, rows_in: int, rows_out: int, nanoseconds: int) -> None:
-        """Add one evaluation of the predicate `text`."""
-        cost = self.predicates.setdefault(text, PredicateCost())
-        cost.rows_in += rows_in
-        cost.rows_out += rows_out
-        cost.nanoseconds += nanoseconds
+        """Add one evaluation of the conjunct `text`."""
+        _add_cost(self.predicates, text, rows_in, rows_out, nanoseconds)
+
+    def count_part(self, text: str, rows_in: int, rows_out: int, nanoseconds: int) -> None:
+        """Add one evaluation of the predicate `text`, a child of an AND or OR."""
+        _add_cost(self.parts, text, rows_in, rows_out, nanoseconds)
 
     def merge(self, other: Metrics) -> None:
         """Add another task's metrics to these."""
+        largest = {name: max(self.counters[name], other.counters[name]) for name in LARGEST}
         self.counters.update(other.counters)
+        self.counters.update({name: most - self.counters[name] for name, most in largest.items() if most})
         self.choices.update(other.choices)
         for text, cost in other.predicates.items():
             self.count_predicate(text, cost.rows_in, cost.rows_out, cost.nanoseconds)
+        for text, cost in other.parts.items():
+            self.count_part(text, cost.rows_in, cost.rows_out, cost.nanoseconds)
+
+
+def _add_cost(
+    costs: dict[str, PredicateCost], text: str, rows_in: int, rows_out: int, nanoseconds: int
+) -> None:
+    cost = costs.setdefault(text, PredicateCost())
+    cost.rows_in += rows_in
+    cost.rows_out += rows_out
+    cost.nanoseconds += nanoseconds

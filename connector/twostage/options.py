@@ -1,7 +1,7 @@
-"""Every option of the source, validated once.
+"""The reader's options, validated.
 
-Takes the reader's options (keys of any case, as Spark hands them over); gives a `ReadOptions`. The rule:
-an option that is not known is refused with the closest right one, never ignored.
+Takes the options as Spark passes them (keys in any case, values as text); returns `ReadOptions`. An unknown option is
+refused with a hint at the closest known one, never ignored.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from twostage.worker_memory import default_task_memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_LAST_MILLISECOND = 253_402_387_199_999
-"""Of the year 9999, in whatever time zone."""
+_MAX_EPOCH_MILLISECONDS = 253_402_387_199_999
+"""The last millisecond of the year 9999 in the westernmost time zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSettings:
-    """What the executors need to know of the options. Each switch off leaves the rows the same."""
+    """The options that executors need. None of them changes which rows are returned."""
 
     __repr__ = masked_repr
 
@@ -35,53 +35,68 @@ class ReadSettings:
     bloom_filter: bool = True
     two_stage: bool = True
     read_pages: str = "auto"
-    """``auto`` (where fewer bytes pay), ``always`` (wherever the file allows it) or ``never``."""
+    """Whether to read single pages instead of column chunks: ``auto`` (if enough bytes are saved), ``always`` (if the
+    file permits) or ``never``."""
     few_rows: str = "auto"
-    """Whether rows of a flat column are taken out of their pages without decoding the rows between them: ``auto``
-    (where they are few), ``always`` or ``never``."""
+    """Whether single values of a flat column are decoded without the values between them: ``auto`` (for few rows),
+    ``always`` or ``never``."""
     kernels: bool = True
     encoded_filters: bool = True
-    """Whether filters look at the codes of dictionary-encoded text."""
+    """Whether filters on dictionary-encoded text are evaluated on the dictionary."""
     reorder_filters: bool = True
     prune_deletes: bool = True
     stream_deletes: str = "auto"
-    """Whether equality deletes are read past the rows that are left instead of into a table: ``auto`` (few rows,
-    many keys, or keys that exceed the budget), ``always`` or ``never``."""
+    """Whether equality deletes are streamed past a hash table of the remaining rows (reverse anti-join) instead of
+    loaded into one: ``auto`` (few rows and many keys, or keys beyond the memory budget), ``always`` or ``never``."""
     dense_keys: bool = True
-    """Whether equality-delete keys that are numbers close to each other are kept in an array, not a hash table."""
+    """Whether dense integer equality-delete keys are kept in a directly addressed array instead of a hash table."""
     simplify_keys: bool = True
-    """Whether equality-delete keys are kept without the columns that their partition decides, and only those that no
-    shorter key makes redundant."""
+    """Whether equality-delete keys are stored without columns that are constant in their partition, and without keys
+    that a shorter key makes redundant."""
     verify_checksums: bool = True
     normalize: str = "none"
     merge_gap: int | None = None
-    """Bytes between two ranges of a file below which one request reads both; None: by the kind of store."""
+    """Bytes: two ranges of a file with a smaller gap are read by one request; None: depends on the kind of store."""
     parallel_requests: int | None = None
-    """Requests of one task at the same time; None: by the kind of store."""
+    """Concurrent requests of one task; None: depends on the kind of store."""
+    object_store_client: str = "auto"
+    """Who sends requests to object stores: ``auto`` (obstore, or PyArrow for what obstore does not know) or ``arrow``."""
     prefetch: bool = True
-    """Whether stage one of the next row group runs while a remote file's current one is fetched."""
+    """Whether several row groups of a remote file are read at the same time."""
+    files_ahead: int | None = None
+    """Remote data files of a task that are read ahead of the one whose rows are next; None: as many as pays."""
     batch_size: int = 65_536
-    """Rows of one returned Arrow batch, at most."""
+    """Maximum rows of a returned Arrow batch."""
+    filter_cache: str = "off"
+    """Who keeps which rows of a data file meet a condition: each worker in ``memory``, the ``host``, or nobody (``off``)."""
+    filter_cache_dir: str | None = None
+    """Directory of the host's cache of conditions; None: in the user's cache directory."""
+    filter_cache_size: int = 2**30
+    """Maximum bytes of the host's cache of conditions."""
     delete_cache: str = "host"
-    """Who shares key tables of equality deletes: the worker processes of a ``host``, or each ``worker`` its own."""
+    """Whether key tables of equality deletes are shared by all worker processes of a ``host``, or per ``worker``."""
     delete_cache_dir: str | None = None
-    """The host's cache of deletes; None: in the user's cache directory."""
+    """Directory of the host's delete cache; None: in the user's cache directory."""
     delete_cache_size: int = 4 * 2**30
-    """Bytes that the host's cache of deletes may take."""
+    """Maximum bytes of the host's delete cache."""
     compiled_dir: str | None = None
-    """Where compiled deletes are kept besides the host's cache: a folder or bucket outside the table."""
+    """Where compiled deletes are stored in addition to the host's cache: a folder or bucket outside the table."""
+    index: bool = True
+    """Whether indexes are read where they save bytes."""
+    index_location: str | None = None
+    """Where a table's indexes are: a folder or bucket outside the table; None: ``_twostage_indexes`` beside it."""
     task_memory: int | None = None
-    """Budget of one task for decoded columns and delete keys, bytes; None: what its worker can give."""
+    """Bytes that one task may use for decoded columns and delete keys; None: `worker_memory.default_task_memory`."""
 
     @property
     def memory_budget(self) -> int:
-        """``task_memory``, or the default of the process that asks."""
+        """``task_memory``, or the default of the current process; bytes."""
         return default_task_memory() if self.task_memory is None else self.task_memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The options of one read. `catalog` holds ``catalog.*`` properties, secrets included: no repr."""
+    """The options of one read. `catalog` has the ``catalog.*`` properties; the repr omits them, they contain secrets."""
 
     __repr__ = masked_repr
 
@@ -95,24 +110,26 @@ class ReadOptions:
     branch: str | None = None
     tag: str | None = None
     metadata_table: str | None = None
-    """``snapshots``, ``files`` …: the metadata table to read instead of the rows."""
+    """The metadata table to read instead of the rows: ``snapshots``, ``files``, …"""
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     allow_moved_paths: bool = False
     allowed_locations: tuple[str, ...] = ()
-    """Buckets and folders besides the table's own that its files may lie in: ``s3://other/data``."""
+    """Buckets and folders outside the table's location that its files may be in: ``s3://other/data``."""
     split_size: int | None = None
-    """Bytes that one task reads; None: from the cores and what stage one expects to read."""
+    """Expected bytes per task; None: derived from the number of cores and the expected bytes of the scan."""
     parallelism: int | None = None
     case_sensitive: bool = False
     native_scans: bool = True
-    """Let Spark's own Parquet reader do the scans that gain nothing from reading late."""
+    """Hand scans over to Spark's own Parquet reader if late materialization gains nothing."""
     top_n: bool = True
-    """Leave out rows that ORDER BY and LIMIT drop."""
+    """Prune rows that ORDER BY with LIMIT drops."""
+    dynamic_filter: bool = True
+    """Filter rows by the keys of joins that arrive while the query runs; off: these only prune."""
     metadata_aggregates: bool = True
-    """Answer count, min and max from manifests where they prove them."""
+    """Answer count, min and max from manifests if these prove the result."""
     truncate_nanoseconds: bool = False
-    """Show ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
+    """Return ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()
     catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -134,30 +151,43 @@ def _positive(raw: str) -> int:
     return value
 
 
+def _number_or_auto(raw: str) -> int | None:
+    if raw.lower() == "auto":
+        return None
+    if not re.fullmatch(r"\d{1,6}", raw, re.ASCII):
+        raise ValueError("auto, or a number from 0")
+    return int(raw)
+
+
 def _whole(raw: str) -> int:
-    """Parse as Java does: 64 bits, ASCII digits, no underscores."""
+    """Parse a long as Java does: ASCII digits, 64 bits, no underscores."""
     if not re.fullmatch(r"[+-]?\d{1,19}", raw, re.ASCII) or not -(2**63) <= int(raw) < 2**63:
         raise ValueError("a whole number")
     return int(raw)
 
 
 def parse_milliseconds(raw: str) -> int:
-    """Return a moment that is given in milliseconds since the epoch.
+    """Parse a time in milliseconds since the epoch.
 
     Raises:
-        ValueError: What was expected. A moment after the year 9999 is one in another unit, and would silently choose
-            the current snapshot.
+        ValueError: The message says what was expected. A time after the year 9999 is refused: it is probably in another
+            unit, and would silently select the current snapshot.
     """
     if not re.fullmatch(r"[+-]?\d{1,19}", raw, re.ASCII):
         raise ValueError(
             "milliseconds since the epoch, such as 1714979289123; timestampAsOf takes dates and timestamps"
         )
-    if int(raw) > _LAST_MILLISECOND:
+    if int(raw) > _MAX_EPOCH_MILLISECONDS:
         raise ValueError("milliseconds since the epoch, and not a time after the year 9999")
     return int(raw)
 
 
-def _bytes(raw: str) -> int:
+def parse_size(raw: str) -> int:
+    """Return the bytes of a size such as ``128m``.
+
+    Raises:
+        ValueError: The message says what was expected.
+    """
     match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", raw, re.IGNORECASE)
     if not match or int(match[1]) < 1:
         raise ValueError("a size such as 134217728 or 128m")
@@ -188,9 +218,27 @@ def _native(raw: str) -> bool:
     return raw.lower() == "auto"
 
 
+def _automatic(raw: str) -> bool:
+    if raw.lower() not in ("auto", "off"):
+        raise ValueError("auto or off")
+    return raw.lower() == "auto"
+
+
+def _client(raw: str) -> str:
+    if raw.lower() not in ("auto", "arrow"):
+        raise ValueError("auto or arrow")
+    return raw.lower()
+
+
 def _sharers(raw: str) -> str:
     if raw.lower() not in ("host", "worker"):
         raise ValueError("host or worker")
+    return raw.lower()
+
+
+def _keepers(raw: str) -> str:
+    if raw.lower() not in ("off", "memory", "host"):
+        raise ValueError("off, memory or host")
     return raw.lower()
 
 
@@ -208,7 +256,7 @@ def _location(raw: str) -> str:
 
 
 def _columns(raw: str) -> tuple[str, ...]:
-    """Split a comma-separated list; a name in backticks may hold commas and dots."""
+    """Split a comma-separated list; a name in backticks may contain commas and dots."""
     names = re.findall(r"\s*((?:`(?:[^`]|``)+`|[^,`])+)\s*(?:,|$)", raw)
     if not names:
         raise ValueError("names separated by commas")
@@ -236,11 +284,12 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "filter": ("filter", _text),
     "allow-moved-paths": ("allow_moved_paths", _boolean),
     "allowed-locations": ("allowed_locations", _locations),
-    "split-size": ("split_size", _bytes),
+    "split-size": ("split_size", parse_size),
     "parallelism": ("parallelism", _positive),
     "case-sensitive": ("case_sensitive", _boolean),
     "timestamp-ns": ("truncate_nanoseconds", _nanoseconds),
     "top-n": ("top_n", _boolean),
+    "dynamic-filter": ("dynamic_filter", _automatic),
     "aggregate-push-down-enabled": ("metadata_aggregates", _boolean),
     "scan.native": ("native_scans", _native),
 }
@@ -261,16 +310,23 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "filter.dictionary": ("encoded_filters", _boolean),
     "filter.reorder": ("reorder_filters", _boolean),
     "filter.normalize": ("normalize", _normalize),
+    "filter.cache": ("filter_cache", _keepers),
+    "filter.cache-dir": ("filter_cache_dir", _directory),
+    "filter.cache-size": ("filter_cache_size", parse_size),
     "verify-checksums": ("verify_checksums", _boolean),
-    "io.merge-gap": ("merge_gap", _bytes),
+    "io.merge-gap": ("merge_gap", parse_size),
     "io.parallel-requests": ("parallel_requests", _positive),
+    "object-store-client": ("object_store_client", _client),
     "io.prefetch": ("prefetch", _boolean),
+    "io.files-ahead": ("files_ahead", _number_or_auto),
     "deletes.cache": ("delete_cache", _sharers),
     "deletes.cache-dir": ("delete_cache_dir", _directory),
-    "deletes.cache-size": ("delete_cache_size", _bytes),
+    "deletes.cache-size": ("delete_cache_size", parse_size),
     "deletes.compiled-dir": ("compiled_dir", _location),
+    "index": ("index", _automatic),
+    "index.location": ("index_location", _location),
     "batch-size": ("batch_size", _positive),
-    "task-memory": ("task_memory", _bytes),
+    "task-memory": ("task_memory", parse_size),
 }
 _CATALOG_PREFIX = "catalog."
 OPTION_NAMES = (*_OPTIONS, *_SETTINGS)
@@ -281,7 +337,7 @@ def parse_options(raw: Mapping[str, str]) -> ReadOptions:
     """Validate the reader's options.
 
     Raises:
-        OptionError: An unknown key, a bad value, or two options that exclude each other.
+        OptionError: An unknown option, an invalid value, or several options that select the snapshot.
 
     >>> parse_options({"PATH": "/t", "branch": "audit"}).branch
     'audit'

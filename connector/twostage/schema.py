@@ -1,10 +1,9 @@
-"""Iceberg types as plain values.
+"""Iceberg types, fields and schemas as plain, picklable values.
 
-Takes the JSON of Iceberg table metadata; gives types, fields and schemas that pickle, compare and need
-no library. A value of a type has one internal form everywhere (literals, bounds, defaults, partition
-values): ``bool``, ``int`` (int, long; days for date; microseconds for time, timestamp, timestamptz;
-nanoseconds for the _ns types), ``float``, ``decimal.Decimal``, ``str`` (string, uuid), ``bytes`` (fixed,
-binary). Fields are known by id, never by name, once a column was resolved.
+Takes the JSON of table metadata. Values have one internal form everywhere (literals, bounds, defaults, partition
+values): ``bool``; ``int`` for int and long, for date (days since 1970-01-01), for time, timestamp and timestamptz
+(microseconds) and for the ``_ns`` types (nanoseconds); ``float``; ``decimal.Decimal``; ``str`` for string and uuid;
+``bytes`` for fixed and binary. Once a column name is resolved, fields are identified by id only.
 Source: Iceberg table spec, "Schemas and Data Types" and appendix C.
 """
 
@@ -29,8 +28,9 @@ PRIMITIVES = frozenset(
 )
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
-_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - Iceberg's timestamps without zone count from it
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a time zone
 MAX_NESTING = 100
+"""Levels of nested types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """A list; its element is a field with an id of its own, named ``element``."""
+    """A list; its element is a field named ``element``, with its own id."""
 
     element: Field
 
@@ -74,7 +74,7 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A map; key and value are fields with ids of their own, named ``key`` and ``value``."""
+    """A map; its key and value are fields named ``key`` and ``value``, with their own ids."""
 
     key: Field
     value: Field
@@ -100,9 +100,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """One schema of a table: its id and its columns.
+    """One schema of a table: its id and its columns. Field ids are unique at all depths.
 
-    Invariant: field ids are unique; `paths` maps each id to the names that lead to it.
+    Raises:
+        CorruptFileError: A field id appears twice.
     """
 
     schema_id: int
@@ -126,16 +127,16 @@ class Schema:
         """Return the field with this id, at any depth.
 
         Raises:
-            KeyError: No such id.
+            KeyError: There is no such field.
         """
         return self._by_id[field_id][0]
 
     def path(self, field_id: int) -> tuple[str, ...]:
-        """Return the names from the column down to this field (``element``, ``key``, ``value`` within)."""
+        """Return the names from the column to this field, with ``element``, ``key`` and ``value`` for nested types."""
         return self._by_id[field_id][1]
 
     def find(self, path: tuple[str, ...], *, case_sensitive: bool = True) -> Field | None:
-        """Return the field that these names lead to through structs; None if there is none."""
+        """Return the field at a path of names through structs; None if there is none or several."""
         fields: tuple[Field, ...] = self.fields
         found: Field | None = None
         for name in path:
@@ -153,7 +154,7 @@ class Schema:
         return tuple(self._by_id)
 
     def top_level(self, field_id: int) -> Field:
-        """Return the column that holds the field with this id."""
+        """Return the column that contains the field with this id."""
         name = self.path(field_id)[0]
         return next(field for field in self.fields if field.name == name)
 
@@ -186,7 +187,7 @@ def parse_schema(raw: dict[str, Any]) -> Schema:
     """Parse one entry of the metadata's ``schemas``.
 
     Raises:
-        CorruptFileError: Not a schema; an id twice; nested deeper than MAX_NESTING.
+        CorruptFileError: The schema is malformed, has a field id twice, or is nested deeper than `MAX_NESTING`.
     """
     try:
         struct = parse_type({**raw, "type": "struct"})
@@ -200,7 +201,11 @@ def parse_schema(raw: dict[str, Any]) -> Schema:
 
 
 def parse_type(raw: Any, depth: int = 0) -> Type:
-    """Parse a type of the metadata's JSON: a string or a nested object."""
+    """Parse a type in the JSON of table metadata: a string, or an object for nested types.
+
+    Raises:
+        CorruptFileError: The type is unknown, or nested deeper than `MAX_NESTING`.
+    """
     if depth > MAX_NESTING:
         raise CorruptFileError("CORRUPT_METADATA", "Schema is nested too deep", stage="catalog")
     if isinstance(raw, str):
@@ -215,7 +220,7 @@ def parse_type(raw: Any, depth: int = 0) -> Type:
         with_parameters = name in ("decimal", "fixed") or (
             name != raw and name not in ("geometry", "geography")
         )
-        if name not in PRIMITIVES or with_parameters:  # which were read above, if they are right
+        if name not in PRIMITIVES or with_parameters:  # valid ones were parsed above
             raise CorruptFileError("CORRUPT_METADATA", f"Unknown type: {raw!r}", stage="catalog")
         return Primitive(name)
     kind = raw["type"]
@@ -249,7 +254,7 @@ def _inner(raw: dict[str, Any], name: str, depth: int) -> Field:
 
 
 def parse_value(kind: Type, raw: Any) -> Any:
-    """Parse a single value of the spec's JSON form (appendix D) to the internal form."""
+    """Parse a value in JSON single-value serialization (spec, appendix D)."""
     if raw is None:
         return None
     if isinstance(kind, Struct):

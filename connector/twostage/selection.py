@@ -1,8 +1,8 @@
-"""Which rows of one row range are still alive.
+"""Which rows of one row range are live.
 
-A `Selection` covers `num_rows` consecutive rows of a file (a row group, usually). Stages only ever shrink
-it. Invariants: immutable; `mask` is a read-only bool array of length `num_rows`, or None when every row
-is alive; `count` is the number of live rows.
+A `Selection` covers `num_rows` consecutive rows of a file (a row group, usually). Each stage returns a smaller one.
+Invariants: immutable; `mask` is a read-only bool array of length `num_rows`, or None if every row is live; `count` is the
+number of live rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
-        """Whether every row is alive."""
+        """Whether every row is live."""
         return self.count == self.num_rows
 
     def __and__(self, other: Selection) -> Selection:
@@ -66,7 +66,7 @@ class Selection:
         return Selection.of(self.mask | other.mask)
 
     def __sub__(self, other: Selection) -> Selection:
-        """Return the rows alive here and not in `other`."""
+        """Return the rows that are live here and not in `other`."""
         if other.mask is None:
             return Selection.none(self.num_rows)
         return Selection.of(~other.mask if self.mask is None else self.mask & ~other.mask)
@@ -79,16 +79,16 @@ class Selection:
         mask[positions] = False
         return Selection.of(mask)
 
-    def keep(self, alive: NDArray[np.bool_]) -> Selection:
+    def keep(self, live: NDArray[np.bool_]) -> Selection:
         """Return the selection after a test of the live rows only (bool, length `count`, in row order)."""
         if self.mask is None:
-            return Selection.of(alive)
+            return Selection.of(live)
         mask = self.mask.copy()
-        mask[self.mask] = alive
+        mask[self.mask] = live
         return Selection.of(mask)
 
     def marks(self, other: Selection) -> NDArray[np.bool_]:
-        """Tell of each row alive here whether it is alive in `other`, too (bool, length `count`, in row order)."""
+        """Tell for each live row whether it is live in `other`, too (bool, length `count`, in row order)."""
         mask = np.ones(self.num_rows, np.bool_) if other.mask is None else other.mask
         return mask if self.mask is None else mask[self.mask]
 

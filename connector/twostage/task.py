@@ -52,26 +52,35 @@ class DeleteFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanTask:
+class DataFileWithDeletes:
+    """A data file, as far as it takes to tell which of its rows are deleted."""
+
+    __repr__ = masked_repr
+
+    written_path: str
+    """As the metadata names it; delete files name it so, too."""
+    record_count: int
+    deletes: tuple[DeleteFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanTask(DataFileWithDeletes):
     """One data file, or the row groups of it that begin in ``[start, start + length)`` bytes.
 
-    `constants` are the values of identity partition fields by source field id, and of the metadata columns that
-    the file decides, in internal form.
+    `path` is where to open it. `constants` are the values of identity partition fields by source field id, and of
+    the metadata columns that the file decides, in internal form.
     """
 
     __repr__ = masked_repr
 
     path: str
-    written_path: str
     format: str
     file_size: int
-    record_count: int
     start: int
     length: int
     sequence_number: int
     spec_id: int
     constants: Mapping[int, Any] = field(default_factory=dict)
-    deletes: tuple[DeleteFile, ...] = ()
     first_row_id: int | None = None
     """Row lineage: the id of the file's first row; None where the table has none."""
     delete_set: str | None = None
@@ -94,10 +103,26 @@ class Storage:
     """With ``allow-moved-paths``: the location written in the metadata, which `root` replaces."""
     allowed: tuple[str, ...] = ()
     """More buckets and folders that a scan may open (``allowed-locations``)."""
+    client: str = "auto"
+    """Who sends the requests to an object store: ``auto`` (obstore where it knows the store) or ``arrow``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanContext:
+class TableContext:
+    """What it takes to read any file of a table, data or deletes."""
+
+    __repr__ = masked_repr
+
+    schema: Schema
+    """Names, types and order as the user sees them."""
+    name_mapping: tuple[Any, ...] | None = None
+    """Parsed ``schema.name-mapping.default``, for files without field ids."""
+    storage: Storage = Storage()
+    settings: ReadSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanContext(TableContext):
     """What all tasks of one scan share."""
 
     __repr__ = masked_repr
@@ -105,26 +130,24 @@ class ScanContext:
     scan_id: str
     table: str
     snapshot_id: int | None
-    schema: Schema
-    """The scan's schema: names, types and order as the user sees them."""
     projection: tuple[Field, ...]
     """The columns to return, in order; structs hold only the wanted sub-fields."""
     predicate: Predicate = TRUE
     """Taken over from Spark: exactly the rows where it is true are returned."""
+    keys: tuple[Predicate, ...] = ()
+    """Conjuncts of `predicate` that say which keys a join has: the join drops what they would drop, too."""
     hint: Predicate = TRUE
-    """Implied by what Spark evaluates later (and by runtime filters): may prune, need not be applied."""
+    """Implied by what Spark evaluates later, and by runtime filters: it may prune, and need not be applied to rows."""
     key_fields: Mapping[int, Field] = field(default_factory=dict)
     """Equality-delete key fields by id that `schema` no longer holds, from older schemas."""
-    name_mapping: tuple[Any, ...] | None = None
-    """Parsed ``schema.name-mapping.default``, for files without field ids."""
     limit: int | None = None
     top: TopRows | None = None
     """Spark sorts the rows and keeps the first of them: each task must return those, and need not return others."""
     table_uuid: str | None = None
+    indexes: Any = None
+    """The `indexes.of_scan.ScanIndexes` that tasks may ask; None: there are none."""
     equality_deletes: tuple[DeleteFile, ...] = field(default=(), repr=False)
     """The equality-delete files that some task of the scan applies: workers that share key sets build one for all."""
-    storage: Storage = Storage()
-    settings: ReadSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +165,8 @@ class TaskGroup:
     rows: bytes | None = None
 
 
-WORTH_KEYS = 1 << 20
-"""Bytes of a single range up to which it is read sooner than a filter by a join's keys is planned."""
+MIN_BYTES_TO_WAIT_FOR_JOIN_KEYS = 1 << 20
+"""A single range of fewer bytes is read sooner than a filter by a join's keys is planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +186,14 @@ class ScanPlan:
     counters: Mapping[str, int] = field(default_factory=dict)
     choices: tuple[str, ...] = ()
     top_share: float | None = None
-    """Of the bytes that all rows would take, those that the first rows by an order are expected to take."""
+    """Under ``ORDER BY … LIMIT``: the share of the bytes that is expected to be read, 0 to 1."""
     is_handed_over: bool = False
     """Spark's own Parquet reader does the scan; there are no groups."""
     is_from_metadata: bool = False
-    """Manifests answered the query's aggregates; there are no groups."""
+    """Manifests, or indexes, answered the query's aggregates; there are no groups."""
 
     @property
     def may_leave_out(self) -> bool:
         """Whether there is enough to read that a join's keys, known later, could save some of it."""
         tasks = sum(len(group.tasks) for group in self.groups)
-        return tasks > 1 or (tasks == 1 and self.estimated_bytes > WORTH_KEYS)
+        return tasks > 1 or (tasks == 1 and self.estimated_bytes > MIN_BYTES_TO_WAIT_FOR_JOIN_KEYS)

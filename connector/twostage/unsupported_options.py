@@ -1,7 +1,7 @@
-"""Read options of Iceberg's Spark connector that this source does not have.
+"""Errors for read options that Iceberg's Spark connector has and this source lacks.
 
-Takes an option's name that is not ours; gives the error that says what it would do there. The rule: never a hint that leads to
-other rows than the option asks for, such as ``snapshot-id`` for ``start-snapshot-id``.
+Takes the name of an unknown option; returns an error that explains it. A hint never suggests an option that would
+return other rows, such as ``snapshot-id`` for ``start-snapshot-id``.
 Source: Iceberg's ``SparkReadOptions`` up to 1.12.0.
 """
 
@@ -44,14 +44,17 @@ _UNSUPPORTED: dict[str, tuple[str, str]] = {
     ),
 }
 _OF_CHANGES = re.compile(r"(?:start|end|begin|from|until|since|stream|incremental|change)", re.IGNORECASE)
-_CLOSE = 0.8
+_MIN_SIMILARITY = 0.8
+"""Ratio of `difflib` from which two names count as spellings of one option."""
 
 
 def unknown_option(name: str, known: tuple[str, ...]) -> OptionError:
-    """Return the error for an option that is none of the `known` ones."""
+    """Return the error for an option that is not among the `known` ones."""
     words = {_word(other): other for other in _UNSUPPORTED}
-    meant = difflib.get_close_matches(_word(name), words, n=1, cutoff=_CLOSE)
-    ours = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=1, cutoff=_CLOSE)
+    meant = difflib.get_close_matches(_word(name), words, n=1, cutoff=_MIN_SIMILARITY)
+    ours = difflib.get_close_matches(
+        name.lower(), [other.lower() for other in known], n=1, cutoff=_MIN_SIMILARITY
+    )
     if meant and (_OF_CHANGES.match(name) or not ours):
         reason, hint = _UNSUPPORTED[words[meant[0]]]
         spelled = "" if words[meant[0]] == name.lower() else f" (Iceberg's {words[meant[0]]}?)"
@@ -62,11 +65,11 @@ def unknown_option(name: str, known: tuple[str, ...]) -> OptionError:
             hint=f"{reason}. {hint}",
         )
     hint = nearest(name, known)
-    if _OF_CHANGES.match(name):  # the nearest one would choose other rows
+    if _OF_CHANGES.match(name):  # the nearest option would select other rows
         hint = f"Changes between snapshots and streams are not read yet. {_WHOLE}"
     return OptionError("UNKNOWN_OPTION", f"Unknown option: {name!r}", stage="options", hint=hint)
 
 
 def _word(name: str) -> str:
-    """Return a name without what people spell in different ways."""
+    """Return a name in lower case, without separators and digits."""
     return re.sub(r"[^a-z]", "", name.lower())

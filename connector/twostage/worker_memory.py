@@ -1,8 +1,7 @@
-"""How much memory one task may take where the option ``task-memory`` says nothing.
+"""Default memory budget of a task, if the option ``task-memory`` is not set.
 
-Takes what the worker process was granted; gives bytes. A limit on the process comes first: Spark sets one where
-``spark.executor.pyspark.memory`` is set. Else it is the container's or the machine's memory, which the tasks of all
-cores and the JVM share.
+A limit on the worker process decides, if there is one: Spark sets it if ``spark.executor.pyspark.memory`` is set.
+Otherwise the budget is a share of the memory of the container or machine, which all tasks and the JVM share.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ import os
 import resource
 from pathlib import Path
 
-LEAST, MOST = 64 * 2**20, 2 * 2**30
-_PROCESS_SHARE = 2
-"""Of what a limited process may still take, half: decoding and a batch on its way take the rest."""
-_MACHINE_SHARE = 8
-"""Of a core's share of container or machine, an eighth: most of an executor is its JVM's heap."""
+MIN_TASK_BYTES, MAX_TASK_BYTES = 64 * 2**20, 2 * 2**30
+_PROCESS_DIVISOR = 2
+"""A task gets half of what a limited process may still allocate: decoding and batches in flight need the rest."""
+_MACHINE_DIVISOR = 8
+"""A task gets an eighth of a core's share of the memory: most of an executor is the heap of its JVM."""
 _CGROUP_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
-"""Of cgroups version 2 and 1, in /sys/fs/cgroup."""
+"""Files of cgroups version 2 and 1 in /sys/fs/cgroup."""
 
 
 @functools.cache
 def default_task_memory() -> int:
-    """Return the budget of a task of this process, bytes; the first call decides."""
+    """Return the budget of a task of this process in bytes; cached."""
     page = os.sysconf("SC_PAGE_SIZE")
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
@@ -35,17 +34,22 @@ def default_task_memory() -> int:
 
 
 def share_of(*, process: int = 0, machine: int = 0, cores: int = 1) -> int:
-    """Return a task's budget: half of what its process may take, or an eighth of a core's share.
+    """Return a task's budget in bytes.
+
+    Args:
+        process: Bytes that the process may still allocate; 0: it has no limit.
+        machine: Bytes of memory of the container or machine.
+        cores: Cores that share the memory.
 
     >>> share_of(process=2**30) == 2**29, share_of(machine=64 * 2**30, cores=16) == 2**29
     (True, True)
     """
-    wanted = process // _PROCESS_SHARE if process else machine // cores // _MACHINE_SHARE
-    return min(max(wanted, LEAST), MOST)
+    budget = process // _PROCESS_DIVISOR if process else machine // cores // _MACHINE_DIVISOR
+    return min(max(budget, MIN_TASK_BYTES), MAX_TASK_BYTES)
 
 
 def _first_number(path: Path) -> int | None:
-    """Return the number that a file begins with; None if there is no file, or it says ``max``."""
+    """Return the number at the start of a file; None if there is no file, or it is ``max``."""
     try:
         words = path.read_text().split()
     except OSError:

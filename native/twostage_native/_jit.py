@@ -1,14 +1,14 @@
-"""The one kernel decorator: compile once it pays, cache only where it is safe, else run the twin.
+"""The one kernel decorator: compile once that pays, cache only where it is safe, else run the NumPy twin.
 
 Takes a loop and its NumPy twin; gives a `Kernel` to call. Rules: importing a module of kernels imports no
 Numba and touches no disk; whatever fails on the way to machine code ends in the twin, never in an error;
 machine code is cached only in a directory that nobody else can write, because Numba's cache is pickle, and
 whoever can write it can run code.
 
-Loading Numba takes 0.3 s, more than most filters. So the twins run first, and kernels compile once the
-twins have taken as long as that: at worst twice the time of the better choice. Machine code that is not in the
-cache takes seconds to make; another process does that, and the twins run on meanwhile (`compile_apart.py`). So data
-that kernels build for each other (tables, sets) must suit twins as well: one process may run both. The environment
+Rent or buy: loading Numba takes 0.3 s, more than most filters, so the twins run until they have taken as long, and then
+kernels are compiled: at most twice the time of the better choice. Machine code that is not in the cache takes seconds
+to make; another process makes it while the twins run on (`compile_apart.py`). So data that kernels build for each other
+(tables, sets) must suit twins as well: one process may run both. The environment
 variable ``TWOSTAGE_JIT`` overrules: ``0`` never compiles, ``always`` compiles at the first call, ``here`` in this
 process.
 """
@@ -195,7 +195,7 @@ def _kind(argument: Any) -> Any:
 
 
 _LAYOUT = 0x0001 | 0x0100 | 0x0400
-"""NumPy's flags of C order, alignment and writeability: asked for at once, in a third of the time."""
+"""NumPy's flags of C order, alignment and writeability: read at once, in a third of the time."""
 _state: dict[str, Any] = {}
 
 

@@ -1,7 +1,9 @@
-"""A walk over encoded Avro records that keeps a few of their fields and builds no objects.
+"""A walk over encoded Avro records that keeps some of their fields and builds no objects.
 
-Takes a block's bytes and a program, one row for each step of a record; gives the kept numbers and where kept bytes
-lie. The rule: a step never leaves the bytes, whatever they are; the answer then is that they are malformed.
+Takes a block's bytes (uint8) and a program (int64, shape (steps, 3)), one row for each step of a record; fills a matrix
+(int64, shape (records, slots)) with the kept numbers and where kept bytes begin and how long they are. The rule: no step
+reads beyond the bytes, whatever they are; where one would, the answer is that they are malformed.
+Source: Avro specification, "Binary Encoding".
 
 A row of the program is ``(operation, a, b)``:
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 END, LONG, BYTES, SKIP, UNION, JUMP, ARRAY, LOOP = range(8)
 ABSENT = -(2**63)
 """In the slot of a field that is NULL."""
-DEEPEST = 8
-"""Arrays within each other, at most."""
+MAX_ARRAY_DEPTH = 8
+"""How deep arrays may be nested."""
 _MALFORMED = -1
 
 
@@ -50,7 +52,7 @@ def _varint(data: Any, at: Any, end: Any) -> Any:
 
 @inner
 def _block(data: Any, at: Any, end: Any) -> Any:
-    """Return how many items an array's next block has and where they begin; a place of -1 if that is malformed."""
+    """Return how many items an array's next block has and where they begin; a place of -1 if it is malformed."""
     count, at = _varint(data, at, end)
     if at >= 0 and count < 0:
         count = -count
@@ -71,7 +73,7 @@ def walk_records(data: NDArray[np.uint8], program: NDArray[np.int64], kept: NDAr
     """
     end = np.int64(len(data))
     at = np.int64(0)
-    left = np.zeros(DEEPEST, np.int64)
+    remaining = np.zeros(MAX_ARRAY_DEPTH, np.int64)
     for record in range(len(kept)):
         for slot in range(kept.shape[1]):
             kept[record, slot] = ABSENT
@@ -88,19 +90,19 @@ def walk_records(data: NDArray[np.uint8], program: NDArray[np.int64], kept: NDAr
                 at += a
             elif operation in (LOOP, ARRAY):
                 if operation == ARRAY:
-                    if depth == DEEPEST:
+                    if depth == MAX_ARRAY_DEPTH:
                         return _MALFORMED
-                    left[depth] = 0
+                    remaining[depth] = 0
                     depth += 1
                     item, behind = step, a
                 else:
                     item, behind = a, step
-                    left[depth - 1] -= 1
-                if left[depth - 1] == 0:
-                    left[depth - 1], at = _block(data, at, end)
+                    remaining[depth - 1] -= 1
+                if remaining[depth - 1] == 0:
+                    remaining[depth - 1], at = _block(data, at, end)
                     if at < 0:
                         return _MALFORMED
-                if left[depth - 1] == 0:
+                if remaining[depth - 1] == 0:
                     depth -= 1
                     step = behind
                 else:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ABSENT = -(2**63)
-_DEEPEST = 8
+_MAX_ARRAY_DEPTH = 8
 
 
 class _Bytes:
@@ -79,7 +79,7 @@ def _run(source: _Bytes, steps: list[tuple[int, int]], step: int, row: NDArray[n
             case 5:
                 step = a
             case 6:
-                if depth == _DEEPEST:
+                if depth == _MAX_ARRAY_DEPTH:
                     raise ValueError(depth)
                 while count := source.number():
                     if count < 0:

@@ -1,8 +1,8 @@
-"""Compiles a kernel in another process, so that nobody waits: its machine code is loaded from the cache afterwards.
+"""Compiles a kernel in another process, so that no query waits: its machine code is loaded from the cache afterwards.
 
 Takes the kinds of a call's arguments; starts `compile_now` in a process of its own, which compiles the kernel for such
-arguments and leaves. A Spark task met a compiler otherwise: a second or more in the middle of some query, whenever the
-twins had taken long enough by then. The rule: what cannot be named, started or cached is compiled where it is called.
+arguments and ends. Otherwise some Spark task would compile in the middle of a query, for a second or more, once the twins
+have taken long enough. The rule: what cannot be named, started or cached is compiled where it is called.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def marker(kernel: Named, question: str, directory: Path) -> Path | None:
 
 
 def _numba_version() -> str:
-    from importlib import metadata  # noqa: PLC0415 - only a process that would compile asks
+    from importlib import metadata  # noqa: PLC0415 - only a process that would compile needs it
 
     with contextlib.suppress(metadata.PackageNotFoundError):
         return metadata.version("numba")

@@ -17,7 +17,7 @@ _NICE = 10
 
 
 def main(question: str) -> int:
-    """Compile what is asked for, and say so in the cache; return the process's exit code."""
+    """Compile the kernel that `question` names, and mark it in the cache; return the process's exit code."""
     os.nice(_NICE)
     module, name, kinds = json.loads(question)
     importlib.import_module(module)

@@ -1,10 +1,10 @@
-"""IN lists of numbers: which values are among many.
+"""IN lists of numbers: which values are members of a large list.
 
-Takes values, and members that were prepared once; gives bools. Prepared members are plain arrays that the
-compiled kernels and their twins read alike: a bit map that few other values pass (0.4-0.6 ns a value), and for those
-that pass an open-addressing hash table with linear probing. Members that lie close together (dates, small
-numbers) need the bit map alone. Floats come as canonical bits (`canonical_bits`), 128-bit values as pairs of
-words. Of a million values against 10,000 members, pyarrow's `is_in` takes 5 to 10 times as long.
+Takes values (integers of any width; int64 of shape (rows, 2) for 128-bit values), and members (int64) that were prepared
+once; gives a bool for each value. Prepared members are plain arrays that the compiled kernels and their twins read alike:
+a one-hash Bloom filter (0.4 to 0.6 ns a value), and for the values that pass it an open-addressing hash table with linear
+probing. Members close to each other (dates, small numbers) need an exact bit map alone. Floats come as canonical bits
+(`canonical_bits`). For a million values and 10,000 members, pyarrow's `is_in` takes 5 to 10 times as long.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     Integers = tuple[Longs, np.int64, Bits, np.int64]
     """Table, the number that stands for an empty slot, bit map, and the number that its first bit is for."""
 
-FEW = 8
-"""Members that are compared one by one: 0.13 ns a value each."""
-MOST_DENSE = 1 << 21
-"""Numbers that a bit map without a hash table spans at most: 256 KiB, which a cache holds."""
+MAX_COMPARED_MEMBERS = 8
+"""So few members are compared one by one: 0.13 ns for each value and member."""
+MAX_BIT_MAP_SPAN = 1 << 21
+"""The largest range of members, in numbers, for an exact bit map: 256 KiB, which a processor's cache holds."""
 
 
 def prepare_integers(members: Longs) -> Integers:
@@ -48,11 +48,11 @@ def prepare_integers(members: Longs) -> Integers:
     array([ True, False,  True])
     """
     none = frozen(np.zeros(0, np.uint8))
-    if len(members) <= FEW:
+    if len(members) <= MAX_COMPARED_MEMBERS:
         return frozen(members.copy()), np.int64(0), none, np.int64(0)
     low = int(members[0])
     span = int(members[-1]) - low + 1
-    if span <= MOST_DENSE:
+    if span <= MAX_BIT_MAP_SPAN:
         flags = np.zeros(-(-span // 8) * 8, np.bool_)
         flags[members - low] = True
         return frozen(np.zeros(0, np.int64)), np.int64(0), packed(flags), np.int64(low)

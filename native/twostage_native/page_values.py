@@ -1,8 +1,9 @@
 """Single values out of Parquet's hybrid of runs and packed bits, without decoding those before them.
 
-Takes the bytes of definition levels or of dictionary codes, and ascending places; gives what stands there. A hybrid is
+Takes the bytes (uint8) of definition levels or of dictionary codes, and ascending places (int64); gives the values
+there (int64). A hybrid is
 a list of runs: an even number n, then one value that stands n / 2 times, in whole bytes; or an odd number n, then
-n // 2 groups of eight values, packed from the lowest bit up. The rule: no step leaves the bytes, whatever they are.
+n // 2 groups of eight values, packed from the lowest bit up. The rule: no step reads beyond the bytes, whatever they are.
 Source: parquet-format, Encodings.md, "Run Length Encoding / Bit-Packing Hybrid".
 """
 
@@ -17,9 +18,6 @@ from twostage_native._jit import inner, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_MOST_RUN = 2**31
-"""Values of one run: no page holds more."""
 
 
 @inner
@@ -81,10 +79,10 @@ def codes_at(data: NDArray[np.uint8], width: int, count: int, places: NDArray[np
     before = np.int64(0)
     done = 0
     while done < len(places) and places[done] < count:
-        first, held, is_packed, at = _run(data, at, width)
-        if held < 0:
+        first, length, is_packed, at = _run(data, at, width)
+        if length < 0:
             break
-        while done < len(places) and places[done] < count and places[done] < before + held:
+        while done < len(places) and places[done] < count and places[done] < before + length:
             if is_packed:
                 codes[done] = _bits(data, first, places[done] - before, width)
                 if codes[done] < 0:
@@ -95,7 +93,7 @@ def codes_at(data: NDArray[np.uint8], width: int, count: int, places: NDArray[np
                     value |= np.int64(data[first + byte]) << np.int64(8 * byte)
                 codes[done] = value
             done += 1
-        before += held
+        before += length
     return codes
 
 
@@ -111,14 +109,14 @@ def ranks_at(data: NDArray[np.uint8], count: int, places: NDArray[np.int64]) -> 
     num_set = np.int64(0)
     done = 0
     while before < count:
-        first, held, is_packed, at = _run(data, at, 1)
-        if held < 0:
+        first, length, is_packed, at = _run(data, at, 1)
+        if length < 0:
             return ranks
-        held = min(held, count - before)
+        length = min(length, count - before)
         if is_packed:
-            if first + ((held + 7) >> 3) > len(data):
+            if first + ((length + 7) >> 3) > len(data):
                 return ranks
-            for place in range(held):
+            for place in range(length):
                 is_set = (data[first + (place >> 3)] >> (place & 7)) & 1
                 if done < len(places) and places[done] == before + place:
                     if is_set:
@@ -129,13 +127,13 @@ def ranks_at(data: NDArray[np.uint8], count: int, places: NDArray[np.int64]) -> 
             if data[first] > 1:
                 return ranks
             is_set = data[first]
-            while done < len(places) and places[done] < before + held:
+            while done < len(places) and places[done] < before + length:
                 if is_set:
                     ranks[done] = num_set + places[done] - before
                 done += 1
             if is_set:
-                num_set += held
-        before += held
+                num_set += length
+        before += length
     if done < len(places):
         return ranks
     ranks[len(places)] = num_set

@@ -32,26 +32,26 @@ def _runs(data: bytes, width: int, count: int) -> Iterator[tuple[int, int, int |
         if number < 2:
             return
         if number & 1:
-            held, value, start = number // 2 * 8, None, at
+            length, value, start = number // 2 * 8, None, at
             at += number // 2 * width
         else:
-            held, start, size = number // 2, at, -(-width // 8)
+            length, start, size = number // 2, at, -(-width // 8)
             if at + size > len(data):
                 return
             value = int.from_bytes(data[at : at + size], "little")
             at += size
-        yield before, held, value, start
-        before += held
+        yield before, length, value, start
+        before += length
 
 
 def codes_at(data: NDArray[np.uint8], width: int, count: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the values at `places` of a hybrid; -1 for those that cannot be told."""
     codes = np.full(len(places), -1, np.int64)
-    asked = iter(enumerate(places.tolist()))
-    number, place = next(asked, (0, count))
+    remaining = iter(enumerate(places.tolist()))
+    number, place = next(remaining, (0, count))
     raw = data.tobytes()
-    for before, held, value, start in _runs(raw, width, count):
-        while place < min(count, before + held):
+    for before, length, value, start in _runs(raw, width, count):
+        while place < min(count, before + length):
             if value is not None:
                 codes[number] = value
             else:
@@ -61,7 +61,7 @@ def codes_at(data: NDArray[np.uint8], width: int, count: int, places: NDArray[np
                     return codes
                 packed = int.from_bytes(raw[start + first // 8 : end], "little")
                 codes[number] = (packed >> first % 8) & ((1 << width) - 1)
-            number, place = next(asked, (0, count))
+            number, place = next(remaining, (0, count))
         if place >= count:
             break
     return codes
@@ -71,20 +71,20 @@ def ranks_at(data: NDArray[np.uint8], count: int, places: NDArray[np.int64]) -> 
     """Return how many levels are set before each place, or -1 where its own is not; then how many in all."""
     ranks = np.full(len(places) + 1, -1, np.int64)
     raw, num_set, reached = data.tobytes(), 0, 0
-    for before, held, value, start in _runs(raw, 1, count):
-        size = min(held, count - before)
-        asked = range(*np.searchsorted(places, [before, before + size]).tolist())
+    for before, length, value, start in _runs(raw, 1, count):
+        size = min(length, count - before)
+        inside = range(*np.searchsorted(places, [before, before + size]).tolist())
         if value is not None:
             if value > 1:
                 return ranks
-            for number in asked:
+            for number in inside:
                 ranks[number] = num_set + int(places[number]) - before if value else -1
             num_set += size * value
         else:
             packed = int.from_bytes(raw[start : start + -(-size // 8)], "little")
             if start + -(-size // 8) > len(raw):
                 return ranks
-            for number in asked:
+            for number in inside:
                 place = int(places[number]) - before
                 if packed >> place & 1:
                     ranks[number] = num_set + (packed & ((1 << place) - 1)).bit_count()

@@ -44,14 +44,14 @@ def _homes(tags: Words, capacity: int) -> Integers:
 def _chunks(offsets: Integers, data: Bytes, rows: Integers, step: int) -> Words:
     """Return eight bytes of each row from its byte ``step`` on, which it has, zeros after its end."""
     starts = offsets[rows] + step
-    left = offsets[rows + 1] - starts
+    remaining = offsets[rows + 1] - starts
     if len(data) < STEP:
         data = np.concatenate([data, np.zeros(STEP, np.uint8)])
     windows: Words = np.ndarray(len(data) - STEP + 1, "<u8", data, strides=(1,))
     places = np.minimum(starts, len(windows) - 1)
     found = windows[places] >> (np.uint64(8) * (starts - places).astype(np.uint64))
-    if int(left.min(initial=STEP)) < STEP:
-        found &= _MASKS[np.minimum(left, STEP)]
+    if int(remaining.min(initial=STEP)) < STEP:
+        found &= _MASKS[np.minimum(remaining, STEP)]
     return found
 
 

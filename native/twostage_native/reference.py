@@ -37,14 +37,14 @@ def in_integers(
         return _among(len(values), inside[_is_set(bits, places[inside])])
     hashes = _hashes(values)
     rows = _candidates(hashes, bits)
-    wanted = values[rows]
+    sought = values[rows]
     slots = (hashes[rows] >> np.uint64(65 - len(table).bit_length())).view(np.int64)
     hits = np.zeros(len(values), np.bool_)
     while len(rows):
         found = table[slots]
-        hits[rows] = (found == wanted) & (found != empty)
-        going = (found != wanted) & (found != empty)
-        rows, wanted, slots = rows[going], wanted[going], (slots[going] + 1) & (len(table) - 1)
+        hits[rows] = (found == sought) & (found != empty)
+        going = (found != sought) & (found != empty)
+        rows, sought, slots = rows[going], sought[going], (slots[going] + 1) & (len(table) - 1)
     return hits
 
 
@@ -110,6 +110,26 @@ def starts_with(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
 def ends_with(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
     """Return which texts end with the literal."""
     return _narrow(np.diff(offsets) >= len(literal), offsets[1:] - len(literal), data, literal)
+
+
+def hash_texts(offsets: Integers, data: Bytes) -> NDArray[np.uint64]:
+    """Return the hash of each text: eight bytes at a time, and its length."""
+    lengths = np.diff(offsets).astype(np.int64)
+    mixed: NDArray[np.uint64] = lengths.astype(np.uint64) * _GOLDEN
+    padded = np.concatenate([data, np.zeros(8, np.uint8)])
+    rows = np.arange(len(lengths))
+    starts = offsets[:-1].astype(np.int64)
+    while len(rows):
+        remaining = lengths[rows] - (starts[rows] - offsets[rows])
+        words = padded[starts[rows][:, None] + np.arange(8)].view(np.uint64).reshape(-1)
+        is_last = remaining < 8
+        kept = np.where(is_last, remaining, 0).astype(np.uint64)
+        tails = words & ((np.uint64(1) << (np.uint64(8) * kept)) - np.uint64(1))
+        mixed[rows] = (mixed[rows] ^ np.where(is_last, tails, words)) * _GOLDEN
+        mixed[rows] ^= mixed[rows] >> np.uint64(32)
+        starts[rows] += 8
+        rows = rows[~is_last]
+    return mixed
 
 
 def in_texts(

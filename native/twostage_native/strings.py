@@ -58,14 +58,14 @@ def _tail(data: Bytes, at: Any, count: Any) -> Any:
 @inner
 def _same(left: Bytes, left_start: Any, right: Bytes, right_start: Any, length: Any) -> bool:
     """Tell whether `length` bytes are equal, eight at a time: 2 ns for any 16 bytes."""
-    a, b, left_over = np.uint64(left_start), np.uint64(right_start), np.uint64(length)
-    while left_over >= np.uint64(8):
+    a, b, remaining = np.uint64(left_start), np.uint64(right_start), np.uint64(length)
+    while remaining >= np.uint64(8):
         if _word(left, a) != _word(right, b):
             return False
         a += np.uint64(8)
         b += np.uint64(8)
-        left_over -= np.uint64(8)
-    return bool(_tail(left, a, left_over) == _tail(right, b, left_over))
+        remaining -= np.uint64(8)
+    return bool(_tail(left, a, remaining) == _tail(right, b, remaining))
 
 
 @inner
@@ -89,29 +89,29 @@ def _sign(
     left: Bytes, left_start: Any, left_length: Any, right: Bytes, right_start: Any, right_length: Any
 ) -> int:
     """Return -1, 0 or 1 as the left bytes come before, equal or come after the right ones."""
-    a, b, left_over = np.uint64(left_start), np.uint64(right_start), np.uint64(min(left_length, right_length))
-    while left_over > np.uint64(0):
-        count = min(left_over, np.uint64(8))
+    a, b, remaining = np.uint64(left_start), np.uint64(right_start), np.uint64(min(left_length, right_length))
+    while remaining > np.uint64(0):
+        count = min(remaining, np.uint64(8))
         first, second = _head(left, a, count), _head(right, b, count)
         if first != second:
             return -1 if first < second else 1
         a += count
         b += count
-        left_over -= count
+        remaining -= count
     return int(left_length > right_length) - int(left_length < right_length)
 
 
 @inner
 def _hash(data: Bytes, start: Any, length: Any) -> Any:
     """Return a 64-bit hash of some bytes, eight at a time."""
-    at, left_over = np.uint64(start), np.uint64(length)
-    mixed = left_over * GOLDEN
-    while left_over >= np.uint64(8):
+    at, remaining = np.uint64(start), np.uint64(length)
+    mixed = remaining * GOLDEN
+    while remaining >= np.uint64(8):
         mixed = (mixed ^ _word(data, at)) * GOLDEN
         mixed ^= mixed >> np.uint64(32)
         at += np.uint64(8)
-        left_over -= np.uint64(8)
-    mixed = (mixed ^ _tail(data, at, left_over)) * GOLDEN
+        remaining -= np.uint64(8)
+    mixed = (mixed ^ _tail(data, at, remaining)) * GOLDEN
     return mixed ^ mixed >> np.uint64(32)
 
 
@@ -272,8 +272,8 @@ def prepare_texts(
         than a sample's word.
     """
     hashes = hash_texts(offsets, data)
-    few = offsets[: _SAMPLED + 1]
-    back = max(_BACK, key=lambda back: len(np.unique(hash_samples(few, data, back))))
+    sample = offsets[: _SAMPLED + 1]
+    back = max(_BACK, key=lambda back: len(np.unique(hash_samples(sample, data, back))))
     samples = bit_map(hash_samples(offsets, data, back))
     is_short = bool((np.diff(offsets) < 8).any())
     return offsets, data, number_table(hashes), bit_map(hashes), samples, np.int64(back), is_short
@@ -292,24 +292,14 @@ def hash_samples(offsets: Integers, data: Bytes, back: int) -> NDArray[np.uint64
     return hashes
 
 
+@kernel(reference.hash_texts)
 def hash_texts(offsets: Integers, data: Bytes) -> NDArray[np.uint64]:
-    """Return the hash of each text, as the kernels' `_hash` gives it."""
-    lengths = np.diff(offsets).astype(np.int64)
-    mixed: NDArray[np.uint64] = lengths.astype(np.uint64) * GOLDEN
-    padded = np.concatenate([data, np.zeros(8, np.uint8)])
-    rows = np.arange(len(lengths))
-    starts = offsets[:-1].astype(np.int64)
-    while len(rows):
-        left_over = lengths[rows] - (starts[rows] - offsets[rows])
-        words = padded[starts[rows][:, None] + np.arange(8)].view(np.uint64).reshape(-1)
-        is_last = left_over < 8
-        kept = np.where(is_last, left_over, 0).astype(np.uint64)
-        tails = words & ((np.uint64(1) << (np.uint64(8) * kept)) - np.uint64(1))
-        mixed[rows] = (mixed[rows] ^ np.where(is_last, tails, words)) * GOLDEN
-        mixed[rows] ^= mixed[rows] >> np.uint64(32)
-        starts[rows] += 8
-        rows = rows[~is_last]
-    return mixed
+    """Return the hash of each text."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    for row in range(len(hashes)):
+        start = offsets[row]
+        hashes[row] = _hash(data, start, offsets[row + 1] - start)
+    return hashes
 
 
 @kernel(reference.in_texts)

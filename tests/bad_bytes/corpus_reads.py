@@ -162,7 +162,7 @@ def _read(
             for field_id in schema.field_ids():
                 file.bounds(group, field_id)
             if nothing is not None:
-                file.cannot_match(group, nothing, ask_dictionaries=True)
+                file.cannot_match(group, nothing, probe_dictionaries=True)
             if two_stage:
                 for array in file.read(group, schema.fields, "fetch"):
                     assert len(array) == group.num_rows
@@ -170,7 +170,7 @@ def _read(
                 rows += group.num_rows
                 continue
             everything, none = Selection.all(group.num_rows), EqualityDeletes((), 0)
-            for batch in read_one_stage(file, group, RowFilter(), everything, lambda: none, Metrics()):
+            for batch in read_one_stage(file, group, RowFilter(), everything, none, Metrics()):
                 batch.validate(full=True)
                 rows += batch.num_rows
     return rows

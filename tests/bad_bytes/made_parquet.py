@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from parquet.thrift_writer import struct as thrift, varint
+from thrift_writer import struct as thrift, varint
 
 INT32, INT64, BYTE_ARRAY = 1, 2, 6
 PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8

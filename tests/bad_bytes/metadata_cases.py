@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 
-from parquet.thrift_writer import varint
 from tables import Table
+from thrift_writer import varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

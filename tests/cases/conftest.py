@@ -1,13 +1,12 @@
 """Puts the tables of a case into its setting; counts the lines of the case list that passed.
 
-With TWOSTAGE_WRITER=Iceberg-Spark, Iceberg's own library writes the tables of the listed cases (`make interop`).
+With TWOSTAGE_WRITER=Iceberg-Spark, Iceberg's own library writes the tables of the listed cases: `make interop` names the
+plugin that has the fixture `iceberg_table`.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,24 +17,11 @@ from figures import FULL, record
 from tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from settings import Setting
 
 WRITER = os.environ.get("TWOSTAGE_WRITER", DECLARED)
-CELL_RUNS = int(os.environ.get("TWOSTAGE_CELL_RUNS", "0" if FULL or WRITER == DECLARED else "2"))
+CELL_RUNS = int(os.environ.get("TWOSTAGE_CELL_RUNS", "0" if FULL or WRITER == DECLARED else "1"))
 """Runs of each cell, spread over all of its runs; 0 for all. Through Iceberg's library a run takes ten times as long."""
-
-
-@pytest.fixture(scope="session")
-def iceberg_table() -> Iterator[type[Table]]:
-    """The kind of table that Iceberg writes."""
-    sys.path.append(str(Path(__file__).parents[2] / "interop"))
-    from iceberg_table import IcebergTable, start_session
-
-    IcebergTable.spark = start_session()
-    yield IcebergTable
-    IcebergTable.spark.stop()
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_steps_shorter_than_the_batch_size_lose_no_rows(
 def test_text_beyond_the_reach_of_its_offsets_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twostage.formats.convert.MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr("twostage.formats.promotion.MAX_TEXT_BYTES", 100)
     monkeypatch.setattr(
         "twostage.data_files.parquet_file.one_array",
         lambda column: column.combine_chunks().cast(pa.large_string()),

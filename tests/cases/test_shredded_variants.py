@@ -24,7 +24,7 @@ from core_scan import open_table, scan
 from shredded_tables import table_of
 from twostage.columns import project_names
 from twostage.errors import CorruptFileError
-from twostage.formats.variant.shredding import put_together
+from twostage.formats.variant.shredding import reconstruct
 from twostage.predicates.predicate import Compare, IsNull
 from variant_rows import EMPTY, NULL, decoded, metadata_of, read_table, shredded, small_object, text
 
@@ -300,7 +300,7 @@ def test_damaged_bytes_end_in_values_or_a_typed_error() -> None:
             "typed_value": {"a": {"typed_value": 1}},
         }
         try:
-            (value,), _ = (one.to_pylist() for one in put_together(pa.array([row], kind)))
+            (value,), _ = (one.to_pylist() for one in reconstruct(pa.array([row], kind)))
             assert value
             ends["value"] += 1
         except ValueError as error:

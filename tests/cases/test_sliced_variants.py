@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from twostage.formats.variant import shredding
-from twostage.formats.variant.shredding import put_together
+from twostage.formats.variant.shredding import reconstruct
 from variant_rows import EMPTY, NULL, decoded, metadata_of, read_file, shredded, small_object, text
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Rows:
 
 
 def check(array: pa.Array, expected: list[Any]) -> None:
-    values, metadata = put_together(array)
+    values, metadata = reconstruct(array)
     for one in (values, metadata):
         one.validate(full=True)
     found = [
@@ -182,7 +182,7 @@ def test_values_that_share_their_bytes() -> None:
     row = {"metadata": names, "value": shared, "typed_value": {"x": {}}}
     kind = shredded(pa.struct([("x", shredded(pa.int64()))]), metadata=True)
     with pytest.raises(ValueError, match="longer than its bytes"):
-        put_together(pa.array([row], kind))
+        reconstruct(pa.array([row], kind))
 
 
 def test_names_that_another_row_made() -> None:
@@ -197,7 +197,7 @@ def test_names_that_another_row_made() -> None:
     for rows in ([missing], [added, missing]):
         column = pa.array([{"metadata": EMPTY, "typed_value": row} for row in rows], nested)
         with pytest.raises(ValueError, match="not in its metadata"):
-            put_together(column)
+            reconstruct(column)
 
 
 def kind_of_part(kind: pa.DataType) -> pa.DataType:

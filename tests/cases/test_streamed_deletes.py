@@ -13,7 +13,7 @@ from test_equality_deletes import OF_TYPE
 from check import Columns, check, ids
 from core_scan import open_table, scan
 from tables import FileOptions, Table
-from twostage.deletes.anti_join import choose, host_key_sets
+from twostage.deletes.anti_join import host_key_sets, stream_or_load
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import ResourceLimitError
 from twostage.predicates.predicate import Column, Compare, In, IsNull, Not, Or
@@ -32,9 +32,9 @@ MODES = ("auto", "always", "never")
 @pytest.fixture(autouse=True)
 def _nothing_known() -> Iterator[None]:
     CACHE.clear()
-    choose._streamed.clear()
-    choose._too_large.clear()
-    choose._absent.clear()
+    stream_or_load._streamed.clear()
+    stream_or_load._too_large.clear()
+    stream_or_load._absent.clear()
     yield
     CACHE.clear()
 
@@ -203,8 +203,8 @@ def test_keys_beyond_the_budget_are_streamed_in_parts(tmp_path: Path, setting: A
 def test_few_rows_against_many_keys_are_streamed_until_that_cost_as_much_as_loading_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float, expected: list[tuple[int, int]]
 ) -> None:
-    monkeypatch.setattr(choose, "LEAST_KEYS", 100)
-    monkeypatch.setattr(choose, "SECONDS_OF_NUMBER", cost)
+    monkeypatch.setattr(stream_or_load, "MIN_KEYS_TO_STREAM", 100)
+    monkeypatch.setattr(stream_or_load, "SECONDS_TO_LOAD_NUMBER", cost)
     table = Table(tmp_path, {"id": "long", "k": "long", "s": "string"})
     table.append(ids(600, k=lambda i: i, s=lambda i: f"{i * 7 % 600}"), row_group_size=200)
     table.delete_equal(["k"], [{"k": k} for k in range(0, 600, 2)])
@@ -225,7 +225,7 @@ def test_few_rows_against_many_keys_are_streamed_until_that_cost_as_much_as_load
 def test_keys_that_another_worker_built_are_mapped_not_streamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choose, "LEAST_KEYS", 100)
+    monkeypatch.setattr(stream_or_load, "MIN_KEYS_TO_STREAM", 100)
     monkeypatch.setattr(host_key_sets, "MIN_KEYS", 100)
     table = Table(tmp_path / "table", {"id": "long", "k": "long", "s": "string"})
     table.append(ids(600, k=lambda i: i, s=lambda i: f"{i * 7 % 600}"), row_group_size=200)
@@ -241,12 +241,12 @@ def test_keys_that_another_worker_built_are_mapped_not_streamed(
 
     first = needle()
     assert (first["delete_keys.streamed"], first["delete_cache.hits"]) == (300, 0)
-    assert len(choose._absent) == 1
-    assert "/data/" not in repr(choose._absent), "the paths of some thousand files, 256 times"
+    assert len(stream_or_load._absent) == 1
+    assert "/data/" not in repr(stream_or_load._absent), "the paths of some thousand files, 256 times"
     CACHE.clear()  # another worker
     assert len(scan(opened).rows) == 300
     CACHE.clear()
-    choose._absent.clear()
+    stream_or_load._absent.clear()
     found = needle()
     assert (found["delete_keys.streamed"], found["delete_keys.loaded"], found["delete_files.opened"]) == (
         0,

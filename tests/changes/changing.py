@@ -181,7 +181,7 @@ def before_opening(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> 
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "open_file", open_later)
-        patch.setattr(manifest, "_READERS", 1)  # one order of turns for one seed
+        patch.setattr(manifest, "MAX_CONCURRENT_MANIFESTS", 1)  # one order of turns for one seed
         yield
 
 

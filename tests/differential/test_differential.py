@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 PAIRS = int(os.environ.get("TWOSTAGE_PAIRS", "10000" if FULL else "300"))
 QUERIES = 5
-SAME_PAIRS = 2000 if FULL else 200
+SAME_PAIRS = int(os.environ.get("TWOSTAGE_SAME_PAIRS", "2000" if FULL else "80"))
 """Pairs that are read in every configuration."""
 SWITCHES = (
     "prune.files",

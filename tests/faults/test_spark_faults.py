@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 from faulty_reader import WORDS
 from marked import MARK, remaining
-from standalone import HOSTS, standalone
 
 from figures import FULL, record
+from standalone import HOSTS, standalone
 from tables import Table
 
 HERE = Path(__file__).parent

@@ -14,12 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mutations import changed_places, damage, flip
-from small_tables import SmallTable, small_table
-
 import oracle
 from core_scan import open_table, scan
+from mutations import changed_places, damage, flip
 from random_queries import Query, random_query
+from small_tables import SmallTable, small_table
 from twostage.data_files import orc_file, parquet_footers
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import InternalError, ResourceLimitError, TwoStageError

@@ -16,14 +16,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE.parent, HERE.parents[1] / "connector", HERE.parents[1] / "native"):
+for folder in (HERE, HERE.parent / "shared", HERE.parents[1] / "connector", HERE.parents[1] / "native"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from small_tables import CHECKED_PARQUET, KINDS  # noqa: E402
-
 from figures import record  # noqa: E402
 from limited_process import CRASH, HANG, LimitedProcess  # noqa: E402
+from small_tables import CHECKED_PARQUET, KINDS  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ import os
 
 import pytest
 from fuzzer import FUNCTION, Findings, fuzz, record_figures, requests
-from small_tables import KINDS
 
 from figures import FULL
 from limited_process import LimitedProcess
+from small_tables import KINDS
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 MUTATIONS = 4000 if FULL else 200

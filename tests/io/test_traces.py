@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reading_log import Log, named, needed_bytes, watch
 
 from core_scan import open_table, scan
 from declared.files import FileOptions
 from figures import record
+from reading_log import Log, named, needed_bytes, watch
 from tables import Table
 from twostage.data_files import parquet_footers
-from twostage.formats.parquet import page_reader
+from twostage.formats.parquet import page_tables
 from twostage.predicates.predicate import Column, In
 from twostage.schema import Primitive
 
@@ -31,7 +31,7 @@ def _forget():
     """Start every test with nothing known of any file."""
     parquet_footers._footers.clear()
     parquet_footers._tails.clear()
-    page_reader._tables.clear()
+    page_tables._tables.clear()
 
 
 def make(folder, layout):

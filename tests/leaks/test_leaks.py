@@ -46,7 +46,7 @@ def test_many_reads_in_one_process(tmp_path, version):
     Path(files[0].path).write_bytes(b"PAR1 nothing PAR1")
     rows = len(oracle.live_rows(table.content()))
     root = TESTS.parent
-    paths = [str(root / "connector"), str(root / "native"), str(TESTS)]
+    paths = [str(root / "connector"), str(root / "native"), str(TESTS / "shared")]
     done = subprocess.run(
         [
             sys.executable,

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from twostage.deletes.cache.host import DELETES
 from twostage.metrics import COUNTERS, Metrics
+from twostage.reading.conditions.kept import CONDITIONS
 from twostage.report import _SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,13 +23,15 @@ COUNTER = re.compile(rf"(?:{'|'.join(FAMILIES)})\.[a-z_-]+(?:\.[a-z_-]+)*")
 GROUPS = ("files.pruned", "row_groups.pruned", "rows.deleted")  # what `ScanReport.reasons` is asked for
 MADE_OF = {
     "bytes.{}": ("filter", "fetch"),
-    "delete_cache.{}": ("ignored", "failed", "unusable", "too_large"),
     "delete_compiled.{}": ("ignored", "failed"),
     "files.pruned.{}": ("partition", "bounds"),
+    "indexes.{}": ("ignored", "failed"),
     "row_groups.pruned.{}": ("statistics", "dictionary", "bloom"),
     "rows.deleted.{}": ("position", "vector"),
 }
 """Names that are put together while running, and what of: a new one belongs here."""
+OF_HOST_CACHES = {"written", "removed", "ignored", "failed", "unusable", "too_large"}
+"""What `deletes/cache/host.py` counts of each `Purpose`."""
 
 
 def _terminal(node: ast.expr) -> str:
@@ -52,7 +56,7 @@ def _found() -> tuple[set[str], set[str]]:
                 if method in ("timed", "timed_steps"):
                     assert isinstance(given, ast.Constant), f"{path}:{node.lineno}"
                     names.add(f"time.{given.value}")
-                elif method == "add" and _terminal(node.func.value) in ("metrics", "_metrics"):
+                elif method in ("add", "most") and _terminal(node.func.value) in ("metrics", "_metrics"):
                     if isinstance(given, ast.Constant):
                         names.add(given.value)
                     elif isinstance(given, ast.JoinedStr):
@@ -83,13 +87,14 @@ def test_every_counter_has_a_meaning_and_every_meaning_a_counter():
     assert len(names) > 50
     assert patterns == set(MADE_OF)
     made = {pattern.replace("{}", word) for pattern, words in MADE_OF.items() for word in words}
+    made |= {purpose.counter(word) for purpose in (DELETES, CONDITIONS) for word in OF_HOST_CACHES}
     used = names | made | set(_SPARK.values())
     assert used - set(COUNTERS) == set(), "add its meaning to COUNTERS in metrics.py"
     assert set(COUNTERS) - used == set(), "no code counts it"
 
 
 def test_warnings_are_counted_by_the_words_that_are_known():
-    assert _warned("deletes/cache/host.py") == set(MADE_OF["delete_cache.{}"])
+    assert _warned("deletes/cache/host.py") == OF_HOST_CACHES - {"written", "removed", "unusable"}
     assert _warned("deletes/compiled/store.py") == set(MADE_OF["delete_compiled.{}"])
 
 

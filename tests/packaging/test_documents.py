@@ -1,11 +1,13 @@
 """Every command of README and docs runs as it stands there, in environments that have only what the text says.
 
 The text itself is run, taken from the document, so a line that changes is tested as changed. What stands for the reader's
-own tables and services is replaced by real ones. pip installs for real, from this checkout and the package index.
+own tables and services is replaced by real ones. At nightly size pip installs for real, from this checkout and the package
+index; else the environments hold links to what is installed here, and `pip` only says that it is there.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import shutil
@@ -23,9 +25,9 @@ import pytest
 from documents import DOCUMENTS, ROOT, commands, fences
 from read_only_catalog import read_only_catalog
 
-sys.path.insert(0, str(ROOT / "tests" / "faults"))
+from environments import linked_environment
+from figures import FULL
 from standalone import standalone
-
 from tables import Table
 
 NOT_RUN = {
@@ -33,6 +35,12 @@ NOT_RUN = {
     "README.md, The two commands, 1": "two targets that .ci/run runs, on a clean clone",
     "docs/report.md, What the report shows, 1": "what the demo printed",
     "docs/how-it-works.md, The layers, 1": "a picture",
+    "docs/advisor.md, An example, 1": "what the example printed, in part; test_examples runs it",
+    "docs/advisor.md, The query log, 1": "a line of a log, broken and shortened",
+    "docs/advisor.md, What is recommended, 1": "what the command printed, in part; test_command_line has the events",
+    "docs/advisor.md, Building what is recommended, 1": "test_apply_command builds an index of a table; --catalog.uri names a service",
+    "docs/advisor.md, Checking a prediction, 1": "test_check_command runs the command on a table; --catalog.uri names a service",
+    "docs/advisor.md, What is known of the columns, 1": "test_collect runs the command on a table; --catalog.uri names a service",
 }
 """Fences that no test here runs, with the reason."""
 TYPED = ("pip install '.[spark,hive]'", "spark-submit job.py", "python -m twostage --version")
@@ -193,8 +201,11 @@ def base_python(folder):
 
 
 @pytest.fixture(scope="module")
-def own(place, index):
-    """The programs of a new virtual environment."""
+def own(place, request):
+    """The programs of a new virtual environment: empty at nightly size, else with links to what is installed here."""
+    if not FULL:
+        return linked_environment(place.folder / "own")
+    request.getfixturevalue("index")
     subprocess.run([sys.executable, "-m", "venv", str(place.folder / "own")], check=True)
     return place.folder / "own" / "bin"
 
@@ -296,7 +307,7 @@ def test_the_first_minutes(told, place, newcomer):
     assert "considered" in printed
     assert re.search(r"\|\s*snapshot_id\|operation\|", printed), printed[-6000:]
     assert "COUNTED 199 200" in printed, printed[-6000:]
-    assert "DIR ['__version__', 'enable', 'last_scan', 'scans'] 0." in printed
+    assert "DIR ['__version__', 'advise', 'enable', 'index', 'last_scan', 'query_log', 'scans'] 0." in printed
 
 
 @pytest.mark.timeout(SECONDS)
@@ -308,7 +319,8 @@ def test_the_same_by_spark_submit(place, newcomer):
     assert f"ROWS {list(range(15, 200, 10))}" in submitted, submitted[-6000:]
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert told.strip() == f"twostage {version}"
-    shell("python -c 'import thrift'", place, newcomer)
+    if FULL:
+        shell("python -c 'import thrift'", place, newcomer)
 
 
 @pytest.mark.timeout(SECONDS)
@@ -324,7 +336,9 @@ def test_an_environment_that_is_not_active(place, installed):
         f"{place.folder}/own/bin/python -m twostage compile-deletes {place.table} --spark --compiled-dir {cache}",
         place, surroundings,
     )  # fmt: skip
-    assert "1 data files with equality deletes: 1 compiled" in printed
+    # Another test's scan may have compiled it into the host's cache: then it is copied.
+    assert "1 data files with equality deletes:" in printed
+    assert any(path.is_file() for path in cache.rglob("*"))
     assert "Traceback" not in printed
 
 
@@ -356,6 +370,42 @@ def test_without_the_planner_and_a_connect_server(told, place, installed):
     assert "LISTENS True" in printed
 
 
+READ_LOG = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+"""
+
+
+@runs("docs/advisor.md, The advisor, 1", "docs/advisor.md, Reading it, 1")
+def test_the_advisor(told, tmp_path):
+    from twostage.advisor.logged_predicate import LoggedPredicate
+    from twostage.advisor.logged_scan import LoggedScan
+    from twostage.advisor.query_log import QueryLogFile
+
+    equal = LoggedPredicate(op="=", columns=("a",), count=1, text="a = 5", rows_in=1000, rows_out=10)
+    scan = LoggedScan(
+        time=datetime.datetime.now(datetime.UTC), scan="s", table="lake.db.t", predicate=equal,
+        counters={"rows.considered": 1000},
+    )  # fmt: skip
+    QueryLogFile(str(tmp_path), {}).append([scan] * 3)
+    shell, program = (fence.put({"/logs/queries": str(tmp_path)}) for fence in told)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment["PYTHONPATH"] = f"{ROOT / 'connector'}:{ROOT / 'native'}"
+    done = subprocess.run(
+        ["bash", "-ec", shell], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Index a" in done.stdout
+    assert "entries in filter" in done.stdout
+    done = subprocess.run(
+        [sys.executable, "-c", READ_LOG + program],
+        env=environment, capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "lake.db.t a = 5 1000" in done.stdout
+    assert re.search(r"\|lake\.db\.t\|\s+3000\|", done.stdout), done.stdout
+
+
 @runs("docs/deletes.md, Compiled: which rows they delete, 1")
 @pytest.mark.timeout(SECONDS)
 def test_compiling_and_cleaning(told, place, installed):
@@ -367,8 +417,19 @@ def test_compiling_and_cleaning(told, place, installed):
     assert len(list(compiled.iterdir())) == 1
 
 
+@runs("docs/indexes.md, Indexes, 1")
+@pytest.mark.timeout(SECONDS)
+def test_indexing(told, place, installed):
+    printed = shell(told[0].put({"http://…": place.catalog}), place, installed)
+    assert "2 data files: 2 indexed" in printed, printed
+    assert "device_id (values, files); user_id (values, files): 2 of 2 data files" in printed, printed
+    assert ", 0 wrong; 0 index files missing" in printed, printed
+    assert "5 files removed" in printed, printed
+    assert "no indexes" in printed, printed
+
+
 @pytest.fixture(scope="module")
-def cluster(place, index):
+def cluster(place):
     """A standalone cluster of two hosts whose own Python has nothing installed."""
     bare = base_python(place.folder / "bare")
     home = Path(pyspark.__file__).parent
@@ -391,15 +452,18 @@ def cluster(place, index):
 
 @runs(f"{CATALOGS}, On a cluster, 1", f"{CATALOGS}, On a cluster, 2")
 @pytest.mark.timeout(2 * SECONDS)
-def test_on_a_cluster(told, place, cluster):
-    """Client mode on a standalone cluster: the environment as an archive; then a zip beside installed dependencies."""
+def test_on_a_cluster(told, place, cluster, request):
+    """Client mode on a standalone cluster: the environment as an archive; then a zip beside installed dependencies.
+
+    Packing half a gigabyte, and unpacking it on each host, takes minutes: nightly.
+    """
     archive, alone = told
-    printed = shell(archive.text, place, cluster)
-    assert f"ROWS {list(range(15, 200, 10))}" in printed, printed[-6000:]
-    assert re.search(r"WORKERS \['[^']*/environment'\]", printed), printed[-6000:]
-    assert "spark://" in printed
+    if FULL:
+        request.getfixturevalue("index")
+        on_a_cluster_as_an_archive(archive, place, cluster)
+    else:
+        linked_environment(place.checkout / "env", without=("twostage", "_twostage"))
     python = f"{place.checkout}/env/bin/python"
-    shell(f"{python} -m pip uninstall -q -y twostage", place, cluster)
     shell(f"! {python} -c 'import twostage'", place, cluster)
     installed = cluster | {"PATH": f"{place.checkout}/env/bin:{cluster['PATH']}", "PYSPARK_PYTHON": python}
     printed = shell(alone.text, place, installed)
@@ -408,10 +472,22 @@ def test_on_a_cluster(told, place, cluster):
     assert "REPORTED 200" in printed
 
 
+def on_a_cluster_as_an_archive(archive, place, cluster):
+    printed = shell(archive.text, place, cluster)
+    assert f"ROWS {list(range(15, 200, 10))}" in printed, printed[-6000:]
+    assert re.search(r"WORKERS \['[^']*/environment'\]", printed), printed[-6000:]
+    assert "spark://" in printed
+    shell(f"{place.checkout}/env/bin/python -m pip uninstall -q -y twostage", place, cluster)
+
+
 @pytest.mark.timeout(SECONDS)
-def test_without_pyspark(place, index):
+def test_without_pyspark(place, request):
     """`pip install .` into a Python without Spark: importing works, and what is missing is said."""
-    subprocess.run([sys.executable, "-m", "venv", str(place.folder / "sparkless")], check=True)
+    if FULL:
+        request.getfixturevalue("index")
+        subprocess.run([sys.executable, "-m", "venv", str(place.folder / "sparkless")], check=True)
+    else:
+        linked_environment(place.folder / "sparkless", without=("pyspark",))
     surroundings = environment(place, place.folder / "sparkless" / "bin")
     shell("pip install -q .", place, surroundings)
     code = "import twostage; print(twostage.__version__, dir(twostage)); twostage.enable(None)"

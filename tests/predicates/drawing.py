@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from other_shapes import OtherShapes
-from writing import Drawn
+
+from written_predicates import Drawn
 
 
 class Drawing(OtherShapes):

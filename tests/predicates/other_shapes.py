@@ -9,7 +9,8 @@ import math
 
 from nasty_values import POOLS
 from promised_shapes import FIELDS, NUMBERS, OPERATORS, STRINGS, TIMES, PromisedShapes
-from writing import Drawn, apply, field, literal, quote
+
+from written_predicates import Drawn, apply, field, literal, quote
 
 
 class OtherShapes(PromisedShapes):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nasty_values import COLUMNS, LONG_TEXT, POOLS, YEAR_9999
-from writing import Drawn, api_value, apply, field, literal, quote
+
+from written_predicates import Drawn, api_value, apply, field, literal, quote
 
 if TYPE_CHECKING:
     import random

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 import pytest
 from drawing import Drawing
 
+from figures import FULL
+
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
-PREDICATES = int(os.environ.get("TWOSTAGE_PREDICATES", "300"))
+PREDICATES = int(os.environ.get("TWOSTAGE_PREDICATES", "2000" if FULL else "300"))
 SETTINGS = [(zone, ansi) for ansi in (True, False) for zone in ("UTC", "America/New_York", "Asia/Kolkata")]
 BATCH = 20
 """Predicates that Spark evaluates in one query, as columns."""

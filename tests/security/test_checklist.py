@@ -16,25 +16,25 @@ TESTS = ROOT / "tests"
 
 LINES = {
     "a local file as data path of a remote table": [
-        "storage/test_locations.py::test_refused",
+        "unit/storage/test_location.py::test_refused",
         "security/test_paths_and_bombs.py::test_files_outside_a_remote_table_are_refused_while_planning",
     ],
     "another bucket, allowed by name only": [
-        "storage/test_locations.py::test_refused",
-        "storage/test_locations.py::test_allowed_locations_are_prefixes",
+        "unit/storage/test_location.py::test_refused",
+        "unit/storage/test_location.py::test_allowed_locations_are_prefixes",
     ],
     "dots and percent-encoded dots": [
-        "storage/test_locations.py::test_allowed",
-        "storage/test_storage.py::test_moved_paths_with_dots_are_refused",
+        "unit/storage/test_location.py::test_allowed",
+        "unit/storage/test_files.py::test_moved_paths_with_dots_are_refused",
         "security/test_paths_and_bombs.py::test_percent_encoded_dots_are_names_and_lead_nowhere",
     ],
     "a symbolic link out of the warehouse": [
-        "storage/test_storage.py::test_a_symbolic_link_does_not_lead_out_of_a_moved_table",
+        "unit/storage/test_files.py::test_a_symbolic_link_does_not_lead_out_of_a_moved_table",
         "security/test_paths_and_bombs.py::test_a_symbolic_link_in_a_local_warehouse_is_followed",
     ],
     "newline and ANSI escapes in errors": [
-        "storage/test_locations.py::test_control_characters_in_a_path_are_escaped",
-        "storage/test_storage.py::test_what_metadata_says_is_escaped_in_hints_too",
+        "unit/storage/test_location.py::test_control_characters_in_a_path_are_escaped",
+        "unit/storage/test_files.py::test_what_metadata_says_is_escaped_in_hints_too",
         "security/test_paths_and_bombs.py::test_control_characters_of_a_path_are_escaped_in_errors",
     ],
     "a pickle where a file of the table is expected": [
@@ -42,7 +42,7 @@ LINES = {
         "security/test_no_code_from_data.py::test_the_hook_sees_what_it_looks_for",
     ],
     "code named by a table's or server's properties": [
-        "catalog/test_properties.py::test_only_file_properties_travel",
+        "unit/catalog/test_properties.py::test_only_file_properties_travel",
         "security/test_no_code_from_data.py::test_a_pickle_in_every_place",
     ],
     "JSON and Avro nested too deep": [
@@ -51,22 +51,22 @@ LINES = {
         "security/test_paths_and_bombs.py::test_an_avro_schema_nested_too_deep_is_damaged",
     ],
     "size bombs": [
-        "plan/test_manifests.py::test_a_bomb_is_refused",
-        "plan/test_manifests.py::test_arrays_of_nothing_are_refused",
-        "plan/test_metadata.py::test_a_gzip_bomb_is_refused",
+        "unit/table/test_manifest.py::test_a_bomb_is_refused",
+        "unit/table/test_manifest.py::test_arrays_of_nothing_are_refused",
+        "unit/table/test_metadata.py::test_a_gzip_bomb_is_refused",
         "security/test_paths_and_bombs.py::test_a_metadata_file_larger_than_the_limit_is_not_read",
-        "deletes/test_vector.py::test_bad_blobs",
+        "unit/deletes/positions/test_deletion_vector.py::test_bad_blobs",
     ],
     "secrets in no repr": [
         "security/test_secrets.py::test_the_repr_of_every_plain_value",
-        "catalog/test_path_tables.py::test_pinned_table_pickles_and_hides_secrets",
-        "options/test_options.py::test_catalog_properties_keep_their_names_and_stay_out_of_repr",
+        "unit/catalog/test_path_table.py::test_pinned_table_pickles_and_hides_secrets",
+        "unit/test_options.py::test_catalog_properties_keep_their_names_and_stay_out_of_repr",
     ],
     "secrets in no error": [
         "security/test_secrets.py::test_errors_of_options_catalogs_and_storage",
         "security/test_secrets.py::test_errors_of_each_stage",
-        "storage/test_storage.py::test_secrets_stay_out_of_errors_and_reprs",
-        "catalog/test_catalogs.py::test_secrets_stay_out",
+        "unit/storage/test_files.py::test_secrets_stay_out_of_errors_and_reprs",
+        "unit/catalog/test_load_table.py::test_secrets_stay_out",
         "faults/test_storage_faults.py::test_credentials_that_are_refused",
         "spark/test_spark_secrets.py::test_errors_while_loading",
         "spark/test_spark_secrets.py::test_errors_in_workers",
@@ -80,7 +80,7 @@ LINES = {
     "NUMBA_CACHE_DIR that others can write": [
         "security/test_kernel_cache.py::test_a_cache_that_others_can_write_is_off_with_one_warning",
         "security/test_kernel_cache.py::test_a_payload_in_a_cache_that_others_can_write_is_not_loaded",
-        "native/test_compiling.py::test_private_directories",
+        "unit/native/test_jit.py::test_private_directories",
     ],
     "no file and no network at import": [
         "security/test_no_code_from_data.py::test_importing_touches_no_file_and_no_network",

@@ -113,7 +113,7 @@ def test_a_pickle_in_every_place(tmp_path):
     expected.append("48 rows")
     good = [make(tmp_path / f"good-{kind}", 2, kind) for kind in ("parquet", "orc", "avro")]
     good.append(make(tmp_path / "good-3", 3))
-    paths = [str(ROOT / "connector"), str(ROOT / "native"), str(TESTS)]
+    paths = [str(ROOT / "connector"), str(ROOT / "native"), str(TESTS / "shared")]
     done = subprocess.run(
         [
             sys.executable,
@@ -139,13 +139,16 @@ def test_a_pickle_in_every_place(tmp_path):
 def test_the_hook_sees_what_it_looks_for(tmp_path):
     """A program that does unpickle and compile is noticed."""
     code = (
-        "import sys, pickle, os; sys.path[:0] = [{tests!r}]; seen = []\n"
-        "import security.watched as watched\n"
+        "import sys, pickle, os; sys.path[:0] = {folders!r}; seen = []\n"
+        "import watched\n"
         "sys.addaudithook(lambda event, arguments: seen.append(event) if event.startswith(watched.SUSPECT) else None)\n"
         "pickle.loads(pickle.dumps(os.getcwd)); print(seen)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code.format(tests=str(TESTS))], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code.format(folders=[str(TESTS / "security"), str(TESTS / "shared")])],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "pickle.find_class" in done.stdout
 

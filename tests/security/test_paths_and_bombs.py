@@ -13,7 +13,7 @@ from tables import Table
 from twostage.catalog.load_table import load_table
 from twostage.errors import CorruptFileError, ForbiddenLocationError, ResourceLimitError, TwoStageError
 from twostage.options import parse_options
-from twostage.storage import files
+from twostage.storage import file_systems, stores
 
 
 class Elsewhere(Table):
@@ -34,8 +34,10 @@ def remote(tmp_path, monkeypatch):
     import pyarrow.fs
 
     local = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
-    monkeypatch.setattr(files, "_connect", lambda _properties, _location: _Bucket(local))
-    monkeypatch.setattr(files, "_file_systems", {})
+    monkeypatch.setattr(file_systems, "_connect", lambda _properties, _location: _Bucket(local))
+    monkeypatch.setattr(file_systems, "_file_systems", {})
+    monkeypatch.setattr(stores, "store_properties", lambda *_: "the test has a file system of its own")
+    monkeypatch.setattr(stores, "_clients", {})
     return tmp_path
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from predicates.writing import literal, quote
 from twostage.predicates import predicate as tree
 from twostage.schema import Field, Schema, Struct
+from written_predicates import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,6 +9,28 @@ import pytest
 
 from lakehouse import ARROW, SPARK_CONFS, plain_rows, rows
 
+SAME_ON_EVERY_SPARK = {
+    "test_spark_aggregate_queries": "random queries; what the planner answers, test_spark_aggregates asks on each version",
+    "test_spark_changes": "which snapshot a read sees is decided in Python",
+    "test_spark_compile": "a job that maps over data files",
+    "test_spark_differential": "random tables and queries; both readers are in test_spark_native* on each version",
+    "test_spark_footers": "footers that Arrow refuses, read in Python",
+    "test_spark_native_flips": "checksums of pages, verified by Parquet's Java library",
+    "test_spark_native_stores": "file systems, which are Hadoop's",
+    "test_spark_orc": "files that Spark wrote, read in Python",
+    "test_spark_variants": "shredded variants, put together in Python",
+    "test_spark_workers": "the memory of Python workers over many queries",
+}
+"""Files that test nothing that depends on the version of Spark, by reason: the newest Spark runs them, and the older ones at
+nightly sizes only (`make test-all`)."""
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of those files; the Makefile's targets for older versions of Spark leave them out."""
+    for item in items:
+        if item.path.stem in SAME_ON_EVERY_SPARK:
+            item.add_marker("newest_spark")
+
 
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory):

@@ -1,4 +1,6 @@
-"""Random aggregate queries: answered from metadata or read, and Spark over the same rows as Parquet, agree.
+"""Random aggregate queries: answered from metadata or indexes, or read, and Spark over the same rows as Parquet, agree.
+
+Each table has three places of indexes: of all files, of some, and damaged ones.
 
 ``TWOSTAGE_SEED`` sets the seed, ``TWOSTAGE_AGGREGATES`` how many queries (60). Many are asked in one job, each as
 rows of text under its number, under settings and without optimizer rules that must not change them.
@@ -11,14 +13,23 @@ import os
 import random
 import re
 from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
 
 import pytest
 
+from core_scan import open_table
 from drawn_aggregates import KINDS, Drawing, make_table
+from figures import FULL
+from indexed_tables import built
 from twostage.aggregates import unproven_files
+from twostage.aggregates.index_answers import IndexAnswers
+from twostage.indexes.keys import key_class
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
-QUERIES = int(os.environ.get("TWOSTAGE_AGGREGATES", "60"))
+QUERIES = int(os.environ.get("TWOSTAGE_AGGREGATES", "2000" if FULL else "60"))
 BATCH = 12
 OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
 RULES = (
@@ -46,6 +57,7 @@ VIEWS = {
     "unhanded": {"scan.native": "never"},
     "read": {"aggregate-push-down-enabled": "false"},
 }
+INDEXED = ("indexed", "partly", "damaged")
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +72,33 @@ def views(spark, tmp_path_factory):
             spark.read.format("twostage").options(**options).load(path).createOrReplaceTempView(
                 f"{name}_{kind}"
             )
+        for state in INDEXED:
+            place = folder / f"indexes-{state}"
+            index(path, place, state, pick)
+            frame = spark.read.format("twostage").option("index.location", str(place)).load(path)
+            frame.createOrReplaceTempView(f"{state}_{kind}")
         rows = spark.read.parquet(str(folder / "rows.parquet"))
         rows.createOrReplaceTempView(f"oracle_{kind}")
         assert rows.schema.simpleString() == spark.table(f"read_{kind}").schema.simpleString()
         assert rows.count() == spark.table(f"read_{kind}").count()
         assert bool(rows.count()) == (kind != "empty")
+
+
+def index(path: str, place: Path, state: str, pick: random.Random) -> None:
+    """Index a table's columns, most by their values; then remove or damage the indexes of some files."""
+    opened = open_table(path, **{"index.location": str(place)})
+    for field in opened.table.schema.fields:
+        if key_class(field.type) is not None:
+            kinds = "values" if field.type.name == "boolean" else pick.choice(("values", "values", "values,bins", "postings"))  # fmt: skip
+            built(opened, [field.name], kinds)
+    built(opened, ["s.a", "s.b"], "values")
+    for made in sorted(place.rglob("*.puffin")):
+        if state == "partly" and pick.random() < 0.3:
+            made.unlink()
+        if state == "damaged" and pick.random() < 0.5:
+            data = bytearray(made.read_bytes())
+            data[pick.randrange(len(data))] ^= 1 << pick.randrange(8)
+            made.write_bytes(data)
 
 
 def ask(spark, view: str, queries: dict[int, str], plans: list[str] | None = None) -> dict[int, object]:
@@ -91,7 +125,16 @@ def ask(spark, view: str, queries: dict[int, str], plans: list[str] | None = Non
 
 @pytest.mark.timeout(7200)
 def test_drawn_queries(spark, views, monkeypatch, capsys):
-    monkeypatch.setattr(unproven_files, "WORTH_MIXING", 0)
+    monkeypatch.setattr(unproven_files, "MIN_PROVEN_BYTES_TO_MIX", 0)
+    by_index: Counter[str] = Counter()
+    real = IndexAnswers._of_file
+
+    def counted(self, one):
+        found = real(self, one)
+        by_index["files not answered by index" if isinstance(found, str) else "files answered by index"] += 1
+        return found
+
+    monkeypatch.setattr(IndexAnswers, "_of_file", counted)
     pick = random.Random(f"{SEED} queries")
     drawing = Drawing(pick)
     counts: Counter[str] = Counter()
@@ -110,6 +153,8 @@ def test_drawn_queries(spark, views, monkeypatch, capsys):
             plans: list[str] = []
             answered = ask(spark, "answered", queries, plans)
             others = {view: ask(spark, view, queries) for view in ("read", "oracle")}
+            state = pick.choice(INDEXED)
+            others[state] = ask(spark, state, queries)
             if pick.random() < 0.15:
                 others["unhanded"] = ask(spark, "unhanded", queries)
         finally:
@@ -126,6 +171,7 @@ def test_drawn_queries(spark, views, monkeypatch, capsys):
                 if found[number] != rows
             ]
         counts += how_read("\n".join(plans))
+    counts += by_index
     with capsys.disabled():
         print(f"\nTWOSTAGE_SEED={SEED}: {dict(sorted(counts.items()))}, {len(wrong)} differ")
     assert not wrong, "\n\n".join(wrong[:10])
@@ -135,6 +181,8 @@ def test_drawn_queries(spark, views, monkeypatch, capsys):
     assert counts["from metadata"] > 0.1 * QUERIES
     assert counts["partly from metadata"] > 0.01 * QUERIES
     assert counts["read"] > 0.5 * QUERIES
+    assert counts["files answered by index"] > 0.2 * QUERIES
+    assert counts["files not answered by index"] > 0.05 * QUERIES
 
 
 def how_read(plan: str) -> Counter[str]:

@@ -133,7 +133,7 @@ def test_both_sides_of_a_join_and_union_are_what_load_pinned(spark, table):
 def test_a_query_that_names_a_table_twice_sees_one_snapshot(spark, table, monkeypatch):
     """In SQL the query pins: a commit after each look-up in the catalog does not come between its two sides."""
     name = f"lake.changing.{table.name()[-1]}"
-    pinned = bridge.pin
+    pinned = bridge.pin_table
     looked_up = []
 
     def pin_then_commit(options, confs=None):
@@ -143,7 +143,7 @@ def test_a_query_that_names_a_table_twice_sees_one_snapshot(spark, table, monkey
         table.append(numbers(10_000 + 100 * len(looked_up), 1))
         return found
 
-    monkeypatch.setattr(bridge, "pin", pin_then_commit)
+    monkeypatch.setattr(bridge, "pin_table", pin_then_commit)
     counts = spark.sql(
         f"SELECT (SELECT count(*) FROM {name}) a, (SELECT count(*) FROM {name}) b, count(*) c FROM {name} WHERE id < 10"
     ).collect()[0]

@@ -173,9 +173,9 @@ def test_both_readers_give_the_oracles_rows(
     spark: Any, tmp_path: Path, seed: int, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small tables' filters go to Spark as those of large ones would: for each second table whatever they keep."""
-    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
+    monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", 0)
     if seed % 4 < 2:
-        monkeypatch.setattr(eligibility, "LEAST_KEPT", 0.0)
+        monkeypatch.setattr(eligibility, "MIN_KEPT_SHARE", 0.0)
     pair = Pair(seed, tmp_path)
     for index in range(QUERIES):
         query = pair.query(index)

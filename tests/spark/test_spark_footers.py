@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annotated_files import CASES, COUNT, DATA, annotate, loose_maps
-from parquet.single_file_tables import single_file_table
+from single_file_tables import single_file_table
 
 READ_BY_SPARK = [name for name in CASES if name.startswith("null type on a") and "struct" not in name]
 

@@ -21,7 +21,7 @@ SWITCH = "aggregate-push-down-enabled"
 @pytest.fixture(autouse=True)
 def worth_it(monkeypatch):
     """Mix whatever the sizes."""
-    monkeypatch.setattr(unproven_files, "WORTH_MIXING", 0)
+    monkeypatch.setattr(unproven_files, "MIN_PROVEN_BYTES_TO_MIX", 0)
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +213,7 @@ def test_time_travel_and_options_in_a_catalog(spark, warehouse, monkeypatch, suf
         return "not proven" if is_first else proven(self, file, *arguments, **options)
 
     monkeypatch.setattr(FileProofs, "of", first_is_not)
-    monkeypatch.setattr(unproven_files.UnprovenFiles, "_weighs", lambda _: True)
+    monkeypatch.setattr(unproven_files.UnprovenFiles, "_proves_half_of_bytes", lambda _: True)
     frame = spark.sql(f"SELECT count(*), min(id), max(id) FROM lake.db.events{suffix}")
     assert frame.collect() == [(rows, 0, rows - 1)]
     assert is_mixed(frame)

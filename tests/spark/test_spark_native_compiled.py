@@ -30,8 +30,8 @@ ROWS = 300
 @pytest.fixture(autouse=True)
 def look_at_small_files(monkeypatch):
     """Hand over what any filter keeps, and begin with nothing in memory."""
-    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
-    monkeypatch.setattr(eligibility, "LEAST_KEPT", 0)
+    monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", 0)
+    monkeypatch.setattr(eligibility, "MIN_KEPT_SHARE", 0)
     CACHE.clear()
 
 
@@ -227,14 +227,14 @@ def test_delete_files_are_not_read_while_planning(spark, tmp_path, options):
 
 
 LIMITS = {
-    "bytes": (for_planning, "MOST_BYTES", 300, "compiled ones of more than 300 bytes"),
-    "time": (for_planning, "MOST_SECONDS", -1.0, "reading compiled ones takes more than"),
-    "bits": (eligibility, "MOST_BITS", 1000, "its files with deletes have more than 1,000 rows"),
-    "positions": (eligibility, "MOST_POSITIONS", 43, "more than 43 rows are deleted"),
-    "entries": (eligibility, "MOST_FOOTERS", 2, "compiled deletes of 3 files would have to be read first"),
+    "bytes": (for_planning, "MAX_BYTES", 300, "compiled ones of more than 300 bytes"),
+    "time": (for_planning, "MAX_SECONDS", -1.0, "reading compiled ones takes more than"),
+    "bits": (eligibility, "MAX_DELETED_BITS", 1000, "its files with deletes have more than 1,000 rows"),
+    "positions": (eligibility, "MAX_DELETED_POSITIONS", 43, "more than 43 rows are deleted"),
+    "entries": (eligibility, "MAX_FOOTERS", 2, "compiled deletes of 3 files would have to be read first"),
     "small_files": (
         eligibility,
-        "FEW_FOOTERS",
+        "MAX_FOOTERS_AT_ANY_SIZE",
         3,
         "4 delete files of small files would have to be read first",
     ),
@@ -262,7 +262,7 @@ def test_without_a_place(spark, tmp_path):
 
 def test_entries_of_the_parts_of_a_file(spark, tmp_path, monkeypatch):
     """A scan that cuts a file keeps an entry of each part; all of them together serve."""
-    monkeypatch.setattr(splits, "LEAST_GROUP_BYTES", 100)
+    monkeypatch.setattr(splits, "MIN_GROUP_BYTES", 100)
     options = {"deletes.compiled-dir": str(tmp_path / "compiled"), "deletes.cache": "worker"}
     table = Table(tmp_path / "t", {"id": "long", "k": "long", "name": "string"})
     with table.transaction():
@@ -324,8 +324,8 @@ def test_executors_get_spark_s_classes_only(spark, tmp_path):
 
 def test_many_and_odd_bits_travel(spark, tmp_path, options, monkeypatch):
     """Bits that do not compress, in several texts, of every chunk."""
-    monkeypatch.setattr(deleted_bits, "_TEXT", 5)
-    monkeypatch.setattr(deleted_bits, "_CHUNK", 64)
+    monkeypatch.setattr(deleted_bits, "_BYTES_PER_TEXT", 5)
+    monkeypatch.setattr(deleted_bits, "_ROWS_PER_CHUNK", 64)
     table = Table(tmp_path / "t", {"id": "long", "k": "long", "name": "string"})
     pick = random.Random(SEED)
     for start in (0, 2000):

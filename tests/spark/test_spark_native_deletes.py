@@ -38,8 +38,8 @@ FILTERS = (
 @pytest.fixture(autouse=True)
 def look_at_small_files(monkeypatch):
     """Hand over what any filter keeps: what is pruned must not move the places of rows."""
-    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
-    monkeypatch.setattr(eligibility, "LEAST_KEPT", 0)
+    monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", 0)
+    monkeypatch.setattr(eligibility, "MIN_KEPT_SHARE", 0)
 
 
 @contextlib.contextmanager

@@ -12,10 +12,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from figures import FULL, record
-from fuzz.mutations import flip
-from fuzz.small_tables import page_bodies
 from lakehouse import canonical
+from mutations import flip
 from native_scans import is_native, load
+from small_tables import page_bodies
 from tables import Table
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))

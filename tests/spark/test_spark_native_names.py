@@ -26,8 +26,8 @@ FILTERS = {
 @pytest.fixture
 def any_filter(monkeypatch):
     """Filters of small tables go to Spark as those of large ones would, whatever they keep."""
-    monkeypatch.setattr(eligibility, "WORTH_A_PROBE", 0)
-    monkeypatch.setattr(eligibility, "LEAST_KEPT", 0.0)
+    monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", 0)
+    monkeypatch.setattr(eligibility, "MIN_KEPT_SHARE", 0.0)
 
 
 def swapped(folder, further: int = 0):

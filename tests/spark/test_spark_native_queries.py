@@ -84,9 +84,9 @@ def test_figures_wait_for_nobody_and_are_bounded(spark, tmp_path):
     assert report.count("spark.failed") == 1
     assert "by Spark's reader or not read: the query failed, or was cancelled" in str(report)
     assert "up to" in next(line for line in str(report).splitlines() if line.startswith(" bytes"))
-    from twostage.spark.session import _spark_figures
+    from twostage.spark.session import _spark_metrics
 
-    assert 0 < len(_spark_figures(spark, "take")) <= 100
+    assert 0 < len(_spark_metrics(spark, "scanMetrics")) <= 100
 
 
 def test_sql_catalog_views_unions_subqueries_and_caches(spark, warehouse):
@@ -161,7 +161,7 @@ def test_many_columns(spark, tmp_path, monkeypatch):
     path = table.write()
     assert "of more than 100 columns" in reason(spark, load(spark, path))
     assert len(same_rows(spark, path, "c1, c129, c7")) == 20
-    monkeypatch.setattr(eligibility, "MOST_COLUMNS", 130)
+    monkeypatch.setattr(eligibility, "MAX_COLUMNS", 130)
     assert len(same_rows(spark, path, "*")) == 20
 
 

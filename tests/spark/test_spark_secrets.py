@@ -43,14 +43,14 @@ def plans(spark, frame, capsys):
             one.physicalPlanDescription(),
             one.description(),
             one.details(),
-            one.modifiedConfigs().toString(),
+            one.modifiedConfigs(),
         ]
         shown.append(
             store.planGraph(one.executionId()).makeDotFile(spark._jvm.scala.collection.immutable.HashMap())
         )
     for report in twostage.scans(spark):
         shown += [str(report), repr(report), report.json(), report._repr_html_()]
-    return "\n".join(shown)
+    return "\n".join(map(str, shown))  # None of an execution whose start Spark's store has not seen
 
 
 @pytest.fixture

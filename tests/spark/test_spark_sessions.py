@@ -250,7 +250,7 @@ def test_domain_sockets_only_where_their_paths_fit(spark, monkeypatch):
     try:
         for longest, switch, expected in ((0, "1", ""), (1_000, "0", ""), (1_000, "1", "true")):
             conf.remove(key)
-            monkeypatch.setattr(sessions, "_LONGEST_SOCKET_FOLDER", longest)
+            monkeypatch.setattr(sessions, "_MAX_SOCKET_FOLDER_BYTES", longest)
             monkeypatch.setenv("TWOSTAGE_WORKER_TUNING", switch)
             sessions._use_domain_sockets(spark.sparkContext)
             assert conf.get(key, "") == expected

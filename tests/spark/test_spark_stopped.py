@@ -365,7 +365,7 @@ import socket, struct, dataclasses
 from twostage.metrics import Metrics
 from twostage.spark import task_reports
 from twostage.spark.report_listener import ReportListener
-listener = ReportListener("127.0.0.1", "127.0.0.1", 0, is_local=True, most_scans=2)
+listener = ReportListener("127.0.0.1", "127.0.0.1", 0, is_local=True, max_scans=2)
 address = listener.address
 assert address.key.hex() not in repr(address) and repr(address.key) not in repr(address)
 metrics = Metrics()
@@ -388,14 +388,14 @@ send(task_reports.pack(forged, "scan", 0, report(9, "finished")))
 send(struct.pack("!I", 2**31), b"x" * 100)
 send(b"GET / HTTP/1.1\\r\\n\\r\\n" * 9)
 send(good[:-1] + bytes([good[-1] ^ 1]))
-print("refused", listener.heard("scan"), listener.was_reached)
+print("refused", listener.latest_reports("scan"), listener.was_reached)
 send(*[good[start : start + 7] for start in range(0, len(good), 7)])
 send(task_reports.pack(address, "scan", 0, report(1, "running")))  # comes late
-found = listener.heard("scan")[0]
+found = listener.latest_reports("scan")[0]
 print("heard", found.state, dict(found.metrics.counters), found.metrics.predicates)
 for number in range(4):
     send(task_reports.pack(address, f"scan{number}", 0, report(1, "finished")))
-print("kept", [number for number in range(4) if listener.heard(f"scan{number}")])
+print("kept", [number for number in range(4) if listener.latest_reports(f"scan{number}")])
 """
     out = run_python(code)
     assert "refused {} False\n" in out
@@ -409,7 +409,7 @@ def test_strangers_take_little_of_the_listener():
 import resource, socket, struct, time
 from twostage.spark import report_listener, task_reports
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-listener = report_listener.ReportListener("127.0.0.1", "127.0.0.1", 0, is_local=True, most_scans=2)
+listener = report_listener.ReportListener("127.0.0.1", "127.0.0.1", 0, is_local=True, max_scans=2)
 address = listener.address
 def is_open(connection):
     try:
@@ -435,14 +435,14 @@ for connection in sent:
     except OSError:
         pass
 time.sleep(0.5)
-print("bytes", listener._unsigned_bytes <= report_listener._MOST_UNSIGNED_BYTES, sum(map(is_open, sent)) <= 64)
+print("bytes", listener._unsigned_bytes <= report_listener._MAX_UNSIGNED_BYTES, sum(map(is_open, sent)) <= 64)
 for connection in (*silent, *sent):
     connection.close()
 own.sendall(report("second"))
 late = connect()
 late.sendall(report("third"))
 time.sleep(0.5)
-print("heard", *(len(listener.heard(scan)) for scan in ("second", "third")), listener._unsigned_bytes)
+print("heard", *(len(listener.latest_reports(scan)) for scan in ("second", "third")), listener._unsigned_bytes)
 # No file is left for a connection: it waits, without turning in a circle, until one is.
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 files = []
@@ -460,7 +460,7 @@ print("busy", time.process_time() - before > 0.5)
 for file in files:
     file.close()
 time.sleep(0.5)
-print("at last", len(listener.heard("fourth")))
+print("at last", len(listener.latest_reports("fourth")))
 """
     out = run_python(code)
     assert "silent 256\n" in out
@@ -475,4 +475,4 @@ def test_a_port_that_is_none(port):
     from twostage.spark.report_listener import listen
 
     with pytest.raises(OptionError, match=r"spark\.twostage\.report\.port is no port"):
-        listen({"spark.master": "local[2]", "spark.twostage.report.port": port}, most_scans=1)
+        listen({"spark.master": "local[2]", "spark.twostage.report.port": port}, max_scans=1)

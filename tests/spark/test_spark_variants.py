@@ -10,9 +10,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from figures import FULL
 from shredded_tables import Shredded, table_of
 
-ROUNDS = int(os.environ.get("TWOSTAGE_VARIANTS", "5"))
+ROUNDS = int(os.environ.get("TWOSTAGE_VARIANTS", "20" if FULL else "3"))
 ROWS = 40
 COPIES = 15
 DEEP = {

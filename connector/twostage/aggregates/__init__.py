@@ -1,1 +1,1 @@
-"""Aggregates answered from metadata: which files prove them, and the answer."""
+"""Aggregates answered from metadata and indexes: which files prove them, and the answer."""

@@ -1,12 +1,12 @@
-"""What the metadata of one data file proves of its rows: how many live and match, and what its columns hold.
+"""What the metadata of a data file proves about its live, matching rows: their number, and bounds of columns.
 
-Takes a manifest entry, the pruner's verdict and the deletes that apply; gives a `FileProof`, or in words why the file
-must be read. The rule: what is proven is what reading the file would give, as far as the metrics are right, which
-pruning relies on too. Unknown is None, never a guess.
+Takes a manifest entry, the result of pruning and the deletes that apply; returns a `FileProof`, or the reason why the
+file must be read. A proof equals the result of reading the file, provided that the metrics are right, which pruning
+relies on too. Unknown is None, never a guess.
 
-What proves a file: Parquet or ORC, counted rows, a predicate that its metrics or partition prove for all rows or
-for none, and no deletes but one deletion vector, whose cardinality is what it takes away, or positional delete
-files, whose rows the caller counts.
+A proof needs a Parquet or ORC file with a known record count, and a predicate that metrics or partition values prove
+for all rows or for none. The only deletes permitted are one deletion vector, whose cardinality is the number of deleted
+rows, or position delete files, whose rows the caller counts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY, moved_fields
+from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY, fields_with_stale_metrics
 from twostage.predicates.bounds import decode_bound
-from twostage.predicates.prune import order_key
+from twostage.predicates.value_range import order_key
 from twostage.schema import Field, Primitive
 from twostage.table.column_metrics import may_count_other_units
 from twostage.table.transforms import Transform, partition_value
@@ -25,7 +25,7 @@ from twostage.table.transforms import Transform, partition_value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from twostage.planning.prune_files import Verdict
+    from twostage.planning.prune_files import PruneResult
     from twostage.table.manifest_entry import ContentFile
     from twostage.table.pinned import PinnedTable
     from twostage.task import DeleteFile
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 COUNTED = frozenset(
     "boolean int long float double decimal string binary fixed uuid date time timestamp timestamptz".split()
 )
-"""Types whose values are counted. The others are refused where they are read."""
+"""Types whose values can be counted; the others are refused when they are read."""
 COMPARED = frozenset("boolean int long float double decimal date timestamp timestamptz".split())
-"""Types whose bounds are values of the column: bounds of text and bytes may be cut, and nothing tells."""
+"""Types whose bounds are values of the column: bounds of text and bytes may be truncated without a mark."""
 COMPARED_IN_ORC = frozenset(("int", "long"))
-"""ORC's statistics hold milliseconds, and writers differ in the rest."""
+"""The same in ORC files: its statistics have timestamps in milliseconds, and writers differ in other types."""
 GROUPED = frozenset("boolean int long decimal string date timestamp timestamptz".split())
-"""Types of the columns to group by: not float, where 0.0 and -0.0 are one group and two partitions."""
+"""Types to group by; not float and double, in which 0.0 and -0.0 are one group but two partitions."""
 _FORMATS = ("parquet", "orc")
-"""Nobody knows how many rows an Avro file has before it is read, so that a wrong count would go unnoticed."""
+"""Formats with a row count of their own; in Avro files, a wrong count in the manifest would go unnoticed."""
 _SHIFTED = ("timestamp", "timestamptz")
-"""Read from ORC they may be a second later than they were meant, see `column_metrics.as_stored`."""
+"""Types whose values may be one second too late in ORC files, see `column_metrics.as_stored`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnProof:
-    """One column over the rows of a file: how many are NULL, and the least and greatest of the others.
+    """One column over the live rows of a file: the number of NULLs, and the least and greatest other value.
 
     None is unknown.
     """
@@ -57,9 +57,20 @@ class ColumnProof:
     lower: Any = None
     upper: Any = None
 
+    def of_part(self, num_rows: int, part: int) -> ColumnProof:
+        """Return what is left of it for `part` of the file's `num_rows` rows, of which it is not known which they are."""
+        if part == num_rows:
+            return self
+        if self.nulls == num_rows:
+            return ColumnProof(part)
+        if self.nulls != 0:
+            return ColumnProof(None)
+        is_single = self.lower is not None and self.lower == self.upper
+        return ColumnProof(0, self.lower, self.upper) if is_single else ColumnProof(0)
+
 
 class FileProof:
-    """What is proven of one file; the columns on demand."""
+    """What is proven about one file; columns are computed on demand."""
 
     __slots__ = ("_file", "_proofs", "group", "rows")
 
@@ -68,20 +79,25 @@ class FileProof:
         self._file = file
         self.group = group
         self.rows = rows
-        """Live rows, all of which match."""
+        """Live rows; all of them match."""
 
     def column(self, field: Field) -> ColumnProof | str:
-        """Return what is known of a column over the live rows, or why the file must be read."""
+        """Return what is proven about a column over the live rows, or why the file must be read."""
         return self._proofs.column(self._file, field, self.rows)
 
 
 class FileProofs:
-    """What single files prove."""
+    """Makes the proofs of a table's files.
+
+    Args:
+        table: The pinned table.
+        groups: The columns to group by.
+    """
 
     def __init__(self, table: PinnedTable, groups: tuple[Field, ...]) -> None:
         self._metadata = table.metadata
         self._groups = groups
-        self._moved = moved_fields(table.metadata)
+        self._stale_metrics = fields_with_stale_metrics(table.metadata)
         self._is_mapped = NAME_MAPPING_PROPERTY in table.metadata.properties
         self._identity = {
             spec_id: {
@@ -98,16 +114,23 @@ class FileProofs:
         self._last_ids: dict[int, int] = {}
 
     def of(
-        self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...], gone: int = 0
+        self, file: ContentFile, pruning: PruneResult, deletes: tuple[DeleteFile, ...], num_deleted: int = 0
     ) -> FileProof | str:
-        """Return what is known of a file, `gone` rows of which are deleted besides; or why it must be read."""
+        """Return what is proven about a file, or why it must be read.
+
+        Args:
+            file: Its manifest entry.
+            pruning: The pruner's result.
+            deletes: The delete files that apply, except those whose rows the caller counted.
+            num_deleted: How many rows those delete.
+        """
         if file.format not in _FORMATS:
             return f"a data file has the format {file.format}"
         if file.record_count <= 0:
             return "a file's rows were not counted"
-        if not verdict.all_match:
+        if not pruning.all_match:
             return "the filter splits the rows of a file"
-        rows = file.record_count - gone
+        rows = file.record_count - num_deleted
         if deletes:
             (delete, *others) = deletes
             if others or delete.content != "vector":
@@ -117,32 +140,37 @@ class FileProofs:
                 return "a deletion vector deletes more rows than there are"
         group = []
         for field in self._groups:
-            value = self._partition_value(file, field)
+            value = self.constant_of(file, field)
             if value is ...:
                 return f"a file's partition does not tell {field.name}"
             group.append(value)
         return FileProof(self, file, tuple(group), rows)
 
-    def _partition_value(self, file: ContentFile, field: Field) -> Any:
-        """Return the value of an identity-partition column in all rows of a file; ``...`` where it is not told."""
+    def constant_of(self, file: ContentFile, field: Field) -> Any:
+        """Return the value of an identity-partition column in all rows of a file; ``...`` if it is unknown."""
         kind = field.type
         part = self._identity.get(file.spec_id, {}).get(field.id)
         if part is None or part not in file.partition or not isinstance(kind, Primitive):
             return ...
-        if field.id in self._moved or (file.format == "orc" and kind.name in _SHIFTED):
+        if field.id in self._stale_metrics or (file.format == "orc" and kind.name in _SHIFTED):
             return ...
         if field.id in self._were_dates and kind.name in _SHIFTED:
-            return ...  # days or microseconds, and nothing tells which
+            return ...  # may be days or microseconds
         return partition_value(kind, file.partition[part])
 
     def column(self, file: ContentFile, field: Field, rows: int) -> ColumnProof | str:
-        """Return what is known of a column over the `rows` live rows of a file."""
+        """Return what is proven about a column over the `rows` live rows of a file."""
+        found = self.whole_column(file, field)
+        return found if isinstance(found, str) else found.of_part(file.record_count, rows)
+
+    def whole_column(self, file: ContentFile, field: Field) -> ColumnProof | str:
+        """Return what is proven about a column over all rows of a file, deleted ones included."""
         kind = field.type
         assert isinstance(kind, Primitive)
-        if field.id in self._moved:
+        if field.id in self._stale_metrics:
             return f"a name mapping moved {field.name}"
         measured = self._measured(file, field, kind)
-        known = self._partition_value(file, field) if kind.name in GROUPED else ...
+        known = self.constant_of(file, field) if kind.name in GROUPED else ...
         if known is ... and field.id not in file.value_counts and self._lacks(file, field):
             if field.required and field.initial_default is None:
                 return f"{field.name} is required and a file has none"
@@ -159,24 +187,16 @@ class FileProofs:
             return f"a file has no metrics of {field.name}"
         else:
             column = measured
-        if rows == file.record_count:
-            return column
-        # It is known how many rows are gone, and not which.
-        if column.nulls == file.record_count:
-            return ColumnProof(rows)
-        is_single = column.lower is not None and column.lower == column.upper
-        if column.nulls != 0:
-            return ColumnProof(None)
-        return ColumnProof(0, column.lower, column.upper) if is_single else ColumnProof(0)
+        return column
 
     def _measured(self, file: ContentFile, field: Field, kind: Primitive) -> ColumnProof | None:
-        """Return what the metrics say; None if they do not say how many values are NULL."""
+        """Return what the column metrics prove; None without a count of NULLs."""
         values, nulls = file.value_counts.get(field.id), file.null_counts.get(field.id)
         if values != file.record_count or nulls is None or not 0 <= nulls <= values:
             return None
         if nulls == values:
-            said = field.id in file.lower_bounds or field.id in file.upper_bounds
-            return None if said else ColumnProof(nulls)
+            has_bound = field.id in file.lower_bounds or field.id in file.upper_bounds
+            return None if has_bound else ColumnProof(nulls)
         if kind.name not in COMPARED or (file.format == "orc" and kind.name not in COMPARED_IN_ORC):
             return ColumnProof(nulls)
         lower, upper = (
@@ -184,7 +204,7 @@ class FileProofs:
             self._bound(file.upper_bounds, field, kind),
         )
         if kind.name in ("float", "double"):
-            # NaN lies in no bound, and bounds may tell 0.0 from -0.0 where the rows do not.
+            # Bounds ignore NaN, and have -0.0 or 0.0 by a convention, whichever the rows have.
             if file.nan_counts.get(field.id) != 0:
                 return ColumnProof(nulls)
             lower, upper = lower or None, upper or None
@@ -200,10 +220,10 @@ class FileProofs:
         return None if raw is None else decode_bound(kind, raw)
 
     def _lacks(self, file: ContentFile, field: Field) -> bool:
-        """Return whether a file is older than the column, so that it cannot have it.
+        """Return whether a file is older than the column, and so cannot have it.
 
-        Ids count up: one above all those of the schema that the file was added under, and of the schemas before
-        it, was given later. Under a name mapping a file without ids may have the column all the same.
+        Field ids are assigned in ascending order: an id above all those of the schema that the file was added under,
+        and of earlier schemas, was assigned later. With a name mapping, a file without ids may have the column anyway.
         """
         if self._is_mapped or file.snapshot_id is None:
             return False

@@ -1,24 +1,28 @@
-"""Counts, minima and maxima that manifests prove, so that no data file is opened.
+"""Answer count, min and max from manifests and indexes, without opening data files.
 
-Takes a pinned table, aggregates, identity-partition columns to group by and a predicate; gives the rows of the
-answer, or the reason why files must be read. The rule: an answer is what reading every file would give, as far
-as the metrics are right, which pruning relies on too. Positional delete files are read for it if they are few. Where
-few files prove too little, the rows may leave them out, and name them. Nothing here knows Spark; what proves a file
-is in `file_proofs`.
+Takes a pinned table, aggregates, columns to group by and a predicate; returns the result rows, or the reason why files
+must be read. The result equals that of reading every file, provided that the metrics are right, which pruning relies on
+too. Position delete files are read if there are few. Files of which metadata proves too little are answered by their
+indexes (`index_answers.py`); if some of them have none that tells, the answer may omit these files and name them
+(``unread``), so that Spark reads only those. `file_proofs.py` decides what a file's metadata proves.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from twostage.aggregates.deleted_counts import DeletedRows, WantedDeletes
-from twostage.aggregates.file_proofs import COMPARED, COUNTED, GROUPED, FileProof, FileProofs
-from twostage.aggregates.unproven_files import MOST_UNREAD, UnprovenFiles
+from twostage.aggregates.deleted_counts import PositionDeleteCounts, WantedDeletes
+from twostage.aggregates.file_proofs import COMPARED, COUNTED, GROUPED, FileProofs
+from twostage.aggregates.index_answers import MAX_WAITING_FILES, IndexAnswers, WaitingFile
+from twostage.aggregates.totals import Aggregate, Totals
+from twostage.aggregates.unproven_files import MAX_UNPROVEN_FILES, UnprovenFiles
 from twostage.data_files.computed_columns import DELETED
 from twostage.planning.choose_files import Planning
 from twostage.predicates.predicate import TRUE, columns as columns_of, is_exact
-from twostage.schema import Field, Primitive
+from twostage.schema import Primitive
 from twostage.storage.files import name_snapshot
 from twostage.table.manifest import fetch_manifests
 from twostage.table.transforms import Transform
@@ -27,44 +31,43 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.options import ReadOptions
-    from twostage.planning.prune_files import Verdict
+    from twostage.planning.prune_files import PruneResult
     from twostage.predicates.predicate import Predicate
+    from twostage.schema import Field
     from twostage.table.manifest_entry import ContentFile
     from twostage.table.pinned import PinnedTable
     from twostage.task import DeleteFile
 
-MOST_GROUPS = 10_000
-"""Rows of an answer at most: the driver holds them."""
-MANY_FILES = 20_000
-"""From so many on, entries are not read one by one to count rows: 30 us each."""
-MOST_DELETE_FILES = 256
-"""Files of positions take the driver 1 to 4 ms each, and a task starts in 10."""
-
-Function = Literal["rows", "count", "min", "max"]
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """``count(*)`` (``rows``), or `function` of a column."""
-
-    function: Function
-    field: Field | None = None
+MIN_FILES_TO_SUM_COUNTS = 20_000
+"""Data files from which record counts are summed without decoding manifest entries, which takes 30 us each."""
+MAX_DELETE_FILES_TO_READ = 256
+"""Position delete files: reading one takes the driver 1 to 4 ms, starting a Spark task 10 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The rows: the values of the groups, then those of the aggregates. Values in the form of `schema.py`."""
+    """The result of aggregates.
+
+    Attributes:
+        rows: One per group: the values of the groups, then those of the aggregates, in the internal form of
+            `schema.py`.
+        files: How many data files the result covers.
+        by_index: For how many of these it came from indexes.
+        delete_files: How many position delete files were read for it.
+        unread: Paths (as in manifests) of the data files that the result does not cover.
+        lacks: Why the first of them is not covered.
+        counters: The counters of planning.
+        choices: What indexes were read, or ignored and why: sentences for the report.
+    """
 
     rows: tuple[tuple[Any, ...], ...]
     files: int
-    """Data files whose metadata answered."""
+    by_index: int = 0
     delete_files: int = 0
-    """Positional delete files that were read for it."""
     unread: frozenset[str] = frozenset()
-    """Data files that the rows leave out, as they prove too little: written paths."""
     lacks: str = ""
-    """What the first of them lacks."""
     counters: Mapping[str, int]
+    choices: tuple[str, ...] = ()
 
 
 def answer(
@@ -76,100 +79,171 @@ def answer(
     predicate: Predicate = TRUE,
     mix: bool = False,
 ) -> Answer | str:
-    """Return the answer, or why there is none.
+    """Return the answer, or the reason why files must be read.
 
     Args:
         table: The table at its pinned snapshot.
         options: The reader's options.
-        aggregates: What is asked.
-        groups: Columns to group by.
-        predicate: What the rows must meet.
-        mix: Whether files may be left to be read, if metadata answers for the greater part of the bytes.
+        aggregates: The aggregates to answer.
+        groups: The columns to group by.
+        predicate: The query's filter.
+        mix: Whether the answer may omit files for Spark to read, if metadata answers for most of the bytes.
 
     Raises:
-        TwoStageError: Metadata, a manifest list or a manifest is damaged or not there.
+        TwoStageError: Metadata, a manifest list or a manifest is damaged or does not exist.
     """
-    reason = refusal(table, aggregates, groups, predicate)
+    reason = refusal(table, predicate)
     if reason is not None:
         return reason
     fields = tuple(part.field for part in aggregates if part.field is not None)
     planning = Planning(table, options, (*fields, *groups), predicate, TRUE)
     if not fields and not groups and predicate == TRUE:
-        counted = _count_of_many(table, planning, len(aggregates))
+        counted = _sum_record_counts(table, planning, len(aggregates))
         if counted is not None:
             return counted
-    proofs = FileProofs(table, groups)
-    totals: dict[tuple[Any, ...], _Totals] = {}
-    if not groups:
-        totals[()] = _Totals(aggregates)
-    rest = UnprovenFiles(mix=mix)
-    waiting: list[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]] = []
-    to_read = WantedDeletes(MOST_DELETE_FILES)
-    for file, verdict, deletes in planning.files(metrics=bool(fields)):
-        by_position = bool(deletes) and all(delete.content == "position" for delete in deletes)
-        known = proofs.of(file, verdict, () if by_position else deletes)
-        if by_position and not isinstance(known, str):
-            waiting.append((file, verdict, deletes))
-            to_read.add(deletes)
-            # All that wait would have to be read, so that the others need not be asked.
-            if to_read.too_much is not None and len(waiting) > (MOST_UNREAD if mix else 0):
-                return rest.lacks or to_read.too_much
-        elif not rest.goes_on(file, known if isinstance(known, str) else _add(totals, known, aggregates)):
-            return rest.lacks
-    lacking = to_read.too_much
-    if fields and to_read and len(to_read) >= len(waiting):
-        lacking = (
-            "files have rows deleted by position"  # in each of them, or else it had no delete file of its own
+    # Numbers of different values cannot be added up.
+    mix = mix and all(part.function != "distinct" for part in aggregates)
+    found = _Answering(table, options, planning, aggregates, groups, predicate, mix=mix)
+    return found.answer(untold_by_metadata(table, aggregates, groups))
+
+
+class _Answering:
+    """Collects the answer to one query, file by file: from metadata, then from indexes."""
+
+    def __init__(
+        self,
+        table: PinnedTable,
+        options: ReadOptions,
+        planning: Planning,
+        aggregates: tuple[Aggregate, ...],
+        groups: tuple[Field, ...],
+        predicate: Predicate,
+        *,
+        mix: bool,
+    ) -> None:
+        self._mix = mix
+        self._planning = planning
+        self._aggregates_columns = any(part.field is not None for part in aggregates)
+        self._proofs = FileProofs(table, groups)
+        self._totals = Totals(aggregates, is_grouped=bool(groups))
+        self._rest = UnprovenFiles(mix=mix)
+        self._deleted = PositionDeleteCounts(table, options)
+        self._delete_files = 0
+        self._open_indexes = partial(IndexAnswers.of, table, options, planning, aggregates, groups, predicate)
+        self._indexes: IndexAnswers | None = None
+        self._looked_for_indexes = False
+        self._waiting: list[WaitingFile] = []
+        self._by_index = 0
+
+    def answer(self, untold: Untold | None) -> Answer | str:
+        """Return the answer, or why files must be read; `untold` is what metadata tells of no file."""
+        if untold is not None and self._index_answers(untold.columns) is None:
+            return untold.reason
+        if (
+            not self._by_metadata(None if untold is None else untold.reason)
+            or not self._by_indexes()
+            or not self._rest.is_worth_mixing
+        ):
+            return self._rest.lacks
+        counters = Counter({**self._planning.counters, **self._deleted.metrics.counters})
+        choices: tuple[str, ...] = ()
+        if self._indexes is not None:
+            counters.update(self._indexes.metrics.counters)
+            choices = tuple(self._indexes.metrics.choices)
+        return Answer(
+            rows=self._totals.rows(),
+            files=self._rest.num_proven,
+            by_index=self._by_index,
+            delete_files=self._delete_files,
+            counters=counters,
+            choices=choices,
+            unread=frozenset(self._rest.paths),
+            lacks=self._rest.lacks,
         )
-    deleted = DeletedRows(table, options)
-    if lacking is None:
-        deleted.keep_ahead((file, deletes) for file, _, deletes in waiting)
-    for file, verdict, deletes in waiting:
-        found = lacking
-        if found is None:
-            known = proofs.of(file, verdict, (), gone=deleted.count(file, deletes))
-            found = known if isinstance(known, str) else _add(totals, known, aggregates)
-        if not rest.goes_on(file, found):
-            return rest.lacks
-    if not rest.is_worth_it:
-        return rest.lacks
-    return Answer(
-        rows=tuple((*group, *total.values) for group, total in totals.items()),
-        files=rest.num_proven,
-        delete_files=0 if lacking is not None else len(to_read),
-        counters={**planning.counters, **deleted.metrics.counters},
-        unread=frozenset(rest.paths),
-        lacks=rest.lacks,
-    )
+
+    def _index_answers(self, needs_values: frozenset[int] = frozenset()) -> IndexAnswers | None:
+        """Return what answers by indexes, looked for when the first file needs it."""
+        if not self._looked_for_indexes:
+            self._looked_for_indexes = True
+            self._indexes = self._open_indexes(needs_values)
+        return self._indexes
+
+    def _lack(
+        self, file: ContentFile, pruning: PruneResult, deletes: tuple[DeleteFile, ...], lacking: str
+    ) -> bool:
+        """Take note of a file that metadata is `lacking` something of; return whether to examine further files."""
+        if self._index_answers() is None:
+            return self._rest.add(file, lacking)
+        candidate = self._planning.candidate(file, pruning, deletes)
+        self._waiting.append(WaitingFile(file, candidate, pruning.all_match))
+        if len(self._waiting) > MAX_WAITING_FILES:
+            self._rest.lacks = self._rest.lacks or lacking
+            return False
+        return True
+
+    def _by_metadata(self, refused: str | None) -> bool:
+        """Add the files that metadata answers for, none if it is `refused`; return whether an answer is still possible."""
+        proofs = self._proofs
+        waiting: list[tuple[ContentFile, PruneResult, tuple[DeleteFile, ...]]] = []
+        to_read = WantedDeletes(MAX_DELETE_FILES_TO_READ)
+        for file, pruning, deletes in self._planning.files(metrics=self._aggregates_columns):
+            by_position = bool(deletes) and all(delete.content == "position" for delete in deletes)
+            known = refused or proofs.of(file, pruning, () if by_position else deletes)
+            if by_position and not isinstance(known, str):
+                waiting.append((file, pruning, deletes))
+                to_read.add(deletes)
+                # Too many files would have to be read already, whatever the others prove.
+                if to_read.too_much is not None and len(waiting) > (MAX_UNPROVEN_FILES if self._mix else 0):
+                    self._rest.lacks = self._rest.lacks or to_read.too_much
+                    return False
+                continue
+            lacking = known if isinstance(known, str) else self._totals.add_proof(known)
+            if lacking is None:
+                goes_on = self._rest.add(file, None)
+            else:
+                goes_on = self._lack(file, pruning, deletes, lacking)
+            if not goes_on:
+                return False
+        lacking = to_read.too_much
+        if self._aggregates_columns and to_read and len(to_read) >= len(waiting):
+            # Each waiting file has its own delete file, so it has deleted rows, and its bounds prove nothing.
+            lacking = "files have rows deleted by position"
+        if lacking is None:
+            self._delete_files = len(to_read)
+            self._deleted.keep_ahead((file, deletes) for file, _, deletes in waiting)
+        for file, pruning, deletes in waiting:
+            found = lacking
+            if found is None:
+                known = proofs.of(file, pruning, (), num_deleted=self._deleted.count(file, deletes))
+                found = known if isinstance(known, str) else self._totals.add_proof(known)
+            if not (
+                self._rest.add(file, None) if found is None else self._lack(file, pruning, deletes, found)
+            ):
+                return False
+        return True
+
+    def _by_indexes(self) -> bool:
+        """Add the files that indexes answer for; return whether an answer is still possible."""
+        if self._indexes is None:
+            return True
+        for one, found in self._indexes.answer(self._waiting):
+            lacking = found if isinstance(found, str) else self._totals.add(found)
+            self._by_index += lacking is None
+            if not self._rest.add(one.file, lacking):
+                return False
+        return True
 
 
-def _add(
-    totals: dict[tuple[Any, ...], _Totals], known: FileProof, aggregates: tuple[Aggregate, ...]
-) -> str | None:
-    """Add a file to its group; return what its metadata does not tell, if anything."""
-    if not known.rows:
-        return None
-    total = totals.get(known.group)
-    if total is None:
-        if len(totals) == MOST_GROUPS:
-            return f"more than {MOST_GROUPS} groups"
-        total = _Totals(aggregates)
-    lacking = total.add(known)
-    if lacking is None:
-        totals[known.group] = total
-    return lacking
-
-
-def _count_of_many(table: PinnedTable, planning: Planning, width: int) -> Answer | None:
-    """Return the rows of a table of very many files without deletes, `width` times; None where it takes a closer look."""
-    if table.snapshot is None or table.only is not None:
+def _sum_record_counts(table: PinnedTable, planning: Planning, width: int) -> Answer | None:
+    """Return ``count(*)`` of a table with very many files and no deletes, `width` times in one row; else None."""
+    if table.snapshot is None or table.only_files is not None:
         return None
     with name_snapshot(table.snapshot.snapshot_id):
         manifests = planning.manifests
         live = sum(manifest.num_live_files or 0 for manifest in manifests)
-        if live < MANY_FILES or any(manifest.is_deletes for manifest in manifests):
+        if live < MIN_FILES_TO_SUM_COUNTS or any(manifest.is_deletes for manifest in manifests):
             return None
-        from twostage.aggregates.row_counts import count_rows, is_compiled  # noqa: PLC0415 - few tables have so many
+        from twostage.aggregates.row_counts import count_rows, is_compiled  # noqa: PLC0415 - few tables have as many files
 
         if not is_compiled():
             return None
@@ -185,16 +259,29 @@ def _count_of_many(table: PinnedTable, planning: Planning, width: int) -> Answer
     return Answer(rows=((rows,) * width,), files=files, counters=counters)
 
 
-def refusal(
-    table: PinnedTable, aggregates: tuple[Aggregate, ...], groups: tuple[Field, ...], predicate: Predicate
-) -> str | None:
-    """Return why metadata cannot answer, by what is known before a manifest is read."""
+def refusal(table: PinnedTable, predicate: Predicate) -> str | None:
+    """Return why neither metadata nor indexes can answer, if that is known without reading manifests; else None."""
     if table.metadata_table is not None:
         return "it is a metadata table"
     if not is_exact(predicate):
         return "a filter is left to Spark"
     if any(column.field_id == DELETED for column in columns_of(predicate)):
         return "the filter shows deleted rows"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """What metadata tells of no data file, and so which columns' values indexes must tell."""
+
+    reason: str
+    columns: frozenset[int]
+
+
+def untold_by_metadata(
+    table: PinnedTable, aggregates: tuple[Aggregate, ...], groups: tuple[Field, ...]
+) -> Untold | None:
+    """Return what metadata alone tells of no file, if that is known without reading manifests; else None."""
     columns = {field.id for field in table.schema.fields}
     identity = {
         part.source_id
@@ -202,51 +289,19 @@ def refusal(
         for part in spec.fields
         if Transform.of(part).name == "identity"
     }
+    reasons: dict[int, str] = {}
     for part in aggregates:
         field = part.field
         if field is None:
             continue
         kind = field.type.name if isinstance(field.type, Primitive) and field.id in columns else ""
         may_be_constant = field.id in identity and kind in GROUPED
-        if kind not in (COUNTED if part.function == "count" else COMPARED) and not may_be_constant:
-            return f"bounds do not tell {part.function}({field.name})"
+        told = COUNTED if part.function == "count" else COMPARED
+        if kind not in told and not may_be_constant:
+            reasons[field.id] = f"bounds do not tell {part.function}({field.name})"
     for field in groups:
         if field.id not in columns or not isinstance(field.type, Primitive) or field.type.name not in GROUPED:
-            return f"{field.name} is no column to group by"
-        if field.id not in identity:
-            return f"{field.name} is no identity partition"
-    return None
-
-
-class _Totals:
-    """The aggregates of one group."""
-
-    __slots__ = ("_aggregates", "values")
-
-    def __init__(self, aggregates: tuple[Aggregate, ...]) -> None:
-        self._aggregates = aggregates
-        self.values: list[Any] = [0 if part.function in ("rows", "count") else None for part in aggregates]
-
-    def add(self, known: FileProof) -> str | None:
-        """Add a file; return what its metadata does not tell, if anything: then it is not added."""
-        values = list(self.values)
-        for place, part in enumerate(self._aggregates):
-            if part.field is None:
-                values[place] += known.rows
-                continue
-            column = known.column(part.field)
-            if isinstance(column, str):
-                return column
-            if part.function == "count":
-                if column.nulls is None:
-                    return f"a file does not tell how many values {part.field.name} has"
-                values[place] += known.rows - column.nulls
-            elif column.nulls is None or column.nulls < known.rows:
-                value = column.lower if part.function == "min" else column.upper
-                if value is None:
-                    return f"a file's metadata does not tell the {part.function} of {part.field.name}"
-                held = values[place]
-                if held is None or (value < held if part.function == "min" else value > held):
-                    values[place] = value
-        self.values = values
-        return None
+            reasons[field.id] = f"{field.name} is no column to group by"
+        elif field.id not in identity:
+            reasons[field.id] = f"{field.name} is no identity partition"
+    return Untold(next(iter(reasons.values())), frozenset(reasons)) if reasons else None

@@ -1,8 +1,11 @@
-"""The rows of the data files of a manifest, added up without looking at anything else.
+"""Sum the record counts of a manifest's live files without decoding its entries to Python objects.
 
-Takes a manifest's bytes; gives how many live Parquet or ORC files it has and the sum of their rows, or None where an
-entry needs a closer look. The rule: only what is plainly in order is counted here; all else, damage too, is left
-to `manifest.py`, which says what is wrong.
+Takes a manifest's bytes; returns the number of live Parquet and ORC files and the sum of their record counts, or None
+if the manifest is in any way unusual. Then, and if it is damaged, `manifest.py` reads it and reports what is wrong.
+
+The Avro schema is compiled to a program of steps, an int64 array of shape (steps, 3), which the kernel
+`twostage_native.avro_walk.walk_records` runs over each block. It stores the values of interest of each entry in an int64
+array of shape (entries, `_SLOTS`): one slot for a number, two (offset and length) for bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twostage.errors import TwoStageError
-from twostage.formats.avro.container import MALFORMED, fewest_bytes, open_avro, unpack
+from twostage.formats.avro.compression import unpack
+from twostage.formats.avro.container import MALFORMED, min_bytes, open_avro
 from twostage.table.fixed_partitions import fixed_sizes
 from twostage.table.manifest_fields import ENTRY_IDS, PARTITION, named_by_id
 from twostage_native.avro_walk import (
@@ -34,40 +38,41 @@ if TYPE_CHECKING:
     from twostage.table.manifest_entry import ManifestFile
     from twostage.table.metadata import PartitionSpec
 
-MOST_BLOCK_BYTES = 64 * 2**20
+MAX_BLOCK_BYTES = 64 * 2**20
+"""Uncompressed bytes of an Avro block."""
 _STATUS, _CONTENT, _ROWS, _FORMAT, _KEY, _PATH, _SLOTS = 0, 1, 2, 3, 5, 7, 9
 _KEPT = {"_0": _STATUS, "_134": _CONTENT, "_103": _ROWS, "_101": _FORMAT, "_131": _KEY, "_100": _PATH}
 _NUMBERS = (_STATUS, _CONTENT, _ROWS)
-_MOST_ROWS = 2**63 // MOST_BLOCK_BYTES - 1
-"""Of one file: the sum of a block's does not overflow."""
+_MAX_ROWS_PER_FILE = 2**63 // MAX_BLOCK_BYTES - 1
+"""Record count of a file up to which the sum over a block cannot overflow."""
 _FORMATS = (b"PARQUET", b"ORC")
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8, "null": 0}
 
 
 def is_compiled() -> bool:
-    """Compile the walk, which takes a second where it is not cached; return whether it can be used."""
+    """Compile the kernel, which takes a second if it is not cached on disk; return whether it can be used."""
     return walk_records.compiled(
         np.frombuffer(b"\0", np.uint8), np.zeros((1, 3), np.int64), np.zeros((1, _SLOTS), np.int64)
     )
 
 
 def count_rows(data: bytes, manifest: ManifestFile, spec: PartitionSpec | None) -> tuple[int, int] | None:
-    """Return the live files and their rows; None where it takes a closer look."""
+    """Return the number of live files and the sum of their record counts; None if the manifest is unusual."""
     if spec is None:
         return None
     try:
         file = open_avro(data, path=manifest.path, code="CORRUPT_MANIFEST")
         steps: list[list[int]] = []
         schema = named_by_id(file.schema, ENTRY_IDS, spec)
-        if fewest_bytes(schema) == 0 or fixed_sizes(schema):  # which may be written otherwise than announced
+        if min_bytes(schema) == 0 or fixed_sizes(schema):  # see `table/fixed_partitions.py`
             return None
         _compile(schema, steps)
         steps.append([END, 0, 0])
         program = np.array(steps, np.int64)
         files = rows = 0
         for count, packed in file.blocks:
-            block = np.frombuffer(unpack(file.codec, packed, MOST_BLOCK_BYTES), np.uint8)
-            if not 0 < count <= len(block) <= MOST_BLOCK_BYTES:
+            block = np.frombuffer(unpack(file.codec, packed, MAX_BLOCK_BYTES), np.uint8)
+            if not 0 < count <= len(block) <= MAX_BLOCK_BYTES:
                 return None
             kept = np.empty((count, _SLOTS), np.int64)
             if walk_records(block, program, kept) != len(block):
@@ -90,7 +95,7 @@ def _sum(block: NDArray[np.uint8], kept: NDArray[np.int64]) -> tuple[int, int] |
         bool(((status >= 0) & (status <= 2)).all())
         and bool(((contents == 0) | (contents == ABSENT)).all())
         and bool((live[:, _ROWS] > 0).all())
-        and bool((live[:, _ROWS] <= _MOST_ROWS).all())
+        and bool((live[:, _ROWS] <= _MAX_ROWS_PER_FILE).all())
         and bool((live[:, _KEY + 1] <= 0).all())
         and bool((live[:, _PATH + 1] > 0).all())
         and _are_formats(block, live)
@@ -109,7 +114,14 @@ def _are_formats(block: NDArray[np.uint8], live: NDArray[np.int64]) -> bool:
 
 
 def _compile(schema: Any, steps: list[list[int]], slot: int = -1, *, keeps: bool = True) -> None:
-    """Append the steps of one value of a schema; `keeps` unless it is a partition, whose fields have any ids."""
+    """Append the steps that walk one value of a schema.
+
+    Args:
+        schema: An Avro type.
+        steps: The program to append to.
+        slot: The slot to store the value in; -1 for none.
+        keeps: Whether fields may be stored; False in the partition record, whose field ids mean something else.
+    """
     if isinstance(schema, list):
         union = len(steps)
         steps.append([UNION, len(schema), 0])
@@ -146,7 +158,7 @@ def _compile(schema: Any, steps: list[list[int]], slot: int = -1, *, keeps: bool
             _check(kind, slot, slot not in _NUMBERS)
             steps.append([BYTES, slot, 0])
         case "fixed":
-            _check(kind, slot, 0 <= schema["size"] <= MOST_BLOCK_BYTES)
+            _check(kind, slot, 0 <= schema["size"] <= MAX_BLOCK_BYTES)
             steps.append([SKIP, schema["size"], 0])
         case _:
             steps.append([SKIP, _WIDTHS[kind], 0])

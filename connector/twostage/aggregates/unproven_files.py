@@ -1,7 +1,7 @@
-"""The files that must be read beside an answer from metadata, and whether it is worth to divide a query so.
+"""The files that Spark must read in addition to an answer from metadata, and whether mixing both is worthwhile.
 
-Takes note of each file, proven or not; gives the names of those to read. The rule: a file is either in the answer or
-among those to read, and a name stands for one file.
+Records for each file whether its metadata proves the result; collects the paths of the others. Each file is either
+covered by the answer or to be read, never both, and each path stands for one file.
 """
 
 from __future__ import annotations
@@ -11,18 +11,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from twostage.table.manifest_entry import ContentFile
 
-MOST_UNREAD = 1_000
-"""Files that are read beside an answer: planning carries their names."""
-FEW_UNREAD = 16
-"""Until so many are found, others are asked about whatever their size."""
-MOST_MIXED = 100_000
-"""Files that metadata answers for beside others: their names are held to see that none is listed twice."""
-WORTH_MIXING = 64 * 2**20
-"""Bytes of the files that metadata answers for: putting both together takes Spark two stages, as long as reading these."""
+MAX_UNPROVEN_FILES = 1_000
+"""Files to read in addition to an answer; planning carries their paths."""
+MIN_UNPROVEN_FILES_TO_WEIGH = 16
+"""Unproven files up to which the remaining files are examined whatever their share of the bytes."""
+MAX_PROVEN_FILES_TO_MIX = 100_000
+"""Files that metadata answers for in a mixed query; their paths are kept to detect one that is listed twice."""
+MIN_PROVEN_BYTES_TO_MIX = 64 * 2**20
+"""Bytes of the files that metadata answers for: combining both parts costs Spark a second stage, about as long as
+reading this much."""
 
 
 class UnprovenFiles:
-    """The files that must be read although metadata answers for others."""
+    """Collects the files whose metadata proves too little.
+
+    Args:
+        mix: Whether the query may be answered partly from metadata and partly by reading files.
+
+    Attributes:
+        paths: The files to read, as in manifests.
+        num_proven: How many files metadata answers for.
+        lacks: Why the first of `paths` must be read.
+    """
 
     def __init__(self, *, mix: bool) -> None:
         self._mix = mix
@@ -32,29 +42,33 @@ class UnprovenFiles:
         self.num_proven = 0
         self.lacks = ""
 
-    def goes_on(self, file: ContentFile, lacking: str | None) -> bool:
-        """Take note of a file, which proves all or is lacking something; return whether to ask about others."""
+    def add(self, file: ContentFile, lacking: str | None) -> bool:
+        """Record a file, with what its metadata is `lacking`, if anything; return whether to examine further files."""
         if lacking is None:
             self.num_proven += 1
             self._proven_bytes += file.file_size
             if self._mix:
-                self._mix = self.num_proven <= MOST_MIXED and file.path not in self._proven
+                self._mix = self.num_proven <= MAX_PROVEN_FILES_TO_MIX and file.path not in self._proven
                 self._proven.add(file.path)
             return self._mix or not self.paths
         self.lacks = self.lacks or lacking
         self.paths.append(file.path)
         self._bytes += file.file_size
-        few = len(self.paths) <= MOST_UNREAD and (len(self.paths) <= FEW_UNREAD or self._weighs())
-        return self._mix and few
+        is_early = len(self.paths) <= MIN_UNPROVEN_FILES_TO_WEIGH
+        is_mixable = len(self.paths) <= MAX_UNPROVEN_FILES and (is_early or self._proves_half_of_bytes())
+        return self._mix and is_mixable
 
-    def _weighs(self) -> bool:
-        """Tell whether metadata answers for half of the bytes at least."""
+    def _proves_half_of_bytes(self) -> bool:
+        """Return whether metadata answers for at least half of the bytes."""
         return self._bytes <= self._proven_bytes
 
     @property
-    def is_worth_it(self) -> bool:
-        """Whether all are proven, or enough of the bytes; a file listed twice has two sets of deletes and one name."""
+    def is_worth_mixing(self) -> bool:
+        """Whether all files are proven, or enough of the bytes.
+
+        A path that is listed twice prevents mixing: its two entries may have different deletes.
+        """
         if not self.paths:
             return True
         known = self._mix and self._proven.isdisjoint(self.paths) and len(set(self.paths)) == len(self.paths)
-        return known and self._weighs() and self._proven_bytes >= WORTH_MIXING
+        return known and self._proves_half_of_bytes() and self._proven_bytes >= MIN_PROVEN_BYTES_TO_MIX

@@ -1,8 +1,8 @@
-"""What a catalog says of one table: where its metadata lies, and what opens its files.
+"""Request one table from a catalog: the location of its metadata, and the properties that open its files.
 
-Takes a catalog and a table's name; gives a `CatalogAnswer`. The rule: PyIceberg finds the table and speaks with the
-service, but never parses the table's metadata. Its model refuses what it has no class for, a ``variant`` column
-say, and cannot write a table of version 3 back as JSON.
+Takes a catalog and an identifier; returns a `CatalogAnswer`. PyIceberg finds the table and communicates with the
+service, but does not parse the table's metadata: its model refuses types that it has no class for, such as ``variant``,
+and cannot serialize the metadata of a version 3 table.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ _LOADING_MODES = ("all", "refs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogAnswer:
-    """A table as its catalog knows it; `properties` hold secrets and are in no repr.
+    """A catalog's entry of a table. Properties contain secrets, so the repr omits them.
 
-    Over REST the service sends the `metadata` along, and `metadata_location` may be None for a table that was never
-    committed; every other catalog knows the location alone.
+    A REST service sends the `metadata` too, and `metadata_location` may be None for a table without a commit; all other
+    catalogs return only the location.
     """
 
     metadata_location: str | None
     metadata: Mapping[str, Any] | None = field(default=None, repr=False)
     properties: Mapping[str, Any] = field(repr=False)
-    """Of the catalog, its service's configuration included."""
-    lent: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What the service says for this table alone, credentials above all: it counts more than anything else."""
+    """The catalog's properties, merged with the configuration that its service sent."""
+    table_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Configuration that the service sent for this table, such as vended credentials; overrides everything else."""
 
     def file_properties(self, table: Mapping[str, str]) -> dict[str, Any]:
-        """Return what opens the table's files, its own properties `table` included, for `properties.py` to choose from."""
-        return {**self.properties, **table, **self.lent}
+        """Return the properties that may open the table's files; `table` are those in its metadata."""
+        return {**self.properties, **table, **self.table_config}
 
 
 def request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> CatalogAnswer:
-    """Ask a catalog for a table.
+    """Request a table from a catalog.
 
     Raises:
-        NotFoundError: With code NOT_IN_CATALOG: it is not there.
+        NotFoundError: The table does not exist; the code is NOT_IN_CATALOG.
         StorageError: The catalog failed or did not answer.
-        UnsupportedFeatureError: The answer is no table's metadata, or the table is not Iceberg's.
+        UnsupportedFeatureError: The answer has no table metadata, or the table is not an Iceberg table.
     """
     return call(catalog, lambda opened: _request(opened, identifier, catalog))
 
@@ -65,7 +65,7 @@ def _request(opened: Any, identifier: tuple[str, ...], catalog: CatalogReference
         if {"NoSuchIcebergTableError", "NoSuchPropertyException"} & _names(error):
             raise _not_iceberg(catalog, identifier, hide_secrets(error, catalog.properties)) from None
         raise
-    # A catalog class of the user's, which opens files in its own way.
+    # A catalog class of the user's that reads the metadata without the FileIO of `py-io-impl`.
     properties = {key: value for key, value in table.io.properties.items() if value != LOCATOR}
     return CatalogAnswer(metadata_location=table.metadata_location, properties=properties)
 
@@ -79,13 +79,13 @@ def _names(error: Exception) -> set[str]:
 
 
 def _request_over_rest(opened: Any, identifier: tuple[str, ...], catalog: CatalogReference) -> CatalogAnswer:
-    """Send the request that PyIceberg would, in its session (authentication, signing, TLS), and keep the JSON."""
+    """Send the request that PyIceberg would send, in its session (authentication, signing, TLS); keep the JSON."""
     try:
         content = _get_table(opened, identifier)
     except Exception as error:
         if not _names(error) & set(_DENIED):
             raise
-        opened._refresh_token()  # noqa: SLF001 - as PyIceberg does before its one other try
+        opened._refresh_token()  # noqa: SLF001 - as PyIceberg does before its only retry
         content = _get_table(opened, identifier)
     try:
         answer = json.loads(content)
@@ -94,12 +94,14 @@ def _request_over_rest(opened: Any, identifier: tuple[str, ...], catalog: Catalo
     if not isinstance(answer, dict) or not isinstance(answer.get("metadata"), dict):
         raise _no_answer(catalog, "it has no metadata")
     metadata, location = answer["metadata"], answer.get("metadata-location")
-    credentials = _lent(answer.get("storage-credentials"), str(location or metadata.get("location") or ""))
+    credentials = _vended_credentials(
+        answer.get("storage-credentials"), str(location or metadata.get("location") or "")
+    )
     return CatalogAnswer(
         metadata_location=None if location is None else str(location),
         metadata=metadata,
         properties=opened.properties,
-        lent={**_mapping(answer.get("config")), **credentials},
+        table_config={**_mapping(answer.get("config")), **credentials},
     )
 
 
@@ -112,7 +114,7 @@ def _get_table(opened: Any, identifier: tuple[str, ...]) -> bytes:
     mode = opened.properties.get("snapshot-loading-mode")
     if mode is not None and mode not in _LOADING_MODES:
         raise ValueError(f"snapshot-loading-mode is none of {', '.join(_LOADING_MODES)}: {mode}")
-    names = opened._split_identifier_for_path(identifier)  # noqa: SLF001 - the server chooses how parts are joined
+    names = opened._split_identifier_for_path(identifier)  # noqa: SLF001 - the server configures the separator
     url = opened.url(Endpoints.load_table, prefixed=True, **names)
     response = opened._session.get(url, params={} if mode is None else {"snapshots": mode})  # noqa: SLF001
     try:
@@ -126,10 +128,10 @@ def _mapping(raw: Any) -> dict[str, Any]:
     return dict(raw) if isinstance(raw, dict) else {}
 
 
-def _lent(credentials: Any, location: str) -> dict[str, Any]:
-    """Return the configuration of the credentials for `location`: of several prefixes the longest.
+def _vended_credentials(credentials: Any, location: str) -> dict[str, Any]:
+    """Return the configuration of the storage credentials with the longest prefix of `location`.
 
-    Source: Iceberg's REST specification, ``LoadTableResult``: they come before ``config``.
+    Source: Iceberg's REST specification, ``LoadTableResult``: they take precedence over ``config``.
     """
     found = [
         item

@@ -1,8 +1,8 @@
-"""PyIceberg's catalogs: configured, opened once per process, asked within a time bound.
+"""PyIceberg's catalogs: configuration, connections and requests.
 
-Takes a catalog's name, Spark confs and options; gives a `CatalogReference` and what PyIceberg's catalog
-answers. The rule: none of PyIceberg's exceptions, nor those of the libraries below it, nor a secret in their
-text, leaves this module; and no request to a service outlives CALL_SECONDS.
+Takes a catalog's name, Spark confs and options; returns a `CatalogReference`, and the results of requests to PyIceberg's
+catalog, which is opened once per process. Exceptions of PyIceberg and of the libraries below it are translated to ours,
+with secrets masked, and no request to a service takes longer than `CALL_SECONDS`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 CALL_SECONDS = 120
-"""A catalog service that has not answered by then never will; PyIceberg itself waits for ever."""
+"""Timeout of a request to a catalog service; PyIceberg itself has none."""
 MAX_CATALOGS = 16
+"""Open catalogs to keep per process."""
 _SERVICES = ("rest", "glue", "hive", "dynamodb", "bigquery")
 _catalogs: dict[Any, Any] = {}
 _lock = threading.Lock()
@@ -39,7 +40,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class CatalogReference:
-    """A configured catalog: its name and merged properties, secrets included: no repr of them."""
+    """A configured catalog: its name and merged properties, which contain secrets, so the repr omits them."""
 
     name: str
     properties: Mapping[str, str]
@@ -49,18 +50,18 @@ class CatalogReference:
 
     @property
     def is_hadoop(self) -> bool:
-        """Whether its tables are found by path."""
+        """Whether it is a warehouse folder, in which tables are found by path."""
         return self.properties.get("type") == HADOOP
 
 
 def configured_catalogs(confs: Mapping[str, str]) -> list[str]:
-    """Return the names of all catalogs, those of the Spark confs first."""
+    """Return the names of all configured catalogs, those of the Spark confs first."""
     names = list(conf_catalogs(confs))
     return names + [name for name in _configuration().get_known_catalogs() if name not in names]
 
 
 def _configuration() -> Any:
-    """Return PyIceberg's configuration as files and environment say now."""
+    """Return PyIceberg's configuration, read anew from its files and the environment."""
     with catalog_errors("configuration", {}):
         from pyiceberg.utils.config import Config  # noqa: PLC0415
 
@@ -78,8 +79,8 @@ def get_catalog(
     """Return a catalog's merged properties.
 
     Raises:
-        OptionError: Nothing configures it.
-        UnsupportedFeatureError: Its type is none of ours.
+        OptionError: The catalog is not configured.
+        UnsupportedFeatureError: Its type is not supported.
     """
     options = options or {}
     with catalog_errors(name, options):
@@ -96,28 +97,28 @@ def get_catalog(
 
 
 def call(catalog: CatalogReference, request: Callable[[Any], _T]) -> _T:
-    """Ask PyIceberg's catalog, within CALL_SECONDS if it is a service.
+    """Send a request to PyIceberg's catalog; if it is a service, with a timeout of `CALL_SECONDS`.
 
     Raises:
-        NotFoundError: With code NOT_IN_CATALOG: what was asked for is not there.
+        NotFoundError: The table or namespace does not exist; the code is NOT_IN_CATALOG.
         StorageError: The catalog failed or did not answer.
     """
 
-    def ask() -> _T:
+    def send() -> _T:
         with catalog_errors(catalog.name, catalog.properties):
             return request(_open(catalog))
 
     kind = catalog.properties.get("type")
     if kind in _SERVICES or (kind is None and not is_sql(catalog.properties)):
-        return within(CALL_SECONDS, ask, catalog.name)
-    return ask()  # SQLite in memory belongs to its thread
+        return within(CALL_SECONDS, send, catalog.name)
+    return send()  # an in-memory SQLite database belongs to its thread
 
 
 def _open(catalog: CatalogReference) -> Any:
     """Return PyIceberg's catalog for these properties, one per process.
 
-    Of Hive's each request has its own, which connects only when it is asked: theirs is one connection, and two threads
-    that share it close it under each other, or get each other's answers.
+    A Hive catalog is opened for each request: it has a single connection, and threads that share it close it while
+    another one uses it, or receive each other's answers.
     """
     key = (catalog.name, frozenset((key, str(value)) for key, value in catalog.properties.items()))
     with _lock:
@@ -135,7 +136,11 @@ def _open(catalog: CatalogReference) -> Any:
 
 
 def within(seconds: float, call: Callable[[], _T], catalog: str) -> _T:
-    """Run a call in a thread of its own that may be left behind."""
+    """Run a call in its own daemon thread, which is abandoned after a timeout.
+
+    Raises:
+        StorageError: The call took longer than `seconds`; the code is CATALOG_TIMEOUT.
+    """
     results: list[_T] = []
     errors: list[BaseException] = []
 
@@ -162,7 +167,7 @@ def within(seconds: float, call: Callable[[], _T], catalog: str) -> _T:
 
 @contextlib.contextmanager
 def catalog_errors(catalog: str, properties: Mapping[str, str]) -> Iterator[None]:
-    """Turn every exception of PyIceberg and the libraries below it into ours, told by class name."""
+    """Translate exceptions of PyIceberg and the libraries below it to ours, by class name."""
     try:
         yield
     except TwoStageError:

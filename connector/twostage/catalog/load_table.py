@@ -1,9 +1,8 @@
-"""From the reader's options to one pinned table.
+"""From the reader's options to a pinned table.
 
-Takes `ReadOptions` and the session's confs; gives a `PinnedTable`: metadata, one snapshot, its schema and
-how to open its files, all plain values. The rule: the table is looked up once, here, on the driver, and
-whatever runs later reads this snapshot and no other. PyIceberg is loaded for catalogs only, never for a
-local path.
+Takes `ReadOptions` and the session's confs; returns a `PinnedTable`: metadata, one snapshot, its schema and how to open
+its files, all plain values. The table is looked up once, here, in the driver; everything that runs later reads this
+snapshot. PyIceberg is imported only for catalogs, not for paths.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from twostage.catalog.browse import has_namespace, has_table, open_warehouse, tables_of
 from twostage.catalog.catalog_answer import request_table
-from twostage.catalog.client import CatalogReference, call, configured_catalogs, default_catalog, get_catalog
+from twostage.catalog.client import CatalogReference, configured_catalogs, default_catalog, get_catalog
 from twostage.catalog.path_table import (
     check_bucket,
     check_names,
-    find_metadata,
     is_table,
-    list_warehouse,
+    read_newest,
     table_folder,
 )
 from twostage.catalog.properties import file_properties, hadoop_properties
@@ -34,7 +33,7 @@ from twostage.metadata_tables import (
     open_metadata_table,
     unknown_metadata_table,
 )
-from twostage.storage.files import read_all
+from twostage.storage.immutable_files import read_immutable
 from twostage.storage.location import join, parse_location
 from twostage.table.metadata import MAX_METADATA_BYTES, parse_metadata, parse_metadata_bytes
 from twostage.table.pinned import PinnedTable
@@ -42,26 +41,27 @@ from twostage.table.snapshots import apply_selector, chooses_snapshot, select_sn
 from twostage.task import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from twostage.catalog.catalog_answer import CatalogAnswer
     from twostage.options import ReadOptions
     from twostage.table.metadata import TableMetadata
 
 _SESSION_CATALOG = "spark_catalog"
-_FIND_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
+"""Attempts to read the newest metadata file, which a concurrent commit may remove."""
 
 
 def load_table(options: ReadOptions, confs: Mapping[str, str] | None = None) -> PinnedTable:
-    """Find the table that ``path`` names and pin the snapshot that the options choose.
+    """Find the table that the option ``path`` names, and pin the snapshot that the options select.
 
     Args:
         options: The reader's options.
-        confs: The Spark confs, ``spark.sql.catalog.*`` at least.
+        confs: The Spark confs; only those of catalogs, Hadoop's S3A and the session's time zone are used.
 
     Raises:
-        OptionError: No path, or a name or catalog that means nothing.
-        NotFoundError: No such table, snapshot, branch or tag.
+        OptionError: There is no path, or it names no configured catalog.
+        NotFoundError: There is no such table, snapshot, branch or tag.
         StorageError: The catalog or the storage failed.
     """
     confs = confs or {}
@@ -96,7 +96,7 @@ def load_table(options: ReadOptions, confs: Mapping[str, str] | None = None) -> 
                 raise (error if other.code == "TABLE_NOT_FOUND" else other) from None
         selected = apply_selector(options, identifier[-1])
         if selected is None:
-            raise _behind_a_table(catalog, identifier, error) from None
+            raise _unknown_suffix(catalog, identifier, error) from None
         return _load_identifier(catalog, identifier[:-1], selected, confs)
 
 
@@ -106,24 +106,24 @@ def _load_path(
     location = parse_location(path)
     if location.is_local and not location.authority:
         path = os.path.abspath(location.path)  # noqa: PTH100 (executors run in another folder)
-    storage = Storage(properties=properties, root=path, allowed=options.allowed_locations)
+    client = options.settings.object_store_client
+    storage = Storage(properties=properties, root=path, allowed=options.allowed_locations, client=client)
     metadata_path, data = _read_newest(storage, path)
     metadata = parse_metadata_bytes(data, location=metadata_path)
     root = table_folder(metadata_path)
     written = parse_location(metadata.location)
     if location.is_hadoop and not location.authority and written.family == location.family:
         root = f"{written.scheme}://{written.authority}{parse_location(root).path}"
-    return _pin(name, metadata, Storage(properties=properties, root=root), options, confs)
+    return _pin(name, metadata, Storage(properties=properties, root=root, client=client), options, confs)
 
 
 def _read_newest(storage: Storage, path: str) -> tuple[str, bytes]:
-    """Return the newest metadata file and its bytes; commits may remove it between finding and reading."""
-    for attempt in range(_FIND_ATTEMPTS):
-        metadata_path = find_metadata(storage, path)
+    """Return the path and bytes of the newest metadata file; a commit may remove it before it is read."""
+    for attempt in range(_MAX_ATTEMPTS):
         try:
-            return metadata_path, read_all(storage, metadata_path, limit=MAX_METADATA_BYTES)
+            return read_newest(storage, path, limit=MAX_METADATA_BYTES)
         except MissingFileError:
-            if attempt + 1 == _FIND_ATTEMPTS:
+            if attempt + 1 == _MAX_ATTEMPTS:
                 raise
     raise AssertionError
 
@@ -146,7 +146,7 @@ def _pin(
 def _resolve(
     parts: tuple[str, ...], options: ReadOptions, confs: Mapping[str, str]
 ) -> tuple[CatalogReference, tuple[str, ...]]:
-    """Split a name into its catalog and the table's name within."""
+    """Split a name into its catalog and the table's identifier in it."""
     configured = configured_catalogs(confs)
     first = next((name for name in configured if name == parts[0]), None) or next(
         (name for name in configured if name.lower() == parts[0].lower()), None
@@ -177,14 +177,15 @@ def _load_identifier(
 ) -> PinnedTable:
     name = ".".join(f"`{part}`" if "." in part else part for part in (catalog.name, *identifier))
     if catalog.is_hadoop:
-        storage = _warehouse(catalog)
+        storage = open_warehouse(catalog)
         folder = join(storage.root, *identifier)
         if not check_names(identifier) or not is_table(storage, folder):
             raise _no_table(catalog, identifier)
         return _load_path(name, folder, options, confs, storage.properties)
     if len(identifier) < 2:  # PyIceberg's catalogs need a namespace
         raise _no_table(catalog, identifier)
-    answer, metadata = _read_answer(catalog, identifier)
+    client = options.settings.object_store_client
+    answer, metadata = _read_answer(catalog, identifier, client)
     properties = file_properties(answer.file_properties(metadata.properties), trusted=catalog.properties)
     written_at = answer.metadata_location
     root = table_folder(written_at) if written_at else metadata.location
@@ -192,15 +193,15 @@ def _load_identifier(
     own = (
         () if written.is_local or options.allow_moved_paths else (f"{written.scheme}://{written.authority}",)
     )
-    storage = Storage(properties=properties, root=root, allowed=own)
+    storage = Storage(properties=properties, root=root, allowed=own, client=client)
     return _pin(name, metadata, storage, options, confs)
 
 
 def _read_answer(
-    catalog: CatalogReference, identifier: tuple[str, ...]
+    catalog: CatalogReference, identifier: tuple[str, ...], client: str
 ) -> tuple[CatalogAnswer, TableMetadata]:
-    """Return what the catalog says of a table, and its metadata; commits may remove the file meanwhile."""
-    for attempt in range(_FIND_ATTEMPTS):
+    """Return the catalog's answer and the table's metadata; a commit may remove the file before it is read."""
+    for attempt in range(_MAX_ATTEMPTS):
         answer = _request_table(catalog, identifier)
         location = answer.metadata_location
         if answer.metadata is not None:
@@ -208,13 +209,12 @@ def _read_answer(
             return answer, parse_metadata(answer.metadata, location=place)
         if not location:
             raise _no_table(catalog, identifier)
-        storage = Storage(
-            properties=file_properties(answer.file_properties({}), trusted=catalog.properties), root=location
-        )
+        properties = file_properties(answer.file_properties({}), trusted=catalog.properties)
+        storage = Storage(properties=properties, root=location, client=client)
         try:
-            data = read_all(storage, location, limit=MAX_METADATA_BYTES)
+            data = read_immutable(storage, location, limit=MAX_METADATA_BYTES)
         except MissingFileError as error:
-            if attempt + 1 == _FIND_ATTEMPTS:
+            if attempt + 1 == _MAX_ATTEMPTS:
                 raise MissingFileError(
                     error.code,
                     f"Metadata file that catalog {catalog.name} names is not there",
@@ -236,107 +236,17 @@ def _request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> Ca
         raise _no_table(catalog, identifier) from None
 
 
-def _warehouse(catalog: CatalogReference) -> Storage:
-    path = catalog.properties["warehouse"]
-    location = parse_location(path)
-    if location.is_local and not location.authority:
-        path = os.path.abspath(location.path)  # noqa: PTH100
-    return Storage(properties=file_properties(catalog.properties, trusted=catalog.properties), root=path)
-
-
-def list_namespaces(
-    catalog: str, parent: Sequence[str] = (), confs: Mapping[str, str] | None = None
-) -> list[tuple[str, ...]]:
-    """Return the namespaces directly inside `parent`, each by its full name.
-
-    Raises:
-        NotFoundError: `parent` is not there.
-    """
-    reference, inside = get_catalog(catalog, confs or {}), tuple(parent)
-    if inside and not _namespace_exists(reference, inside):
-        raise _no_namespace(reference, inside)
-    if reference.is_hadoop:
-        names = list_warehouse(_warehouse(reference), inside, tables=False)
-        return [(*inside, name) for name in names]
-    found = {tuple(name) for name in call(reference, lambda opened: opened.list_namespaces(inside))}
-    if not found:
-        check_name(reference)
-    return sorted(name for name in found if len(name) == len(inside) + 1)
-
-
-def list_tables(catalog: str, namespace: Sequence[str], confs: Mapping[str, str] | None = None) -> list[str]:
-    """Return the names of the tables in a namespace.
-
-    Raises:
-        NotFoundError: The namespace is not there.
-    """
-    reference = get_catalog(catalog, confs or {})
-    if namespace and not _namespace_exists(reference, tuple(namespace)):
-        raise _no_namespace(reference, tuple(namespace))
-    return _tables(reference, tuple(namespace))
-
-
-def _tables(catalog: CatalogReference, namespace: tuple[str, ...]) -> list[str]:
-    if catalog.is_hadoop:
-        return list_warehouse(_warehouse(catalog), namespace, tables=True)
-    if not namespace:
-        return []
-    return sorted(name[-1] for name in call(catalog, lambda opened: opened.list_tables(namespace)))
-
-
-def table_exists(
-    catalog: str, namespace: Sequence[str], table: str, confs: Mapping[str, str] | None = None
-) -> bool:
-    """Return whether the catalog holds this table."""
-    return _holds(get_catalog(catalog, confs or {}), (*namespace, table))
-
-
-def _holds(catalog: CatalogReference, identifier: tuple[str, ...]) -> bool:
-    if catalog.is_hadoop:
-        storage = _warehouse(catalog)
-        return check_names(identifier) and is_table(storage, join(storage.root, *identifier))
-    if len(identifier) < 2:
-        return False
-    try:
-        request_table(catalog, identifier)
-    except NotFoundError:
-        check_name(catalog)
-        return False
-    return True
-
-
-def namespace_exists(catalog: str, namespace: Sequence[str], confs: Mapping[str, str] | None = None) -> bool:
-    """Return whether the catalog holds this namespace."""
-    return _namespace_exists(get_catalog(catalog, confs or {}), tuple(namespace))
-
-
-def _namespace_exists(catalog: CatalogReference, namespace: tuple[str, ...]) -> bool:
-    if not namespace:
-        return True
-    if catalog.is_hadoop:
-        return check_names(namespace) and namespace[-1] in list_warehouse(
-            _warehouse(catalog), namespace[:-1], tables=False
-        )
-    try:
-        found = bool(call(catalog, lambda opened: opened.namespace_exists(namespace)))
-    except NotFoundError:
-        found = False
-    if not found:
-        check_name(catalog)
-    return found
-
-
 def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoundError:
-    """Return the error for a table that is not there; its hint names the nearest one that is."""
+    """Return the error for a table that does not exist; its hint names the nearest one that does."""
     if catalog.is_hadoop:
-        warehouse = _warehouse(catalog)
+        warehouse = open_warehouse(catalog)
         check_bucket(warehouse, warehouse.root)
     else:
         check_name(catalog)
     hint = f"Namespace is not there: {'.'.join(identifier[:-1])}."
     with contextlib.suppress(TwoStageError):
-        if _namespace_exists(catalog, identifier[:-1]):
-            hint = nearest(identifier[-1], _tables(catalog, identifier[:-1]))
+        if has_namespace(catalog, identifier[:-1]):
+            hint = nearest(identifier[-1], tables_of(catalog, identifier[:-1]))
     return NotFoundError(
         "TABLE_NOT_FOUND",
         f"Catalog {catalog.name} has no such table: {'.'.join(identifier)}",
@@ -345,25 +255,17 @@ def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoun
     )
 
 
-def _behind_a_table(
+def _unknown_suffix(
     catalog: CatalogReference, identifier: tuple[str, ...], error: NotFoundError
 ) -> TwoStageError:
-    """Return the error for a name that is not there: if all but its last part is a table's, about that part."""
+    """Return the error for a name that does not exist; if it is a table's name with a suffix, about the suffix."""
     with contextlib.suppress(TwoStageError):
-        if not _holds(catalog, identifier[:-1]):
+        if not has_table(catalog, identifier[:-1]):
             return error
         if identifier[-1].lower() in NOT_YET:
             return unknown_metadata_table(identifier[-1])
-        known = nearest(identifier[-1], METADATA_TABLES, most=len(METADATA_TABLES))
+        known = nearest(identifier[-1], METADATA_TABLES, max_listed=len(METADATA_TABLES))
         error.hint = mask(
             f"{'.'.join(identifier[:-1])} is a table without a metadata table of this name. {known}"
         )
     return error
-
-
-def _no_namespace(catalog: CatalogReference, namespace: tuple[str, ...]) -> NotFoundError:
-    return NotFoundError(
-        "NAMESPACE_NOT_FOUND",
-        f"Catalog {catalog.name} has no such namespace: {'.'.join(namespace)}",
-        stage="catalog",
-    )

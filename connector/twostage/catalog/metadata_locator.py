@@ -1,8 +1,8 @@
-"""Stops PyIceberg where it would read a table's metadata, and takes note of the place.
+"""A PyIceberg ``FileIO`` that reports the location of a table's metadata file instead of opening it.
 
-Takes what a catalog of PyIceberg asks of the ``FileIO`` that its property ``py-io-impl`` names; gives the location
-of a metadata file, as an exception, since nothing else passes through a catalog's ``load_table``. The rule: it opens
-no file.
+It is set as a catalog's property ``py-io-impl``. When PyIceberg's ``load_table`` wants to read the metadata file, the
+location is raised as an exception, because a catalog's ``load_table`` returns nothing else before it has parsed the
+metadata.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOCATOR = f"{__name__}.MetadataLocator"
 
 
 class MetadataLocatedError(Exception):
-    """A catalog found its table: the metadata is at `location`, and `properties` open it. No text: they hold secrets."""
+    """Carries the location of a table's metadata and the properties that open it; no message, they contain secrets."""
 
     def __init__(self, location: str, properties: Mapping[str, Any]) -> None:
         super().__init__()
@@ -26,13 +26,13 @@ class MetadataLocatedError(Exception):
 
 
 class MetadataLocator:
-    """A ``FileIO`` that says what it was to open instead of opening it."""
+    """A ``FileIO`` that raises the location of the file to open."""
 
     def __init__(self, properties: Mapping[str, Any] | None = None) -> None:
         self.properties = {key: value for key, value in (properties or {}).items() if value != LOCATOR}
 
     def new_input(self, location: str) -> NoReturn:
-        """Raise the location that is to be read."""
+        """Raise the location of the file to read."""
         raise MetadataLocatedError(location, self.properties)
 
     def new_output(self, location: str) -> NoReturn:

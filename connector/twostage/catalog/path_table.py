@@ -1,9 +1,9 @@
-"""Tables without a catalog: a folder with ``metadata/``, a metadata file, or a hadoop warehouse.
+"""Tables without a catalog: a table folder, a metadata file, or a hadoop warehouse.
 
-Takes a path; gives the metadata file that is the table's newest version and the table's folder. The rule:
-a version hint that names an existing file is believed (a numeric one only as a lower bound, as Iceberg's
-HadoopTableOperations does), because files that no commit published may lie beside it; without a usable hint
-the newest version number wins, and of equals the one modified last.
+Takes a path; returns the table's newest metadata file and its folder. A version hint that names an existing file is
+used (a numeric one as a lower bound, as in Iceberg's HadoopTableOperations), because the folder may also have files
+that no commit published. Without a usable hint, the highest version number wins, and among equals the file modified
+last.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import re
 from typing import TYPE_CHECKING
 
 from twostage.errors import MissingFileError, NotFoundError, nearest
-from twostage.storage.files import exists, list_folder, missing_bucket, read_all
-from twostage.storage.location import join, parent
+from twostage.storage.files import exists, list_folder, missing_bucket
+from twostage.storage.immutable_files import is_named_once, read_immutable, read_version
+from twostage.storage.location import join, parent, parse_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ _MAX_HINT_BYTES = 1024
 
 
 def is_metadata_file(path: str) -> bool:
-    """Return whether a path names a metadata file rather than a folder."""
+    """Return whether a path is that of a metadata file rather than a folder."""
     return path.endswith((".json", ".json.gz"))
 
 
@@ -45,15 +46,23 @@ def table_folder(metadata_path: str) -> str:
     return parent(folder) if folder.rpartition("/")[2] == METADATA_FOLDER else folder
 
 
-def find_metadata(storage: Storage, path: str) -> str:
-    """Return the newest metadata file of the table whose folder, metadata folder or metadata file `path` is.
+def read_newest(storage: Storage, path: str, *, limit: int) -> tuple[str, bytes]:
+    """Return path and bytes of the newest metadata file of the table at a path: its folder, metadata folder or such a file.
+
+    In an object store one listing tells which file that is, and whether what was read before is still there.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: There is no metadata file.
+        MissingFileError: It was removed while it was looked for.
+        ResourceLimitError: It is larger than `limit` bytes.
     """
     if is_metadata_file(path):
-        if exists(storage, path):
-            return path
+        if not parse_location(path).is_local or exists(storage, path):
+            try:
+                return path, read_immutable(storage, path, limit=limit)
+            except MissingFileError:
+                if exists(storage, path):
+                    raise
         check_bucket(storage, path)
         folder = parent(path)
         names = [entry.name for entry in list_folder(storage, folder) if _METADATA_FILE.fullmatch(entry.name)]
@@ -67,7 +76,8 @@ def find_metadata(storage: Storage, path: str) -> str:
     for folder in (join(path, METADATA_FOLDER), path):
         entries = [entry for entry in list_folder(storage, folder) if not entry.is_folder]
         if newest := _newest(storage, folder, entries):
-            return join(folder, newest)
+            version = next(entry.version for entry in entries if entry.name == newest)
+            return join(folder, newest), _read(storage, folder, newest, version, limit)
     check_bucket(storage, path)
     raise NotFoundError(
         "TABLE_NOT_FOUND",
@@ -79,7 +89,7 @@ def find_metadata(storage: Storage, path: str) -> str:
 
 
 def check_bucket(storage: Storage, path: str) -> None:
-    """Raise if not the table is missing but all that it would lie in."""
+    """Raise if the bucket or container of a path does not exist."""
     bucket = missing_bucket(storage, path)
     if bucket is not None:
         raise NotFoundError(
@@ -98,8 +108,9 @@ def _newest(storage: Storage, folder: str, entries: Sequence[FolderEntry]) -> st
         return None
     names = {entry.name for entry in entries if is_metadata_file(entry.name)}
     versions = {int(match["version"]): entry.name for match, entry in found if match["version"]}
-    if any(entry.name == _HINT for entry in entries):
-        hint = _read_hint(storage, folder)
+    written = next((entry.version for entry in entries if entry.name == _HINT), None)
+    if written is not None:
+        hint = _read_hint(storage, folder, written)
         for name in (hint, f"{hint}.metadata.json"):
             if name in names:
                 return name
@@ -112,17 +123,25 @@ def _newest(storage: Storage, folder: str, entries: Sequence[FolderEntry]) -> st
     return newest[1].name
 
 
-def _read_hint(storage: Storage, folder: str) -> str:
-    """Return the hint's text; nothing while a commit replaces it, which some writers do by delete and rename."""
+def _read(storage: Storage, folder: str, name: str, version: str, limit: int) -> bytes:
+    """Return a metadata file's bytes: those with a UUID in their names are never written again."""
+    path = join(folder, name)
+    if version and not is_named_once(path):
+        return read_version(storage, path, version, limit=limit)
+    return read_immutable(storage, path, limit=limit)
+
+
+def _read_hint(storage: Storage, folder: str, version: str) -> str:
+    """Return the hint's text; empty if a commit is replacing the file, which some writers do by delete and rename."""
     try:
-        data = read_all(storage, join(folder, _HINT), limit=_MAX_HINT_BYTES)
+        data = read_version(storage, join(folder, _HINT), version, limit=_MAX_HINT_BYTES)
     except MissingFileError:
         return ""
     return data.decode("utf-8", "replace").strip()
 
 
 def _near_tables(storage: Storage, path: str) -> str:
-    """Name the nearest folder beside `path`, or a table inside it."""
+    """Return a hint with the tables inside `path`, or with the nearest sibling folder."""
     inside = [entry.name for entry in list_folder(storage, path) if entry.is_folder]
     tables = [name for name in inside if is_table(storage, join(path, name))]
     if tables:
@@ -135,14 +154,14 @@ def _near_tables(storage: Storage, path: str) -> str:
 
 
 def is_table(storage: Storage, folder: str) -> bool:
-    """Return whether a folder is a table's: its ``metadata`` folder holds a metadata file."""
+    """Return whether a folder is a table's: its ``metadata`` folder has a metadata file."""
     return any(
         _METADATA_FILE.fullmatch(entry.name) for entry in list_folder(storage, join(folder, METADATA_FOLDER))
     )
 
 
 def list_warehouse(storage: Storage, namespace: Sequence[str], *, tables: bool) -> list[str]:
-    """Return the tables, or else the namespaces, directly inside a namespace of a hadoop warehouse."""
+    """Return the tables (or with ``tables=False`` the namespaces) in a namespace of a hadoop warehouse."""
     folder = join(storage.root, *namespace)
     entries = list_folder(storage, folder)
     if not entries:
@@ -152,5 +171,5 @@ def list_warehouse(storage: Storage, namespace: Sequence[str], *, tables: bool) 
 
 
 def check_names(names: Sequence[str]) -> bool:
-    """Return whether these names stay inside the warehouse: none is empty, dots only, or has a slash."""
+    """Return whether names are safe as folders of a warehouse: none is empty, consists of dots, or has a slash."""
     return all(name.strip(".") and "/" not in name and "\0" not in name for name in names)

@@ -1,9 +1,9 @@
-"""A catalog's properties, merged from everywhere a user may have put them.
+"""A catalog's properties, merged from all places that configure it.
 
-Takes Spark confs (``spark.sql.catalog.<name>.*``, ``spark.hadoop.fs.s3a.*``), PyIceberg's own configuration
-and ``catalog.*`` options; gives one mapping under PyIceberg's names. The rules: options win over Spark confs
-and those over PyIceberg's configuration; a catalog class that PyIceberg has no twin for is refused by name;
-and only the properties that open files ever travel to executors.
+Takes Spark confs (``spark.sql.catalog.<name>.*``, ``spark.hadoop.fs.s3a.*``), PyIceberg's configuration and the
+``catalog.*`` options; returns one mapping under PyIceberg's names. Options override Spark confs, and those override
+PyIceberg's configuration. A catalog class without a counterpart in PyIceberg is refused by name. Only properties that
+open files are sent to executors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONF_PREFIX = "spark.sql.catalog."
 HADOOP = "hadoop"
 _FILE_PROPERTIES = ("s3.", "client.", "gcs.", "adls.", "hdfs.")
 _CODE_PROPERTIES = frozenset({"s3.retry-strategy-impl", "py-io-impl", "py-catalog-impl"})
-"""Properties that name Python code to import: taken from the user, never from a table or a server."""
+"""Properties that name Python code to import: accepted from the user only, never from a table or a server."""
 
 _TYPES = {
     "hadoop": HADOOP,
@@ -73,7 +73,7 @@ def conf_catalogs(confs: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def hadoop_properties(confs: Mapping[str, str]) -> dict[str, str]:
-    """Return what Hadoop's S3A settings among the Spark confs mean to PyIceberg."""
+    """Return Hadoop's S3A settings among the Spark confs as PyIceberg's properties."""
     found = {}
     for name, target in _HADOOP_CONFS.items():
         if value := confs.get(f"spark.hadoop.fs.s3a.{name}"):
@@ -92,17 +92,24 @@ def merge_properties(
     confs: Mapping[str, str],
     options: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return one catalog's properties under PyIceberg's names, `options` winning over `confs` and so on.
+    """Return a catalog's properties under PyIceberg's names.
+
+    Args:
+        catalog: The catalog's name.
+        configuration: Its properties in PyIceberg's configuration.
+        confs: The Spark confs; they override `configuration`.
+        options: The ``catalog.*`` options; they override `confs`.
 
     Raises:
-        UnsupportedFeatureError: A ``catalog-impl`` or ``type`` that PyIceberg has no twin for.
+        OptionError: A hadoop catalog has no warehouse.
+        UnsupportedFeatureError: PyIceberg has no counterpart of its ``catalog-impl`` or ``type``.
     """
     prefix = f"{CONF_PREFIX}{catalog}."
     given = {key[len(prefix) :]: value for key, value in confs.items() if key.startswith(prefix)}
     layers = [dict(configuration), hadoop_properties(confs), _translate(given), _translate(options)]
     merged: dict[str, str] = {}
     for layer in layers:
-        if layer.keys() & {"type", "py-catalog-impl"}:  # a layer that says what it is replaces both forms
+        if layer.keys() & {"type", "py-catalog-impl"}:  # either one replaces both of the lower layers
             merged.pop("type", None)
             merged.pop("py-catalog-impl", None)
         merged |= {key: str(value) for key, value in layer.items()}
@@ -110,7 +117,7 @@ def merge_properties(
         merged["uri"] = _sqlalchemy_uri(merged["uri"], {**given, **options})
         merged.setdefault("type", "sql")
     if is_sql(merged) and merged.get("type") != "in-memory":
-        merged["init_catalog_tables"] = "false"  # we only read: a wrong URI must not become a new catalog
+        merged["init_catalog_tables"] = "false"  # a wrong URI must not create a new catalog
         merged.pop("schema_version", None)  # PyIceberg would alter the catalog's tables
     if merged.get("type") == HADOOP and not merged.get("warehouse"):
         raise OptionError(
@@ -125,7 +132,7 @@ def merge_properties(
 def file_properties(
     properties: Mapping[str, str], trusted: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the properties that open files; those that name code as `trusted`, the user's own, has them, or not at all.
+    """Return the properties that open files; those that name code only from `trusted`, the user's own properties.
 
     >>> file_properties({"s3.endpoint": "http://x", "token": "t", "s3.retry-strategy-impl": "os.system"})
     {'s3.endpoint': 'http://x'}
@@ -140,14 +147,14 @@ def file_properties(
 
 
 def is_sql(properties: Mapping[str, str]) -> bool:
-    """Return whether these are the properties of a SQL catalog, by type or else by URI."""
+    """Return whether these are the properties of a SQL catalog, by type or, without one, by URI."""
     if "type" in properties:
         return properties["type"] in ("sql", "in-memory")
     return properties.get("uri", "").startswith(("sqlite", "postgresql"))
 
 
 def _translate(given: Mapping[str, str]) -> dict[str, str]:
-    """Rename what Iceberg's Java catalogs call otherwise than PyIceberg, and drop what only they use."""
+    """Rename the properties of Iceberg's Java catalogs to PyIceberg's, and drop those that only Java uses."""
     found: dict[str, str] = {}
     for key, value in given.items():
         if key == "type":

@@ -1,7 +1,8 @@
-"""SQL catalogs hold the tables of several catalogs in one database, each row under its catalog's name.
+"""Detect a wrong catalog name in a SQL catalog.
 
-Takes a SQL catalog in which nothing was found; raises if its database knows other names only, since then the name,
-and not the table, is what is wrong. Source: ``catalog_name`` in Iceberg's JdbcCatalog and PyIceberg's SqlCatalog.
+The database of a SQL catalog stores the tables of several catalogs, each row with its catalog's name. If nothing was
+found, and the database has rows of other catalogs only, then the name of the catalog is wrong, not that of the table.
+Source: ``catalog_name`` in Iceberg's JdbcCatalog and PyIceberg's SqlCatalog.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from twostage.errors import OptionError, nearest
 if TYPE_CHECKING:
     from twostage.catalog.client import CatalogReference
 
-MOST_NAMES = 100
+MAX_NAMES_READ = 100
+"""Catalog names to read from the database."""
 
 
 def check_name(catalog: CatalogReference) -> None:
-    """Return if the catalog is no SQL catalog, or its database holds something under its name, or nothing at all.
+    """Raise if the catalog is a SQL catalog whose database has rows of other catalogs only.
 
     Raises:
-        OptionError: The database holds other catalogs only.
+        OptionError: The hint names the catalogs in the database.
     """
     if not is_sql(catalog.properties):
         return
-    names = call(catalog, _names)
+    names = call(catalog, lambda opened: _names(opened, catalog.name))
     if not names or catalog.name in names:
         return
     shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
@@ -41,10 +43,14 @@ def check_name(catalog: CatalogReference) -> None:
     )
 
 
-def _names(opened: Any) -> list[str]:
+def _names(opened: Any, own: str) -> list[str]:
+    """Return the names of the catalogs in the database: `own` alone if it is one of them, else the first of the others."""
     from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables  # noqa: PLC0415
     from sqlalchemy import select, union  # noqa: PLC0415
 
-    both = union(select(IcebergTables.catalog_name), select(IcebergNamespaceProperties.catalog_name))
+    columns = (IcebergTables.catalog_name, IcebergNamespaceProperties.catalog_name)
     with opened.engine.connect() as connection:
-        return sorted(str(name) for (name,) in connection.execute(both.limit(MOST_NAMES)))
+        if connection.execute(union(*(select(one).where(one == own) for one in columns)).limit(1)).first():
+            return [own]
+        names = connection.execute(union(*map(select, columns)).limit(MAX_NAMES_READ))
+        return sorted(str(name) for (name,) in names)

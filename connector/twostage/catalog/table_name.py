@@ -1,7 +1,6 @@
-"""What the ``path`` of a read names: a path, or a table in a catalog.
+"""Parse the option ``path``: a path, or the name of a table in a catalog.
 
-Takes the text that a user typed; says which it is and gives a catalog name's parts. The rule: text with a
-slash is always a path, text in backticks never is.
+Text with a slash is always a path, text that starts with a backtick never is.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 
 
 def is_path(text: str) -> bool:
-    """Return whether `text` is a path; a single word is one if a folder of that name is here.
+    """Return whether `text` is a path; a single word is one if the working directory has a folder of that name.
 
     >>> is_path("/warehouse/db/events"), is_path("v3.metadata.json"), is_path("lake.db.events")
     (True, True, False)
@@ -28,7 +27,7 @@ def is_path(text: str) -> bool:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Split a dotted name; a part in backticks may hold dots.
+    """Split a dotted name; a part in backticks may contain dots.
 
     >>> split_name("lake.`my.db`.events")
     ('lake', 'my.db', 'events')

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from twostage.data_files.data_file import DataFile
 from twostage.data_files.orc_file import damage
+from twostage.data_files.remote_file import MAX_WHOLE_BYTES, ReadAhead, RemoteFile
 from twostage.data_files.row_group import RowGroup
 from twostage.errors import CorruptFileError, ResourceLimitError, UnsupportedFeatureError
 from twostage.formats import file_schema
 from twostage.formats.avro import container
-from twostage.formats.avro.columns import arrow_schema, parse_schema, read_schema, to_arrow
-from twostage.formats.varint import read_varint, zigzag
+from twostage.formats.avro.columns import AvroColumns
+from twostage.formats.avro.compression import CODECS, unpack
+from twostage.formats.avro.schema import arrow_schema, parse_schema
+from twostage.formats.varint import MAX_VARINT_BYTES, read_zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Set as AbstractSet
@@ -30,8 +33,9 @@ GROUP_ROWS = 65_536
 """Records pass through Python dictionaries, some 1 kB each for ten columns."""
 GROUP_BYTES = 4 * 2**20
 WINDOW_BYTES = 2**20
-_CODECS = ("null", "deflate", "bzip2", "xz", "zstandard", "snappy")
-_LONGEST_VARINT = 10
+REMOTE_WINDOW_BYTES = 4 * 2**20
+WINDOWS_AHEAD = 4
+"""Of a large file in an object store: with the one that is read, as many bytes as arrive in the time of some requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +51,37 @@ class AvroDataFile(DataFile):
     """An open Avro data file of a task."""
 
     def _open(self) -> None:
+        self._bytes: RemoteFile | ReadAhead | pa.NativeFile = self._file
+        if isinstance(self._file, RemoteFile) and self.task.file_size > MAX_WHOLE_BYTES:
+            end = self.task.start + self.task.length
+            self._bytes = ReadAhead(self._file, end, window=REMOTE_WINDOW_BYTES, ahead=WINDOWS_AHEAD)
         with damage(self.task.path, "CORRUPT_AVRO", "open", self.context.storage):
             self._size = self._file.size()
             self._header, self._sync, self._begin = self._read_header()
-            if self._header.codec not in _CODECS:
+            if self._header.codec not in CODECS:
                 raise UnsupportedFeatureError(
                     "UNSUPPORTED_COMPRESSION",
                     f"Avro file's compression is not supported: {self._header.codec}",
                     stage="open",
                 )
-            self._root = parse_schema(self._header.schema)
+            root = parse_schema(self._header.schema)
             self._fields = file_schema.identify(
-                arrow_schema(self._root), self.context.name_mapping, self.context.schema, self.task.path
+                arrow_schema(root), self.context.name_mapping, self.context.schema, self.task.path
             )
-            self._schema = read_schema(self._root, self._fields)
+            self._columns = AvroColumns(root, self._fields)
         self._blocks: dict[int, tuple[_Block, ...]] = {}
         self._unpacked: dict[int, tuple[tuple[int, bytes], ...]] = {}
         self._window = (0, b"")
 
+    def __exit__(self, kind: type[BaseException] | None, *more: object) -> None:
+        if isinstance(self._bytes, ReadAhead):
+            self._bytes.close()
+        super().__exit__(kind, *more)
+
     def _read_header(self) -> tuple[container.AvroFile, bytes, int]:
         length = HEADER_BYTES
         while True:
-            data = bytes(self._file.read_at(min(length, self._size), 0))
+            data = bytes(self._bytes.read_at(min(length, self._size), 0))
             try:
                 return container.open_header(data, path=self.task.path, code="CORRUPT_AVRO")
             except CorruptFileError:  # perhaps only longer than we read
@@ -108,10 +121,10 @@ class AvroDataFile(DataFile):
         position = self._begin
         while position < self._size and (position < self.task.start or self.is_in_range(position)):
             with damage(self.task.path, "CORRUPT_AVRO", "open", self.context.storage):
-                head = self._at(position, 2 * _LONGEST_VARINT)
-                count, used = read_varint(head, 0)
-                length, used = read_varint(head, used)
-                block = _Block(zigzag(count), position + used, zigzag(length))
+                head = self._at(position, 2 * MAX_VARINT_BYTES)
+                count, used = read_zigzag(head, 0)
+                length, used = read_zigzag(head, used)
+                block = _Block(count, position + used, length)
                 end = block.offset + block.length
                 if not 0 <= block.length <= self._size - block.offset - len(self._sync):
                     raise ValueError(f"a block of {block.length} bytes at {position} of {self._size}")
@@ -127,7 +140,7 @@ class AvroDataFile(DataFile):
         """Return bytes of the file, fewer at its end, from a window that moves along."""
         start, data = self._window
         if not start <= offset <= start + len(data) - min(length, self._size - offset):
-            data = bytes(self._file.read_at(min(WINDOW_BYTES, self._size - offset), offset))
+            data = bytes(self._bytes.read_at(min(WINDOW_BYTES, self._size - offset), offset))
             start = offset
             self._window = start, data
         return data[offset - start : offset - start + length]
@@ -136,10 +149,8 @@ class AvroDataFile(DataFile):
         with damage(self.task.path, "CORRUPT_AVRO", stage, self.context.storage):
             blocks = self._unpack(row_group, stage)
             file = replace(self._header, codec="null", blocks=blocks)
-            projection = read_schema(self._root, self._fields, wanted)
             limit = self.context.settings.memory_budget  # as `_unpack` has checked
-            records = container.read_records(file, self._schema, projection, limit=limit)
-            return to_arrow(self._root, self._fields, wanted, records)
+            return self._columns.decode(file, wanted, limit=limit)
 
     def _unpack(self, row_group: RowGroup, stage: str) -> tuple[tuple[int, bytes], ...]:
         """Return the content of the row group's blocks, kept for the columns that are read next."""
@@ -149,10 +160,10 @@ class AvroDataFile(DataFile):
         limit = self.context.settings.memory_budget
         unpacked = []
         for block in self._blocks[row_group.index]:
-            packed = bytes(self._file.read_at(block.length, block.offset))
+            packed = bytes(self._bytes.read_at(block.length, block.offset))
             if len(packed) != block.length:
                 raise ValueError("the file ends within a block")
-            content = container.unpack(self._header.codec, packed, limit)
+            content = unpack(self._header.codec, packed, limit)
             limit -= len(content)
             if limit < 0:
                 raise ResourceLimitError(

@@ -1,4 +1,4 @@
-"""An open data file, whatever its format: row groups, bounds, and columns as the scan wants them.
+"""An open data file, whatever its format: row groups, bounds, and columns in the scan's types.
 
 Takes a `ScanTask`; gives Arrow arrays in the scan's types, whole row groups (stage one) or batches (stage
 two). A format implements `_open`, `row_groups`, `_decode` and `_iterate`, and where it can `bounds` and
@@ -8,16 +8,17 @@ two). A format implements `_open`, `row_groups`, `_decode` and `_iterate`, and w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from twostage.data_files import computed_columns
+from twostage.data_files.remote_file import MAX_WHOLE_BYTES, RemoteFile
 from twostage.errors import CorruptFileError
-from twostage.formats import convert, file_schema
-from twostage.schema import Field, Primitive, Struct
+from twostage.formats import convert, file_schema, internal_values, promotion
+from twostage.schema import Field, Primitive, Struct, leaves
 from twostage.storage import files
 from twostage.storage.location import parse_location
 
@@ -31,7 +32,17 @@ if TYPE_CHECKING:
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
     from twostage.selection import Selection
+    from twostage.storage.task_reads import TaskReads
     from twostage.task import ScanContext, ScanTask
+
+
+class FileIndex(Protocol):
+    """What an index says of the data file that it was made of."""
+
+    num_rows: int
+
+    def is_of(self, version: bytes) -> bool:
+        """Tell whether it was made of the file that has this ETag."""
 
 
 class DataFile(ABC):
@@ -43,17 +54,24 @@ class DataFile(ABC):
 
     reads_parts = False
 
-    def __init__(self, context: ScanContext, task: ScanTask, metrics: Metrics) -> None:
+    def __init__(
+        self, context: ScanContext, task: ScanTask, metrics: Metrics, reads: TaskReads | None = None
+    ) -> None:
         self.context = context
         self.task = task
         self.is_remote = not parse_location(task.path).is_local
         self._metrics = metrics
         self._fields: tuple[file_schema.FileField, ...] = ()
-        self.deleted_rows: Callable[[RowGroup], pa.Array] | None = None
-        """Gives the column ``_deleted`` of a row group, to scans that name it."""
+        self._deleted_column: Callable[[RowGroup], pa.Array] | None = None
+        self._stamp = files.stamp(task.path)
         with metrics.timed("open"), files.translate_errors(task.path, "open", storage=context.storage):
-            self._file = files.open_file(context.storage, task.path)
-            self._version = files.version_of(self._file)
+            self._file: pa.NativeFile | RemoteFile
+            if reads is not None and self.is_remote:
+                self._file = self._open_remote(reads)
+                self._version = b""  # every request asks for the object that the first one found
+            else:
+                self._file = files.open_file(context.storage, task.path)
+                self._version = files.version_of(self._file)
             self._read_before = metrics.counters["bytes.read"]
             try:
                 self._open()
@@ -68,7 +86,52 @@ class DataFile(ABC):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._file.close()
         if kind is None and self._metrics.counters["bytes.read"] > self._read_before:
-            files.check_unchanged(self.context.storage, self.task.path, self._version)
+            version = self._file.version_to_check if isinstance(self._file, RemoteFile) else self._version
+            files.check_unchanged(self.context.storage, self.task.path, version)
+
+    @property
+    def identity(self) -> tuple[Any, ...] | None:
+        """What tells the open file from any other of its path; None where the store tells nothing but its size.
+
+        Where what the process keeps of a remote file stands for a version that nobody has asked for yet, this asks.
+
+        Raises:
+            CorruptFileError: The object is another one by now.
+        """
+        if isinstance(self._file, RemoteFile) and self.relies_on_kept:
+            self._file.read_at(1, 0)
+        told = (self.version,) if self.version else self._stamp
+        return (int(self._file.size()), *told) if told else None
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether a local file is still the one that was opened; of a remote one closing tells."""
+        return files.stamp(self.task.path) == self._stamp
+
+    def is_indexed_by(self, index: FileIndex) -> bool:
+        """Tell whether an index is of this very file: as many rows, and the same ETag where there is one."""
+        return index.is_of(self.version) and self.num_rows() in (None, index.num_rows)
+
+    @property
+    def relies_on_kept(self) -> bool:
+        """Whether something that the process keeps of a remote file stands for a version that nobody has asked for yet."""
+        return isinstance(self._file, RemoteFile) and self._file.is_known
+
+    @property
+    def version(self) -> bytes:
+        """The ETag of the object; empty for a local file."""
+        return self._file.version if isinstance(self._file, RemoteFile) else self._version
+
+    def _open_remote(self, reads: TaskReads) -> RemoteFile:
+        """Open a remote file by ranges; a small one is read whole."""
+        file = RemoteFile(reads, self.context, self.task)
+        if self.task.file_size <= MAX_WHOLE_BYTES:
+            file.fetch_tail(self.task.file_size)
+        return file
+
+    def show_deleted(self, deleted_column: Callable[[RowGroup], pa.Array]) -> None:
+        """Let this give the column ``_deleted``, a bool for each row of a row group: no file holds it."""
+        self._deleted_column = deleted_column
 
     # --- what a format implements ---------------------------------------------------------------------
 
@@ -98,8 +161,17 @@ class DataFile(ABC):
         """Return what is known of a leaf's values in a row group; None if nothing is."""
         return None
 
+    def stored_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
+        """Return about how many bytes these fields of a row group take in the file."""
+        num_leaves = self._fields[-1].end_leaf if self._fields else 0
+        return row_group.num_bytes * min(len(field_ids), num_leaves) // max(1, num_leaves)
+
+    def dictionary_bytes(self, row_group: RowGroup, field_id: int) -> int:  # noqa: ARG002
+        """Return how many of the stored bytes of a field are dictionaries; 0 if none is known."""
+        return 0
+
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:  # noqa: ARG002
-        """Return the bytes that these fields of a row group take at least, decoded; 0 if that is not known."""
+        """Return a lower bound of the bytes that these fields of a row group take, decoded; 0 if none is known."""
         return 0
 
     def reads_windows(self, row_group: RowGroup, field_ids: AbstractSet[int], num_rows: int) -> bool:  # noqa: ARG002
@@ -115,20 +187,23 @@ class DataFile(ABC):
         row_group: RowGroup,  # noqa: ARG002
         predicate: Predicate,  # noqa: ARG002
         *,
-        ask_dictionaries: bool,  # noqa: ARG002
+        probe_dictionaries: bool,  # noqa: ARG002
     ) -> str | None:
-        """Ask what the file holds besides bounds; return which proved that no row matches, or None."""
+        """Return which of Bloom filter and dictionary proves that no row matches; None if neither does."""
         return None
 
+    def expect(self, row_group: RowGroup, targets: Sequence[Field]) -> None:  # noqa: B027
+        """Be told that these columns of a row group will be read whole: of a remote file they may be asked for now."""
+
     def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:  # noqa: ARG002
-        """Return those of `rows` that may match, by a look at the column's bytes; None if it can't be had cheaply."""
+        """Return those of `rows` that may match, by a search of the column's bytes; None if it would not be cheap."""
         return None
 
     def is_in_range(self, offset: int) -> bool:
         """Tell whether the row group that begins at this byte belongs to the task.
 
-        The range that ends where the manifest says that the file ends goes on to where it does end: writers
-        have stated sizes too small, and the rows behind would be lost without a word.
+        A range up to the end that the manifest states goes on to the file's real end: writers have stated sizes that
+        are too small, and the rows behind would be lost without a word.
         """
         start, end = self.task.start, self.task.start + self.task.length
         return start <= offset and (offset < end or end >= self.task.file_size)
@@ -163,17 +238,40 @@ class DataFile(ABC):
             target = Field(id=parent.id, name=parent.name, type=Struct((target,)))
         return target, len(chain) - 1
 
+    def origin_of(self, field_id: int) -> tuple[Any, ...]:
+        """Return plain values that tell on what a field's values depend besides the file's bytes.
+
+        For the field and each struct around it: whether it is required, its default, and which column of the file it is
+        read from; the field's type; constants of the file in place of any of them, or of what lies below.
+        """
+        schema, constants = self.context.schema, self.task.constants
+        field = schema.top_level(field_id)
+        chain = [field]
+        for name in schema.path(field_id)[1:]:
+            assert isinstance(chain[-1].type, Struct)
+            chain.append(next(child for child in chain[-1].type.fields if child.name == name))
+        places = []
+        for part in chain:
+            source = self._find_deep(part.id)
+            in_file = None if source is None else repr(source[-1])
+            places.append((part.id, part.required, repr(part.initial_default), in_file))
+        ids = {part.id for part in chain} | {leaf.id for leaf in leaves(chain[-1])}
+        given = [(i, repr(constants[i])) for i in sorted(ids & constants.keys())]
+        return (field_id, repr(chain[-1].type), tuple(places), tuple(given))
+
     def _read_dropped(self, row_group: RowGroup, field_id: int, rows: Selection | None) -> pa.Array:
         field = self.context.key_fields[field_id]
         source = self._find_deep(field_id)
         if field_id in self.task.constants or source is None:
             value = self.task.constants.get(field_id, field.initial_default)
-            return convert.constant(field.type, value, row_group.num_rows if rows is None else rows.count)
+            return internal_values.constant(
+                field.type, value, row_group.num_rows if rows is None else rows.count
+            )
         leaf = source[-1].first_leaf
         array = self._decoded(row_group, {leaf}, "filter", rows)[0]
         array = descend(array, len(source) - 1)
         assert isinstance(field.type, Primitive)
-        return convert.promote(array, field.type, self.task.path, field.name)
+        return promotion.promote(array, field.type, self.task.path, field.name)
 
     def read(
         self, row_group: RowGroup, targets: Sequence[Field], stage: str, rows: Selection | None = None
@@ -191,10 +289,10 @@ class DataFile(ABC):
         start = 0
         for arrays in self.stream(row_group, targets, batch_size):
             # The steps are shorter than `batch_size` where text would pass 2 GiB.
-            alive = rows.slice(start, len(arrays[0]))
+            live = rows.slice(start, len(arrays[0]))
             start += len(arrays[0])
-            if alive.count:
-                yield arrays if alive.mask is None else _filtered(arrays, pa.array(alive.mask))
+            if live.count:
+                yield arrays if live.mask is None else _filtered(arrays, pa.array(live.mask))
 
     def stream(
         self, row_group: RowGroup, targets: Sequence[Field], batch_size: int
@@ -262,8 +360,8 @@ class DataFile(ABC):
             if is_computed:  # nothing else needs a number for each row
                 numbers = np.arange(places.start, places.stop) if isinstance(places, range) else places
                 if target.id == computed_columns.DELETED:
-                    assert self.deleted_rows is not None
-                    column = self.deleted_rows(row_group).take(pa.array(numbers))
+                    assert self._deleted_column is not None, "a scan that names _deleted shows deleted rows"
+                    column = self._deleted_column(row_group).take(pa.array(numbers))
                 else:
                     positions = row_group.first_row + numbers
                     column = computed_columns.compute_column(target.id, column, self.task, positions)
@@ -327,7 +425,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(column.type)
-    if large is not None and column.nbytes > convert.MAX_TEXT_BYTES:
+    if large is not None and column.nbytes > promotion.MAX_TEXT_BYTES:
         return pa.concat_arrays([chunk.cast(large) for chunk in column.chunks])
     return column.combine_chunks()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import cachetools
 
 from twostage.data_files.data_file import DataFile
+from twostage.data_files.remote_file import MAX_WHOLE_BYTES, RemoteFile
 from twostage.data_files.row_group import RowGroup
 from twostage.errors import CorruptFileError, TwoStageError, mask
 from twostage.formats import file_schema
@@ -32,9 +33,12 @@ if TYPE_CHECKING:
     from twostage.formats.file_schema import FileField
     from twostage.formats.orc.tail import OrcType
     from twostage.predicates.bounds import Bounds
+    from twostage.storage.task_reads import TaskReads
     from twostage.task import Storage
 
 TAIL_CACHE_BYTES = 64 * 2**20
+FIRST_READ_REMOTE = 128 * 2**10
+"""Bytes at a remote file's end that are read first: they take as long as the request itself."""
 
 _tails: cachetools.LRUCache[tuple[str, int, int | bytes], Tail] = cachetools.LRUCache(
     # A parsed tail takes some eight times its bytes in the file.
@@ -49,7 +53,7 @@ class OrcDataFile(DataFile):
     def _open(self) -> None:
         with damage(self.task.path, "CORRUPT_ORC", "open", self.context.storage):
             size = self._file.size()
-            key = (self.task.path, size, self._version or files.modified(self.task.path))
+            key = (self.task.path, size, self.version or files.modified(self.task.path))
             tail = _tails.get(key)
             if tail is None:
                 tail = _tails[key] = read_tail(self._file, size)
@@ -60,7 +64,15 @@ class OrcDataFile(DataFile):
         self._columns = dict(_by_leaf(tail.schema.children, self._fields))
         self._meanings = dict(meanings(tail.schema.children, self._fields, self.context.schema))
         self._footers: dict[int, StripeFooter] = {}
+        self._has_footers = False
         self._statistics: dict[int, list[bytes]] = {}
+
+    def _open_remote(self, reads: TaskReads) -> RemoteFile:
+        """Open a remote file by ranges; of one that is not small, its end comes first."""
+        file = super()._open_remote(reads)
+        if self.task.file_size > MAX_WHOLE_BYTES:
+            file.fetch_tail(FIRST_READ_REMOTE)
+        return file
 
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the stripes whose first byte lies in the task's range."""
@@ -112,7 +124,8 @@ class OrcDataFile(DataFile):
                 meanings=self._meanings,
                 limit=self.context.settings.memory_budget,
             )
-            arrays = reader.read(self._fields, wanted)
+            with self._held(reader.places(self._fields, wanted)):
+                arrays = reader.read(self._fields, wanted)
         self._metrics.add(f"bytes.{stage}", reader.num_bytes)
         self._metrics.add("bytes.read", reader.num_bytes)
         return arrays
@@ -124,7 +137,19 @@ class OrcDataFile(DataFile):
         for start in range(0, row_group.num_rows, batch_size):
             yield [array.slice(start, batch_size) for array in arrays]
 
+    def _held(self, places: list[tuple[int, int]]) -> contextlib.AbstractContextManager[None]:
+        """Have places of a remote file in memory within the block: all are asked for at once."""
+        if isinstance(self._file, RemoteFile):
+            return self._file.held(places)
+        return contextlib.nullcontext()
+
     def _footer(self, stripe: Stripe) -> StripeFooter:
+        if isinstance(self._file, RemoteFile) and not self._has_footers:
+            self._has_footers = True
+            own = [one for one in self._tail.stripes if self.is_in_range(one.offset)]
+            self._file.keep(
+                [(one.offset + one.index_length + one.data_length, one.footer_length) for one in own]
+            )
         if stripe.index not in self._footers:
             self._footers = {stripe.index: read_stripe_footer(self._file, self._tail, stripe)}
         return self._footers[stripe.index]

@@ -15,22 +15,25 @@ import pyarrow.parquet as pq
 
 from twostage.columns import arrow_type
 from twostage.data_files.data_file import DataFile, descend, one_array
-from twostage.data_files.parquet_footers import load_footer
+from twostage.data_files.parquet_chunks import RemoteChunks, expected_tail
+from twostage.data_files.parquet_footers import kept_version, load_footer, load_remote_footer
+from twostage.data_files.remote_file import RemoteFile
 from twostage.data_files.row_group import PageBounds, RowGroup
 from twostage.errors import CorruptFileError
 from twostage.formats import file_schema
 from twostage.formats.parquet import assemble, filters, page_search
-from twostage.formats.parquet.arrow_footer import with_maps
 from twostage.formats.parquet.dictionary import PLAIN, is_all_dictionary
+from twostage.formats.parquet.dictionary_arrays import checked_codes, is_text
 from twostage.formats.parquet.page_reader import (
-    FEW,
+    MIN_ROWS_READ_PER_TEXT,
     WHOLE_SHARE,
     PageChoice,
     PageReader,
-    checked_codes,
-    is_text,
+    bytes_at_once,
 )
+from twostage.formats.parquet.page_tables import PageTables
 from twostage.formats.parquet.statistics import may_read, row_group_bounds
+from twostage.predicates.predicate import columns
 from twostage.schema import Primitive, Struct
 from twostage.selection import Selection
 from twostage.storage import files, ranges
@@ -40,19 +43,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.formats.parquet.footer import Leaf
+    from twostage.formats.parquet.schema_tree import Leaf
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
     from twostage.schema import Field
+    from twostage.storage.task_reads import TaskReads
 
 PAGE_BYTES = 256 * 2**20
 """Of one read by pages; rows are read in parts where it would be more."""
 BATCH_BYTES = 32 * 2**20
 """Of one step of a stream, about: 65,536 rows of 40 kB would be 2.6 GB."""
-MOST_READ_AGAIN = 2
-"""Times that the bytes of a row group may be decoded when it is read in windows."""
+MAX_DECODED_AGAIN = 2
+"""Times that the bytes of a row group may be decoded, in all, when it is read in windows."""
 BUFFER_BYTES = 64 * 2**20
-"""Of a stream's chunks, compressed, that are held at once."""
+"""Of a stream's chunks, compressed, that are in memory at once."""
 
 
 class ParquetDataFile(DataFile):
@@ -60,32 +64,38 @@ class ParquetDataFile(DataFile):
 
     reads_parts = True
 
+    def _open_remote(self, reads: TaskReads) -> RemoteFile:
+        """Open a remote file by ranges; takes no request."""
+        version = kept_version(self.task.path, self.task.file_size)
+        return RemoteFile(reads, self.context, self.task, version)
+
     def _open(self) -> None:
-        size = self._file.size()
-        key = (self.task.path, size, self._version or files.modified(self.task.path))
         cost = ranges.cost_of(
             self.context.settings.merge_gap,
             self.context.settings.parallel_requests,
             is_remote=self.is_remote,
         )
-        kept, tail = load_footer(self._file, self.task.path, key, is_remote=self.is_remote)
+        self._remote = self._file if isinstance(self._file, RemoteFile) else None
+        if self._remote is not None:
+            expected = expected_tail(self.context.schema, self.task.file_size)
+            kept, key = load_remote_footer(self._remote, self.task.path, self.task.file_size, expected)
+            tail = kept.tail
+        else:
+            size = self._file.size()
+            key = (self.task.path, size, self._version or files.modified(self.task.path))
+            kept, tail = load_footer(self._file, self.task.path, key, is_remote=self.is_remote)
         self._footer, self._metadata = kept.footer, kept.metadata
+        tables = PageTables(self._file, self._footer, key, cost, self._metrics, tail)
         self._pages = PageReader(
-            self._file,
-            self._footer,
+            tables,
             kept.virtual_schema,
-            key,
-            cost,
             self.context.settings.verify_checksums,
-            self._metrics,
-            tail,
             self.context.settings.few_rows,
         )
         self._readers: dict[str, pq.ParquetFile] = {}
-        self._schema_arrow = with_maps(self._reader_of("filter").schema_arrow, self._footer.loose_maps)
-        self._column_types = self._schema_arrow.types
-        self._fields = file_schema.identify(
-            self._schema_arrow, self.context.name_mapping, self.context.schema, self.task.path
+        self._chunks = RemoteChunks(self._remote, self._footer)
+        self._schema_arrow, self._column_types, self._fields = kept.columns(
+            self.context, self.task.path, lambda: self._reader_of("filter").schema_arrow
         )
         if (self._fields[-1].end_leaf if self._fields else 0) != len(self._footer.leaves):
             raise CorruptFileError(
@@ -100,12 +110,12 @@ class ParquetDataFile(DataFile):
 
     def _reader(self, codes_of: Sequence[int] = (), *, buffer_size: int = 0) -> pq.ParquetFile:
         return pq.ParquetFile(
-            self._file,
+            self._file if self._remote is None else self._remote.arrow_file(),
             metadata=self._metadata,
             read_dictionary=codes_of,
             buffer_size=buffer_size,
-            pre_buffer=self.is_remote
-            and not buffer_size,  # the chunks' requests merged, and at the same time
+            # The chunks' requests merged, and at the same time; `_chunks` have done so where it can.
+            pre_buffer=self.is_remote and self._remote is None and not buffer_size,
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
             page_checksum_verification=self.context.settings.verify_checksums,
@@ -134,8 +144,18 @@ class ParquetDataFile(DataFile):
         leaf, kind = found
         return row_group_bounds(self._footer, self._footer.row_groups[row_group.index], leaf, kind)
 
+    def stored_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
+        """Return how many bytes these fields of a row group take in the file, compressed."""
+        chunks = self._footer.row_groups[row_group.index].columns
+        return sum(chunks[leaf].compressed_size for leaf in self._leaves_of(field_ids))
+
+    def dictionary_bytes(self, row_group: RowGroup, field_id: int) -> int:
+        """Return how many of the stored bytes of a field are dictionaries, which every read of its pages takes along."""
+        chunks = self._footer.row_groups[row_group.index].columns
+        return sum(chunks[leaf].dictionary_size for leaf in self._leaves_of({field_id}))
+
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
-        """Return the bytes that these fields of a row group take at least, decoded."""
+        """Return a lower bound of the bytes that these fields of a row group take, decoded."""
         chunks = self._footer.row_groups[row_group.index].columns
         return sum(chunks[leaf].decoded_size for leaf in self._leaves_of(field_ids))
 
@@ -152,7 +172,7 @@ class ParquetDataFile(DataFile):
             return False
         with files.translate_errors(self.task.path, "filter", storage=self.context.storage):
             alone = [leaf for leaf in sorted(leaves) if self._pages.schema.stand_alone[leaf]]
-            tables = self._pages.tables(self._footer.row_groups[row_group.index], alone)
+            tables = self._pages.tables.of(self._footer.row_groups[row_group.index], alone)
         if tables.keys() != leaves:
             return False
         # A window reads a page more at either end; of a small column that may be all of its pages each time.
@@ -162,7 +182,7 @@ class ParquetDataFile(DataFile):
             chunks[leaf].decoded_size * min(row_group.num_rows, num_rows + 2 * int(table.row_counts.max()))
             for leaf, table in tables.items()
         )
-        return again <= MOST_READ_AGAIN * once * num_rows
+        return again <= MAX_DECODED_AGAIN * once * num_rows
 
     def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:
         """Return what is known of each page of a leaf in a row group; None if nothing is."""
@@ -171,7 +191,7 @@ class ParquetDataFile(DataFile):
             return None
         leaf, kind = found
         with files.translate_errors(self.task.path, "prune", storage=self.context.storage):
-            pages = self._pages.bounds(self._footer.row_groups[row_group.index], leaf, kind)
+            pages = self._pages.tables.bounds(self._footer.row_groups[row_group.index], leaf, kind)
         return None if pages is None else PageBounds(*pages)
 
     def _leaf(self, field_id: int) -> tuple[Leaf, Primitive] | None:
@@ -185,42 +205,55 @@ class ParquetDataFile(DataFile):
         return self._footer.leaves[source[-1].first_leaf], kind
 
     def cannot_match(
-        self, row_group: RowGroup, predicate: Predicate, *, ask_dictionaries: bool
+        self, row_group: RowGroup, predicate: Predicate, *, probe_dictionaries: bool
     ) -> str | None:
-        """Ask dictionaries and Bloom filters; return which proved that no row matches, or None."""
+        """Return which of Bloom filter and dictionary proves that no row matches; None if neither does."""
         group = self._footer.row_groups[row_group.index]
         arguments = (self._file, self._footer, group, predicate, self._leaf, self.task.path)
         with files.translate_errors(self.task.path, "prune", storage=self.context.storage):
             if self.context.settings.bloom_filter and filters.prune_by_bloom(*arguments):
                 return "bloom"
-            if ask_dictionaries and filters.prune_by_dictionary(*arguments):
+            if not probe_dictionaries:
+                return None
+            used = (self._leaf(column.field_id) for column in columns(predicate))
+            texts = {one[0].index for one in used if one is not None}
+            self._chunks.expect_filter(
+                group.index, [leaf for leaf in sorted(texts) if is_all_dictionary(group.columns[leaf])]
+            )
+            if filters.prune_by_dictionary(*arguments):
                 return "dictionary"
         return None
 
     def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:
         """Return those of `rows` whose pages may hold the text that a predicate looks for; None if not known."""
         settings = self.context.settings
-        asked = page_search.sought(predicate)
-        found = None if asked is None else self._leaf(asked[0].field_id)
-        if asked is None or found is None or not settings.prune_pages or settings.read_pages == "never":
+        sought = page_search.sought(predicate)
+        found = None if sought is None else self._leaf(sought[0].field_id)
+        if sought is None or found is None or not settings.prune_pages or settings.read_pages == "never":
             return None
         leaf, kind = found
         group = self._footer.row_groups[row_group.index]
         chunk = group.columns[leaf.index]
         # Codes are looked up faster than a dictionary's texts are made.
-        if not is_text(leaf) or kind != asked[0].value_type or not may_read(leaf, kind):
+        if not is_text(leaf) or kind != sought[0].value_type or not may_read(leaf, kind):
             return None
         if is_all_dictionary(chunk) or PLAIN not in chunk.encodings:
             return None
         with files.translate_errors(self.task.path, "filter", storage=self.context.storage):
-            may_hold = self._pages.holding(group, leaf.index, rows.indices(), asked[1])
+            may_hold = self._pages.search_pages(group, leaf.index, rows.indices(), sought[1])
         return None if may_hold is None else rows & Selection.of(may_hold)
+
+    def expect(self, row_group: RowGroup, targets: Sequence[Field]) -> None:
+        """Ask for the chunks of columns that will be read whole; returns at once."""
+        wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
+        self._chunks.expect(row_group.index, wanted, self.context.settings.memory_budget)
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         self._count_bytes(row_group, wanted, stage)
-        table = self._reader_of(stage).reader.read_row_group(
-            row_group.index, column_indices=sorted(wanted), use_threads=False
-        )
+        with self._chunks.held(row_group.index, wanted):
+            table = self._reader_of(stage).reader.read_row_group(
+                row_group.index, column_indices=sorted(wanted), use_threads=False
+            )
         # pyarrow stops silently where a page says fewer values than the footer: the caller counts rows.
         return [one_array(column) for column in table.columns]
 
@@ -282,9 +315,10 @@ class ParquetDataFile(DataFile):
                 texts = [leaf.index for leaf in self._footer.leaves if is_text(leaf)]
                 self._readers["codes"] = self._reader(texts)
             self._count_bytes(row_group, {number}, "filter")
-            table = self._readers["codes"].reader.read_row_group(
-                row_group.index, column_indices=[number], use_threads=False
-            )
+            with self._chunks.held(row_group.index, {number}):
+                table = self._readers["codes"].reader.read_row_group(
+                    row_group.index, column_indices=[number], use_threads=False
+                )
             array = checked_codes(table.column(0))
             if array is None or len(array) != row_group.num_rows:
                 return None
@@ -296,6 +330,14 @@ class ParquetDataFile(DataFile):
         self, row_group: RowGroup, targets: Sequence[Field], rows: Selection, batch_size: int
     ) -> Iterator[list[pa.Array]]:
         """Decode columns of some rows of a row group, in steps of at most `batch_size` rows."""
+        try:
+            yield from self._select(row_group, targets, rows, batch_size)
+        finally:
+            self._chunks.forget(row_group.index)
+
+    def _select(
+        self, row_group: RowGroup, targets: Sequence[Field], rows: Selection, batch_size: int
+    ) -> Iterator[list[pa.Array]]:
         if self.context.settings.read_pages != "always" and rows.count > row_group.num_rows * WHOLE_SHARE:
             yield from super().select(row_group, targets, rows, batch_size)  # without an index of every row
             return
@@ -306,10 +348,10 @@ class ParquetDataFile(DataFile):
         if choice is None:
             yield from super().select(row_group, targets, rows, batch_size)
             return
-        size = self._bytes_at_once(row_group, wanted, choice)
-        most = min(PAGE_BYTES, self.context.settings.memory_budget // 2)
-        if size > most:
-            parts = np.array_split(parts[0], min(len(parts[0]), 1 + int(size / most)))
+        size = bytes_at_once(self._footer, row_group.index, wanted, choice)
+        max_bytes = min(PAGE_BYTES, self.context.settings.memory_budget // 2)
+        if size > max_bytes:
+            parts = np.array_split(parts[0], min(len(parts[0]), 1 + int(size / max_bytes)))
         for number, part in enumerate(parts):
             with files.translate_errors(self.task.path, "fetch", storage=self.context.storage):
                 if len(parts) > 1:  # whole chunks, decoded again for each part, would cost more than a stream
@@ -317,31 +359,13 @@ class ParquetDataFile(DataFile):
                     choice = choice if choice is not None and len(choice.tables) == len(wanted) else None
                 arrays = None if choice is None else self._read_pages(row_group, wanted, choice, "fetch")
             if arrays is None:
-                left = np.zeros(row_group.num_rows, np.bool_)
-                left[np.concatenate(parts[number:])] = True
-                yield from super().select(row_group, targets, Selection.of(left), batch_size)
+                remaining = np.zeros(row_group.num_rows, np.bool_)
+                remaining[np.concatenate(parts[number:])] = True
+                yield from super().select(row_group, targets, Selection.of(remaining), batch_size)
                 return
             built = self._build(arrays, wanted, targets, row_group, part)
             for start in range(0, len(part), batch_size):
                 yield [array.slice(start, batch_size) for array in built]
-
-    def _bytes_at_once(self, row_group: RowGroup, wanted: AbstractSet[int], choice: PageChoice) -> float:
-        """Estimate what a read by pages holds: the pages twice, one column decoded, and the rows taken."""
-        chunks = self._footer.row_groups[row_group.index].columns
-        shares = {leaf: choice.shares.get(leaf, 1.0) for leaf in wanted}
-        rows = len(choice.rows) / max(1, row_group.num_rows)
-
-        def decoded(leaf: int) -> int:
-            """Return the bytes of all values: of text of few rows, that of its codes."""
-            is_few = rows * FEW <= shares[leaf] and is_text(self._footer.leaves[leaf])
-            as_codes = is_few and is_all_dictionary(chunks[leaf])
-            return chunks[leaf].uncompressed_size if as_codes else chunks[leaf].decoded_size
-
-        return (
-            2 * sum(chunks[leaf].compressed_size * share for leaf, share in shares.items())
-            + max(decoded(leaf) * share for leaf, share in shares.items())
-            + sum(chunks[leaf].decoded_size for leaf in wanted) * rows
-        )
 
     def _choose_pages(
         self, row_group: RowGroup, wanted: AbstractSet[int], rows: NDArray[np.int64]
@@ -359,7 +383,10 @@ class ParquetDataFile(DataFile):
                 choice = choice.without(leaves)  # a column's leaves are read in one way
         sizes = {leaf: group.columns[leaf].compressed_size for leaf in wanted}
         read = sum(size * choice.shares.get(leaf, 1.0) for leaf, size in sizes.items())
-        is_most = read > WHOLE_SHARE * sum(sizes.values()) and len(rows) * FEW > row_group.num_rows
+        is_most = (
+            read > WHOLE_SHARE * sum(sizes.values())
+            and len(rows) * MIN_ROWS_READ_PER_TEXT > row_group.num_rows
+        )
         if not choice.tables or (when == "auto" and is_most):
             return None
         return choice
@@ -400,16 +427,17 @@ class ParquetDataFile(DataFile):
         chunks = self._footer.row_groups[row_group.index].columns
         width = sum(chunks[leaf].decoded_size for leaf in wanted) // max(1, row_group.num_rows)
         # A chunk is held whole while its values are decoded, unless it is read through a buffer.
-        buffer_size = max(BUFFER_BYTES // len(wanted), self._pages.cost.gap)
+        buffer_size = max(BUFFER_BYTES // len(wanted), self._pages.tables.cost.gap)
         is_large = sum(chunks[leaf].compressed_size for leaf in wanted) > 2 * buffer_size * len(wanted)
         reader = self._reader(buffer_size=buffer_size) if is_large else self._reader_of("fetch")
-        batches = reader.reader.iter_batches(
-            min(batch_size, max(1, BATCH_BYTES // max(1, width))),
-            [row_group.index],
-            sorted(wanted),
-            use_threads=False,
-        )
-        yield from (batch.columns for batch in batches)
+        with self._chunks.held(row_group.index, frozenset() if is_large else wanted):
+            batches = reader.reader.iter_batches(
+                min(batch_size, max(1, BATCH_BYTES // max(1, width))),
+                [row_group.index],
+                sorted(wanted),
+                use_threads=False,
+            )
+            yield from (batch.columns for batch in batches)
 
     def _count_bytes(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> None:
         size = sum(self._footer.row_groups[row_group.index].columns[leaf].compressed_size for leaf in wanted)

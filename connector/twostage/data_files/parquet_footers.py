@@ -7,18 +7,27 @@ of the same path, size and version (ETag or modification time) only.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import cachetools
 
-from twostage.formats.parquet.arrow_footer import arrow_footer
-from twostage.formats.parquet.footer import FIRST_READ, Footer, read_end
+from twostage.formats.file_schema import identify
+from twostage.formats.parquet.arrow_footer import arrow_footer, with_maps
+from twostage.formats.parquet.footer import FIRST_READ, read_end
 from twostage.formats.parquet.virtual_file import VirtualSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from twostage.data_files.remote_file import RemoteFile
+    from twostage.formats.file_schema import FileField
+    from twostage.formats.parquet.file_metadata import Footer
+    from twostage.schema import Schema
+    from twostage.task import ScanContext
 
     Key = tuple[str, int, int | bytes]
 
@@ -26,7 +35,21 @@ FOOTER_CACHE_BYTES = 64 * 2**20
 """Footers of some 500 wide files; a footer is re-read in one or two requests when it was dropped."""
 FIRST_READ_REMOTE = 512 * 2**10
 """Bytes at a remote file's end that are read first: they take as long as the request itself."""
-MOST_TAIL = 8 * 2**20
+MAX_TAIL_KEPT = 64 * 2**10
+"""Bytes of a remote file's end, beside its footer, that are kept with it."""
+INDEX_BYTES = 4 * 2**10
+"""Of page indexes before a footer, where nothing is known of them."""
+MIN_FILE_BYTES = 12
+"""Of a Parquet file: two magic words, and the footer's length."""
+MAX_TAIL_BYTES = 8 * 2**20
+
+
+class FileColumns(NamedTuple):
+    """A file's columns as a scan sees them: pyarrow's schema with its types, and which field each column is."""
+
+    schema: pa.Schema
+    types: list[pa.DataType]
+    fields: tuple[FileField, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +59,28 @@ class KeptFooter:
     footer: Footer
     metadata: pq.FileMetaData
     virtual_schema: VirtualSchema
+    tail: tuple[int, bytes] | None = None
+    """Of a remote file, if it is short: its end as it was read, with the page indexes, which a request would take."""
+
+    _columns: list[tuple[Schema, object, FileColumns]] = field(default_factory=list)
+    """What `columns` returned last, and for which schema and name mapping."""
+
+    def columns(self, context: ScanContext, path: str, read_schema: Callable[[], pa.Schema]) -> FileColumns:
+        """Return the file's columns for a scan: those that were made for the last one, or new ones of pyarrow's schema."""
+        schema, mapping = context.schema, context.name_mapping
+        for known, known_mapping, found in self._columns:
+            if known == schema and known_mapping == mapping:
+                return found
+        of_file = with_maps(read_schema(), self.footer.loose_maps)
+        fields = identify(of_file, mapping, schema, path)
+        found = FileColumns(of_file, of_file.types, fields)
+        self._columns[:] = [(schema, mapping, found)]  # in one step: another thread may read it
+        return found
 
     @property
     def num_bytes(self) -> int:
         """What it takes in memory: some eight times its bytes in the file, ours and pyarrow's together."""
-        return 8 * (self.footer.file_size - self.footer.offset)
+        return 8 * (self.footer.file_size - self.footer.offset) + (len(self.tail[1]) if self.tail else 0)
 
 
 _lock = threading.Lock()
@@ -48,6 +88,8 @@ _lock = threading.Lock()
 _footers: cachetools.LRUCache[Key, KeptFooter] = cachetools.LRUCache(
     FOOTER_CACHE_BYTES, getsizeof=lambda kept: kept.num_bytes
 )
+_versions: cachetools.LRUCache[tuple[str, int], Key] = cachetools.LRUCache(20_000)
+"""By path and size of a remote file: the key of its footer, if the process keeps that."""
 _tails: cachetools.LRUCache[str, int] = cachetools.LRUCache(1_000)
 """By folder: how long footer and page indexes of the last file were."""
 
@@ -81,9 +123,77 @@ def load_footer(
     return found, tail
 
 
+def kept_version(path: str, size: int) -> bytes | None:
+    """Return the ETag of a remote file whose footer the process keeps; None if it keeps none.
+
+    Args:
+        path: Its location.
+        size: Its size by the manifest.
+    """
+    with _lock:
+        key = _versions.get((path, size))
+        return None if key is None or key not in _footers or not isinstance(key[2], bytes) else key[2]
+
+
+def forget_footer(path: str, size: int) -> None:
+    """Forget a remote file's footer: the object was replaced."""
+    with _lock:
+        key = _versions.pop((path, size), None)
+        if key is not None:
+            _footers.pop(key, None)
+
+
+def load_remote_footer(
+    file: RemoteFile, path: str, stated_size: int, expected: int
+) -> tuple[KeptFooter, Key]:
+    """Return a remote file's footer and its key: path, size in bytes, ETag. What was read of its end stays in `file`.
+
+    Takes no request where the process keeps the footer, else one, or two if footer and page indexes are longer than expected.
+
+    Args:
+        file: The open file.
+        path: Its location.
+        stated_size: Its size by the manifest.
+        expected: Bytes that footer and page indexes take, where no other file of the folder has told.
+
+    Raises:
+        CorruptFileError: The footer's bytes are wrong.
+        UnsupportedFeatureError: The file is encrypted, or compressed in a way that nobody here unpacks.
+    """
+    folder = path.rpartition("/")[0]
+    with _lock:
+        key = _versions.get((path, stated_size))
+        found = _footers.get(key) if file.is_known and key is not None else None
+        known = _tails.get(folder, 0) * 9 // 8
+    if found is not None and key is not None:
+        return found, key
+    length = known if 0 < known <= MAX_TAIL_BYTES else expected
+    file.fetch_tail(length)
+    size = file.size()
+    key = path, size, file.version
+    if size >= MIN_FILE_BYTES:
+        needed = int.from_bytes(file.read_at(4, size - 8), "little") + 8
+        if length < needed <= MAX_TAIL_BYTES:  # all of it and the indexes by one more request
+            length = needed * 5 // 4 + INDEX_BYTES
+            file.fetch_tail(length)
+    stored, _ = read_end(file, size, path, min(size, length))
+    footer, metadata = arrow_footer(stored, path)
+    start = footer.indexes_start()
+    kept_tail = None
+    if 0 <= footer.offset - start <= MAX_TAIL_KEPT:
+        kept_tail = (start, file.read_at(footer.offset - start, start))
+    found = KeptFooter(footer, metadata, VirtualSchema.of(footer), kept_tail)
+    with _lock:
+        _tails[folder] = max(size - start, _tails.get(folder, 0) * 7 // 8)
+        if file.version:  # else nothing would tell that the object was replaced
+            _footers[key] = found
+            _versions[path, stated_size] = key
+    return found, key
+
+
 def _expected_tail(folder: str, *, is_remote: bool) -> int:
     """Return how many bytes at the end hold footer and page indexes, as in the folder's last file."""
-    least = FIRST_READ_REMOTE if is_remote else FIRST_READ
+    min_bytes = FIRST_READ_REMOTE if is_remote else FIRST_READ
     with _lock:
         known = _tails.get(folder, 0) * 9 // 8
-    return max(least, known) if known <= MOST_TAIL else least
+    return max(min_bytes, known) if known <= MAX_TAIL_BYTES else min_bytes

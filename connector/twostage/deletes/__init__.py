@@ -1,1 +1,1 @@
-"""Deletes: which delete files apply to a data file, and what each kind takes away."""
+"""Which rows of a data file its deletes remove: positional delete files, deletion vectors and equality deletes."""

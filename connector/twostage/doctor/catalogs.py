@@ -1,15 +1,15 @@
-"""Asks each catalog for its namespaces, within a time limit.
+"""Check catalogs: list each one's namespaces, with a timeout.
 
-Takes names and Spark confs; gives a finding for each. Without names: all that the confs, Spark's properties file and
-PyIceberg's configuration know. The rule: no property's value is shown, whatever a library says of it.
+Takes names and Spark confs; yields a finding per catalog. Without names, all catalogs in the confs, Spark's properties
+file and PyIceberg's configuration are checked. Values of properties are never shown.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twostage.catalog.browse import list_namespaces
 from twostage.catalog.client import configured_catalogs, get_catalog, within
-from twostage.catalog.load_table import list_namespaces
 from twostage.catalog.properties import CONF_PREFIX
 from twostage.doctor.finding import guarded, ok, refused, warning
 from twostage.errors import TwoStageError
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
     from twostage.doctor.finding import Finding
 
-SECONDS = 20
-_SHOWN = 5
+TIMEOUT_SECONDS = 20
+_MAX_NAMESPACES_SHOWN = 5
 
 
 def catalogs(names: Sequence[str], confs: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding for each catalog."""
     known = {**driver_confs(), **confs}
-    asked = names or [name for name in configured_catalogs(known) if _is_iceberg(name, known)]
-    if not asked:
+    selected = names or [name for name in configured_catalogs(known) if _is_iceberg(name, known)]
+    if not selected:
         yield ok("Catalogs", "none is configured, and none was named")
-    for name in asked:
+    for name in selected:
         yield from guarded(f"Catalog {name}", lambda name=name: _catalog(name, known))  # type: ignore[misc]
 
 
 def _is_iceberg(name: str, confs: Mapping[str, str]) -> bool:
-    """Tell whether a conf's catalog is ours or Iceberg's, as far as its class says."""
+    """Return whether the class of a configured catalog is twostage's or Iceberg's."""
     plugin = confs.get(f"{CONF_PREFIX}{name}", "twostage").lower()
     return "twostage" in plugin or "iceberg" in plugin
 
@@ -44,13 +44,13 @@ def _catalog(name: str, confs: Mapping[str, str]) -> Iterator[Finding]:
     check = f"Catalog {name}"
     try:
         reference = get_catalog(name, confs)
-        found = within(SECONDS, lambda: list_namespaces(name, (), confs), name)
+        found = within(TIMEOUT_SECONDS, lambda: list_namespaces(name, (), confs), name)
     except TwoStageError as error:
         yield refused(check, error, _mend(name, error.code))
         return
     kind = reference.properties.get("type", "answers")
     names = [".".join(one) for one in found]
-    listed = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    listed = ", ".join(names[:_MAX_NAMESPACES_SHOWN]) + (", …" if len(names) > _MAX_NAMESPACES_SHOWN else "")
     if not names:
         mend = f"Check {CONF_PREFIX}{name}.uri and .warehouse: wrong ones look like an empty catalog."
         yield warning(check, f"{kind}, without namespaces", mend)

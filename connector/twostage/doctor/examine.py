@@ -1,7 +1,7 @@
-"""The checks, in the order in which one rests on another, and their table.
+"""The doctor's checks, in the order in which they depend on each other, and the table of their findings.
 
-Takes what the command line names; gives findings, and prints them as they are found out. The rule: a module that a broken
-installation cannot import is imported inside its check, so that it is a line of the table like everything else.
+Takes an `Examination` from the command line; yields findings and prints them. Modules that a broken installation cannot
+import are imported inside their check, so that the failure is a finding too.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What to look at besides the installation.
+class Examination:
+    """What to check in addition to the installation.
 
     Attributes:
-        catalogs: Names; empty for all that are configured.
-        confs: Spark confs, such as ``spark.sql.catalog.lake.uri``; secrets included: no repr of them.
-        settings: Where the caches are.
-        spark: Also start a local session.
+        catalogs: Names of catalogs; empty for all that are configured.
+        confs: Spark confs, such as ``spark.sql.catalog.lake.uri``; they contain secrets, so the repr omits them.
+        settings: The reader's settings, for the locations of the caches.
+        spark: Whether to start a local session too.
     """
 
     catalogs: Sequence[str] = ()
@@ -40,21 +40,21 @@ class Request:
     spark: bool = False
 
 
-def findings(request: Request) -> Iterator[Finding]:
-    """Yield what each check found, one after another; none raises anything."""
+def findings(examination: Examination) -> Iterator[Finding]:
+    """Run the checks and yield their findings; exceptions are findings too."""
     with _quiet():
         yield from guarded("Installation", _installation)
-        yield from guarded("Folders", lambda: _folders(request.settings))
+        yield from guarded("Folders", lambda: _folders(examination.settings))
         yield from guarded("Workers' Python", _workers)
-        yield from guarded("Catalogs", lambda: _catalogs(request))
-        if request.spark:
+        yield from guarded("Catalogs", lambda: _catalogs(examination))
+        if examination.spark:
             yield from guarded("Spark session", _session)
 
 
 def print_table(found: Sequence[Finding]) -> None:
-    """Print the findings: a table where Rich is installed, else lines."""
+    """Print the findings as a table if Rich is installed, otherwise as lines."""
     try:
-        from rich import box  # noqa: PLC0415 - a Python without it has a doctor too
+        from rich import box  # noqa: PLC0415 - the doctor works without it
         from rich.console import Console  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
@@ -100,10 +100,10 @@ def _workers() -> Iterator[Finding]:
     yield from workers.workers()
 
 
-def _catalogs(request: Request) -> Iterator[Finding]:
+def _catalogs(examination: Examination) -> Iterator[Finding]:
     from twostage.doctor import catalogs  # noqa: PLC0415
 
-    yield from catalogs.catalogs(request.catalogs, request.confs)
+    yield from catalogs.catalogs(examination.catalogs, examination.confs)
 
 
 def _session() -> Iterator[Finding]:
@@ -114,7 +114,7 @@ def _session() -> Iterator[Finding]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Let libraries print nothing meanwhile: their words may hold secrets, and the table says what matters."""
+    """Silence logging and warnings of libraries, which may contain secrets."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,7 +1,7 @@
-"""What one check found, as a plain value; and the frame in which every check runs.
+"""The finding of a check, and the wrapper in which every check runs.
 
-Takes texts as they come; gives findings without secrets and without line breaks. The rule: a check that fails
-itself is a finding too, never a traceback, and the checks after it run.
+Texts of findings have no secrets and no line breaks. A check that raises becomes a finding as well, and the checks after
+it run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 State = Literal["ok", "warning", "failed"]
-_LONGEST = 400
-"""Characters of a text that a library wrote: its end says the same again."""
+_MAX_CHARACTERS = 400
+"""Length to which texts of libraries are cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Finding:
     """One line of the doctor's table.
 
     Attributes:
-        check: What was looked at.
-        state: ``warning``: queries run, slower or not everywhere; ``failed``: some query cannot run.
-        found: What is there.
-        mend: What to do about it; empty if it is ok.
+        check: What was checked.
+        state: ``warning``: queries run, but slower or not everywhere; ``failed``: some queries cannot run.
+        found: The result.
+        mend: How to mend it; empty if the state is ``ok``.
     """
 
     check: str
@@ -37,27 +37,27 @@ class Finding:
 
 
 def ok(check: str, found: str) -> Finding:
-    """Return a finding that needs nothing."""
+    """Return a finding that needs no action."""
     return Finding(check, "ok", _plain(found))
 
 
 def warning(check: str, found: str, mend: str) -> Finding:
-    """Return a finding with which queries still run."""
+    """Return a finding despite which queries run."""
     return Finding(check, "warning", _plain(found), _plain(mend))
 
 
 def failed(check: str, found: str, mend: str) -> Finding:
-    """Return a finding with which some query cannot run."""
+    """Return a finding because of which some queries cannot run."""
     return Finding(check, "failed", _plain(found), _plain(mend))
 
 
 def refused(check: str, error: TwoStageError, mend: str = "") -> Finding:
-    """Return the finding of a check that ended in one of our own errors: its text is masked, its hint goes before `mend`."""
+    """Return the finding of a check that raised one of our errors; the error's hint takes precedence over `mend`."""
     return failed(check, f"[TWOSTAGE.{error.code}] {error.message}", error.hint or mend)
 
 
 def guarded(check: str, examine: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield a check's findings; an exception is one of them."""
+    """Run a check and yield its findings; an exception becomes a finding."""
     try:
         yield from examine()
     except TwoStageError as error:
@@ -72,4 +72,4 @@ def guarded(check: str, examine: Callable[[], Iterable[Finding]]) -> Iterator[Fi
 
 def _plain(text: str) -> str:
     masked = mask(" ".join(text.split()))
-    return masked if len(masked) <= _LONGEST else f"{masked[:_LONGEST]}…"
+    return masked if len(masked) <= _MAX_CHARACTERS else f"{masked[:_MAX_CHARACTERS]}…"

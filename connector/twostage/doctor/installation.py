@@ -1,7 +1,4 @@
-"""Looks at what has to be installed: Python, twostage and its libraries, Java, PySpark.
-
-Takes nothing but the environment; gives findings.
-"""
+"""Check what must be installed: Python, twostage and its libraries, Java and PySpark."""
 
 from __future__ import annotations
 
@@ -26,19 +23,19 @@ if TYPE_CHECKING:
 
     from twostage.doctor.finding import Finding
 
-OLDEST_JAVA = 17
-_JAVA_SECONDS = 30.0
+MIN_JAVA_VERSION = 17
+_JAVA_TIMEOUT_SECONDS = 30.0
 _INSTALL_JAVA = "Install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
 _SPARK = Requirement("pyspark", ">=4.1,<4.4", "spark")
 
 
 def python() -> Iterator[Finding]:
-    """Say which Python this is; one that is too old cannot import twostage."""
+    """Report the Python in use; one that is too old cannot import twostage at all."""
     yield ok("Python", f"{platform.python_version()}, {sys.executable}")
 
 
 def twostage_itself() -> Iterator[Finding]:
-    """Look for twostage's own metadata, which pip writes."""
+    """Check that twostage was installed with its package metadata."""
     folder = next(iter(twostage.__path__))
     if installed_version("twostage") is None:
         yield warning(
@@ -51,7 +48,7 @@ def twostage_itself() -> Iterator[Finding]:
 
 
 def libraries() -> Iterator[Finding]:
-    """Compare each library with the bounds in our own metadata, and import it."""
+    """Check each library's version against the bounds in our package metadata, and import it."""
     for requirement in requirements():
         if not requirement.extra:
             yield _library(requirement)
@@ -66,9 +63,9 @@ def _library(requirement: Requirement) -> Finding:
         return failed(name, f"{version}, which is older than {requirement.bounds}", install)
     try:
         importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001 - a broken build raises what it likes
+    except Exception as error:  # noqa: BLE001 - a broken build may raise anything
         found = f"{version}, but it cannot be imported: {type(error).__name__}: {error}"
-        if name == "numba":  # kernels have twins in NumPy
+        if name == "numba":  # every kernel has a NumPy twin
             return warning(name, found, f"{install} --force-reinstall; until then filters run slower.")
         return failed(name, found, f"{install} --force-reinstall")
     if requirement.is_too_new(version):
@@ -77,7 +74,7 @@ def _library(requirement: Requirement) -> Finding:
 
 
 def java() -> Iterator[Finding]:
-    """Look for the Java that Spark starts: JAVA_HOME's if that is set, else the first of the search path."""
+    """Check the Java that Spark starts: that of JAVA_HOME if set, else the first on the search path."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else "java"
     found = shutil.which(command)
@@ -93,7 +90,7 @@ def java() -> Iterator[Finding]:
         return
     try:
         done = subprocess.run(  # noqa: S603 - Spark runs it too
-            [found, "-version"], capture_output=True, text=True, check=False, timeout=_JAVA_SECONDS
+            [found, "-version"], capture_output=True, text=True, check=False, timeout=_JAVA_TIMEOUT_SECONDS
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         yield failed("Java", f"{found} does not run: {error}", f"{_INSTALL_JAVA}, and set JAVA_HOME to it.")
@@ -102,14 +99,14 @@ def java() -> Iterator[Finding]:
     where = f"{found}, {f'JAVA_HOME is {home}' if home else 'JAVA_HOME is not set'}"
     if told is None:
         yield failed("Java", f"{where}: it tells no version", f"{_INSTALL_JAVA}, and set JAVA_HOME to it.")
-    elif int(told[2]) < OLDEST_JAVA:
+    elif int(told[2]) < MIN_JAVA_VERSION:
         yield failed("Java", f"{told[1]}, {where}", f"{_INSTALL_JAVA}, and set JAVA_HOME to it.")
     else:
         yield ok("Java", f"{told[1]}, {where}")
 
 
 def pyspark() -> Iterator[Finding]:
-    """Look for PySpark, installed by pip or of a Spark distribution on the path."""
+    """Check PySpark, installed by pip or part of a Spark distribution on the path."""
     try:
         version = usable_session.spark_version()
     except UnsupportedFeatureError as error:

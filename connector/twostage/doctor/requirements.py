@@ -1,7 +1,6 @@
-"""The libraries that twostage's own metadata asks for, and whether those installed are within its bounds.
+"""The requirements in twostage's package metadata, compared with the installed versions.
 
-Takes the installed distributions' metadata; gives requirements and versions. Bounds are few and plain (``>=``,
-``<``), so that no parser of requirements has to be a dependency.
+Bounds are only ``>=`` and ``<``, so the package `packaging` is not needed to parse them.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w.-]+)['\"]")
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A library and the bounds of its version, such as ``pyarrow`` and ``>=21``.
+    """A library with bounds on its version, such as ``pyarrow`` and ``>=21``.
 
     Attributes:
-        name: The distribution; the module has the same name.
-        bounds: As the metadata writes them.
-        extra: The extra of twostage that asks for it; empty if twostage itself does.
+        name: The distribution, which has the same name as its module.
+        bounds: The bounds as the metadata writes them.
+        extra: The extra of twostage that requires it; empty if twostage itself does.
     """
 
     name: str
@@ -33,11 +32,11 @@ class Requirement:
         return f"{self.name}{self.bounds}"
 
     def is_too_old(self, version: str) -> bool:
-        """Tell whether a version is below the lowest that is allowed."""
+        """Return whether a version is below the lower bound."""
         return any(_release(version) < _release(bound) for bound in self._bounds(">="))
 
     def is_too_new(self, version: str) -> bool:
-        """Tell whether a version is one that twostage was not tried with yet."""
+        """Return whether a version is not below the upper bound, so that twostage was not tested with it."""
         return any(_release(version) >= _release(bound) for bound in self._bounds("<"))
 
     def _bounds(self, operator: str) -> list[str]:
@@ -46,7 +45,7 @@ class Requirement:
 
 
 def requirements() -> list[Requirement]:
-    """Return what the installed twostage asks for, extras included; nothing where it has no metadata."""
+    """Return the requirements of the installed twostage, with those of its extras; none without package metadata."""
     try:
         texts = importlib.metadata.requires("twostage") or []
     except importlib.metadata.PackageNotFoundError:
@@ -55,7 +54,7 @@ def requirements() -> list[Requirement]:
 
 
 def parse_requirement(text: str) -> Requirement | None:
-    """Return a line of ``Requires-Dist``; None for what is not one.
+    """Parse a value of ``Requires-Dist``; None if it is malformed.
 
     >>> parse_requirement('pyspark<4.4,>=4.1; extra == "spark"')
     Requirement(name='pyspark', bounds='<4.4,>=4.1', extra='spark')
@@ -70,7 +69,7 @@ def parse_requirement(text: str) -> Requirement | None:
 
 
 def installed_version(name: str) -> str | None:
-    """Return a distribution's version; None where it is not installed."""
+    """Return the version of a distribution; None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -78,7 +77,7 @@ def installed_version(name: str) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Return a version's numbers without the zeros at its end: 21.0 is 21."""
+    """Return the numbers of a version without trailing zeros: 21.0 is 21."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     numbers = [int(part) for part in match[0].split(".")] if match else []
     return tuple(reversed(list(dropwhile(lambda number: number == 0, reversed(numbers)))))

@@ -1,7 +1,4 @@
-"""Tries twostage in a local Spark session: does it start, does the planner load, does a scan give the right rows?
-
-Takes nothing but the environment; gives a finding for each step.
-"""
+"""Check twostage in a local Spark session: does it start, does the planner load, does a scan return the right rows?"""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
     from twostage.doctor.finding import Finding
 
-_SECONDS = 180.0
+_TIMEOUT_SECONDS = 180.0
 _MENDS = {
     spark_trial.SESSION: "Mend what failed above. Where this host's name has no address, set SPARK_LOCAL_IP=127.0.0.1.",
     spark_trial.PLANNER: "Please report this, with the versions above.",
@@ -30,19 +27,19 @@ _MENDS = {
 
 
 def session() -> Iterator[Finding]:
-    """Write a table of three rows, and read it in a process of its own."""
+    """Write a table of three rows and read it in a subprocess; yield a finding per step."""
     with tempfile.TemporaryDirectory(prefix="twostage-doctor-") as folder:
         table = Path(folder, "table")
         write_trial_table(table)
         command = [sys.executable, "-m", "twostage.doctor.spark_trial", str(table)]
         try:
             done = subprocess.run(  # noqa: S603 - this Python, and a module of ours
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_SECONDS,
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS,
             )  # fmt: skip
             printed, why = done.stdout, _last_line(done.stderr) or f"it ended with code {done.returncode}"
         except subprocess.TimeoutExpired as error:
             printed = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else ""
-            why = f"no answer within {_SECONDS:.0f} s"
+            why = f"no answer within {_TIMEOUT_SECONDS:.0f} s"
     answers = [json.loads(line.partition(spark_trial.MARK)[2]) for line in printed.splitlines() if line.startswith(spark_trial.MARK)]  # fmt: skip
     for answer in answers:
         step = answer["step"]

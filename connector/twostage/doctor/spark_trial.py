@@ -1,7 +1,7 @@
-"""A local Spark session that reads the trial table, in a process of its own: a JVM that hangs or dies takes nothing with it.
+"""Read the trial table in a local Spark session, as a subprocess: a JVM that hangs or crashes does not take us along.
 
-Takes the table's folder as its argument; prints one line of JSON for each step, after a word that Spark's own output
-never begins with. Steps that are missing were not reached.
+Takes the table's folder as its argument; prints one line of JSON per step, prefixed by `MARK` to distinguish it from
+Spark's output. Steps without a line were not reached.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SESSION, PLANNER, SCAN = STEPS = ("Spark session", "Planner", "Scan")
 
 
 def main() -> None:
-    """Do the steps until one fails."""
+    """Run the steps until one fails."""
     table = sys.argv[1]
     made: dict[str, Any] = {}
 
     def session() -> str:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - what it raises is a step's answer
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - its exceptions are the result of a step
 
         builder: Any = SparkSession.builder
         for key, value in (("spark.ui.enabled", "false"), ("spark.log.level", "OFF"), ("spark.driver.memory", "1g")):  # fmt: skip
@@ -62,12 +62,12 @@ def _done(step: str, work: Callable[[], str]) -> bool:
         found, hint, is_done = work(), "", True
     except TwoStageError as error:
         found, hint, is_done = f"[TWOSTAGE.{error.code}] {error.message}", error.hint or "", False
-    except Exception as error:  # noqa: BLE001 - Spark's, py4j's and Python's have nothing in common
+    except Exception as error:  # noqa: BLE001 - exceptions of Spark, py4j and Python have no common base
         lines = str(error).strip().splitlines() or [""]
         told = next((line for line in lines if "[TWOSTAGE." in line), lines[0])
         found, hint, is_done = f"{type(error).__name__}: {told}", "", False
     step_found = {"step": step, "found": mask(found), "hint": hint, "done": is_done}
-    print(f"\n{MARK}{json.dumps(step_found)}", flush=True)  # noqa: T201 - the answer of this process
+    print(f"\n{MARK}{json.dumps(step_found)}", flush=True)  # noqa: T201 - the output of this process
     return is_done
 
 

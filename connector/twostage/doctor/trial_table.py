@@ -1,6 +1,6 @@
-"""The smallest Iceberg table that takes a whole read: one snapshot, one manifest, one Parquet file of three rows.
+"""Write a minimal Iceberg table: one snapshot, one manifest, one Parquet file of three rows.
 
-Takes an empty folder; leaves a table of format version 2 there, columns ``id`` (long, 0 to 2) and ``word`` (string).
+Takes an empty folder; writes a table of format version 2 with the columns ``id`` (long, 0 to 2) and ``word`` (string).
 Source: the Iceberg specification, sections Table Metadata, Snapshots and Manifests.
 """
 
@@ -23,7 +23,7 @@ _COLUMNS = (("id", "long"), ("word", "string"))
 
 
 def write_trial_table(folder: Path) -> None:
-    """Write the table."""
+    """Write the table into an empty folder."""
     (folder / "data").mkdir(parents=True)
     (folder / "metadata").mkdir()
     data, manifest = folder / "data" / "1.parquet", folder / "metadata" / "manifest.avro"

@@ -1,7 +1,6 @@
-"""Looks at the Python that Spark's workers run in: PYSPARK_PYTHON's, or this one in a local session.
+"""Check the Python of Spark's workers: that of PYSPARK_PYTHON, or in a local session the current one.
 
-Takes the environment; starts that Python once, as Spark's daemon would, and gives findings. What the workers of a
-cluster have is theirs to say: a path that exists only there is not tried.
+Starts it once, as Spark's worker daemon does. A path that exists only on a cluster cannot be checked from here.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 WORKERS = "Workers' Python"
 DAEMON = "Worker daemon"
-_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 _PROGRAM = """
 import importlib.metadata, json, sys
 found = {"python": list(sys.version_info[:3]), "versions": {}}
@@ -47,7 +46,7 @@ print(json.dumps(found))
 
 
 def workers() -> Iterator[Finding]:
-    """Compare the workers' Python with this one, and let it become the daemon that workers are forked from."""
+    """Compare the workers' Python with the current one, and check that it can be the daemon that forks workers."""
     chosen = os.environ.get("PYSPARK_PYTHON")
     command = shutil.which(chosen) if chosen else sys.executable
     if command is None and chosen is not None and not Path(chosen).is_absolute() and os.sep in chosen:
@@ -65,7 +64,7 @@ def workers() -> Iterator[Finding]:
         )
         return
     name = f"{command}, PYSPARK_PYTHON is {'set' if chosen else 'not set: local sessions use this Python'}"
-    found = _asked(command)
+    found = _probe(command)
     if isinstance(found, str):
         yield failed(WORKERS, f"{command} does not run: {found}", "Set PYSPARK_PYTHON to a Python that runs.")
         return
@@ -75,10 +74,10 @@ def workers() -> Iterator[Finding]:
         yield _daemon(found)
 
 
-def _asked(command: str) -> dict[str, Any] | str:
-    """Return what the workers' Python says of itself, or why it says nothing."""
+def _probe(command: str) -> dict[str, Any] | str:
+    """Return the versions in the workers' Python and whether it can fork workers, or why it did not answer."""
     names = ["twostage", *(one.name for one in requirements() if not one.extra)]
-    # As Spark sets them: its own modules are on the workers' path, and OpenBLAS starts no threads.
+    # As Spark sets them: Spark's modules are on the path, and OpenBLAS starts no threads.
     surroundings = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(_spark_path()),
@@ -87,7 +86,7 @@ def _asked(command: str) -> dict[str, Any] | str:
     try:
         done = subprocess.run(  # noqa: S603 - Spark runs it too
             [command, "-c", _PROGRAM, *names],
-            env=surroundings, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_SECONDS,
+            env=surroundings, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS,
         )  # fmt: skip
         found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -98,7 +97,7 @@ def _asked(command: str) -> dict[str, Any] | str:
 
 
 def _spark_path() -> list[str]:
-    """Return the module path of local workers: PySpark, without what is installed beside it, then the user's."""
+    """Return the PYTHONPATH of local workers: PySpark's archives, without other installed packages, then the user's."""
     given = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
     spark = importlib.util.find_spec("pyspark")
     folders = spark.submodule_search_locations if spark is not None else None

@@ -1,1 +1,1 @@
-"""File formats below the scan: Parquet, ORC and Avro, and their conversion to the table's types."""
+"""File formats below the scan: Parquet, ORC, Avro and variants, and the conversion of their columns to the scan's types."""

@@ -1,8 +1,8 @@
 """Which column of a data file is which field of the table.
 
-Takes the Arrow schema of a file, and the table's name mapping; gives a tree of `FileField`s that carry
-Iceberg field ids and the range of file leaves (Parquet leaf columns) below each. The rule: ids decide,
-names only where the file has no id at all.
+Takes the Arrow schema of a file, and the table's name mapping; gives a tree of `FileField`s that carry Iceberg field ids
+and the range of file leaves (Parquet's leaf columns) below each. The rule: ids decide; names count only where the file
+has no ids at all.
 Source: Iceberg table spec, "Column Projection" and "Name Mapping Serialization".
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
-"""Arrow field metadata that holds the id: Parquet's and ORC's (the ORC type attribute ``iceberg.id``)."""
+"""Keys of Arrow field metadata that hold the id: Parquet's, and that of ORC's type attribute and of Avro here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,14 @@ class FileField:
     first_leaf: int
     end_leaf: int
 
+    def has_leaf(self, leaf: int) -> bool:
+        """Tell whether a leaf is this field's or lies below it."""
+        return self.first_leaf <= leaf < self.end_leaf
+
+    def has_any(self, leaves: Collection[int]) -> bool:
+        """Tell whether this field has one of some leaves."""
+        return any(leaf in leaves for leaf in range(self.first_leaf, self.end_leaf))
+
 
 def identify(
     schema: pa.Schema,
@@ -43,13 +51,18 @@ def identify(
 ) -> tuple[FileField, ...]:
     """Return the file's fields with their ids.
 
-    A file without any id takes ids from the name mapping. Without one, Iceberg-Java counts the columns from
-    1; we do so too, but only where the names agree with the table's, because a guess may be wrong rows.
-    Without `table` such a file has no ids.
+    A file without any id takes its ids from the name mapping. Without a mapping, Iceberg-Java numbers the columns from
+    1; so do we, but only where the names agree with the table's, because a wrong guess would be wrong rows.
+
+    Args:
+        schema: The file's columns, with ids as field metadata.
+        name_mapping: The table property ``schema.name-mapping.default``, parsed; None without one.
+        table: The table's schema; without it a file that has neither ids nor a mapping keeps no ids.
+        path: The file, for errors.
 
     Raises:
         CorruptFileError: One id on two fields.
-        UnsupportedFeatureError: No ids, no name mapping, and names that contradict the count.
+        UnsupportedFeatureError: No ids, no name mapping, and names that contradict the numbering.
     """
     fields: list[FileField] = []
     leaf = 0
@@ -86,14 +99,14 @@ def identify(
 
 
 def _mapping_of(field: Field) -> dict[str, Any]:
-    """Return the name mapping that a field's own names make."""
+    """Return the name mapping of a field under its current names."""
     inner = [_mapping_of(child) for child in children(field.type)]
     return {"field-id": field.id, "names": [field.name], "fields": inner}
 
 
 def _from_arrow(field: pa.Field, first_leaf: int) -> FileField:
     kind = field.type
-    # Elements, keys and values go by these names in mappings, whatever a writer calls them.
+    # Name mappings use these names for elements, keys and values, whatever the writer calls them.
     if pa.types.is_struct(kind):
         inner = [kind.field(i) for i in range(kind.num_fields)]
     elif pa.types.is_map(kind):
@@ -129,7 +142,7 @@ def _ids(fields: Iterable[FileField]) -> Iterator[int]:
 
 
 def _by_name(fields: Iterable[FileField], mapping: Sequence[Mapping[str, Any]]) -> tuple[FileField, ...]:
-    """Give ids by name; a repeated group of a map has its key and value as direct children here."""
+    """Return the fields with ids by name; a map's key and value are its direct children, as in name mappings."""
     by_name = {name: entry for entry in mapping for name in entry.get("names", ())}
     result = []
     for field in fields:
@@ -151,10 +164,10 @@ def find(fields: Iterable[FileField], field_id: int) -> FileField | None:
 def wanted_leaves(
     fields: Sequence[FileField], targets: Iterable[Field], constants: Collection[int] = ()
 ) -> set[int]:
-    """Return the leaves that must be decoded to build `targets`.
+    """Return the leaves that must be decoded to build `targets`; those in `constants` need none.
 
-    A struct of which the file holds none of the wanted sub-fields still needs one leaf: it tells where the
-    struct itself is NULL.
+    A struct of which the file holds none of the wanted sub-fields still needs one leaf, which tells where the struct
+    itself is NULL.
     """
     leaves: set[int] = set()
     by_id = {field.id: field for field in reversed(fields)}
@@ -163,7 +176,7 @@ def wanted_leaves(
         if source is None or target.id in constants:
             continue
         if target.type == NULL_TEST and source.children:
-            # Any leaf tells; of a shredded variant there are many.
+            # Any one leaf tells; a shredded variant has many.
             metadata = next(
                 (child for child in source.children if child.name == "metadata"), source.children[0]
             )
@@ -176,13 +189,13 @@ def wanted_leaves(
         parts = _nested_sources(source, target)
         below = wanted_leaves(parts, inner, constants)
         leaves.update(below or {source.first_leaf})
-        if isinstance(target.type, Map) and source.children:  # keys make the map, wanted or not
+        if isinstance(target.type, Map) and source.children:  # a map is built from its keys, wanted or not
             leaves.update(range(source.children[0].first_leaf, source.children[0].end_leaf))
     return leaves
 
 
 def _nested_sources(source: FileField, target: Field) -> tuple[FileField, ...]:
-    """Return the file's children under the ids that the table uses (a list has one, a map two)."""
+    """Return the file's children with the ids that the table uses for an element, a key or a value."""
     if isinstance(target.type, List) and len(source.children) == 1:
         return (replace(source.children[0], id=target.type.element.id),)
     if isinstance(target.type, Map) and len(source.children) == 2:
@@ -192,16 +205,16 @@ def _nested_sources(source: FileField, target: Field) -> tuple[FileField, ...]:
 
 
 def cut(fields: Iterable[FileField], leaves: Collection[int]) -> tuple[FileField, ...]:
-    """Return the tree of only those leaves: the shape of what the reader returns for them."""
+    """Return the fields cut to some leaves: the shape of what a reader returns for them."""
     return tuple(
         replace(field, children=cut(field.children, leaves)) if field.children else field
         for field in fields
-        if any(leaf in leaves for leaf in range(field.first_leaf, field.end_leaf))
+        if field.has_any(leaves)
     )
 
 
 def thin(field: Field) -> Field:
-    """Return the field with structs cut to one leaf, and no variant's bytes: enough to tell where it is NULL."""
+    """Return the field with each struct cut to one leaf and without variants' bytes: enough to tell where it is NULL."""
     if field.type == Primitive("variant"):
         return replace(field, type=NULL_TEST)
     if isinstance(field.type, Struct) and field.type.fields:

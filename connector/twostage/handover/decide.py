@@ -1,8 +1,8 @@
-"""Answers the planner's question whether Spark's own Parquet reader does a relation's scan.
+"""Decides whether Spark's own Parquet reader does a relation's scan.
 
-Takes what the planner's Java saw around the relation; gives the reason why the scan stays with us, or the
-pinned files and the settings under which Spark reads them as we would. The rule: an error met on the way
-keeps the scan here, where the same error is raised if it is one.
+Takes what the query needs of the relation; gives the reason why the scan stays with us, or the pinned files and the
+settings under which Spark reads them as we would. The rule: after an error on the way the scan stays here, where the
+same error is raised if the query meets it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.deletes.compiled.for_planning import read_compiled
 from twostage.errors import TwoStageError
+from twostage.handover import key_ranges
 from twostage.handover.deleted_bits import read_deleted
 from twostage.handover.eligibility import (
-    Surroundings,
+    MAX_COLUMNS,
+    MIN_ROWS_TO_AWAIT_KEYS,
+    NUM_DELETE_COLUMNS,
     files_of,
+    is_small,
     location_for_spark,
     ranges_of,
     stays_by_files,
@@ -25,11 +29,14 @@ from twostage.handover.eligibility import (
     stays_by_query,
     stays_by_share,
     stays_by_size,
+    stays_by_store,
     stays_by_top,
 )
-from twostage.handover.file_facts import file_facts, unread
+from twostage.handover.file_facts import count_uncached, file_facts
 from twostage.handover.kept_share import estimate_kept_share
+from twostage.handover.protocol import DeletedRows, SparkFile, SparkScan
 from twostage.metrics import Metrics
+from twostage.planning.estimates import drops_rows, estimate_bytes
 from twostage.predicates.predicate import TRUE, both, is_exact, weaken
 from twostage.schema import Primitive
 
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from twostage.handover.deleted_bits import DeletedBits
     from twostage.handover.file_facts import FileFacts
     from twostage.handover.kept_share import KeptShare
+    from twostage.handover.protocol import ScanDemand
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
@@ -48,7 +56,7 @@ if TYPE_CHECKING:
     from twostage.task import ScanPlan
 
 _OPTIONS = {
-    # Of the relation, so that no setting of the session changes rows, now or when the query runs again.
+    # Set on the relation, so that no setting of the session changes rows, now or when the query runs again.
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
     "datetimeRebaseMode": "CORRECTED",
@@ -57,92 +65,134 @@ _OPTIONS = {
     "ignoreMissingFiles": "false",
     "mergeSchema": "false",
 }
+_DELETE_WIDTH = 8 + 4
+"""Bytes per row, as Spark's optimizer counts them, of the two columns that tell deleted rows."""
+_RANGE_WIDTH = 8 + 8
+"""Those of a file's range of a key column."""
 _CHECKSUMS = "parquet.page.verify-checksum.enabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitsKeys:
+    """The scan stays with us until it is known whether keys of a join come. Then Spark's reader does it."""
+
+    columns: tuple[str, ...]
+    """The columns by which keys can leave out files; those of others would serve nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver:
-    """A scan that Spark's reader does. `answer` is for the planner's Java, `plan` for the report."""
+    """A scan that Spark's reader does: the plan for the report, and what the planner's Java is told."""
 
     plan: ScanPlan
-    answer: Mapping[str, Any]
+    scan: SparkScan
 
 
 def hand_over(
     table: PinnedTable,
     options: ReadOptions,
-    message: Mapping[str, Any],
+    demand: ScanDemand,
     *,
     bind: Callable[[Mapping[str, Any]], Predicate],
     plan_scan: Callable[[tuple[Field, ...], Predicate, Predicate, TopRows | None], ScanPlan],
     top: TopRows | None = None,
-) -> HandedOver | str:
-    """Return the scan as it is handed over, or the reason why it stays.
+    awaited_keys: bool = False,
+    has_keys: bool = False,
+) -> HandedOver | AwaitsKeys | str:
+    """Return the scan as Spark's reader does it, or the reason why it stays with us.
 
     Args:
         table: The table at its pinned snapshot.
         options: The reader's options.
-        message: The planner's request ``native``.
+        demand: What the query needs of the relation.
         bind: Makes a predicate of the planner's JSON.
         plan_scan: Plans the scan of a projection, a predicate, a hint and the first rows by an order.
-        top: The first rows by an order, if the query wants only these of those that its filters leave.
+        top: The first rows by an order, if the query wants only these of the rows that match its filters.
+        awaited_keys: The scan stayed only because keys of a join may prune it. It is known by now whether they come.
+        has_keys: They do, for columns that `AwaitsKeys` named.
     """
-    query = Surroundings(
-        columns=tuple(message["columns"]),
-        returns_columns=bool(message["returned"]),
-        under_limit=message["under_limit"],
-        may_be_pruned_by_join=message["may_be_pruned_by_join"],
-        names_files=message["names_files"],
-        reads_vectors=message["reads_vectors"],
-    )
-    file_systems = tuple(message["file_systems"])
-    reason = stays_by_query(table, options, query)
+    reason = stays_by_query(table, options, demand)
     if reason is not None:
         return reason
     by_name = {field.name: field for field in table.schema.fields}
-    taken, hints = [], []
-    kept = set(message["returned"])
-    for raw in message["predicates"]:
-        bound = None if raw["form"] is None else bind(raw["form"])
+    exact, hints = [], []
+    projected = set(demand.returned)
+    for conjunct in demand.predicates:
+        bound = None if conjunct.form is None else bind(conjunct.form)
         if bound is not None and is_exact(bound):
-            taken.append(bound)
-        else:  # Spark evaluates it, whoever reads
+            exact.append(bound)
+        else:  # Spark evaluates it, whichever reader reads
             hints.append(TRUE if bound is None else weaken(bound))
-            kept.update(raw["columns"])
+            projected.update(conjunct.columns)
     try:
         # As the scan would be planned here, so that the plan serves if it stays.
-        projection = tuple(by_name[name] for name in query.columns if name in kept)
-        wanted = (projection, both(TRUE, *taken), both(TRUE, *hints))
+        projection = tuple(by_name[name] for name in demand.columns if name in projected)
+        wanted = (projection, both(TRUE, *exact), both(TRUE, *hints))
         if top is not None and not hints:
             first = plan_scan(*wanted, top)
-            # Its files are some of all, and most of the bytes: what keeps them here, equality deletes that were not
-            # compiled say, keeps all, and they are planned once.
-            lacking = (
-                stays_by_top(first) or stays_by_plan(first, file_systems) or _read_compiled(first, Metrics())
+            # Its files are some of the scan's: what keeps these here, such as equality deletes that were not compiled,
+            # keeps the whole scan here, and they are planned once.
+            keeps_first = (
+                stays_by_top(first)
+                or stays_by_plan(first, demand.file_systems)
+                or _read_compiled(first, Metrics())
             )
-            if isinstance(lacking, str):
-                return lacking
+            if isinstance(keeps_first, str):
+                return keeps_first
         plan = plan_scan(*wanted, None)
         metrics = Metrics()
+        # Spark's reader does it, whatever its filter drops; Spark sees the filter, too, whose keys may prune the other side.
+        is_small_side = demand.under_join and is_small(plan)
+        may_be_pruned = demand.may_be_pruned_by_join and not awaited_keys
         compiled = (
-            stays_by_plan(plan, file_systems)
-            or stays_by_size(plan)
-            or (stays_by_join(plan) if query.may_be_pruned_by_join else None)
+            stays_by_plan(plan, demand.file_systems)
+            or stays_by_store(plan)
+            or (None if is_small_side else stays_by_size(plan))
+            or (stays_by_join(plan) if may_be_pruned and not is_small_side else None)
             or _read_compiled(plan, metrics)
         )
         if isinstance(compiled, str):
             return compiled
-        kept_share = estimate_kept_share(plan)
-        fields = tuple(by_name[name] for name in query.columns)
-        found = _stays_by_share(plan, kept_share) or _check_files(plan, table, fields)
-        if isinstance(found, list) and query.may_be_pruned_by_join:
+        kept_share = None if is_small_side else estimate_kept_share(plan)
+        fields = tuple(by_name[name] for name in demand.columns)
+        found = (None if is_small_side else _stays_by_share(plan, kept_share)) or _check_files(
+            plan, table, fields
+        )
+        if isinstance(found, list) and may_be_pruned and not is_small_side:
             found = stays_by_join(plan, found, fields) or found
         if isinstance(found, str):
             return found
+        columns = () if is_small_side and _sees_no_keys(plan) else _key_columns(found, fields)
+        if columns and may_be_pruned:
+            return AwaitsKeys(columns=columns)
         deleted = read_deleted(plan.context, files_of(plan), compiled, metrics)
     except TwoStageError as error:
         return f"an error while planning: {error.code}"
-    return _handed_over(plan, found, fields, options, kept_share, deleted, metrics, file_systems)
+    why = _why(plan, kept_share)
+    if awaited_keys:
+        told = (
+            f"keys of a join leave out files by {', '.join(columns)}"
+            if has_keys
+            else "no keys of a join came"
+        )
+        why = f"{told}, {why}"
+    keys = [by_name[name] for name in columns] if has_keys else []
+    return _handed_over(plan, found, fields, keys, options, why, deleted, metrics, demand.file_systems)
+
+
+def _sees_no_keys(plan: ScanPlan) -> bool:
+    """Return whether a small side is Spark's at once: it takes no time, or Spark is to see a filter that it has itself."""
+    return plan.estimated_rows < MIN_ROWS_TO_AWAIT_KEYS or _is_filtered(plan)
+
+
+def _is_filtered(plan: ScanPlan) -> bool:
+    return drops_rows(plan.context.predicate) or drops_rows(plan.context.hint)
+
+
+def _key_columns(facts: list[FileFacts], fields: tuple[Field, ...]) -> tuple[str, ...]:
+    """Return the columns by which keys can leave out files; none if Spark's reader would give rows for their ranges."""
+    width = len(fields) + NUM_DELETE_COLUMNS + 2 * key_ranges.MAX_COLUMNS
+    return key_ranges.key_columns(facts, fields) if width <= MAX_COLUMNS else ()
 
 
 def _read_compiled(plan: ScanPlan, metrics: Metrics) -> list[DeletedPositions] | str:
@@ -161,30 +211,48 @@ def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) 
         for field in fields
         if isinstance(field.type, Primitive) and any(field.id in task.constants for task in files)
     }
-    reason = stays_by_footers(len(files), unread(paths, constants), sum(task.file_size for task in files))
+    reason = stays_by_footers(
+        len(files), count_uncached(paths, constants), sum(task.file_size for task in files)
+    )
     if reason is not None:
         return reason
-    facts = file_facts(table.storage, paths, constants)
+    facts = file_facts(table.storage, paths, constants, [task.file_size for task in files])
     return stays_by_files(files, facts, fields) or facts
+
+
+def _why(plan: ScanPlan, kept: KeptShare | None) -> str:
+    """Return why Spark's reader does a scan, for the report."""
+    if plan.context.predicate == TRUE:
+        return "nothing to filter"
+    if all(task.all_match for task in files_of(plan)):
+        return "all rows of its files match"
+    if kept is None:
+        return "its files are small, and a join waits for it"
+    return f"the filter keeps most rows ({kept.how})"
 
 
 def _handed_over(
     plan: ScanPlan,
     facts: list[FileFacts],
     fields: tuple[Field, ...],
+    keys: list[Field],
     options: ReadOptions,
-    kept: KeptShare | None,
+    why: str,
     deleted: DeletedBits | None,
     metrics: Metrics,
     file_systems: tuple[str, ...],
 ) -> HandedOver:
     files = files_of(plan)
-    listed = [
-        [location_for_spark(task.path, file_systems), known.file_size]
-        for task, known in zip(files, facts, strict=True)
-    ]
-    if deleted is not None:
-        listed = [[*file, first] for file, first in zip(listed, deleted.firsts, strict=True)]
+    firsts = [None] * len(files) if deleted is None else deleted.firsts
+    listed = tuple(
+        SparkFile(
+            path=_located(task.path, file_systems),
+            length=known.file_size,
+            first_bit=first,
+            ranges=key_ranges.ranges_of(known, keys),
+        )
+        for task, known, first in zip(files, facts, firsts, strict=True)
+    )
     rows = sum(known.num_rows for known in facts)
     columns = [known.columns.get(field.id) for known in facts for field in fields]
     counters = {
@@ -192,20 +260,14 @@ def _handed_over(
         "handed_over.rows": rows,
         "handed_over.bytes": sum(column.num_bytes for column in columns if column is not None),
     }
-    if plan.context.predicate == TRUE:
-        why = "nothing to filter"
-    elif all(task.all_match for task in files):
-        why = "all rows of its files match"
-    else:
-        why = f"the filter keeps most rows ({kept.how if kept is not None else ''})"
-    gone = "no deletes"
+    deletes = "no deletes"
     if deleted is not None:
         how = "by position"
         if metrics.counters["delete_compiled.hits"]:
             how += f", {deleted.by_equality:,} of them by compiled equality deletes"
-        gone = f"{deleted.rows:,} rows of {deleted.files} files deleted {how}, which Spark leaves out"
+        deletes = f"{deleted.rows:,} rows of {deleted.files} files deleted {how}, which Spark leaves out"
         counters["handed_over.deleted"] = deleted.rows
-    choice = f"Handed to Spark's own Parquet reader: {why}, {gone}, {len(files)} footers checked."
+    choice = f"Handed to Spark's own Parquet reader: {why}, {deletes}, {len(files)} footers checked."
     checksums = str(options.settings.verify_checksums).lower()
     return HandedOver(
         plan=replace(
@@ -215,13 +277,28 @@ def _handed_over(
             counters={**plan.counters, **metrics.counters, **counters},
             choices=(choice, *metrics.choices),
         ),
-        answer={
-            "scan": plan.context.scan_id,
-            "root": location_for_spark(plan.context.storage.root, file_systems),
-            "files": listed,
-            "deleted": None if deleted is None else {"size": deleted.size, "bits": deleted.texts},
-            "bytes": plan.estimated_bytes,
-            "ids": {field.name: field.id for field in fields},
-            "options": {**_OPTIONS, _CHECKSUMS: checksums},
-        },
+        scan=SparkScan(
+            scan=plan.context.scan_id,
+            root=_located(plan.context.storage.root, file_systems),
+            files=listed,
+            deleted=None if deleted is None else DeletedRows(size=deleted.size, texts=tuple(deleted.texts)),
+            key_columns=tuple(key.name for key in keys),
+            # Of all columns that Spark reads; it takes off those that only its filter needs.
+            bytes=estimate_bytes(
+                plan.estimated_rows,
+                files,
+                fields,
+                plan.context.schema,
+                is_filtered=_is_filtered(plan),
+                extra_width=(0 if deleted is None else _DELETE_WIDTH) + _RANGE_WIDTH * len(keys),
+            ),
+            ids={field.name: field.id for field in fields},
+            options={**_OPTIONS, _CHECKSUMS: checksums},
+        ),
     )
+
+
+def _located(path: str, file_systems: tuple[str, ...]) -> str:
+    located = location_for_spark(path, file_systems)
+    assert located is not None, path  # stays_by_plan has looked at each
+    return located

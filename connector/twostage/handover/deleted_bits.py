@@ -1,8 +1,8 @@
-"""The deleted rows of a scan's files as bits, for Spark to look rows up in.
+"""The deleted rows of a scan's files as a bit set, in which Spark looks rows up.
 
-Takes data files with their positional deletes and vectors, and the positions that their equality deletes remove; gives
-one bit for each row of a file with deletes, set where the row is deleted, and where each file's bits begin. The
-rule: the bits of a file begin on a byte, and a file without deletes begins behind all others, where no bit is set.
+Takes data files with their positional deletes and deletion vectors, and the positions that their equality deletes remove;
+gives one bit for each row of a file with deletes, set where the row is deleted, and each file's first bit. The rule: a
+file's bits begin on a byte, and those of files without deletes begin behind all others, where no bit is set.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.task import ScanContext, ScanTask
 
-_CHUNK = 2**18
-"""Rows that are marked at a time: in a processor's cache 5 of 10 M take 10 ms, in chunks of 4 M twice that."""
-_SLICE = 2**13
-_SLICES = 8
-_WORTH = 4
-"""Bits are compressed if samples of them get so many times shorter: else sending them is quicker than that."""
-_TEXT = 3 * 2**20
-"""Bytes that one text holds: what reads the answer refuses texts of 20,000,000 letters."""
+_ROWS_PER_CHUNK = 2**18
+"""Rows are marked in chunks that fit a processor's cache: 5 M of 10 M rows take 10 ms, in chunks of 4 M rows twice that."""
+_SAMPLE_BYTES = 2**13
+_NUM_SAMPLES = 8
+_MIN_COMPRESSION_RATIO = 4
+"""Bits are compressed if samples of them get this many times shorter; otherwise sending them as they are is faster."""
+_BYTES_PER_TEXT = 3 * 2**20
+"""Compressed bytes in one text: Jackson, which reads the answer, refuses texts of 20,000,000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +42,28 @@ class DeletedBits:
     firsts: list[int]
     """For each file, the bit of its first row."""
     size: int
+    """Bits."""
     texts: list[str]
-    """Their bytes, the lowest bit first: compressed, cut, and in letters."""
+    """Bytes of eight bits, the lowest first: compressed by zlib, cut, and each part in Base64."""
     rows: int
     by_equality: int
-    """Of those, how many neither a position nor a vector deletes."""
+    """Of these, the rows that only equality deletes remove."""
     files: int
-    """Of the files, how many have such rows."""
+    """Files that have deleted rows."""
 
 
 def num_bits(files: Sequence[ScanTask]) -> int:
-    """Return how many bits tell which rows are deleted.
+    """Return the size of the bit set.
 
-    Behind those of the files with deletes there are as many as the longest of the other files has rows: all of the
-    others begin there, and none of these bits is set.
+    Behind the bits of the files with deletes come as many as the longest of the other files has rows: all other files
+    begin there, and none of these bits is set.
     """
-    return _behind(files) + max((task.record_count for task in files if not task.deletes), default=0)
+    return _bits_of_files_with_deletes(files) + max(
+        (task.record_count for task in files if not task.deletes), default=0
+    )
 
 
-def _behind(files: Sequence[ScanTask]) -> int:
+def _bits_of_files_with_deletes(files: Sequence[ScanTask]) -> int:
     return sum(_whole_bytes(task.record_count) for task in files if task.deletes)
 
 
@@ -74,7 +77,7 @@ def read_deleted(
     compiled: Sequence[DeletedPositions],
     metrics: Metrics,
 ) -> DeletedBits | None:
-    """Read which rows positional deletes and vectors delete, and add what equality deletes do; None if no file has any.
+    """Read which rows positional deletes and vectors delete, and add those of equality deletes; None if no file has deletes.
 
     Args:
         context: The scan.
@@ -87,13 +90,13 @@ def read_deleted(
     """
     if not any(task.deletes for task in files):
         return None
-    size, behind = num_bits(files), _behind(files)
+    size, after_deletes = num_bits(files), _bits_of_files_with_deletes(files)
     packed = np.zeros(-(-size // 8), np.uint8)
     firsts, next_first, rows, by_equality, with_rows = [], 0, 0, 0, 0
     with metrics.timed("deletes"):
         keep_ahead(context, files, metrics)
         for task, by_keys in zip(files, compiled, strict=True):
-            firsts.append(next_first if task.deletes else behind)
+            firsts.append(next_first if task.deletes else after_deletes)
             if not task.deletes:
                 continue
             positions = load_positions(context, task, metrics)
@@ -118,8 +121,8 @@ def read_deleted(
 
 def _mark(packed: NDArray[np.uint8], positions: DeletedPositions, num_rows: int) -> None:
     """Set the bits of the deleted rows among the first `num_rows`."""
-    for start in range(0, num_rows, _CHUNK):
-        length = min(_CHUNK, num_rows - start)
+    for start in range(0, num_rows, _ROWS_PER_CHUNK):
+        length = min(_ROWS_PER_CHUNK, num_rows - start)
         places = positions.within(start, length)
         if len(places):
             deleted = np.zeros(length, np.bool_)
@@ -129,10 +132,11 @@ def _mark(packed: NDArray[np.uint8], positions: DeletedPositions, num_rows: int)
 
 
 def _texts(data: memoryview) -> list[str]:
-    step = max(_SLICE, len(data) // _SLICES)
-    sample = b"".join(data[start : start + _SLICE] for start in range(0, len(data), step))
-    is_worth = len(zlib.compress(sample, 1)) * _WORTH <= len(sample)
+    step = max(_SAMPLE_BYTES, len(data) // _NUM_SAMPLES)
+    sample = b"".join(data[start : start + _SAMPLE_BYTES] for start in range(0, len(data), step))
+    is_worth = len(zlib.compress(sample, 1)) * _MIN_COMPRESSION_RATIO <= len(sample)
     sent = zlib.compress(data, 1 if is_worth else 0)
     return [
-        base64.b64encode(sent[start : start + _TEXT]).decode("ascii") for start in range(0, len(sent), _TEXT)
+        base64.b64encode(sent[start : start + _BYTES_PER_TEXT]).decode("ascii")
+        for start in range(0, len(sent), _BYTES_PER_TEXT)
     ]

@@ -1,19 +1,19 @@
-"""Which scans Spark's own Parquet reader does, because reading late gains them nothing.
+"""Which scans Spark's own Parquet reader does, because reading in two stages gains them nothing.
 
-Takes what a query asks of a relation, the plan of its scan and the facts of its files; gives the reason why
-the scan stays with us, or None: then it may be handed over. The rule: Spark's reader finds columns by field
-id and reads types, calendars and pages as we do in every file handed over; when in doubt the scan stays.
-Nothing here reads a file or knows Spark.
+Takes what a query needs of a relation, the plan of its scan and the facts of its files; gives the reason why the scan
+stays with us, or None if nothing here keeps it. The rule: in every file that is handed over, Spark's reader finds columns
+by field id and reads types, calendars and pages as we do; in doubt the scan stays. Nothing here reads a file or knows
+Spark.
 """
 
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twostage.aggregates.deleted_counts import WantedDeletes
 from twostage.handover.deleted_bits import num_bits
+from twostage.handover.protocol import KEYS_MAY_PRUNE
 from twostage.schema import Primitive
 from twostage.storage.location import parse_location
 
@@ -21,36 +21,49 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from twostage.handover.file_facts import ColumnFacts, FileFacts
+    from twostage.handover.protocol import ScanDemand
     from twostage.options import ReadOptions
     from twostage.schema import Field
     from twostage.table.pinned import PinnedTable
     from twostage.task import ScanPlan, ScanTask, Storage
 
-FEW_FOOTERS = 64
-"""So many are opened without asking what for."""
-MOST_FOOTERS = 1_000
-"""Parsing a footer takes 1 to 5 ms of the driver."""
-LEAST_KEPT = 0.4
-"""Of the rows, for Spark to read all and to filter them itself: half of 1.5 M rows x 16 columns took it 0.42 s, us 0.47."""
-MOST_FOR_TOP = 0.5
-"""Of the bytes of a full scan that reading the first sort key, and little else, may take to be worth it."""
-LEAST_FOR_TOP = 4 * 2**20
-"""Bytes of the files that Spark's reader reads in about the time that a Python task takes to start."""
-WORTH_A_PROBE = 16 * 2**20
-"""Bytes of the planned files below which who filters them makes no difference that is worth 5 ms of looking."""
-COLUMNS_FOR_DELETES = 2
-"""That Spark reads besides: a row's place in its file, and where the file's rows begin among all."""
-MOST_BITS = 2**27
-"""Of rows: 16 MiB, which each executor gets once a stage and each task unpacks."""
-MOST_POSITIONS = 2**23
+MAX_FOOTERS_AT_ANY_SIZE = 64
+"""Footers, or delete files, that are opened however small the data files are."""
+MAX_FOOTERS = 1_000
+"""Footers, or delete files, that are opened at all: parsing a footer takes the driver 1 to 5 ms."""
+MIN_KEPT_SHARE = 0.4
+"""Share of the rows that the filter keeps, from which on Spark reads and filters all of them: where it kept half of 1.5 M
+rows x 16 columns, Spark took 0.42 s, we 0.47."""
+MAX_TOP_N_SHARE = 0.5
+"""Share of a full scan's bytes, up to which reading the first sort key first, and little else, pays."""
+MIN_TOP_N_BYTES = 4 * 2**20
+"""Bytes of the files: fewer Spark's reader reads in about the time that a Python task takes to start."""
+MIN_BYTES_TO_PROBE = 16 * 2**20
+"""Bytes of the planned files: below, either reader is fine, and 5 ms of probing how many rows the filter keeps is not. For a
+side of a join it is Spark's, because the join waits the 30-65 ms that a Python task takes to start."""
+MIN_ROWS_TO_AWAIT_KEYS = 50_000
+"""Of a small side, from which on leaving out files by keys saves more than the 10 ms that it takes to decide twice. In TPC-DS
+query 50 at scale 1, a hash table of all 278,000 rows of 2.6 MiB took 0.7 s of CPU more than one of the files that keys leave."""
+NUM_DELETE_COLUMNS = 2
+"""That Spark reads in addition, to leave out deleted rows: a row's position in its file, and the file's first bit."""
+MAX_DELETED_BITS = 2**27
+"""One for each row of the files with deletes: 16 MiB, which an executor gets once a stage and each task decompresses."""
+MAX_DELETED_POSITIONS = 2**23
 """In positional delete files: 0.4 s to read, once."""
-MOST_FOR_JOIN = 16 * 2**20
-"""Bytes of columns that Spark's reader reads in less time than keys of a join, whatever they leave out, would save."""
-MOST_FILES_FOR_JOIN = 16 * MOST_FOR_JOIN
-"""Bytes of files beyond which nobody opens their footers to know the columns'."""
-WORTH_A_FOOTER = 8 * 2**20
-"""Bytes of a file whose reading takes far longer than that."""
-MOST_COLUMNS = 100
+MAX_JOIN_COLUMN_BYTES = 4 * 2**20
+"""Bytes of columns that Spark's reader reads in less time than keys of a join could save, whatever they leave out. Of TPC-DS at
+scale 1, query 53 (10 MiB) took 1.4 s of CPU with Spark's reader, which leaves out files by the keys, and 1.1 s with ours, which
+drops rows; query 12 (3 MiB) 0.61 and 0.67 s."""
+MAX_JOIN_FILE_BYTES = 256 * 2**20
+"""Bytes of files, up to which their footers are opened to learn the bytes of the columns."""
+MIN_BYTES_PER_FOOTER = 8 * 2**20
+"""Bytes of a file that take far longer to read than its footer takes to parse."""
+MAX_FILES_OF_A_STORE = 16
+"""Of an object store, that Spark's reader opens however small they are."""
+MIN_BYTES_OF_A_STORES_FILE = 32 * 2**20
+"""On average, of more files: where a request took 30 ms, Iceberg's own reader in Spark took 0.23 s for each file of 2.4 MB (400
+files, two threads), most of it waiting for one request after another. Ours ask for those of many files at once."""
+MAX_COLUMNS = 100
 """Spark's own default of ``spark.sql.codegen.maxFields``: of more columns its reader gives rows, not batches, and all
 that stands above works row by row. 3 M rows x 120 columns took 11.8 s so, here 9.1 s."""
 TYPES = frozenset("boolean int long float double decimal string binary date timestamp timestamptz".split())
@@ -67,25 +80,8 @@ _DECIMALS = ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARRAY")
 _DATED = ("date", "timestamp", "timestamptz")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What the query around a relation asks of it."""
-
-    columns: tuple[str, ...]
-    """All that it names, those of its filters too."""
-    returns_columns: bool = True
-    """Not so where rows are only counted."""
-    under_limit: bool = False
-    may_be_pruned_by_join: bool = False
-    """The other side of a join is filtered, so that its keys may prune this side while the query runs."""
-    names_files: bool = False
-    """``input_file_name()`` and its like, which see a file only under Spark's own readers."""
-    reads_vectors: bool = True
-    """Spark's Parquet reader is the vectorized one."""
-
-
-def stays_by_query(table: PinnedTable, options: ReadOptions, query: Surroundings) -> str | None:
-    """Return why the scan stays with us by what is known before planning; None if nothing speaks for it."""
+def stays_by_query(table: PinnedTable, options: ReadOptions, demand: ScanDemand) -> str | None:
+    """Return why the scan stays with us, by what is known before planning; None if nothing keeps it."""
     if not options.native_scans:
         return "scan.native is never"
     if table.metadata_table is not None:
@@ -96,17 +92,17 @@ def stays_by_query(table: PinnedTable, options: ReadOptions, query: Surroundings
         return "the option filter is evaluated here"
     if options.split_size is not None or options.parallelism is not None:
         return "split-size or parallelism is given"
-    if not query.returns_columns:
+    if not demand.returned:
         return "no column is returned"
-    if query.under_limit:
+    if demand.under_limit:
         return "a limit ends it early"
-    if query.names_files:
+    if demand.names_files:
         return "the query asks for the name of the file that it reads"
-    if not query.reads_vectors:
+    if not demand.reads_vectors:
         return "spark.sql.parquet.enableVectorizedReader is false"
-    if len(query.columns) > MOST_COLUMNS:
-        return f"of more than {MOST_COLUMNS} columns Spark's reader gives rows, not batches"
-    return _stays_by_columns(table, query.columns)
+    if len(demand.columns) > MAX_COLUMNS:
+        return f"of more than {MAX_COLUMNS} columns Spark's reader gives rows, not batches"
+    return _stays_by_columns(table, demand.columns)
 
 
 def _stays_by_columns(table: PinnedTable, names: Iterable[str]) -> str | None:
@@ -192,93 +188,116 @@ def location_for_spark(path: str, file_systems: Collection[str]) -> str | None:
 
 
 def _stays_by_deletes(files: Sequence[ScanTask], num_columns: int) -> str | None:
-    """Return why Spark does not leave out the deleted rows: it can't, or the driver would read or send too much."""
+    """Return why Spark cannot leave out the deleted rows: by its columns, or because the driver would read or send too much."""
     if not any(task.deletes for task in files):
         return None
-    if num_columns > MOST_COLUMNS - COLUMNS_FOR_DELETES:
+    if num_columns > MAX_COLUMNS - NUM_DELETE_COLUMNS:
         return f"with {num_columns} columns and the places of deleted rows Spark's reader gives rows, not batches"
-    if num_bits(files) > MOST_BITS:
-        return f"its files with deletes have more than {MOST_BITS:,} rows"
+    if num_bits(files) > MAX_DELETED_BITS:
+        return f"its files with deletes have more than {MAX_DELETED_BITS:,} rows"
     return _stays_by_positions(files)
 
 
 def _stays_by_positions(files: Sequence[ScanTask]) -> str | None:
-    deletes = WantedDeletes(MOST_FOOTERS, MOST_POSITIONS)
+    deletes = WantedDeletes(MAX_FOOTERS, MAX_DELETED_POSITIONS)
     compiled = 0
     for task in files:
         by_keys = [delete for delete in task.deletes if delete.content == "equality"]
-        # Instead of those, whose number says nothing, one compiled entry is read.
+        # One compiled entry is read in place of all of a file's equality deletes.
         compiled += bool(by_keys)
         deletes.add(delete for delete in task.deletes if delete.content != "equality")
     reason = deletes.too_much
     if reason is not None:
         return reason
-    if compiled > MOST_FOOTERS:
+    if compiled > MAX_FOOTERS:
         return f"compiled deletes of {compiled:,} files would have to be read first"
     to_read = len(deletes) + compiled
-    if to_read > FEW_FOOTERS and sum(task.file_size for task in files) < to_read * WORTH_A_FOOTER:
+    if (
+        to_read > MAX_FOOTERS_AT_ANY_SIZE
+        and sum(task.file_size for task in files) < to_read * MIN_BYTES_PER_FOOTER
+    ):
         return f"{to_read} delete files of small files would have to be read first"
     return None
 
 
 def stays_by_top(plan: ScanPlan) -> str | None:
-    """Return why the scan stays with us if its query wants the first rows by an order only."""
-    if plan.context.top is None or plan.top_share is None or plan.top_share > MOST_FOR_TOP:
+    """Return why the scan stays with us if its query wants only the first rows by an order."""
+    if plan.context.top is None or plan.top_share is None or plan.top_share > MAX_TOP_N_SHARE:
         return None
-    if plan.counters.get("bytes.considered", 0) < LEAST_FOR_TOP:
+    if plan.counters.get("bytes.considered", 0) < MIN_TOP_N_BYTES:
         return None
     return f"ORDER BY and LIMIT leave about {plan.top_share:.0%} of its bytes to be read"
 
 
+def is_small(plan: ScanPlan) -> bool:
+    """Return whether the files of a scan are so small that any reader reads them in less time than a Python task starts."""
+    return sum(task.file_size for task in files_of(plan)) < MIN_BYTES_TO_PROBE
+
+
 def stays_by_size(plan: ScanPlan) -> str | None:
-    """Return why nobody looks at how many rows the filter keeps."""
-    files = files_of(plan)
-    if all(task.all_match for task in files) or sum(task.file_size for task in files) >= WORTH_A_PROBE:
+    """Return why the scan stays with us without probing how many rows the filter keeps: its files are small."""
+    if all(task.all_match for task in files_of(plan)) or not is_small(plan):
         return None
     return "its filter may drop rows, and its files are small"
+
+
+def stays_by_store(plan: ScanPlan) -> str | None:
+    """Return why the scan stays with us by where its files are: Spark's reader would wait for each of many small ones."""
+    files = files_of(plan)
+    remote = [task for task in files if _is_in_object_store(task.path)]
+    if (
+        len(remote) <= MAX_FILES_OF_A_STORE
+        or sum(task.file_size for task in remote) >= len(remote) * MIN_BYTES_OF_A_STORES_FILE
+    ):
+        return None
+    return f"{len(remote)} small files in an object store, of which Spark's reader would wait for one after another"
+
+
+def _is_in_object_store(path: str) -> bool:
+    location = parse_location(path)
+    return not location.is_local and not location.is_hadoop
 
 
 def stays_by_join(
     plan: ScanPlan, facts: Sequence[FileFacts] = (), fields: Sequence[Field] = ()
 ) -> str | None:
-    """Return why a side of a join that the keys of the other may prune stays with us: there is much that they may save.
+    """Return why a side of a join stays with us: keys of the other side may prune it, and could save much.
 
     Args:
         plan: The plan of the scan.
-        facts: What is known of its files; none where that would have to be found out.
+        facts: What is known of its files; empty before their footers were read.
         fields: The columns that Spark would read.
     """
-    reason = "keys of a join may prune it"
     if not facts:
         files = sum(task.file_size for task in files_of(plan))
-        return None if WORTH_A_PROBE <= files <= MOST_FILES_FOR_JOIN else reason
+        return KEYS_MAY_PRUNE if files > MAX_JOIN_FILE_BYTES else None
     columns = (known.columns.get(field.id) for known in facts for field in fields)
     num_bytes = sum(column.num_bytes for column in columns if column is not None)
-    return reason if num_bytes > MOST_FOR_JOIN else None
+    return KEYS_MAY_PRUNE if num_bytes > MAX_JOIN_COLUMN_BYTES else None
 
 
 def stays_by_share(plan: ScanPlan, share: float | None, how: str) -> str | None:
-    """Return why reading filter columns first may pay: the predicate drops rows, and Spark's reader reads all.
+    """Return why reading filter columns first may pay: the predicate drops rows, and Spark's reader reads all of them.
 
     Args:
         plan: The plan of the scan.
-        share: Of the planned files' rows, those that the predicate keeps; None if nothing is known.
-        how: How that is known.
+        share: Of the planned files' rows, the share that the predicate keeps, 0 to 1; None if unknown.
+        how: How that is known, for the report.
     """
     if all(task.all_match for task in files_of(plan)):
         return None
     if share is None:
         return "nothing is known of how many rows the filter keeps"
-    return f"the filter drops rows: {how}" if share < LEAST_KEPT else None
+    return f"the filter drops rows: {how}" if share < MIN_KEPT_SHARE else None
 
 
 def stays_by_footers(num_files: int, num_unread: int, num_bytes: int) -> str | None:
-    """Return why the scan stays with us because too many footers would have to be opened to know better."""
-    if num_unread <= FEW_FOOTERS:
+    """Return why the scan stays with us: checking its files would open too many footers."""
+    if num_unread <= MAX_FOOTERS_AT_ANY_SIZE:
         return None
-    if num_unread > MOST_FOOTERS:
+    if num_unread > MAX_FOOTERS:
         return f"{num_unread} footers would have to be checked first"
-    if num_bytes < num_files * WORTH_A_FOOTER:
+    if num_bytes < num_files * MIN_BYTES_PER_FOOTER:
         return f"{num_unread} footers of small files would have to be checked first"
     return None
 
@@ -313,7 +332,7 @@ def _stays_by_file(task: ScanTask, known: FileFacts, fields: Sequence[Field]) ->
 
 
 def _stays_without(task: ScanTask, field: Field) -> str | None:
-    """Return why a file that lacks a column can't be handed over: only NULL may stand in for it."""
+    """Return why a file that lacks a column keeps the scan here: Spark's reader can only give NULL for the column."""
     if field.id in task.constants:
         return "takes its value from the partition in a file"
     if field.initial_default is not None:
@@ -326,7 +345,7 @@ def _stays_with(task: ScanTask, known: FileFacts, field: Field, kind: Primitive)
     if column is None:
         return "is nested or repeated in a file"
     if field.id in task.constants and (
-        field.id not in known.singles or known.singles[field.id] != task.constants[field.id]
+        field.id not in known.single_values or known.single_values[field.id] != task.constants[field.id]
     ):
         return "is not proven to have its partition's value in a file"
     if field.required and not column.is_required:
@@ -346,7 +365,7 @@ def _stays_with(task: ScanTask, known: FileFacts, field: Field, kind: Primitive)
 
 
 def _is_widened(kind: Primitive, column: ColumnFacts) -> bool | None:
-    """Return whether the file's type is a narrower one of the same values; None for any other type."""
+    """Return whether the file's type is a narrower one of the same values; None for a type that is read differently."""
     physical, logical = column.physical, column.logical
     match kind.name:
         case "int" | "long":

@@ -1,40 +1,46 @@
-"""What the footers of data files say that decides whether another reader reads them right.
+"""What footers of Parquet files say that decides whether Spark's reader reads the files as we do.
 
-Takes located Parquet files; gives `FileFacts`, small plain values, kept per process under the file's path and
-time of change. The rule: facts are about every row group of the file, and a column that is nested, repeated
-or named twice has none, so that nobody relies on it.
+Takes located files; gives `FileFacts`, small plain values, cached in the process by the file's path and modification
+time. The rule: facts hold for every row group of the file, and a column that is nested or repeated has none, so that no
+decision relies on it.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import cachetools
 
-from twostage.formats.parquet.footer import CODECS, read_footer
+from twostage.formats.parquet.file_metadata import CODECS
+from twostage.formats.parquet.footer import FIRST_READ, read_footer
 from twostage.formats.parquet.statistics import row_group_bounds
+from twostage.schema import Primitive
 from twostage.storage import files
+from twostage.storage.location import parse_location
+from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from twostage.formats.parquet.footer import Footer, SchemaNode
-    from twostage.formats.parquet.schema_tree import LogicalType
-    from twostage.schema import Primitive
+    from twostage.formats.parquet.file_metadata import Footer
+    from twostage.formats.parquet.schema_tree import LogicalType, SchemaNode
+    from twostage.storage.store_client import RangedFile
     from twostage.task import Storage
 
-MAX_KEPT = 10_000
-"""Files whose facts are kept: about 400 bytes a column each."""
-_AT_ONCE = 8
-"""Footers requested together."""
+MAX_CACHED_FILES = 10_000
+"""Files whose facts are cached, about 400 bytes a column."""
+_CONCURRENT_FOOTERS = 8
+"""Footers read at the same time, by one scan."""
 _LEGACY_CALENDAR = "org.apache.spark.legacyDateTime"
 _SPARK_VERSION = "org.apache.spark.version"
 _ROW_INDEX = "_tmp_metadata_row_index"
-_INEXACT = ("float", "double")
+_INEXACT_STATISTICS = ("float", "double")
 """Statistics do not tell 0.0 from -0.0, and NaN not at all."""
+_WHOLE = ("INT32", "INT64")
+_LONG, _DATE = Primitive("long"), Primitive("date")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,35 +69,43 @@ class FileFacts:
     has_legacy_calendar: bool
     """Spark says of this file of its own that dates before 1582 are Julian."""
     has_row_index: bool
-    """A column has the name under which Spark's reader gives the places of rows."""
-    singles: Mapping[int, Any]
-    """Columns of one value in all rows, as far as it was asked and statistics prove it: the value, or None."""
+    """A column has the name under which Spark's reader gives the positions of rows."""
+    single_values: Mapping[int, Any]
+    """By field id, of the columns in question, those that statistics prove to have one value in all rows: it, or None."""
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """By field id, of the columns of whole numbers and dates (days since 1970), the least and the greatest value by
+    statistics of all row groups; no entry for one that has none."""
 
 
-_kept: cachetools.LRUCache[Any, FileFacts] = cachetools.LRUCache(MAX_KEPT)
+_cache: cachetools.LRUCache[Any, FileFacts] = cachetools.LRUCache(MAX_CACHED_FILES)
 _lock = threading.Lock()
 
 
-def unread(paths: Sequence[str], constants: Mapping[int, Primitive]) -> int:
+def count_uncached(paths: Sequence[str], constants: Mapping[int, Primitive]) -> int:
     """Return how many of these files would have to be opened for their facts."""
     with _lock:
-        return sum(_key(path, constants) not in _kept for path in paths)
+        return sum(_key(path, constants) not in _cache for path in paths)
 
 
-def file_facts(source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive]) -> list[FileFacts]:
+def file_facts(
+    source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive], sizes: Sequence[int] = ()
+) -> list[FileFacts]:
     """Return the facts of Parquet files, in order.
 
     Args:
         source: The scan's storage.
         paths: Located files.
-        constants: Columns of which it is asked whether all their rows are alike, with their types.
+        constants: The columns in question for `FileFacts.single_values`, by field id, with their types.
+        sizes: The files' sizes in bytes; with them, the footers of remote files are asked for together.
 
     Raises:
         TwoStageError: A footer is not there, damaged, encrypted, or of an unknown codec.
     """
+    if sizes and not any(parse_location(path).is_local for path in paths):
+        return _of_remote_files(source, paths, constants, sizes)
     if len(paths) < 2:
         return [_of_file(source, path, constants) for path in paths]
-    with concurrent.futures.ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as threads:
+    with concurrent.futures.ThreadPoolExecutor(min(_CONCURRENT_FOOTERS, len(paths))) as threads:
         return list(threads.map(lambda path: _of_file(source, path, constants), paths))
 
 
@@ -102,7 +116,7 @@ def _key(path: str, constants: Mapping[int, Primitive]) -> Any:
 def _of_file(source: Storage, path: str, constants: Mapping[int, Primitive]) -> FileFacts:
     key = _key(path, constants)
     with _lock:
-        found = _kept.get(key)
+        found = _cache.get(key)
     if found is None:
         with (
             files.translate_errors(path, "plan", storage=source),
@@ -110,8 +124,45 @@ def _of_file(source: Storage, path: str, constants: Mapping[int, Primitive]) -> 
         ):
             found = facts_of(read_footer(file, file.size(), path), constants)
         with _lock:
-            _kept[key] = found
+            _cache[key] = found
     return found
+
+
+def _of_remote_files(
+    source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive], sizes: Sequence[int]
+) -> list[FileFacts]:
+    keys = [_key(path, constants) for path in paths]
+    with _lock:
+        found = {key: known for key in keys if (known := _cache.get(key)) is not None}
+    with TaskReads() as reads:
+        asked = [
+            (key, _RemoteEnd(reads, reads.file(source, path, size), path))
+            for key, path, size in zip(keys, paths, sizes, strict=True)
+            if key not in found
+        ]
+        for key, end in asked:
+            with files.translate_errors(end.path, "plan", storage=source):
+                found[key] = facts_of(read_footer(end, end.size, end.path), constants)
+    with _lock:
+        _cache.update({key: found[key] for key, _ in asked})
+    return [found[key] for key in keys]
+
+
+class _RemoteEnd:
+    """A remote file of whose end the footer is read; that is asked for when this is made."""
+
+    def __init__(self, reads: TaskReads, file: RangedFile, path: str) -> None:
+        self.path = path
+        self.size = file.size or 0
+        self._reads, self._file = reads, file
+        self._start = max(0, self.size - FIRST_READ)
+        self._tail = reads.ask(file, [(self._start, self.size - self._start)])
+
+    def read_at(self, length: int, offset: int) -> bytes:
+        """Return bytes at a place."""
+        if offset >= self._start:
+            return bytes(self._tail.result()[0][offset - self._start : offset - self._start + length])
+        return bytes(self._reads.ask(self._file, [(offset, length)]).result()[0])
 
 
 def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
@@ -128,7 +179,8 @@ def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
         has_legacy_calendar=_LEGACY_CALENDAR in footer.key_values
         or (version is not None and version < "3.0.0"),
         has_row_index=any(node.name.casefold() == _ROW_INDEX for node in top),
-        singles=dict(_singles(footer, constants)),
+        single_values=dict(_single_values(footer, constants)),
+        ranges=dict(_ranges(footer, top)),
     )
 
 
@@ -153,11 +205,26 @@ def _column(footer: Footer, node: SchemaNode) -> ColumnFacts | None:
     )
 
 
-def _singles(footer: Footer, constants: Mapping[int, Primitive]) -> Iterator[tuple[int, Any]]:
+def _ranges(footer: Footer, nodes: Sequence[SchemaNode]) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the columns of whole numbers and dates of which statistics bound every value, with the bounds."""
+    for node in nodes:
+        leaf = node.leaf
+        if node.field_id is None or leaf is None or leaf.max_repetition or leaf.physical_name not in _WHOLE:
+            continue
+        kind = _DATE if leaf.logical is not None and leaf.logical.name == "date" else _LONG
+        groups = [row_group_bounds(footer, group, leaf, kind) for group in footer.row_groups]
+        bounds = [
+            known for known in groups if known.null_count is None or known.null_count != known.value_count
+        ]
+        if bounds and all(known.lower is not None and known.upper is not None for known in bounds):
+            yield node.field_id, (min(known.lower for known in bounds), max(known.upper for known in bounds))
+
+
+def _single_values(footer: Footer, constants: Mapping[int, Primitive]) -> Iterator[tuple[int, Any]]:
     """Yield the columns that statistics prove to have one value in all rows, and that value."""
     for field_id, kind in constants.items():
         leaf = footer.leaf_of(field_id)
-        if leaf is None or kind.name in _INEXACT:
+        if leaf is None or kind.name in _INEXACT_STATISTICS:
             continue
         values: set[Any] = set()
         for group in footer.row_groups:

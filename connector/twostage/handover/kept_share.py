@@ -1,9 +1,9 @@
-"""Looks at a few rows of a plan's files to tell what share of them its predicate keeps.
+"""Estimates what share of a plan's rows its predicate keeps, from a probe of a few rows.
 
-Takes a plan; gives an estimate from statistics where they tell, else from some pages of the filter columns,
-read the way that stage one reads them. It decides who reads a scan, never which rows come back. The rule:
-it costs a few pages: the first file, one in the middle and the last are looked at, none after PAGES of them.
-No clock is asked, so that two runs of a query are read by the same reader.
+Takes a plan; gives an estimate from statistics where they suffice, otherwise from some pages of the filter columns, read as
+stage one reads them. It decides which reader reads a scan, never which rows come back. The rule: a probe costs a few
+pages, of the first file, one in the middle and the last, and no further file after MAX_PAGES. It does not depend on a clock,
+so that two runs of a query use the same reader.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twostage.data_files.open_data_file import open_data_file
 from twostage.metrics import Metrics
 from twostage.predicates import predicate as tree
+from twostage.predicates.prune import Match
 from twostage.reading.aligned_columns import LiveColumns
 from twostage.reading.filter import RowFilter, filter_rows
-from twostage.reading.payoff import Payoff
-from twostage.reading.pipeline import open_data_file
-from twostage.reading.prune_row_groups import Verdict, judge_row_group
+from twostage.reading.prune_row_groups import prune_row_group
+from twostage.reading.scan_predicate import ScanPredicate
 from twostage.reading.windows import count_windows
 from twostage.selection import Selection
+from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from twostage.data_files.data_file import DataFile
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
     from twostage.task import ScanPlan
 
 PROBE_ROWS = 4_096
-"""Rows looked at in each; at least a page of each filter column is decoded for them."""
-PAGES = 24
-"""Of filter columns, a page each and file: about a millisecond a page of 20,000 rows."""
+"""Rows probed in a file; at least a page of each filter column is decoded for them."""
+MAX_PAGES = 24
+"""Of filter columns, counting one for each column and file; a page of 20,000 rows takes about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +56,37 @@ def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
     if all(task.all_match for task in tasks):
         return KeptShare(1.0, "bounds prove that every row matches")
     started = time.perf_counter_ns()
-    row_filter = RowFilter.of(plan.context)
-    columns = len({field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids})
+    predicate = ScanPredicate.of(plan.context)
+    row_filter = RowFilter.of(predicate, plan.context.settings)
+    columns = len({field_id for conjunct in predicate.conjuncts for field_id in conjunct.field_ids})
     seen = kept = pages = 0
-    for index in sorted({0, len(tasks) // 2, len(tasks) - 1}):
-        if pages >= PAGES:
-            break
-        with open_data_file(plan.context, tasks[index], Metrics()) as data_file:
-            groups = [group for group in data_file.row_groups() if group.num_rows]
-            if groups:
-                found = _look(data_file, groups[len(groups) // 2], row_filter)
-                if found is None:
-                    return KeptShare(0.0, "statistics rule whole row groups out")
-                seen, kept = seen + found[0], kept + found[1]
-                pages += columns
+    with TaskReads() as reads:  # of remote files
+        for index in sorted({0, len(tasks) // 2, len(tasks) - 1}):
+            if pages >= MAX_PAGES:
+                break
+            with open_data_file(plan.context, tasks[index], Metrics(), reads) as data_file:
+                groups = [group for group in data_file.row_groups() if group.num_rows]
+                if groups:
+                    found = _probe_row_group(data_file, groups[len(groups) // 2], predicate, row_filter)
+                    if found is None:
+                        return KeptShare(0.0, "statistics rule whole row groups out")
+                    seen, kept = seen + found[0], kept + found[1]
+                    pages += columns
     if not seen:
         return None
     spent = (time.perf_counter_ns() - started) / 1e6
     return KeptShare(kept / seen, f"{kept:,} of {seen:,} rows looked at in {spent:.0f} ms match")
 
 
-def _look(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> tuple[int, int] | None:
-    """Return how many rows of a row group were looked at, and how many matched; None: it is pruned."""
+def _probe_row_group(
+    data_file: DataFile, row_group: RowGroup, predicate: ScanPredicate, row_filter: RowFilter
+) -> tuple[int, int] | None:
+    """Return how many rows of a row group were probed, and how many matched; None if it is pruned."""
     rows = min(PROBE_ROWS, row_group.num_rows)
-    verdict = judge_row_group(data_file, row_group, Payoff(asked=1_000), Metrics())
-    if verdict is Verdict.SKIP:
+    matching = prune_row_group(data_file, row_group, predicate, Metrics())
+    if matching is Match.NONE:
         return None
-    if verdict is Verdict.TAKE:
+    if matching is Match.ALL:
         return rows, rows
     if count_windows(data_file, row_group, row_filter) != 1:
         return 0, 0  # it is large, and a chunk without a page index would be decoded whole
@@ -90,4 +96,4 @@ def _look(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> tu
     columns = LiveColumns(Selection.of(mask), functools.partial(data_file.read_filter_column, row_group))
     columns.condense(to_the_rows=True)
     filter_rows(row_filter, columns, Metrics())
-    return rows, columns.alive.count
+    return rows, columns.live.count

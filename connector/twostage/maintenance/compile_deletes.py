@@ -1,7 +1,7 @@
-"""Compiles the equality deletes of a whole table, and removes what no snapshot of it needs any more.
+"""The commands ``compile-deletes`` and ``clean``: compile a table's equality deletes, and remove what it no longer needs.
 
 Takes the reader's options; leaves an entry for each data file that has equality deletes, in the host's cache and in
-the folder or bucket that ``deletes.compiled-dir`` names. The rule: an entry is made by asking about every row of its
+the folder or bucket that ``deletes.compiled-dir`` names. The rule: an entry is made by probing every row of its
 data file, whatever positions delete; removing goes by names alone, and touches no other table's entries.
 """
 
@@ -16,15 +16,9 @@ from twostage.deletes.anti_join.build_from_rows import StreamedDeletes
 from twostage.deletes.anti_join.load_key_sets import load_equality
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.host import SUFFIX, HostCache
+from twostage.deletes.compiled.entry_name import EntryName, entry_name, name_set_with_positions
 from twostage.deletes.compiled.recorder import Recorder
-from twostage.deletes.compiled.store import (
-    ChosenPlace,
-    EntryName,
-    entry_name,
-    places_of,
-    set_with_positions,
-    store,
-)
+from twostage.deletes.compiled.store import FolderStore, stores_for, write_entry
 from twostage.errors import OptionError, ResourceLimitError, StorageError
 from twostage.metrics import Metrics
 from twostage.planning.plan import refuse_inside
@@ -36,7 +30,7 @@ from twostage.storage.location import join
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from twostage.deletes.anti_join.choose import Equality
+    from twostage.deletes.anti_join.choose import EqualityAntiJoin
     from twostage.options import ReadOptions
     from twostage.table.metadata import Snapshot
     from twostage.table.pinned import PinnedTable
@@ -46,12 +40,12 @@ if TYPE_CHECKING:
     Run = Callable[[Sequence[Item]], Iterable[Metrics]]
 
 _WHOLE = 2**62
-"""A split size that no file reaches: an entry is of a whole file."""
+"""A split size in bytes that no file reaches: an entry is of a whole file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """How many entries were removed, and how many stay."""
+    """How many entries were removed, and how many were kept."""
 
     removed: int
     kept: int
@@ -65,7 +59,7 @@ def plan_compiling(options: ReadOptions, confs: Mapping[str, str]) -> list[Item]
     """
     table = _load(options, confs)
     items = list(_items(_plan(table, options, table.snapshot)))
-    if items and not places_of(items[0][0], None, Metrics()):
+    if items and not stores_for(items[0][0], None, Metrics()):
         raise OptionError(
             "NO_PLACE",
             "There is no place to keep compiled deletes",
@@ -81,15 +75,15 @@ def compile_file(item: Item) -> Metrics:
     Raises:
         StorageError: The entry could not be kept.
     """
-    from twostage.reading.pipeline import open_data_file  # noqa: PLC0415 - readers import what is next to this
+    from twostage.data_files.open_data_file import open_data_file  # noqa: PLC0415 - only who compiles reads
 
     context, task = item
     metrics = Metrics()
     metrics.add("delete_compiled.files")
     deletes = [delete for delete in task.deletes if delete.content == "equality"]
     name = entry_name(context, task, deletes)
-    places = places_of(context, None, metrics)
-    found = [place.read(name.text) for place in places]
+    stores = stores_for(context, None, metrics)
+    found = [store.read(name.text) for store in stores]
     bitmap = next((one for one in found if one is not None), None)
     if bitmap is None:
         recorder = Recorder()
@@ -103,26 +97,26 @@ def compile_file(item: Item) -> Metrics:
         bitmap = recorder.bitmap
         metrics.add("delete_compiled.made")
     metrics.add("delete_compiled.rows", len(bitmap))
-    lacking = [place for place, one in zip(places, found, strict=True) if one is None]
-    if lacking and not store(name, bitmap, lacking, metrics):
+    lacking = [store for store, one in zip(stores, found, strict=True) if one is None]
+    if lacking and not write_entry(name, bitmap, lacking, metrics):
         reason = "; ".join(metrics.choices) or "there is no place"
         raise StorageError("NOT_KEPT", f"Compiled deletes could not be kept: {reason}", stage="deletes")
     return metrics
 
 
-def _load_equality(context: ScanContext, task: ScanTask, metrics: Metrics) -> Equality:
-    """Return a task's equality deletes in a table, if that fits: the next data files find it."""
+def _load_equality(context: ScanContext, task: ScanTask, metrics: Metrics) -> EqualityAntiJoin:
+    """Return a task's equality deletes as key sets, where they fit in memory: the next data files find them there."""
     try:
         return load_equality(context, task, metrics)
     except ResourceLimitError:
         if context.settings.stream_deletes == "never":
             raise
         deletes = tuple(delete for delete in task.deletes if delete.content == "equality")
-        return StreamedDeletes(context, task, deletes, metrics, None)
+        return StreamedDeletes(context, task, deletes, metrics)
 
 
 def compile_here(items: Sequence[Item]) -> Iterator[Metrics]:
-    """Compile data files one after the other, in this process."""
+    """Compile data files in this process, one after the other."""
     return map(compile_file, items)
 
 
@@ -132,7 +126,7 @@ def clean(options: ReadOptions, confs: Mapping[str, str], step: Callable[[int, i
     Args:
         options: The reader's; the snapshot that they choose does not matter.
         confs: Spark's, for catalogs.
-        step: Told how many of how many snapshots were looked at.
+        step: Called with the number of snapshots examined so far, and of all.
     """
     table = _load(options, confs)
     live: set[tuple[str, str]] = set()
@@ -145,7 +139,7 @@ def clean(options: ReadOptions, confs: Mapping[str, str], step: Callable[[int, i
         for one, task in _items(plan):
             name = entry_name(one, task, [d for d in task.deletes if d.content == "equality"])
             live.add((name.data_file, name.delete_set))
-            live.add((name.data_file, set_with_positions(task, name.delete_set)))
+            live.add((name.data_file, name_set_with_positions(task, name.delete_set)))
     step(len(snapshots), len(snapshots))
     context = context or _plan(table, options, None).context
     return _remove(context, live, set(table.metadata.snapshots))
@@ -175,14 +169,14 @@ def _remove(context: ScanContext, live: set[tuple[str, str]], snapshots: set[int
                 cache.remove(name)
                 removed += 1
     if context.settings.compiled_dir is not None:
-        place = ChosenPlace(context.settings.compiled_dir, context.storage.properties, Metrics()).storage
-        for entry in files.list_folder(place, place.root):
+        storage = FolderStore(context.settings.compiled_dir, context.storage, Metrics()).storage
+        for entry in files.list_folder(storage, storage.root):
             if not entry.name.startswith(f"positions-{table}-") or not entry.name.endswith(SUFFIX):
                 continue
             if is_needed(entry.name):
                 kept += 1
             else:
-                files.remove(place, join(place.root, entry.name))
+                files.remove(storage, join(storage.root, entry.name))
                 removed += 1
     return Cleaned(removed, kept)
 

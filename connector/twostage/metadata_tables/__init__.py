@@ -1,8 +1,8 @@
 """Metadata tables: a table's snapshots, files, manifests and partitions as rows.
 
-Takes a pinned table and the name of one; gives its schema and, as a plan whose tasks carry the rows themselves,
-its rows. The rule: names and types are those of Iceberg's Spark connector; what chooses a snapshot chooses the
-files, entries, manifests and partitions shown, and is refused where a table is about all snapshots.
+Takes a pinned table and the name of one of its metadata tables; gives the schema and, as a plan whose tasks carry the
+rows themselves, the rows. The rule: names and types are those of Iceberg's Spark connector. An option that chooses a
+snapshot applies to tables about one snapshot, and is refused for those about all snapshots.
 Source: Iceberg documentation, "Inspecting tables".
 """
 
@@ -51,12 +51,12 @@ NOT_YET = {
     "changes": "What changed between snapshots is not read yet.",
     "position_deletes": "delete_files lists the files; _deleted in a query marks the rows.",
 }
-"""Metadata tables of Iceberg's Spark connector that are not here, and what to know instead."""
+"""Metadata tables of Iceberg's Spark connector that are not supported, and what to do instead."""
 _OF_A_SNAPSHOT = frozenset(("files", "data_files", "delete_files", "entries", "manifests", "partitions"))
 
 
 def choose_metadata_table(options: ReadOptions, name: str) -> ReadOptions:
-    """Return the options with a name's suffix (``….files``, ``…#files``) as an option.
+    """Return options that choose the metadata table in a name's suffix (``….files``, ``…#files``).
 
     Raises:
         OptionError: The options choose a metadata table already.
@@ -72,7 +72,7 @@ def choose_metadata_table(options: ReadOptions, name: str) -> ReadOptions:
 
 
 def unknown_metadata_table(name: str) -> TwoStageError:
-    """Return the error for a metadata table that is not here."""
+    """Return the error for a metadata table that does not exist or is not supported."""
     if (hint := NOT_YET.get(name.lower())) is not None:
         return UnsupportedFeatureError(
             "UNSUPPORTED_METADATA_TABLE",
@@ -84,7 +84,7 @@ def unknown_metadata_table(name: str) -> TwoStageError:
         "UNKNOWN_METADATA_TABLE",
         f"No such metadata table: {name!r}",
         stage="options",
-        hint=nearest(name, METADATA_TABLES, most=len(METADATA_TABLES)),
+        hint=nearest(name, METADATA_TABLES, max_listed=len(METADATA_TABLES)),
     )
 
 
@@ -98,7 +98,7 @@ def open_metadata_table(table: PinnedTable, name: str, *, chose_snapshot: bool) 
 
     Raises:
         OptionError: No such metadata table, or one that is about all snapshots although one was chosen.
-        UnsupportedFeatureError: One of Iceberg's that is not here.
+        UnsupportedFeatureError: One of Iceberg's that is not supported.
     """
     known = name.lower()
     if known not in _TABLES:
@@ -124,11 +124,11 @@ def plan_rows(
     limit: int | None,
     scan_id: str,
 ) -> ScanPlan:
-    """Read a metadata table here and now; each task group carries some of the rows.
+    """Return a plan whose task groups carry the rows of a metadata table, which is read here.
 
     Raises:
         CorruptFileError: A manifest list or a manifest is damaged.
-        MissingFileError: One of them is not there.
+        MissingFileError: One of them does not exist.
     """
     started = time.perf_counter_ns()
     assert table.metadata_table is not None

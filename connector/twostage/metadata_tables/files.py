@@ -1,7 +1,7 @@
-"""The metadata tables about files: files, data_files, delete_files, entries, and the all_… of each.
+"""The metadata tables about files: files, data_files, delete_files, entries, and the all_… form of each.
 
-Takes a pinned table; gives tables whose items are manifest entries. Those without ``all_`` read the manifests of
-the pinned snapshot, the others those of every snapshot, each manifest once.
+Takes a pinned table; gives metadata tables whose items are manifest entries (`ContentFile`). Those without ``all_`` read
+the manifests of the pinned snapshot, the others those of every snapshot, each manifest once.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from twostage.metadata_tables.table import (
     INT,
     LONG,
     STRING,
-    Column,
     MetadataTable,
+    TableColumn,
     column,
     list_of,
     map_of,
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 _DATA_FILE_IDS, _COLUMNS_IDS, _METRICS_IDS = 20_000, 100_000, 1_000_000
 _NOT_SHOWN = frozenset(("timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography", "unknown"))
-"""Types that Spark cannot show: their bounds stay bytes."""
+"""Types whose bounds stay bytes, because Spark has no type for them."""
 
 
 def files_table(table: PinnedTable, name: str) -> MetadataTable:
-    """Return ``files``, ``data_files`` or ``delete_files``, or the ``all_…`` of it."""
+    """Return ``files``, ``data_files`` or ``delete_files``, or its ``all_…`` form."""
     wanted = {"data_files": (False,), "delete_files": (True,)}.get(name.removeprefix("all_"), (False, True))
 
     def load() -> list[ContentFile]:
@@ -51,7 +51,7 @@ def files_table(table: PinnedTable, name: str) -> MetadataTable:
 
 
 def entries_table(table: PinnedTable, name: str) -> MetadataTable:
-    """Return ``entries`` or ``all_entries``: those that record a deletion too."""
+    """Return ``entries`` or ``all_entries``, which include entries that record the removal of a file."""
     kind, read = struct_of(_file_columns(table), first_id=_DATA_FILE_IDS)
     columns = (
         column("status", INT, lambda item: item.status, required=True),
@@ -65,7 +65,7 @@ def entries_table(table: PinnedTable, name: str) -> MetadataTable:
 
 
 def manifests_of(table: PinnedTable, name: str) -> list[ManifestFile]:
-    """Return the manifests of the pinned snapshot, or for ``all_…`` those of all snapshots."""
+    """Return the manifests of the pinned snapshot, or, for a name with ``all_``, those of all snapshots, each once."""
     pinned = () if table.snapshot is None else (table.snapshot,)
     snapshots = table.metadata.snapshots.values() if name.startswith("all_") else pinned
     found = {
@@ -77,20 +77,20 @@ def manifests_of(table: PinnedTable, name: str) -> list[ManifestFile]:
 
 
 def entries_of(table: PinnedTable, manifests: Sequence[ManifestFile], *, deleted: bool) -> list[ContentFile]:
-    """Return the entries of manifests."""
+    """Return the live entries of manifests; with `deleted` also those that record the removal of a file."""
     read = read_manifests(table.storage, manifests, table.metadata.specs, deleted=deleted)
     return list(itertools.chain.from_iterable(read))
 
 
-def partition_column(table: PinnedTable) -> tuple[Column, ...]:
-    """Return the column ``partition``; none for a table that never was partitioned, as in Iceberg."""
+def partition_column(table: PinnedTable) -> tuple[TableColumn, ...]:
+    """Return the column ``partition``; no column for a table that was never partitioned, as in Iceberg."""
     struct = partition_type(table.metadata)
     if not struct.fields:
         return ()
     return (column("partition", struct, lambda item: partition_values(struct, item), required=True),)
 
 
-def _file_columns(table: PinnedTable) -> tuple[Column, ...]:
+def _file_columns(table: PinnedTable) -> tuple[TableColumn, ...]:
     return (
         column("content", INT, lambda item: item.content),
         column("file_path", STRING, lambda item: item.path, required=True),
@@ -116,12 +116,12 @@ def _file_columns(table: PinnedTable) -> tuple[Column, ...]:
     )
 
 
-def _readable_metrics(schema: Schema) -> Column:
-    """Return the metrics of each column under its name, bounds decoded, in the order of the names."""
+def _readable_metrics(schema: Schema) -> TableColumn:
+    """Return the column ``readable_metrics``: by column name, in their order, the metrics with bounds decoded."""
     leaves = {
         ".".join(schema.path(field_id)): (field_id, kind)
         for field_id in schema.field_ids()
-        # Iceberg counts a variant among the types that have parts.
+        # A variant is not among them: to Iceberg it is a nested type.
         if isinstance(kind := schema.field(field_id).type, Primitive) and kind.name != "variant"
     }
     columns = []
@@ -132,7 +132,7 @@ def _readable_metrics(schema: Schema) -> Column:
     return column("readable_metrics", kind, read)
 
 
-def _metrics_of(field_id: int, kind: Primitive) -> tuple[Column, ...]:
+def _metrics_of(field_id: int, kind: Primitive) -> tuple[TableColumn, ...]:
     shown = BINARY if kind.name in _NOT_SHOWN else kind
 
     def bound(name: str) -> Callable[[Any], Any]:

@@ -1,6 +1,6 @@
 """The metadata tables about the table's history: snapshots, history, refs, metadata_log_entries.
 
-Takes a pinned table; gives tables whose items are in the metadata file already.
+Takes a pinned table; gives metadata tables whose items the table's metadata file already holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPERATION = "operation"
 
 
 def snapshots_table(table: PinnedTable) -> MetadataTable:
-    """Return the table's snapshots."""
+    """Return ``snapshots``."""
 
     def summary(snapshot: Snapshot) -> list[tuple[str, str]] | None:
         return [(key, value) for key, value in snapshot.summary.items() if key != _OPERATION] or None
@@ -45,7 +45,7 @@ def snapshots_table(table: PinnedTable) -> MetadataTable:
 
 
 def history_table(table: PinnedTable) -> MetadataTable:
-    """Return which snapshot was current when; one that was rolled back is no ancestor of the current one."""
+    """Return ``history``: which snapshot became current when, and whether it is an ancestor of the current one."""
     metadata = table.metadata
     ancestors: set[int] = set()
     snapshot = metadata.current_snapshot
@@ -69,7 +69,7 @@ def history_table(table: PinnedTable) -> MetadataTable:
 
 
 def refs_table(table: PinnedTable) -> MetadataTable:
-    """Return the branches and tags."""
+    """Return ``refs``, the branches and tags."""
     return MetadataTable.of(
         (
             column("name", STRING, lambda item: item[0], required=True),
@@ -84,7 +84,7 @@ def refs_table(table: PinnedTable) -> MetadataTable:
 
 
 def metadata_log_table(table: PinnedTable) -> MetadataTable:
-    """Return the metadata files, the current one last, each with the snapshot that was current then."""
+    """Return ``metadata_log_entries``: the metadata files, the current one last, and the snapshot current at each."""
     metadata = table.metadata
     current = (metadata.last_updated_ms or 0, metadata.metadata_location)
 
@@ -104,6 +104,7 @@ def metadata_log_table(table: PinnedTable) -> MetadataTable:
 
 
 def _snapshot_id_at(metadata: TableMetadata, milliseconds: int) -> int | None:
+    """Return the snapshot that was current at a time (milliseconds since 1970)."""
     return next((i for moment, i in reversed(metadata.snapshot_log) if moment <= milliseconds), None)
 
 

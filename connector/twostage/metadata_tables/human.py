@@ -1,7 +1,7 @@
-"""Partition values as people read them: ``2024-01`` for a month.
+"""Partition values as text for people: ``2024-01`` for a month.
 
-Takes a transform and a value in internal form; gives the text that Iceberg's ``toHumanString`` does, to the form
-of Java's dates and times.
+Takes a transform and a value in internal form; gives the text of Iceberg's ``Transform.toHumanString``, including the
+format of Java's dates and times.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def human(transform: Transform, kind: Primitive, value: Any) -> str:
 
 
 def _date(days: int) -> str:
-    """Return a date; days beyond Python's years 1 to 9999 stay a number."""
+    """Return a date; outside of Python's years 1 to 9999, the number of days."""
     ordinal = _EPOCH + days
     return (
         datetime.date.fromordinal(ordinal).isoformat()
@@ -64,7 +64,7 @@ def _date(days: int) -> str:
 
 
 def _clock(micros: int) -> str:
-    """Return a time of day as Java does: seconds only if there are any, a fraction in steps of three digits."""
+    """Return a time of day in Java's format: no seconds if they are 0, and a fraction of three or six digits."""
     seconds, fraction = divmod(micros, 1_000_000)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
     if seconds % 60 or fraction:

@@ -1,7 +1,7 @@
 """The metadata tables about manifests: manifests and all_manifests.
 
-Takes a pinned table; gives tables whose items are manifest list entries. What version 1 may leave out of a
-list (counts, the spec) is counted in the manifest itself.
+Takes a pinned table; gives metadata tables whose items are entries of manifest lists (`ManifestFile`). Counts and the
+partition spec, which version 1 may leave out of the list, are then taken from the manifest itself.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from twostage.metadata_tables.table import (
     INT,
     LONG,
     STRING,
-    Column,
     MetadataTable,
+    TableColumn,
     column,
     list_of,
     struct_of,
@@ -41,7 +41,7 @@ _KINDS = (("added", ADDED), ("existing", _EXISTING), ("deleted", DELETED))
 
 
 def manifests_table(table: PinnedTable) -> MetadataTable:
-    """Return the manifests of the pinned snapshot."""
+    """Return ``manifests``, those of the pinned snapshot."""
 
     def load() -> list[ManifestFile]:
         return [] if table.snapshot is None else list(read_manifest_list(table.storage, table.snapshot))
@@ -50,7 +50,7 @@ def manifests_table(table: PinnedTable) -> MetadataTable:
 
 
 def all_manifests_table(table: PinnedTable) -> MetadataTable:
-    """Return the manifests of every snapshot, with the snapshot that refers to them."""
+    """Return ``all_manifests``: those of every snapshot, once for each snapshot that refers to them."""
 
     def load() -> list[tuple[int, ManifestFile]]:
         return [
@@ -67,7 +67,9 @@ def all_manifests_table(table: PinnedTable) -> MetadataTable:
     return MetadataTable.of(columns, load)
 
 
-def _manifest_columns(table: PinnedTable, manifest_of: Callable[[Any], ManifestFile]) -> tuple[Column, ...]:
+def _manifest_columns(
+    table: PinnedTable, manifest_of: Callable[[Any], ManifestFile]
+) -> tuple[TableColumn, ...]:
     counts = _Counts(table)
 
     def count(status: str, *, deletes: bool) -> Callable[[Any], int]:
@@ -101,19 +103,19 @@ def _manifest_columns(table: PinnedTable, manifest_of: Callable[[Any], ManifestF
 
 
 class _Counts:
-    """Counts of manifests; reads those that the list says nothing of, each once."""
+    """Counts and specs of manifests; a manifest for which the list has none is read, once."""
 
     def __init__(self, table: PinnedTable) -> None:
         self._table = table
         self._read: dict[str, tuple[int, Counter[int]]] = {}
 
     def of(self, manifest: ManifestFile, status: str) -> int:
-        """Return how many entries are ``added``, ``existing`` or ``deleted``."""
+        """Return the number of entries of a status: ``added``, ``existing`` or ``deleted``."""
         listed = getattr(manifest, f"{status}_files")
         return int(listed) if listed is not None else self._entries(manifest)[1][dict(_KINDS)[status]]
 
     def spec_id(self, manifest: ManifestFile) -> int:
-        """Return the manifest's partition spec."""
+        """Return the id of the manifest's partition spec."""
         return self._entries(manifest)[0] if manifest.spec_id is None else manifest.spec_id
 
     def _entries(self, manifest: ManifestFile) -> tuple[int, Counter[int]]:
@@ -147,7 +149,7 @@ def _summaries(metadata: TableMetadata) -> tuple[Any, Callable[[ManifestFile], l
 
 
 def _shown(metadata: TableMetadata, field: PartitionField, raw: bytes | None) -> str | None:
-    """Return a bound as Iceberg writes it; what cannot be decoded is NULL."""
+    """Return a bound as Iceberg shows it; NULL if it cannot be decoded."""
     transform = Transform.of(field)
     if raw is None or transform.name == "void":
         return "null"

@@ -1,7 +1,7 @@
-"""The metadata table partitions: what each partition holds.
+"""The metadata table partitions: files, rows and sizes of each partition.
 
-Takes a pinned table; gives one item for each partition of its live files. Partitions of several specs whose values
-agree are one, as in Iceberg.
+Takes a pinned table; gives a metadata table with one item for each partition of its live files. Partitions of several
+specs with equal values are one, as in Iceberg.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Partition:
+    """Sums over the files of one partition; sizes are in bytes."""
+
     values: Mapping[int, Any]
     spec_id: int
     records: int = 0
@@ -54,14 +56,14 @@ class _Partition:
 
 
 def partitions_table(table: PinnedTable) -> MetadataTable:
-    """Return the partitions; one row without ``partition`` and ``spec_id`` for an unpartitioned table."""
+    """Return ``partitions``; for an unpartitioned table one row, without the columns ``partition`` and ``spec_id``."""
     struct = partition_type(table.metadata)
 
     def load() -> list[_Partition]:
         found: dict[str, _Partition] = {}
         for file in entries_of(table, manifests_of(table, "partitions"), deleted=False):
             values = partition_values(struct, file)
-            # NaN equals itself as text, and -0.0 is not 0.0.
+            # Compared as text: NaN equals itself, and -0.0 differs from 0.0.
             partition = found.setdefault(repr(values), _Partition(values, file.spec_id))
             snapshot = None if file.snapshot_id is None else table.metadata.snapshots.get(file.snapshot_id)
             partition.add(file, snapshot)

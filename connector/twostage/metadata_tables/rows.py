@@ -1,6 +1,6 @@
-"""The rows of a metadata table: planned in the driver, carried by the task itself.
+"""Rows of a metadata table, on their way from the driver to a worker inside of a task.
 
-Takes Arrow batches and gives their bytes, or the other way round. The rule: nothing is read from storage here.
+Takes Arrow batches and gives their bytes, or the reverse. The rule: nothing is read from storage here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a metadata table is: columns, each a field and a way to its value, over items found in the metadata.
+"""What a metadata table is: columns over items found in the metadata.
 
-Takes the items (snapshots, manifest entries …); gives Arrow batches of the wanted columns. The rule: values are in
-the internal form of `schema.py`, structs by field id, so that a column may be cut to the wanted sub-fields.
+Takes the items (snapshots, manifest entries, …) and columns, each a field and a function that reads its value from an
+item; gives Arrow batches of the wanted columns. The rule: values are in the internal form of `schema.py`, structs by
+field id, so that a column can be cut to the wanted sub-fields.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from twostage.columns import arrow_schema, without_columns
-from twostage.formats import convert
+from twostage.formats import internal_values
 from twostage.predicates import predicate as tree
 from twostage.schema import Field, List, Map, Primitive, Schema, Struct
 from twostage.table.entry_values import ABSENT
@@ -27,25 +28,27 @@ if TYPE_CHECKING:
 BOOLEAN, INT, LONG = Primitive("boolean"), Primitive("int"), Primitive("long")
 STRING, BINARY, TIMESTAMPTZ = Primitive("string"), Primitive("binary"), Primitive("timestamptz")
 ITEMS_AT_ONCE = 20_000
-"""Items in one task: the entry of a data file with 40 measured columns takes some 10 kB."""
+"""Items in one task: the entry of a data file with metrics of 40 columns takes some 10 kB."""
 _inner_ids = itertools.count(100_000_000)
-"""Ids of list elements, map keys and map values: new ones for each column, and nothing is found by them."""
+"""Ids of list elements, map keys and map values: each is new, because nothing looks them up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column. Its field's id is its place in the table once `MetadataTable.of` put it there."""
+class TableColumn:
+    """One column: its field, and how to read its value from an item. `MetadataTable.of` numbers the fields."""
 
     field: Field
     value: Callable[[Any], Any]
 
 
-def column(name: str, kind: Type, value: Callable[[Any], Any], *, required: bool = False) -> Column:
-    """Return a column that `value` reads from an item."""
-    return Column(Field(id=0, name=name, type=kind, required=required), value)
+def column(name: str, kind: Type, value: Callable[[Any], Any], *, required: bool = False) -> TableColumn:
+    """Return a column whose value the function `value` reads from an item."""
+    return TableColumn(Field(id=0, name=name, type=kind, required=required), value)
 
 
-def struct_of(columns: Iterable[Column], *, first_id: int) -> tuple[Struct, Callable[[Any], dict[int, Any]]]:
+def struct_of(
+    columns: Iterable[TableColumn], *, first_id: int
+) -> tuple[Struct, Callable[[Any], dict[int, Any]]]:
     """Return columns as one struct, and the function that reads its value from an item.
 
     Args:
@@ -75,7 +78,7 @@ def map_of(key: Type, value: Type) -> Map:
 
 
 def pairs(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]] | None:
-    """Return a map's value; NULL for what the metadata does not have."""
+    """Return a map's value as pairs; NULL for a map that the metadata lacks."""
     return None if mapping is ABSENT else list(mapping.items())
 
 
@@ -83,12 +86,12 @@ def pairs(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]] | None:
 class MetadataTable:
     """A metadata table; `load` reads its items."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     load: Callable[[], Sequence[Any]]
 
     @staticmethod
-    def of(columns: Iterable[Column], load: Callable[[], Sequence[Any]]) -> MetadataTable:
-        """Return the table of these columns, numbered."""
+    def of(columns: Iterable[TableColumn], load: Callable[[], Sequence[Any]]) -> MetadataTable:
+        """Return a table of these columns, whose fields get the ids 1, 2, …."""
         numbered = (
             replace(part, field=replace(part.field, id=number)) for number, part in enumerate(columns, 1)
         )
@@ -111,7 +114,7 @@ class MetadataTable:
                 yield from without_columns(len(some), ITEMS_AT_ONCE)
                 continue
             arrays = [
-                convert.values(field.type, [value_of[field.id](item) for item in some])
+                internal_values.values(field.type, [value_of[field.id](item) for item in some])
                 for field in projection
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -127,7 +130,7 @@ class MetadataTable:
         return itertools.compress(items, truth.true)
 
     def _array(self, field_id: int, items: Sequence[Any]) -> pa.Array:
-        """Return a column, or a field inside structs, of the items."""
+        """Return the values of a column, or of a field inside its structs, for some items."""
         schema = self.schema
         top = schema.top_level(field_id)
         value = next(part.value for part in self.columns if part.field.id == top.id)
@@ -139,7 +142,7 @@ class MetadataTable:
             field = next(child for child in field.type.fields if child.name == name)
             found = [None if item is None else item[field.id] for item in found]
         assert field is not None
-        return convert.values(field.type, found)
+        return internal_values.values(field.type, found)
 
 
 def _runs(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -10,12 +10,14 @@ import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
 import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
@@ -28,18 +30,23 @@ import scala.collection.immutable.Seq;
 import scala.collection.mutable.ListBuffer;
 
 /**
- * Bounds the filters by which a join's keys come to our scans. Spark's `PartitionPruning` puts one before a scan for each
- * join that could give it keys, with a copy of the join's other side, which holds that side's own such filters: their
- * number doubles with each join, and Spark plans each of them. Here stay at most MOST of a plan, the largest scans'
- * first, and only those that will have keys. No side that gives keys is filtered by another one's, neither in its copy
- * nor in the join: the two must stay alike, or Spark finds no broadcast to take the keys from.
+ * Limits the dynamic filters by which keys of joins reach our scans, and hands scans over to Spark's own reader that have
+ * awaited such keys and get none (see `ScansWithoutKeys`).
  *
- * In `experimental.extraOptimizations`, the only batch behind `PartitionPruning` that a live session takes. It runs to a
- * fixed point, so what is bounded already must come out as it went in.
+ * Spark's `PartitionPruning` puts a filter before a scan for each join that could give it keys. The filter has a copy of
+ * the join's other side, the build side, and the copy has that side's own dynamic filters: their number doubles with each
+ * join, and Spark plans each of them. This rule keeps at most MAX_FILTERS in a plan, those of the largest scans first, and
+ * only filters that will have keys. A scan on a build side is never filtered itself, neither in the filter's copy nor in
+ * the join: the two must stay equal, or Spark finds no broadcast to take the keys from.
+ *
+ * In `experimental.extraOptimizations`, the only batch after `PartitionPruning` that a live session adds rules to. It runs
+ * to a fixed point: given its own result, the rule must return it unchanged.
  */
 final class DynamicFilters extends Rule {
-  /** Filters of one plan: each is planned once more, with the keys' side, and so is its scan. */
-  static final int MOST = 32;
+  /** In one plan: for each, Spark plans its build side once more. */
+  static final int MAX_FILTERS = 32;
+  /** Of a session: whether joins give scans keys where Spark itself gives them none. */
+  private static final String ENABLED = "spark.twostage.dynamicFilter.enabled";
 
   static synchronized void addTo(ExperimentalMethods methods) {
     Seq rules = methods.extraOptimizations();
@@ -56,21 +63,45 @@ final class DynamicFilters extends Rule {
   }
 
   public TreeNode apply(TreeNode tree) {
-    LogicalPlan plan = (LogicalPlan) tree;
+    LogicalPlan plan = offered((LogicalPlan) tree);
     List found = new ArrayList();
     collect(plan, found);
-    if (found.isEmpty()) {
-      return plan;
-    }
-    return new Bounded(plan, found).rewrite(plan);
+    LogicalPlan chosen = found.isEmpty() ? plan : new FilterChoice(plan, found).rewrite(plan);
+    return new ScansWithoutKeys(chosen).rewrite(chosen);
   }
 
-  /** One filter of the plan, with the scan of ours that it is put before (null for another source's). */
-  private static final class Found {
+  /** The plan with filters where Spark put none, unless the session says that there are to be none. */
+  private static LogicalPlan offered(LogicalPlan plan) {
+    SQLConf conf = SQLConf.get();
+    boolean correlated = plan instanceof Subquery && ((Subquery) plan).correlated();
+    if (!conf.dynamicPartitionPruningEnabled() || correlated || !"true".equals(conf.getConfString(ENABLED, "true"))) {
+      return plan;
+    }
+    OfferedKeys keys = new OfferedKeys(plan);
+    return keys.hasScans() ? keys.offer(plan) : plan;
+  }
+
+  /** Spark's own filter of `key` by one of the keys of a build side. */
+  static DynamicPruningSubquery pruning(
+      Expression key, LogicalPlan build, Seq buildKeys, int place, boolean onlyInBroadcast) {
+    ListBuffer places = new ListBuffer();
+    places.$plus$eq(Integer.valueOf(place));
+    List values = new ArrayList();
+    values.add(key);
+    values.add(build);
+    values.add(buildKeys);
+    values.add(places.toList());
+    values.add(Boolean.valueOf(onlyInBroadcast));
+    values.add(NamedExpression$.MODULE$.newExprId());
+    return SparkInternals.dynamicPruning(values);
+  }
+
+  /** A filter of the plan, with the scan of ours that it filters (null for another source's). */
+  private static final class PlacedFilter {
     final DynamicPruningSubquery filter;
     final DataSourceV2ScanRelation relation;
 
-    Found(DynamicPruningSubquery filter, DataSourceV2ScanRelation relation) {
+    PlacedFilter(DynamicPruningSubquery filter, DataSourceV2ScanRelation relation) {
       this.filter = filter;
       this.relation = relation;
     }
@@ -80,20 +111,21 @@ final class DynamicFilters extends Rule {
     }
   }
 
+  /** The largest scan first. */
   private static final class BySize implements Comparator {
     public int compare(Object one, Object other) {
-      return ((Found) other).size().compare(((Found) one).size());
+      return ((PlacedFilter) other).size().compare(((PlacedFilter) one).size());
     }
   }
 
   private static void collect(LogicalPlan plan, List found) {
     if (plan instanceof Filter) {
       List conjuncts = new ArrayList();
-      Above.split(((Filter) plan).condition(), conjuncts);
+      PlanDemand.split(((Filter) plan).condition(), conjuncts);
       for (int i = 0; i < conjuncts.size(); i++) {
         if (conjuncts.get(i) instanceof DynamicPruningSubquery) {
           DynamicPruningSubquery filter = (DynamicPruningSubquery) conjuncts.get(i);
-          found.add(new Found(filter, filtered(filter, (Filter) plan)));
+          found.add(new PlacedFilter(filter, filtered(filter, (Filter) plan)));
         }
       }
     }
@@ -110,23 +142,24 @@ final class DynamicFilters extends Rule {
     return isOurs(leaf) ? (DataSourceV2ScanRelation) leaf : null;
   }
 
-  private static boolean isOurs(Object leaf) {
+  static boolean isOurs(Object leaf) {
     return leaf instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) leaf).scan() instanceof TwoStageScan;
   }
 
-  /** Which filters of one plan stay. Maps are by identity: optimized plans share nodes, and so do the copies of sides. */
-  private static final class Bounded {
-    private final Map stay = new IdentityHashMap();
+  /** Which filters of one plan are kept. Maps are by identity: optimized plans share nodes, and so do copies of build sides. */
+  private static final class FilterChoice {
+    private final Map kept = new IdentityHashMap();
+    /** Build sides without filters on scans of ours, by what they were. */
     private final Map stripped = new IdentityHashMap();
 
-    Bounded(LogicalPlan plan, List all) {
-      Map giving = new IdentityHashMap();
+    FilterChoice(LogicalPlan plan, List all) {
+      Map buildScans = new IdentityHashMap();
       List ours = new ArrayList();
       for (int i = 0; i < all.size(); i++) {
-        Found found = (Found) all.get(i);
+        PlacedFilter found = (PlacedFilter) all.get(i);
         if (found.relation == null) {
-          stay.put(found.filter, found);
-          scans((LogicalPlan) found.filter.plan(), giving, new IdentityHashMap());
+          kept.put(found.filter, found);
+          collectScans((LogicalPlan) found.filter.plan(), buildScans, new IdentityHashMap());
         } else {
           ours.add(found);
         }
@@ -134,15 +167,15 @@ final class DynamicFilters extends Rule {
       Collections.sort(ours, new BySize());
       Map filtered = new IdentityHashMap();
       int count = 0;
-      for (int i = 0; i < ours.size() && count < MOST; i++) {
-        Found found = (Found) ours.get(i);
+      for (int i = 0; i < ours.size() && count < MAX_FILTERS; i++) {
+        PlacedFilter found = (PlacedFilter) ours.get(i);
         Map sources = new IdentityHashMap();
-        scans((LogicalPlan) found.filter.plan(), sources, new IdentityHashMap());
-        if (!giving.containsKey(found.relation.scan())
-            && Collections.disjoint(sources.keySet(), filtered.keySet()) && comes(found.filter, plan)) {
-          giving.putAll(sources);
+        collectScans((LogicalPlan) found.filter.plan(), sources, new IdentityHashMap());
+        if (!buildScans.containsKey(found.relation.scan())
+            && Collections.disjoint(sources.keySet(), filtered.keySet()) && willHaveKeys(found.filter, plan)) {
+          buildScans.putAll(sources);
           filtered.put(found.relation.scan(), found);
-          stay.put(found.filter, found);
+          kept.put(found.filter, found);
           count++;
         }
       }
@@ -153,7 +186,7 @@ final class DynamicFilters extends Rule {
       return node instanceof Filter ? filter((Filter) node, false) : node;
     }
 
-    /** A side that gives keys, without filters on scans of ours. */
+    /** A build side without filters on scans of ours. */
     private LogicalPlan strip(LogicalPlan plan) {
       LogicalPlan node = (LogicalPlan) stripped.get(plan);
       if (node == null) {
@@ -179,27 +212,27 @@ final class DynamicFilters extends Rule {
 
     private LogicalPlan filter(Filter node, boolean strips) {
       List conjuncts = new ArrayList();
-      Above.split(node.condition(), conjuncts);
-      Expression kept = null;
+      PlanDemand.split(node.condition(), conjuncts);
+      Expression remaining = null;
       boolean changed = false;
       for (int i = 0; i < conjuncts.size(); i++) {
         Expression one = (Expression) conjuncts.get(i);
         if (one instanceof DynamicPruningSubquery) {
           DynamicPruningSubquery filter = (DynamicPruningSubquery) one;
-          boolean stays = strips ? filtered(filter, node) == null : stay.containsKey(filter);
+          boolean isKept = strips ? filtered(filter, node) == null : kept.containsKey(filter);
           LogicalPlan side = (LogicalPlan) filter.plan();
-          LogicalPlan bare = stays ? strip(side) : null;
+          LogicalPlan bare = isKept ? strip(side) : null;
           changed = changed || bare != side;
           one = bare == null ? null : bare == side ? filter : filter.withNewPlan(bare);
         }
-        kept = kept == null ? one : one == null ? kept : new And(kept, one);
+        remaining = remaining == null ? one : one == null ? remaining : new And(remaining, one);
       }
-      return !changed ? node : kept == null ? node.child() : new Filter(kept, node.child());
+      return !changed ? node : remaining == null ? node.child() : new Filter(remaining, node.child());
     }
   }
 
   /** Puts the scans of ours in a plan into `into`. */
-  private static void scans(LogicalPlan plan, Map into, Map seen) {
+  static void collectScans(LogicalPlan plan, Map into, Map seen) {
     if (seen.put(plan, plan) != null) {
       return;
     }
@@ -208,35 +241,35 @@ final class DynamicFilters extends Rule {
     }
     Seq children = plan.children();
     for (int i = 0; i < children.size(); i++) {
-      scans((LogicalPlan) children.apply(i), into, seen);
+      collectScans((LogicalPlan) children.apply(i), into, seen);
     }
   }
 
-  /** Whether a filter will have keys: Spark drops one that needs the join's broadcast where the join has none. */
-  private static boolean comes(DynamicPruningSubquery filter, LogicalPlan plan) {
+  /** Whether a filter will have keys: Spark drops one that needs the join's broadcast if the join has none. */
+  static boolean willHaveKeys(DynamicPruningSubquery filter, LogicalPlan plan) {
     if (!filter.onlyInBroadcast()) {
       return true;
     }
-    Boolean found = isBuilt(filter, plan);
+    Boolean found = isBroadcast(filter, plan);
     return found != null ? found.booleanValue()
         : PartitionPruning$.MODULE$.canBroadcastBySize((LogicalPlan) filter.plan(), SQLConf.get());
   }
 
-  /** Whether the join that a filter was made for will broadcast the side that gives the keys; null if it isn't there. */
-  private static Boolean isBuilt(DynamicPruningSubquery filter, LogicalPlan plan) {
+  /** Whether the join that a filter was made for will broadcast its build side; null if the plan has no such join. */
+  private static Boolean isBroadcast(DynamicPruningSubquery filter, LogicalPlan plan) {
     if (plan instanceof Join) {
       Option keys = ExtractEquiJoinKeys$.MODULE$.unapply((Join) plan);
       if (keys.isDefined()) {
-        boolean left = same((Seq) ((Tuple8) keys.get())._2(), filter.buildKeys());
-        if (left || same((Seq) ((Tuple8) keys.get())._3(), filter.buildKeys())) {
-          Object side = broadcast((Join) plan);
+        boolean left = areEqual((Seq) ((Tuple8) keys.get())._2(), filter.buildKeys());
+        if (left || areEqual((Seq) ((Tuple8) keys.get())._3(), filter.buildKeys())) {
+          Object side = broadcastSide((Join) plan);
           return Boolean.valueOf(side == (left ? (Object) BuildLeft$.MODULE$ : (Object) BuildRight$.MODULE$));
         }
       }
     }
     Seq children = plan.children();
     for (int i = 0; i < children.size(); i++) {
-      Boolean found = isBuilt(filter, (LogicalPlan) children.apply(i));
+      Boolean found = isBroadcast(filter, (LogicalPlan) children.apply(i));
       if (found != null) {
         return found;
       }
@@ -245,7 +278,7 @@ final class DynamicFilters extends Rule {
   }
 
   /** The side that a join will broadcast for a hash join, as Spark chooses it; null for none. */
-  private static Object broadcast(Join join) {
+  private static Object broadcastSide(Join join) {
     SQLConf conf = SQLConf.get();
     Option side = PartitionPruning$.MODULE$.getBroadcastBuildSide(join, true, conf);
     if (side.isEmpty() && PartitionPruning$.MODULE$.canPlanAsBroadcastHashJoin(join, conf)) {
@@ -254,7 +287,7 @@ final class DynamicFilters extends Rule {
     return side.isDefined() ? side.get() : null;
   }
 
-  private static boolean same(Seq keys, Seq others) {
+  private static boolean areEqual(Seq keys, Seq others) {
     if (keys.size() != others.size()) {
       return false;
     }

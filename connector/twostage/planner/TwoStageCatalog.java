@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
@@ -18,7 +17,7 @@ import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A read-only SQL catalog, and the provider behind format("twostage"). Asks Python for everything. */
+/** A read-only SQL catalog, and the provider behind format("twostage"). Python knows the tables. */
 public class TwoStageCatalog
     implements TableCatalog, SupportsNamespaces, TableProvider, CreatableRelationProvider {
   private String name = "twostage";
@@ -68,7 +67,7 @@ public class TwoStageCatalog
     options.put("path", path.append('.').append(quoted(id.name())).toString());
     try {
       return TwoStageTable.load(options, confs, true);
-    } catch (Bridge.NotFound error) {
+    } catch (PythonBridge.NotFound error) {
       throw new NoSuchTableException(id);
     }
   }
@@ -78,26 +77,28 @@ public class TwoStageCatalog
   }
 
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
-    Map answer = ask("tables", namespace);
-    List names = (List) answer.get("names");
-    Identifier[] tables = new Identifier[names.size()];
+    Answers.Tables found =
+        (Answers.Tables) call(new Requests.Tables(name, namespace, allConfs()), Answers.Tables.class);
+    Identifier[] tables = new Identifier[found.names.length];
     for (int i = 0; i < tables.length; i++) {
-      tables[i] = Identifier.of(namespace, (String) names.get(i));
+      tables[i] = Identifier.of(namespace, found.names[i]);
     }
     return tables;
   }
 
   public void invalidateTable(Identifier id) {}
 
+  @SuppressWarnings("deprecation") // as long as Spark may call it
   public Table createTable(Identifier id, StructType schema, Transform[] partitions, Map properties) {
     throw refused("CREATE TABLE " + id);
   }
 
+  @SuppressWarnings("deprecation")
   public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
     throw refused("CREATE TABLE " + id);
   }
 
-  public Table alterTable(Identifier id, TableChange[] changes) {
+  public Table alterTable(Identifier id, TableChange... changes) {
     throw refused("ALTER TABLE " + id);
   }
 
@@ -120,17 +121,13 @@ public class TwoStageCatalog
   }
 
   public String[][] listNamespaces(String[] parent) throws NoSuchNamespaceException {
-    List found = (List) ask("namespaces", parent).get("names");
-    String[][] namespaces = new String[found.size()][];
-    for (int i = 0; i < namespaces.length; i++) {
-      namespaces[i] = Bridge.texts(found.get(i));
-    }
-    return namespaces;
+    return ((Answers.Namespaces) call(
+        new Requests.Namespaces(name, parent, allConfs()), Answers.Namespaces.class)).names;
   }
 
   public boolean namespaceExists(String[] namespace) {
     try {
-      ask("namespace", namespace);
+      check(namespace);
       return true;
     } catch (NoSuchNamespaceException error) {
       return false;
@@ -138,7 +135,7 @@ public class TwoStageCatalog
   }
 
   public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
-    ask("namespace", namespace);
+    check(namespace);
     return new HashMap();
   }
 
@@ -146,7 +143,7 @@ public class TwoStageCatalog
     throw refused("CREATE NAMESPACE " + String.join(".", namespace));
   }
 
-  public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
+  public void alterNamespace(String[] namespace, NamespaceChange... changes) {
     throw refused("ALTER NAMESPACE " + String.join(".", namespace));
   }
 
@@ -154,18 +151,23 @@ public class TwoStageCatalog
     throw refused("DROP NAMESPACE " + String.join(".", namespace));
   }
 
-  private Map ask(String call, String[] namespace) throws NoSuchNamespaceException {
-    Map all = new HashMap(confs);
-    all.putAll(Bridge.confs());
-    Map request = Bridge.request(call);
-    request.put("catalog", name);
-    request.put("namespace", Bridge.list(namespace));
-    request.put("confs", all);
+  private void check(String[] namespace) throws NoSuchNamespaceException {
+    call(new Requests.Namespace(name, namespace, allConfs()), Answers.Namespace.class);
+  }
+
+  private static Message call(Requests.Namespace request, Class answer) throws NoSuchNamespaceException {
     try {
-      return Bridge.call(request);
-    } catch (Bridge.NotFound error) {
-      throw new NoSuchNamespaceException(namespace);
+      return PythonBridge.call(request, answer);
+    } catch (PythonBridge.NotFound error) {
+      throw new NoSuchNamespaceException(request.namespace);
     }
+  }
+
+  /** This catalog's confs, and over them the session's. */
+  private Map allConfs() {
+    Map all = new HashMap(confs);
+    all.putAll(PythonBridge.confs());
+    return all;
   }
 
   protected UnsupportedOperationException refused(String statement) {

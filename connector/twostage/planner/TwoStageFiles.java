@@ -26,35 +26,43 @@ import scala.collection.mutable.ListBuffer;
  */
 final class TwoStageFiles implements FileIndex {
   private final Path root;
+  private final Answers.SparkFile[] listed;
   private final FileStatus[] files;
+  /** The files as plain values, to be compared. */
   private final List key;
   private final long bytes;
   private final String scan;
-  /** The column that tells, of each file, where its rows begin among those of all files; null for no such column. */
-  private final String first;
+  /** The partition column that holds each file's first bit among those of deleted rows; null for no such column. */
+  private final String firstBitName;
+  private final String salt;
+  /** The columns of which the last partition columns hold each file's range. */
+  final String[] keyColumns;
   private boolean started;
   private static volatile boolean made;
 
-  /**
-   * `listed` holds a path and a length for each file, and where its rows begin if there is such a column; `bytes` is
-   * what the optimizer should take the rows for.
-   */
-  TwoStageFiles(String scan, String root, List listed, long bytes, String first) {
-    this.scan = scan;
-    this.first = first;
+  /** `salt` makes names of columns that no file has. */
+  TwoStageFiles(Answers.SparkScan handedOver, String salt) {
+    scan = handedOver.scan;
+    keyColumns = handedOver.keyColumns;
+    firstBitName = handedOver.deleted == null ? null : "first_row_" + salt;
+    this.salt = salt;
     made = true;
-    this.root = path(root);
-    this.key = listed;
-    this.bytes = bytes;
-    files = new FileStatus[listed.size()];
+    root = path(handedOver.root);
+    bytes = handedOver.bytes;
+    listed = handedOver.files;
+    files = new FileStatus[listed.length];
+    key = new ArrayList();
     for (int i = 0; i < files.length; i++) {
-      List file = (List) listed.get(i);
-      long length = ((Number) file.get(1)).longValue();
-      files[i] = new FileStatus(length, false, 1, Math.max(1L, length), 0L, path((String) file.get(0)));
+      long length = listed[i].length;
+      files[i] = new FileStatus(length, false, 1, Math.max(1L, length), 0L, path(listed[i].path));
+      key.add(listed[i].path);
+      key.add(Long.valueOf(length));
+      key.add(listed[i].firstBit);
+      key.add(listed[i].toJson().get("ranges"));
     }
   }
 
-  /** A local file's name is literal and belongs to no default file system. */
+  /** A local path is literal, and Hadoop's default file system does not apply to it. */
   private static Path path(String located) {
     return located.startsWith("/") ? new Path("file", null, located) : new Path(located);
   }
@@ -69,7 +77,7 @@ final class TwoStageFiles implements FileIndex {
   }
 
   /** The first file of each store, which is a scheme and a host. */
-  List ofEachStore() {
+  List firstOfEachStore() {
     Map found = new LinkedHashMap();
     for (int i = 0; i < files.length; i++) {
       java.net.URI uri = files[i].getPath().toUri();
@@ -85,28 +93,28 @@ final class TwoStageFiles implements FileIndex {
     return seq(root);
   }
 
-  /** Spark asks when it runs the scan, and not before. */
+  /** Spark calls this when it runs the scan, and not before. */
   public synchronized Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     if (!SQLConf.get().parquetVectorizedReaderEnabled()) {
-      // Its other reader takes field ids from the session's setting alone, and gives NULLs.
+      // Spark's row reader takes the switch for field ids from the session alone: without it, columns are all NULL.
       throw new IllegalStateException(
           "[TWOSTAGE.SETTING_CHANGED] spark.sql.parquet.enableVectorizedReader was switched off after the query was "
               + "planned. Hint: Make the DataFrame again, or leave the setting as it was.");
     }
     if (!started) {
       started = true;
-      Map request = Bridge.request("started");
-      request.put("scan", scan);
-      Bridge.call(request);
+      PythonBridge.call(new Requests.Started(scan), Answers.Started.class);
     }
-    if (first == null) {
+    int width = partitionSchema().length();
+    if (width == 0) {
       return seq(PartitionDirectory.apply(InternalRow.empty(), files));
     }
     ListBuffer each = new ListBuffer();
     for (int i = 0; i < files.length; i++) {
-      Object begins = ((List) key.get(i)).get(2);
-      each.$plus$eq(PartitionDirectory.apply(
-          new GenericInternalRow(new Object[] {begins}), new FileStatus[] {files[i]}));
+      Object[] values = new Object[width];
+      values[0] = listed[i].firstBit; // or the first range
+      KeyRanges.addTo(values, firstBitName == null ? 0 : 1, listed[i].ranges, keyColumns);
+      each.$plus$eq(PartitionDirectory.apply(new GenericInternalRow(values), new FileStatus[] {files[i]}));
     }
     return each.toList();
   }
@@ -127,7 +135,10 @@ final class TwoStageFiles implements FileIndex {
 
   public StructType partitionSchema() {
     StructType schema = new StructType();
-    return first == null ? schema : schema.add(new StructField(first, DataTypes.IntegerType, false, Metadata.empty()));
+    if (firstBitName != null) {
+      schema = schema.add(new StructField(firstBitName, DataTypes.IntegerType, false, Metadata.empty()));
+    }
+    return KeyRanges.addTo(schema, keyColumns, salt);
   }
 
   public Option metadataOpsTimeNs() {
@@ -142,7 +153,7 @@ final class TwoStageFiles implements FileIndex {
 
   public boolean equals(Object other) {
     return other instanceof TwoStageFiles && ((TwoStageFiles) other).key.equals(key)
-        && (first == null) == (((TwoStageFiles) other).first == null)
+        && (firstBitName == null) == (((TwoStageFiles) other).firstBitName == null)
         && ((TwoStageFiles) other).root.equals(root);
   }
 

@@ -9,11 +9,13 @@ import java.util.Map;
 import java.util.OptionalLong;
 import org.apache.spark.JobArtifactSet;
 import org.apache.spark.JobArtifactState;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.*;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
 import org.apache.spark.sql.internal.SQLConf;
@@ -25,26 +27,37 @@ import scala.Option;
  * Its partitions and reader factory are Spark's own classes, because executors do not have ours.
  */
 final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, SupportsReportStatistics {
+  /** Predicates of its own leave rows out: as a join's build side it has some of the keys only. */
+  final boolean isFiltered;
+  private final TwoStageScanBuilder builder;
   private final TwoStageTable table;
   private final StructType readSchema;
-  private final Map request;
+  /** The scan without its runtime filters. */
+  private final Requests.Plan request;
   private final String text;
   private final List key;
+  /** Runtime filters, as a list of maps. */
   private List runtime = new ArrayList();
+  /** Answers by the runtime filters that they are for. */
   private final Map plans = new HashMap();
   private final Map reads = new HashMap();
+  /** How Spark's own reader does the scan if no keys of a join come; null if it does not. */
+  final AwaitedKeys awaited;
+  /** The predicates that the scan evaluates, as maps. */
+  private final List exact;
   private static volatile boolean wasRead;
 
   TwoStageScan(TwoStageScanBuilder builder) {
+    this.builder = builder;
+    isFiltered = dropsRows(builder.exact) || dropsRows(builder.hints);
     table = builder.table;
     readSchema = builder.readSchema;
-    request = Bridge.request("plan");
-    request.put("schema", readSchema.json());
-    request.put("taken", builder.taken);
-    request.put("hints", builder.hints);
-    request.put("limit", builder.limit < 0 ? null : Integer.valueOf(builder.limit));
-    request.put("top", builder.top);
-    request.put("parallelism", Integer.valueOf(Install.parallelism()));
+    awaited = builder.limit < 0 && builder.top == null ? table.awaited : null;
+    exact = new ArrayList(builder.exact);
+    request = new Requests.Plan(
+        readSchema.json(), (Map[]) builder.exact.toArray(new Map[0]), (Map[]) builder.hints.toArray(new Map[0]),
+        new Map[0], builder.limit < 0 ? null : Integer.valueOf(builder.limit), builder.top,
+        PlannerInstaller.parallelism(), table.reason);
     StringBuilder words = new StringBuilder("twostage ").append(table.name);
     words.append(", snapshot ").append(table.snapshot);
     words.append(", columns [").append(String.join(", ", readSchema.fieldNames())).append("]");
@@ -58,15 +71,25 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     if (table.reason != null) {
       words.append(", not Spark's reader: ").append(table.reason);
     }
-    request.put("stays", table.reason);
     text = words.toString();
     key = new ArrayList();
     key.add(table.key());
     key.add(readSchema.json());
-    key.add(builder.taken.toString());
+    key.add(builder.exact.toString());
     key.add(builder.hints.toString());
     key.add(Integer.valueOf(builder.limit));
     key.add(String.valueOf(builder.top));
+  }
+
+  /** Whether some of these predicates, as maps, ask for more than values: Spark itself asks for those of a join's keys. */
+  private static boolean dropsRows(List forms) {
+    for (int i = 0; i < forms.size(); i++) {
+      Object op = ((Map) forms.get(i)).get("op");
+      if (!"is_not_null".equals(op) && !"true".equals(op) && !"unknown".equals(op)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   public StructType readSchema() {
@@ -82,26 +105,51 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   }
 
   public CustomMetric[] supportedCustomMetrics() {
-    return Install.stockSource().createPythonMetrics();
+    return PlannerInstaller.stockSource().createPythonMetrics();
   }
 
-  /** The columns that keys of a join may filter by while the query runs; see `DynamicFilters` for which of them do. */
+  /** The columns by which keys of a join may filter the scan while the query runs; `DynamicFilters` chooses among them. */
   public NamedReference[] filterAttributes() {
     List attributes = new ArrayList();
     StructField[] fields = readSchema.fields();
     for (int i = 0; i < fields.length; i++) {
       DataType type = fields[i].dataType();
       boolean nested = type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
-      if (!nested && isNamedAlone(fields, i)) {
+      boolean serves = awaited == null || awaited.columns.isEmpty() || awaited.columns.contains(fields[i].name());
+      if (!nested && serves && isNamedAlone(fields, i)) {
         attributes.add(FieldReference.column(fields[i].name()));
       }
     }
-    // Asked last: a scan of which nothing can be left out needs no keys, but to know that it must be planned.
-    boolean thins = !attributes.isEmpty() && ((Boolean) plan().get("thins")).booleanValue();
-    return thins ? (NamedReference[]) attributes.toArray(new NamedReference[0]) : new NamedReference[0];
+    // Last, because only a plan tells that no key could leave anything out of the scan.
+    boolean prunable = !attributes.isEmpty() && plan().prunable;
+    return prunable ? (NamedReference[]) attributes.toArray(new NamedReference[0]) : new NamedReference[0];
   }
 
-  /** Whether the session finds one column by this name: of names equal but for case it finds, and refuses, two. */
+  /** Whether keys of a join may filter the scan by this column, given by its names from the outermost struct on. */
+  boolean takesKeys(List names) {
+    if (!table.filtersByKeys()) {
+      return false; // they would only prune: less than running a side once more for them may cost
+    }
+    NamedReference[] attributes = filterAttributes();
+    for (int i = 0; i < attributes.length; i++) {
+      if (names.size() == 1 && names.get(0).equals(attributes[i].fieldNames()[0])) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** The same scan without runtime filters: those of one place in a plan must not filter another. */
+  synchronized TwoStageScan forAnotherPlace() {
+    TwoStageScan copy = new TwoStageScan(builder);
+    Object plan = plans.get(new ArrayList());
+    if (plan != null) {
+      copy.plans.put(new ArrayList(), plan);
+    }
+    return copy;
+  }
+
+  /** Whether the session resolves this name to one column: of names that differ by case alone it finds, and refuses, two. */
   private static boolean isNamedAlone(StructField[] fields, int place) {
     for (int i = 0; i < fields.length; i++) {
       if (i != place && !SQLConf.get().caseSensitiveAnalysis()
@@ -115,20 +163,20 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   public synchronized void filter(Predicate[] predicates) {
     List forms = new ArrayList();
     for (int i = 0; i < predicates.length; i++) {
-      forms.add(Predicates.runtime(predicates[i]));
+      forms.add(JoinKeys.translate(predicates[i]));
     }
     runtime = forms;
   }
 
   public Statistics estimateStatistics() {
-    final Map plan = plan();
+    final Answers.Plan plan = plan();
     return new Statistics() {
       public OptionalLong sizeInBytes() {
-        return OptionalLong.of(((Number) plan.get("bytes")).longValue());
+        return OptionalLong.of(plan.bytes);
       }
 
       public OptionalLong numRows() {
-        return OptionalLong.of(((Number) plan.get("rows")).longValue());
+        return OptionalLong.of(plan.rows);
       }
     };
   }
@@ -137,32 +185,40 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return this;
   }
 
-  private synchronized Map plan() {
-    Map plan = (Map) plans.get(runtime);
+  /** Whether keys of this column leave out files for Spark's own scan in place of this one. */
+  boolean awaitsKeysOfFiles(String column) {
+    return awaited != null && awaited.columns.contains(column);
+  }
+
+  /** Spark's own scan in place of this one, `relation`; null if it stays. See `AwaitedKeys.scan`. */
+  LogicalPlan handedOver(DataSourceV2ScanRelation relation, boolean hasKeys, List keys) {
+    return awaited == null ? null : awaited.scan(relation, exact, plan().scan, hasKeys, keys);
+  }
+
+  private synchronized Answers.Plan plan() {
+    Answers.Plan plan = (Answers.Plan) plans.get(runtime);
     if (plan == null) {
-      plan = table.call(wanted("plan"));
+      plan = (Answers.Plan) table.call(filteredRequest(), Answers.Plan.class);
       plans.put(runtime, plan);
     }
     return plan;
   }
 
-  private synchronized Map read() {
-    Map read = (Map) reads.get(runtime);
+  private synchronized Answers.Read read() {
+    Answers.Read read = (Answers.Read) reads.get(runtime);
     if (read == null) {
-      Map wanted = wanted("read");
-      wanted.put("scan", plan().get("scan"));
-      read = table.call(wanted);
+      read = (Answers.Read) table.call(new Requests.Read(filteredRequest(), plan().scan), Answers.Read.class);
       reads.put(runtime, read);
       wasRead = true;
     }
     return read;
   }
 
-  /** The ids of the scans that Spark made of this one; more than one if its runtime filters changed. */
+  /** The ids of the scans that Spark read of this one; more than one if its runtime filters changed. */
   synchronized List ids() {
     List ids = new ArrayList();
     for (Iterator it = reads.values().iterator(); it.hasNext();) {
-      ids.add(((Map) it.next()).get("scan"));
+      ids.add(((Answers.Read) it.next()).scan);
     }
     return ids;
   }
@@ -172,30 +228,29 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return wasRead;
   }
 
-  private Map wanted(String call) {
-    Map wanted = new HashMap(request);
-    wanted.put("call", call);
-    wanted.put("runtime", runtime);
-    wanted.put("description", text);
-    return wanted;
+  /** The scan with the runtime filters of this moment. */
+  private Requests.Plan filteredRequest() {
+    return new Requests.Plan(
+        request.schema, request.exact, request.hints, (Map[]) runtime.toArray(new Map[0]), request.limit, request.top,
+        request.parallelism, awaited == null || awaited.reason() == null ? request.reason : awaited.reason());
   }
 
   public InputPartition[] planInputPartitions() {
-    List pickled = (List) read().get("partitions");
-    InputPartition[] partitions = new InputPartition[pickled.size()];
+    String[] pickled = read().partitions;
+    InputPartition[] partitions = new InputPartition[pickled.length];
     for (int i = 0; i < partitions.length; i++) {
-      partitions[i] = new PythonInputPartition(i, Base64.getDecoder().decode((String) pickled.get(i)));
+      partitions[i] = new PythonInputPartition(i, Base64.getDecoder().decode(pickled[i]));
     }
     return partitions;
   }
 
   public PartitionReaderFactory createReaderFactory() {
-    byte[] function = Base64.getDecoder().decode((String) read().get("function"));
+    byte[] function = Base64.getDecoder().decode(read().function);
     Option state = JobArtifactSet.getCurrentJobArtifactState();
     Option artifacts =
         state.isDefined() ? Option.apply(((JobArtifactState) state.get()).uuid()) : Option.empty();
     return new PythonPartitionReaderFactory(
-        Install.stockSource(), function, readSchema, artifacts, Option.empty());
+        PlannerInstaller.stockSource(), function, readSchema, artifacts, Option.empty());
   }
 
   public boolean equals(Object other) {

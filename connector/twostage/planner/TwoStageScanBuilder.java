@@ -1,7 +1,6 @@
 package twostage_planner;
 
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.expressions.Expression;
@@ -14,22 +13,25 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.types.StructType;
 
-/** Collects what Spark pushes into one scan. A predicate is taken over only if Python evaluates it exactly. */
+/** Collects what Spark pushes into one scan. A predicate is pushed only if Python evaluates it exactly as Spark does. */
 final class TwoStageScanBuilder
     implements ScanBuilder, SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
         SupportsPushDownTopN, SupportsPushDownAggregates {
   final TwoStageTable table;
-  final List taken = new ArrayList();
+  /** Predicates as maps: those that the scan evaluates, and those that it only prunes by. */
+  final List exact = new ArrayList();
   final List hints = new ArrayList();
+  /** Those that the scan evaluates, for EXPLAIN and as Spark pushed them. */
   final List texts = new ArrayList();
   private final List pushed = new ArrayList();
   StructType readSchema;
   int limit = -1;
-  /** The first rows by a sort order, as the bridge's request says them, and in words; null for all rows. */
-  Map top;
+  /** The first rows by a sort order, and their text for EXPLAIN; null for all rows. */
+  Requests.FirstRows top;
   String topText;
-  private Map asked;
-  private Map answer;
+  /** The aggregates that metadata was last tried for, and its answer; null for none. */
+  private Requests.WantedAggregates tried;
+  private Answers.MetadataRows answered;
 
   TwoStageScanBuilder(TwoStageTable table) {
     this.table = table;
@@ -40,23 +42,16 @@ final class TwoStageScanBuilder
     if (predicates.length == 0) {
       return predicates;
     }
-    List forms = new ArrayList();
-    for (int i = 0; i < predicates.length; i++) {
-      forms.add(Predicates.translate(predicates[i]));
-    }
-    Map request = Bridge.request("push");
-    request.put("predicates", forms);
-    Map answer = table.call(request);
-    List exact = (List) answer.get("exact");
-    List shown = (List) answer.get("texts");
+    Map[] forms = PredicateTranslator.translateAll(predicates);
+    Answers.Push answer = (Answers.Push) table.call(new Requests.Push(forms), Answers.Push.class);
     List rest = new ArrayList();
     for (int i = 0; i < predicates.length; i++) {
-      if (((Boolean) exact.get(i)).booleanValue()) {
-        taken.add(forms.get(i));
-        texts.add(shown.get(i));
+      if (answer.exact[i]) {
+        exact.add(forms[i]);
+        texts.add(answer.texts[i]);
         pushed.add(predicates[i]);
       } else {
-        hints.add(forms.get(i));
+        hints.add(forms[i]);
         rest.add(predicates[i]);
       }
     }
@@ -71,32 +66,20 @@ final class TwoStageScanBuilder
     readSchema = required;
   }
 
-  /** Asked first: metadata answers all of it, or nothing is pushed. */
+  /** Spark calls this before `pushAggregation`: metadata answers all of it, or nothing is pushed. */
   public boolean supportCompletePushDown(Aggregation aggregation) {
-    Map wanted = hints.isEmpty() ? Aggregates.pushed(aggregation, table.answerable) : null;
-    if (wanted == null || !wanted.equals(asked)) {
-      asked = wanted;
-      answer = wanted == null ? null : ask(wanted);
+    Requests.WantedAggregates wanted =
+        hints.isEmpty() ? AggregateTranslator.pushed(aggregation, table.answerable) : null;
+    if (wanted == null || !wanted.equals(tried)) {
+      tried = wanted;
+      answered = wanted == null ? null : ((Answers.Aggregate) table.call(
+          new Requests.Aggregate(wanted, (Map[]) exact.toArray(new Map[0])), Answers.Aggregate.class)).answered;
     }
-    return answer != null;
+    return answered != null;
   }
 
   public boolean pushAggregation(Aggregation aggregation) {
     return supportCompletePushDown(aggregation);
-  }
-
-  private Map ask(Map wanted) {
-    List predicates = new ArrayList();
-    for (int i = 0; i < taken.size(); i++) {
-      Map predicate = new LinkedHashMap();
-      predicate.put("form", taken.get(i));
-      predicates.add(predicate);
-    }
-    Map request = Bridge.request("aggregate");
-    request.put("aggregates", wanted);
-    request.put("predicates", predicates);
-    Map found = table.call(request);
-    return found.get("lacks") == null ? found : null;
   }
 
   public boolean pushLimit(int rows) {
@@ -108,16 +91,12 @@ final class TwoStageScanBuilder
     if (orders.length == 0 || !hints.isEmpty()) {
       return false;
     }
-    Map first = new LinkedHashMap();
     Expression key = orders[0].expression();
-    first.put("column", key instanceof NamedReference ? Bridge.list(((NamedReference) key).fieldNames()) : null);
-    first.put("descending", Boolean.valueOf(orders[0].direction() == SortDirection.DESCENDING));
-    first.put("nulls_first", Boolean.valueOf(orders[0].nullOrdering() == NullOrdering.NULLS_FIRST));
-    first.put("keys", Integer.valueOf(orders.length));
-    first.put("count", Integer.valueOf(rows));
-    Map request = Bridge.request("top");
-    request.put("top", first);
-    topText = (String) table.call(request).get("text");
+    Requests.FirstRows first = new Requests.FirstRows(
+        key instanceof NamedReference ? ((NamedReference) key).fieldNames() : null,
+        orders[0].direction() == SortDirection.DESCENDING, orders[0].nullOrdering() == NullOrdering.NULLS_FIRST,
+        orders.length, rows);
+    topText = ((Answers.Top) table.call(new Requests.Top(first), Answers.Top.class)).text;
     top = topText == null ? null : first;
     return top != null;
   }
@@ -127,9 +106,9 @@ final class TwoStageScanBuilder
   }
 
   public Scan build() {
-    if (answer != null) {
-      return new TwoStageAnswer(answer, "twostage " + table.name + ", snapshot " + table.snapshot
-          + ", answered from metadata, predicates " + texts);
+    if (answered != null) {
+      return new TwoStageLocalScan(answered, "twostage " + table.name + ", snapshot " + table.snapshot
+          + ", answered from " + answered.source + ", predicates " + texts);
     }
     return new TwoStageScan(this);
   }

@@ -1,12 +1,10 @@
 package twostage_planner;
 
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
@@ -40,34 +38,38 @@ public final class TwoStageTable
   final String pinned;
   private final String key;
   private final Map properties;
-  /** Of the storage where its files may lie: with moved paths another than the one that its metadata names. */
-  final List schemes;
-  /** Why Spark's own Parquet reader does not do this relation's scan; null where that was not asked. */
+  /** The URI schemes under which its files may be opened; of a moved table not that of the location in its metadata. */
+  final String[] schemes;
+  /** Why Spark's own Parquet reader does not do this relation's scan; null where that was not decided. */
   final String reason;
   /** The aggregates of the operator above this relation that metadata answers; null for none. */
-  final Map answerable;
-  /** Whether metadata answers for its other files. */
+  final Requests.WantedAggregates answerable;
+  /** How Spark's own reader does this relation's scan if no keys of a join come; null if it does not. */
+  final AwaitedKeys awaited;
+  /** These are some of a table's files: metadata answers the query's aggregates for the others. */
   final boolean isPart;
 
-  private TwoStageTable(Map options, Map confs, Map loaded, boolean inCatalog) {
+  private TwoStageTable(Map options, Map confs, Answers.Load loaded, boolean inCatalog) {
     this.options = options;
     this.confs = confs;
     this.inCatalog = inCatalog;
-    this.schema = (StructType) DataType.fromJson((String) loaded.get("schema"));
-    this.hidden = (StructType) DataType.fromJson((String) loaded.get("hidden"));
-    this.name = (String) loaded.get("name");
-    this.pin = (String) loaded.get("pin");
-    this.pinned = (String) loaded.get("pinned");
-    this.snapshot = (String) loaded.get("snapshot");
-    this.key = (String) loaded.get("key");
-    this.properties = (Map) loaded.get("properties");
-    this.schemes = (List) loaded.get("schemes");
-    this.reason = null;
+    schema = (StructType) DataType.fromJson(loaded.schema);
+    hidden = (StructType) DataType.fromJson(loaded.hidden);
+    name = loaded.name;
+    pin = loaded.pin;
+    pinned = loaded.pinned;
+    snapshot = loaded.snapshot;
+    key = loaded.key;
+    properties = loaded.properties;
+    schemes = loaded.schemes;
+    reason = null;
     answerable = null;
+    awaited = null;
     isPart = false;
   }
 
-  private TwoStageTable(TwoStageTable table, String reason, Map answerable, String pin, String pinned) {
+  private TwoStageTable(
+      TwoStageTable table, String reason, Requests.WantedAggregates answerable, AwaitedKeys awaited, String pin, String pinned) {
     options = table.options;
     confs = table.confs;
     inCatalog = table.inCatalog;
@@ -83,16 +85,17 @@ public final class TwoStageTable
     schemes = table.schemes;
     this.reason = reason;
     this.answerable = answerable;
+    this.awaited = awaited;
   }
 
   /** This table, with the reason why Spark's own Parquet reader does not do the scan, and what metadata answers. */
-  TwoStageTable staying(String reason, Map answerable) {
-    return new TwoStageTable(this, reason, answerable, pin, pinned);
+  TwoStageTable notHandedOver(String reason, Requests.WantedAggregates answerable, AwaitedKeys awaited) {
+    return new TwoStageTable(this, reason, answerable, awaited, pin, pinned);
   }
 
   /** Some of this table's files, pinned as `pin`. */
   TwoStageTable part(String pin, String pinned) {
-    return new TwoStageTable(this, reason, null, pin, pinned);
+    return new TwoStageTable(this, reason, null, null, pin, pinned);
   }
 
   private TwoStageTable(StructType declared) {
@@ -107,29 +110,27 @@ public final class TwoStageTable
     snapshot = null;
     key = declared.json();
     properties = new HashMap();
-    schemes = new ArrayList();
+    schemes = new String[0];
     reason = null;
     answerable = null;
+    awaited = null;
     isPart = false;
   }
 
   /** Loads the table that the options name and pins its snapshot. */
   static TwoStageTable load(Map options, Map catalogConfs, boolean inCatalog) {
     Map confs = new HashMap(catalogConfs);
-    confs.putAll(Bridge.confs());
-    Map request = Bridge.request("load");
-    request.put("options", options);
-    request.put("confs", confs);
-    return new TwoStageTable(options, catalogConfs, Bridge.call(request), inCatalog);
+    confs.putAll(PythonBridge.confs());
+    Answers.Load loaded = (Answers.Load) PythonBridge.call(new Requests.Load(options, confs), Answers.Load.class);
+    return new TwoStageTable(options, catalogConfs, loaded, inCatalog);
   }
 
   /** Takes over a Python source's instance (pickled), with the snapshot it pinned. */
   static TwoStageTable adopt(byte[] source) {
-    Map request = Bridge.request("adopt");
-    request.put("source", java.util.Base64.getEncoder().encodeToString(source));
-    request.put("confs", Bridge.confs());
-    Map loaded = Bridge.call(request);
-    return new TwoStageTable((Map) loaded.get("options"), new HashMap(), loaded, false);
+    Answers.Adopt loaded = (Answers.Adopt) PythonBridge.call(
+        new Requests.Adopt(java.util.Base64.getEncoder().encodeToString(source), PythonBridge.confs()),
+        Answers.Adopt.class);
+    return new TwoStageTable(loaded.options, new HashMap(), loaded, false);
   }
 
   /** A table known by its schema only, such as one that was created in Spark's own catalog. */
@@ -141,6 +142,7 @@ public final class TwoStageTable
     return name;
   }
 
+  @SuppressWarnings("deprecation") // columns(), which replaces it, is made of it
   public StructType schema() {
     return schema;
   }
@@ -216,7 +218,7 @@ public final class TwoStageTable
       String word = ((String) option.getKey()).toLowerCase(Locale.ROOT);
       boolean timeTravel = word.equals("versionasof") || word.equals("timestampasof");
       if (inCatalog && timeTravel && (known.contains("versionasof") || known.contains("as-of-timestamp"))) {
-        continue; // Spark read this option itself and asked the catalog for that version
+        continue; // Spark read this option itself and had the catalog load that version
       }
       if (!option.getValue().equals(value(options, word))) {
         changed = true;
@@ -277,6 +279,11 @@ public final class TwoStageTable
     return result;
   }
 
+  /** Whether rows may be filtered by keys of joins: the option dynamic-filter is not off. */
+  boolean filtersByKeys() {
+    return !"off".equalsIgnoreCase(String.valueOf(value(options, "dynamic-filter")));
+  }
+
   private static Object value(Map options, String word) {
     Map sorted = new TreeMap(String.CASE_INSENSITIVE_ORDER);
     sorted.putAll(options);
@@ -291,14 +298,15 @@ public final class TwoStageTable
     }
   }
 
-  /** Calls Python about this table; sends the pinned table itself if Python no longer holds it. */
-  Map call(Map request) {
-    request.put("pin", pin);
+  /** Calls Python about this table; sends the pinned table itself if Python has evicted it. */
+  Message call(Requests.PinnedRequest request, Class answer) {
+    request.pin = pin;
+    request.pinned = null;
     try {
-      return Bridge.call(request);
-    } catch (Bridge.UnknownPin evicted) {
-      request.put("pinned", pinned);
-      return Bridge.call(request);
+      return PythonBridge.call(request, answer);
+    } catch (PythonBridge.UnknownPin evicted) {
+      request.pinned = pinned;
+      return PythonBridge.call(request, answer);
     }
   }
 

@@ -1,8 +1,12 @@
 """Puts the Java half of the planner into a running Spark.
 
-Takes a live session's JVM; leaves the classes of this folder on its class path, compiled by the Janino compiler
-that Spark brings along (about 0.2 s, once for each JVM). They exist in the driver only: nothing that executors
-receive may be an instance of one of them.
+Takes a live session's JVM; leaves the classes of this folder on its class path, compiled by the Janino compiler that
+Spark brings along (about 0.2 s, once for each JVM). The folders ``spark41`` and ``spark43`` have the class that users
+name, ``twostage``, for Spark from 4.1 and from 4.3 on. The rule: these classes exist in the driver only, so nothing that
+executors receive may be an instance of one of them.
+
+Janino ignores type arguments: write collections raw and cast what they give; no lambdas. ``make lint-java`` compiles the
+same sources with javac.
 """
 
 from __future__ import annotations
@@ -15,39 +19,20 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from twostage.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SOURCES = (
-    "Bridge.java",
-    "Predicates.java",
-    "TwoStageTable.java",
-    "Aggregates.java",
-    "TwoStageAnswer.java",
-    "TwoStageScanBuilder.java",
-    "TwoStageScan.java",
-    "TwoStageFiles.java",
-    "Deleted.java",
-    "Figures.java",
-    "Above.java",
-    "MixedAnswers.java",
-    "FileSystems.java",
-    "NativeScans.java",
-    "DynamicFilters.java",
-    "Install.java",
-    "TwoStageCatalog.java",
-)
-_INSTALLER = "twostage_planner.Install"
-_FIGURES = "twostage_planner.Figures"
+_INSTALLER = "twostage_planner.PlannerInstaller"
+_SCAN_METRICS = "twostage_planner.SparkScanMetrics"
 _PREFIX = "twostage-planner-"
 
 
 def load_installer(jvm: Any, gateway: Any) -> Any:
-    """Return the class ``twostage_planner.Install`` of this JVM, compiled now if it is not there yet.
+    """Return the class ``twostage_planner.PlannerInstaller`` of this JVM, compiled now if it is not there yet.
 
     Raises:
         UnsupportedFeatureError: This Spark's class loader takes no classes, or its Janino is missing.
@@ -67,13 +52,13 @@ def load_installer(jvm: Any, gateway: Any) -> Any:
             hint="Leave twostage.enable out; the options columns and filter say what to leave out.",
         )
     folder = _folder()
-    # Whichever of the two processes ends in order removes it, should the other be killed.
+    # Both processes remove it when they end in order, since either may be killed.
     jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(folder))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _compile(jvm, gateway, loader, Path(folder))
     open_loader.addURL(jvm.java.io.File(folder).toURI().toURL())
     for path in Path(folder).rglob("*.class"):
-        # All at once: whoever cleans temporary folders may remove this one while the driver lives.
+        # All at once: a cleaner of temporary folders may remove this one while the driver runs.
         loader.loadClass(".".join(path.relative_to(folder).with_suffix("").parts))
     return loader.loadClass(_INSTALLER)
 
@@ -81,7 +66,7 @@ def load_installer(jvm: Any, gateway: Any) -> Any:
 def install(
     installer: Any, gateway: Any, session: Any, callback: Any, source: Any, confs: Mapping[str, str]
 ) -> None:
-    """Call ``Install.install`` by reflection: py4j looks names up in a loader that may not have ours."""
+    """Call ``PlannerInstaller.install`` by reflection: py4j looks names up in a loader that may not have ours."""
     jvm = gateway.jvm
     settings = jvm.java.util.HashMap()
     for key, value in confs.items():
@@ -96,44 +81,50 @@ def install(
     installer.getMethod("install", types).invoke(None, values.toArray())
 
 
-def spark_figures(jvm: Any, gateway: Any, session: Any, of: str) -> dict[str, Any]:
-    """Return what `Figures.java` was told of, as `of` says.
+def spark_metrics(
+    jvm: Any, gateway: Any, session: Any, what: Literal["scanMetrics", "taskStates"]
+) -> dict[str, Any]:
+    """Return what `SparkScanMetrics.java` gathered from Spark's listeners; nothing where the planner is not installed.
 
-    ``take``: what Spark measured of the last scans and of planning their queries, by scan id and by Spark's names.
-    ``tasks``: the attempts that are ``running``, and how those ended that were ``lost``.
+    Waits until the listeners were told of all queries that ended before.
 
-    Waits until Spark has told them of all queries that ended before. Empty where nothing was installed.
+    Args:
+        jvm: The driver's.
+        gateway: py4j's gateway to it.
+        session: Spark's own ``SparkSession``.
+        what: ``scanMetrics``: what Spark measured of the last scans and of planning their queries, numbers by Spark's
+            names by scan id. ``taskStates``: the attempts that are ``running``, and how those ended that were ``lost``.
     """
-    figures = _find(jvm.java.lang.Thread.currentThread().getContextClassLoader(), _FIGURES)
-    if figures is None:
+    metrics = _find(jvm.java.lang.Thread.currentThread().getContextClassLoader(), _SCAN_METRICS)
+    if metrics is None:
         return {}
     types = gateway.new_array(jvm.java.lang.Class, 1)
     types[0] = jvm.java.lang.Class.forName("java.lang.Object")
     values = jvm.java.util.ArrayList()
     values.add(session)
-    found: dict[str, Any] = json.loads(figures.getMethod(of, types).invoke(None, values.toArray()))
+    found: dict[str, Any] = json.loads(metrics.getMethod(what, types).invoke(None, values.toArray()))
     return found
 
 
 def _folder() -> str:
-    """Return a new folder for the classes, locked while this process lives; remove those of drivers that were killed."""
-    _remove_left_over()
+    """Return a new folder for the classes, locked while this process runs; remove those of drivers that were killed."""
+    _remove_abandoned()
     while True:
-        # mkdtemp makes it readable for this user only: whoever could write there could run code in the driver.
+        # mkdtemp gives it to this user alone: who can write there can run code in the driver.
         folder = tempfile.mkdtemp(prefix=_PREFIX)
         try:
             _lock(folder)
         except (FileNotFoundError, BlockingIOError):
-            continue  # another driver that starts now took it for one that was left
+            continue  # another driver, which starts now, took it for an abandoned one
         except (ImportError, OSError):
-            pass  # no locks here: nobody will remove it, either
+            pass  # no locks here: then nobody will remove it as abandoned, either
         return folder
 
 
-def _remove_left_over() -> None:
+def _remove_abandoned() -> None:
     """Remove this user's folders that no process holds locked: their driver was killed, and its JVM with it."""
     if not hasattr(os, "getuid"):
-        return  # nor are there locks
+        return  # such a platform has no locks, either
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
@@ -149,7 +140,8 @@ def _lock(folder: str) -> int:
 
     Raises:
         ImportError: This platform has no such locks.
-        OSError: BlockingIOError if another has it, FileNotFoundError if the folder is gone, or the file system's own.
+        OSError: BlockingIOError if another process has it, FileNotFoundError if the folder was removed, or the file
+            system's own.
     """
     import fcntl  # noqa: PLC0415 - not on every platform
 
@@ -166,8 +158,10 @@ def _lock(folder: str) -> int:
 def _compile(jvm: Any, gateway: Any, loader: Any, folder: Path) -> None:
     here = importlib.resources.files(__name__)  # a folder, or a place inside the zip of --py-files
     later = _find(loader, "org.apache.spark.sql.connector.catalog.TableContext") is not None
-    sources = [here / name for name in _SOURCES]
-    sources.append(here / "spark43" / "twostage.java" if later else here / "twostage.java")
+    sources = sorted(
+        (entry for entry in here.iterdir() if entry.name.endswith(".java")), key=lambda entry: entry.name
+    )
+    sources.append(here / ("spark43" if later else "spark41") / "twostage.java")
     resources = gateway.new_array(jvm.org.codehaus.commons.compiler.util.resource.Resource, len(sources))
     for place, source in enumerate(sources):
         resources[place] = jvm.org.codehaus.commons.compiler.util.resource.StringResource(

@@ -1,53 +1,62 @@
-"""Which data files a scan reads: those of the snapshot that may hold a matching row, each with its deletes.
+"""The data files that a scan reads, each with the deletes that apply to it.
 
-Takes a `PinnedTable`, what is asked of it and the options; gives `Candidate`s, one for each file, and counts what
-was left out. The rule: a file is left out only if it cannot hold a matching row (or enough others are better),
-and what we cannot read is refused by name, only if it would be read.
+Takes a `PinnedTable`, the query's projection and predicates, and the options; returns one `Candidate` per file of the
+snapshot that may contain a matching row, and counts the files that were pruned. A file is pruned only if it contains
+no matching row, or if LIMIT or top-n is certain to be satisfied by other files.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from twostage.errors import CorruptFileError, ForbiddenLocationError, UnsupportedFeatureError, mask
+from twostage.metrics import Metrics
+from twostage.planning.candidates import CandidateBuilder
 from twostage.planning.delete_index import DeleteIndex
 from twostage.planning.encrypted_files import refuse_encrypted
-from twostage.planning.name_mapping import moved_fields, without_metrics
-from twostage.planning.prune_files import FilePruner, Verdict
-from twostage.planning.splits import Candidate
-from twostage.planning.top_n import TOP_SHARE, KnownFile, keep_best
-from twostage.predicates.predicate import FALSE, TRUE, columns
-from twostage.schema import Field, Primitive, Struct, leaves
+from twostage.planning.index_pruning import prune_by_keys
+from twostage.planning.name_mapping import fields_with_stale_metrics, without_metrics
+from twostage.planning.prune_files import FilePruner, PruneResult
+from twostage.planning.schema_history import key_field
+from twostage.planning.top_n import RankedFile, keep_best
+from twostage.predicates.predicate import FALSE, TRUE, both
+from twostage.schema import Struct
 from twostage.storage.files import canonical_for, locate
 from twostage.table.manifest import read_manifest_list, stream_manifests
 from twostage.table.manifest_cache import read_delete_manifests
-from twostage.table.manifest_fields import UNMEASURED
+from twostage.table.manifest_fields import METRIC_FIELDS
 from twostage.table.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
 from twostage.table.partition_values import partition_type
-from twostage.table.transforms import constants
-from twostage.task import DeleteFile, ScanTask, TaskGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from twostage.indexes.of_scan import ScanIndexes
     from twostage.options import ReadOptions
+    from twostage.planning.splits import Candidate
+    from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
-    from twostage.schema import Schema
+    from twostage.schema import Field
     from twostage.table.manifest_entry import ContentFile, ManifestFile
     from twostage.table.pinned import PinnedTable
-
-DATA_FORMATS = ("parquet", "orc", "avro")
-FETCH_SHARE = 0.25
-"""What stage two is expected to read of the columns that no filter needs."""
-OPEN_COST = 256 * 2**10
-"""Expected bytes of a file beyond its columns: opening it and its footer."""
+    from twostage.task import DeleteFile, TaskGroup
 
 
 class Planning:
-    """One planning run: what it counts, and the choices it makes."""
+    """One planning run, with its counters and the choices to report.
+
+    Args:
+        table: The pinned table.
+        options: The reader's options.
+        projection: The columns to return.
+        predicate: Evaluated by us: exactly the rows for which it is true are returned.
+        hint: Implied by predicates that Spark evaluates later; prunes only.
+        top: The query's ORDER BY and LIMIT, if it may prune.
+        indexes: Table-wide ones that may be asked which files hold a key.
+        metrics: Gains what was read of them.
+    """
 
     def __init__(
         self,
@@ -57,82 +66,92 @@ class Planning:
         predicate: Predicate,
         hint: Predicate,
         top: TopRows | None = None,
+        indexes: ScanIndexes | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.top = top
+        self._indexes = indexes
+        self._metrics = Metrics() if metrics is None else metrics
         self.counters: Counter[str] = Counter()
         self.choices: list[str] = []
         self.limit_reached = False
-        self._whole_cost = 0
-        self._written: dict[str, str] = {}
-        self._keyed: dict[str, str] = {}
-        """Located data files that have key metadata."""
         self._table = table
         self._settings = options.settings
         used = used_columns(projection, predicate, hint)
         self.schema = scan_schema(table) if used else table.schema
         struct = partition_type(table.metadata) if PARTITION in used else Struct(())
-        self._metadata_columns = FileColumns(used, struct)
-        self._pruner = FilePruner(table.metadata, self.schema, predicate, hint, self._metadata_columns)
-        self._moved = moved_fields(table.metadata)
-        self._predicate = predicate
+        self._file_columns = FileColumns(used, struct)
+        self._pruner = FilePruner(table.metadata, self.schema, predicate, hint, self._file_columns)
+        self._stale_metrics = fields_with_stale_metrics(table.metadata)
+        self._predicate, self._hint = predicate, hint
         self._is_filtered = predicate != TRUE or hint != TRUE
         self._is_hinted = hint != TRUE
         self._is_empty = predicate == FALSE
-        self._filter_ids = {
-            leaf.id for column in columns(predicate) for leaf in self._leaves_of(column.field_id)
-        }
-        if top is not None:
-            self._filter_ids.add(top.column.field_id)
-        self._select_ids = {leaf.id for field in projection for leaf in leaves(field)} - self._filter_ids
-        self._num_leaves = max(1, sum(1 for field in table.schema.fields for _ in leaves(field)))
-        self._source_types = {
-            field.source_id: kind
-            for spec in table.metadata.specs.values()
-            for field in spec.fields
-            # A dropped column too: an equality delete may ask for it, and an imported file may lack it.
-            if (schema := self._newest_schema(field.source_id)) is not None
-            and isinstance(kind := schema.field(field.source_id).type, Primitive)
-        }
+        self._deletes: DeleteIndex | None = None
+        self._candidates = CandidateBuilder(
+            table, options.settings, projection, predicate, top, self._file_columns
+        )
 
     @cached_property
     def manifests(self) -> tuple[ManifestFile, ...]:
-        """The manifests of the snapshot; none where no row can match."""
+        """The manifests of the snapshot; none if the predicate is FALSE or the table has no snapshot."""
         snapshot = self._table.snapshot
         return () if snapshot is None or self._is_empty else read_manifest_list(self._table.storage, snapshot)
 
     def choose_files(self, limit: int | None) -> list[Candidate]:
-        """Return the files to read, in the order of the manifests."""
+        """Return the files to read, in the order of the manifests (for top-n: best first).
+
+        Args:
+            limit: The number of rows that suffice, if Spark pushed a limit.
+        """
         if limit == 0:
             return []
         data, deletes = self._manifests()
         chosen: list[Candidate] = []
-        clean: list[Candidate] = []
-        clean_rows = 0
-        known: list[KnownFile] = []
-        for file, verdict in self._files(data, may_end=limit is not None):
+        sufficient: list[Candidate] = []
+        sufficient_rows = 0
+        ranked: list[RankedFile] = []
+        for file, pruning in self._files(data, may_stop_early=limit is not None):
             applied = deletes.deletes_of(file)
-            candidate = self._candidate(file, verdict, applied, deletes.whole_set(file))
+            candidate = self._candidates.build(
+                file,
+                applied,
+                deletes.fingerprint_before_pruning(file),
+                all_match=pruning.all_match,
+            )
             chosen.append(candidate)
-            # Of Avro nobody knows the rows before they are all read, so that a wrong count would go unnoticed.
-            is_counted = verdict.all_match and file.record_count > 0 and file.format != "avro"
-            # How many rows a vector deletes is checked when it is read; of other deletes nobody knows.
-            gone = sum(d.record_count if d.content == "vector" else file.record_count for d in applied)
-            is_sure = is_counted and gone < file.record_count
+            # Avro files have no row count of their own, so a wrong count in the manifest would go unnoticed.
+            is_counted = pruning.all_match and file.record_count > 0 and file.format != "avro"
+            # A vector's cardinality is verified when it is read; other deletes may delete every row.
+            num_deleted = sum(d.record_count if d.content == "vector" else file.record_count for d in applied)
+            counts_are_exact = is_counted and num_deleted < file.record_count
             if self.top is not None:
                 key = self._pruner.bounds(file, self.top.column.field_id)
-                known.append(KnownFile(candidate=candidate, key=key, is_sure=is_sure, gone=gone))
-            if limit is not None and is_sure and not self._is_hinted:
-                clean.append(candidate)
-                clean_rows += file.record_count - gone
-                if clean_rows >= limit:
+                ranked.append(
+                    RankedFile(
+                        candidate=candidate,
+                        key=key,
+                        counts_are_exact=counts_are_exact,
+                        num_deleted=num_deleted,
+                    )
+                )
+            if limit is not None and counts_are_exact and not self._is_hinted:
+                sufficient.append(candidate)
+                sufficient_rows += file.record_count - num_deleted
+                if sufficient_rows >= limit:
                     self.limit_reached = True
                     self.choices.append(
-                        f"Limit {limit}: {len(clean)} files have enough rows that live for certain."
+                        f"Limit {limit}: {len(sufficient)} files have enough rows that live for certain."
                     )
-                    chosen = clean
+                    chosen = sufficient
                     break
+        if self._indexes is not None and self._settings.prune_files and not self.limit_reached:
+            wanted, memory = both(self._predicate, self._hint), self._settings.memory_budget
+            chosen = prune_by_keys(chosen, wanted, self._indexes, memory, self.counters, self._metrics)
+            left = set(map(id, chosen))
+            ranked = [one for one in ranked if id(one.candidate) in left]
         if self.top is not None and self._settings.prune_files:
-            chosen, self.top = keep_best(self.top, known, self.counters, self.choices)
+            chosen, self.top = keep_best(self.top, ranked, self.counters, self.choices)
         self._refuse_encrypted(chosen, deletes)
         self.counters["delete_files.considered"] = deletes.considered
         self.counters["delete_files.skipped"] = deletes.skipped
@@ -140,33 +159,57 @@ class Planning:
         return chosen
 
     def _refuse_encrypted(self, chosen: list[Candidate], deletes: DeleteIndex) -> None:
-        keyed = {**self._keyed, **deletes.keyed}
-        if keyed:
+        kinds = {**self._candidates.with_key_metadata, **deletes.with_key_metadata}
+        if kinds:
             paths = (path for one in chosen for path in (one.task.path, *(d.path for d in one.task.deletes)))
-            refuse_encrypted(self._table.storage, {path: keyed[path] for path in paths if path in keyed})
+            refuse_encrypted(self._table.storage, {path: kinds[path] for path in paths if path in kinds})
 
     def top_share(self, chosen: list[Candidate]) -> float | None:
-        """Return the bytes that a scan of the first rows is expected to read, as a share of all rows'."""
-        if self.top is None or not self._whole_cost:
+        """Return the bytes a top-n scan is expected to read, as a share of those of a full scan; None without top-n."""
+        full_cost = self._candidates.cost_of_all_rows
+        if self.top is None or not full_cost:
             return None
-        return sum(candidate.cost for candidate in chosen) / self._whole_cost
+        return sum(candidate.cost for candidate in chosen) / full_cost
 
-    def files(self, *, metrics: bool) -> Iterator[tuple[ContentFile, Verdict, tuple[DeleteFile, ...]]]:
-        """Yield the data files that may hold a matching row; without `metrics` of columns unless needed here."""
+    def files(self, *, metrics: bool) -> Iterator[tuple[ContentFile, PruneResult, tuple[DeleteFile, ...]]]:
+        """Yield the data files that may contain a matching row, with the deletes that apply.
+
+        Args:
+            metrics: Whether the caller needs the files' column metrics; otherwise they are skipped while decoding,
+                unless pruning needs them.
+        """
         data, deletes = self._manifests()
-        lean = not metrics and not self._is_filtered and not deletes.considered
-        without = UNMEASURED if lean else frozenset[int]()
-        for file, verdict in self._files(data, may_end=self._is_filtered, without=without):
-            yield file, verdict, deletes.deletes_of(file)
+        self._deletes = deletes
+        skip_metrics = not metrics and not self._is_filtered and not deletes.considered
+        without = METRIC_FIELDS if skip_metrics else frozenset[int]()
+        for file, pruning in self._files(data, may_stop_early=self._is_filtered, without=without):
+            yield file, pruning, deletes.deletes_of(file)
+
+    def candidate(
+        self, file: ContentFile, pruning: PruneResult, deletes: tuple[DeleteFile, ...]
+    ) -> Candidate:
+        """Return the task of a file that `files` has yielded: the last one, if it has equality deletes.
+
+        Raises:
+            TwoStageError: It cannot be read.
+        """
+        before = None
+        if self._deletes is not None and any(delete.content == "equality" for delete in deletes):
+            before = self._deletes.fingerprint_before_pruning(file)
+        return self._candidates.build(file, deletes, before, all_match=pruning.all_match)
+
+    def bounds_of(self, file: ContentFile) -> Callable[[int], Bounds | None]:
+        """Return what tells the bounds of a column in a data file, by field id."""
+        return partial(self._pruner.bounds, file)
 
     def _manifests(self) -> tuple[list[ManifestFile], DeleteIndex]:
-        """Return the data manifests that may matter, and the deletes."""
+        """Return the data manifests that may have matching files, and the index of the deletes."""
         data = self._prune_manifests([manifest for manifest in self.manifests if not manifest.is_deletes])
         deletes = self._read_deletes([manifest for manifest in self.manifests if manifest.is_deletes], data)
         return data, deletes
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:
-        """Return the key fields of the applied equality deletes that the scan's schema lacks."""
+        """Return the key fields of the equality deletes to apply that the scan's schema lacks, by field id."""
         ids = {
             field_id
             for candidate in chosen
@@ -174,22 +217,25 @@ class Planning:
             for field_id in delete.equality_ids
         }
         return {
-            field_id: self._key_field(field_id)[0]
+            field_id: key_field(self._table, field_id)[0]
             for field_id in sorted(ids)
             if field_id not in self._table.schema
         }
 
     def equality_deletes(self, chosen: list[Candidate]) -> tuple[DeleteFile, ...]:
-        """Return the equality deletes that the files to read need, each once; where workers share them."""
+        """Return the distinct equality deletes of the chosen files; none unless workers share a cache per host."""
         if self._settings.delete_cache != "host":
             return ()
         deletes = {delete.path: delete for candidate in chosen for delete in candidate.task.deletes}
         return tuple(delete for delete in deletes.values() if delete.content == "equality")
 
     def describe(self, chosen: list[Candidate], groups: tuple[TaskGroup, ...]) -> None:
-        """Add the sentences that say how the files were divided."""
-        if self._table.only is not None:
-            self.choices.append(f"Metadata answers for {self.counters['files.answered']} other files.")
+        """Add the report's lines about how the files were pruned and split."""
+        if self._table.only_files is not None:
+            self.counters["files.answered.index"] = by_index = self._table.answered_by_index
+            others = self.counters["files.answered"] - by_index
+            and_indexes = f", indexes for {by_index}" if by_index else ""
+            self.choices.append(f"Metadata answers for {others} other files{and_indexes}.")
         if not self._settings.prune_files:
             self.choices.append("File pruning is switched off.")
         proven = sum(candidate.task.all_match for candidate in chosen)
@@ -220,11 +266,11 @@ class Planning:
         return kept
 
     def _read_deletes(self, manifests: list[ManifestFile], data: list[ManifestFile]) -> DeleteIndex:
-        """Read the delete manifests that can matter.
+        """Read the delete manifests that may apply to a file with a matching row.
 
-        Deletes are bound to a spec and partition, so where a manifest's partitions cannot hold a matching
-        row, the data files that its deletes apply to hold none either. Global equality deletes are in a
-        spec that divides nothing, about which a summary says nothing, so those are always kept.
+        Deletes are scoped to a spec and partition: if a manifest's partitions contain no matching row, neither do the
+        data files that its deletes apply to. Global equality deletes have an unpartitioned spec, which has no
+        partition summaries, so their manifests are always kept.
         """
         self.counters["manifests.considered"] += len(manifests)
         kept = [
@@ -237,7 +283,7 @@ class Planning:
         return DeleteIndex(
             (entry for entries in read_delete_manifests(storage, kept, specs) for entry in entries),
             specs,
-            key_field=self._key_field,
+            key_field=partial(key_field, self._table),
             canonical=canonical_for(storage),
             locate=lambda path: locate(storage, path),
             prune=self._settings.prune_deletes,
@@ -245,133 +291,36 @@ class Planning:
         )
 
     def _files(
-        self, manifests: list[ManifestFile], *, may_end: bool, without: frozenset[int] = frozenset()
-    ) -> Iterator[tuple[ContentFile, Verdict]]:
-        """Yield the data files that may hold a matching row, their entries read without these fields.
+        self, manifests: list[ManifestFile], *, may_stop_early: bool, without: frozenset[int] = frozenset()
+    ) -> Iterator[tuple[ContentFile, PruneResult]]:
+        """Yield the data files that may contain a matching row.
 
-        One that `may_end` early reads the first manifest before the others are asked for.
+        Args:
+            manifests: The data manifests to read.
+            may_stop_early: The caller may not need all files: read the first manifest before requesting the others.
+            without: Ids of the manifest fields to skip while decoding.
         """
-        at_first = 1 if may_end else len(manifests)
+        read_ahead = 1 if may_stop_early else len(manifests)
         storage, specs = self._table.storage, self._table.metadata.specs
-        for entry in stream_manifests(storage, manifests, specs, at_first=at_first, without=without):
-            file = without_metrics(entry, self._moved)
-            verdict = self._judge(file)
-            if verdict.pruned_by is not None:
+        for entry in stream_manifests(storage, manifests, specs, read_ahead=read_ahead, without=without):
+            file = without_metrics(entry, self._stale_metrics)
+            pruning = self._judge(file)
+            if pruning.pruned_by is not None:
                 continue
-            if self._table.only is not None and file.path not in self._table.only:
+            if self._table.only_files is not None and file.path not in self._table.only_files:
                 self.counters["files.answered"] += 1
             else:
-                yield file, verdict
+                yield file, pruning
 
-    def _judge(self, file: ContentFile) -> Verdict:
+    def _judge(self, file: ContentFile) -> PruneResult:
         self.counters["files.considered"] += 1
         self.counters["bytes.considered"] += file.file_size
         if not self._settings.prune_files:
-            return Verdict(None, all_match=not self._is_filtered)
-        verdict = self._pruner.judge(file)
-        if verdict.pruned_by is not None:
-            self.counters[f"files.pruned.{verdict.pruned_by}"] += 1
-            # Rows of the other files are counted where they are read, row group by row group.
+            return PruneResult(None, all_match=not self._is_filtered)
+        pruning = self._pruner.prune(file)
+        if pruning.pruned_by is not None:
+            self.counters[f"files.pruned.{pruning.pruned_by}"] += 1
+            # The rows of all other files are counted when they are read.
             self.counters["rows.considered"] += file.record_count
             self.counters["rows.pruned"] += file.record_count
-        return verdict
-
-    def _candidate(
-        self, file: ContentFile, verdict: Verdict, deletes: tuple[DeleteFile, ...], delete_set: str | None
-    ) -> Candidate:
-        _refuse_unreadable(file)
-        table = self._table
-        try:
-            values = constants(table.metadata.specs[file.spec_id], file.partition, self._source_types)
-        except CorruptFileError as error:
-            error.path = mask(file.path)
-            raise
-        path = self._locate(file.path)
-        if file.key_metadata:
-            self._keyed[path] = "Data file"
-        task = ScanTask(
-            path=path,
-            written_path=file.path,
-            format=file.format,
-            file_size=file.file_size,
-            record_count=file.record_count,
-            start=0,
-            length=file.file_size,
-            sequence_number=file.sequence_number,
-            spec_id=file.spec_id,
-            constants={**values, **self._metadata_columns.constants(file, has_deletes=bool(deletes))},
-            deletes=deletes,
-            delete_set=delete_set,
-            first_row_id=file.first_row_id,
-            all_match=verdict.all_match,
-        )
-        return Candidate(task=task, cost=self._cost(file, task), split_offsets=file.split_offsets)
-
-    def _locate(self, written: str) -> str:
-        """Return where a data file lies; two files of a moved table that seem to lie in one place are refused."""
-        storage = self._table.storage
-        path = locate(storage, written)
-        if storage.moved_from is not None:
-            canonical = canonical_for(storage)
-            other = self._written.setdefault(path, written)
-            if canonical(other) != canonical(written):
-                raise ForbiddenLocationError(
-                    "AMBIGUOUS_LOCATION",
-                    f"Two data files of the moved table lead to one file: {other} and {written}",
-                    path=path,
-                    stage="plan",
-                    hint="Only one of them was copied; name the folder of the other in allowed-locations.",
-                )
-        return path
-
-    def _cost(self, file: ContentFile, task: ScanTask) -> int:
-        """Return the bytes that reading the file is expected to take, most of them in stage one."""
-        keys = {field_id for delete in task.deletes for field_id in delete.equality_ids}
-        filtering = keys if task.all_match else keys | self._filter_ids
-        share = FETCH_SHARE if filtering and self._settings.two_stage else 1.0
-        if self.top is not None and self._settings.two_stage:
-            filtering, share = filtering | {self.top.column.field_id}, TOP_SHARE
-        if file.column_sizes:
-            sizes = file.column_sizes
-            first = sum(sizes.get(field_id, 0) for field_id in filtering)
-            then = sum(sizes.get(field_id, 0) for field_id in self._select_ids - filtering)
-        else:
-            each = file.file_size / self._num_leaves
-            first, then = int(each * len(filtering)), int(each * len(self._select_ids - filtering))
-        self._whole_cost += OPEN_COST + first + then
-        return OPEN_COST + first + int(share * then)
-
-    def _leaves_of(self, field_id: int) -> Iterator[Field]:
-        if field_id in self._table.schema:
-            yield from leaves(self._table.schema.field(field_id))
-
-    def _key_field(self, field_id: int) -> tuple[Field, bool]:
-        """Return the field with this id in the newest schema that has it, and whether it is a column."""
-        schema = self._newest_schema(field_id)
-        path = () if schema is None else schema.path(field_id)
-        if schema is not None and schema.find(path) is not None:  # else inside a list or map
-            return schema.field(field_id), len(path) == 1
-        raise CorruptFileError(
-            "CORRUPT_MANIFEST",
-            f"Equality delete names a field that no schema has, or one in a list or map: {field_id}",
-            path=self._table.metadata.metadata_location,
-            stage="plan",
-        )
-
-    def _newest_schema(self, field_id: int) -> Schema | None:
-        """Return the scan's schema if it has the field, else the newest that does."""
-        metadata = self._table.metadata
-        older = (metadata.schemas[number] for number in sorted(metadata.schemas, reverse=True))
-        schemas = (self._table.schema, metadata.schema, *older)
-        return next((schema for schema in schemas if field_id in schema), None)
-
-
-def _refuse_unreadable(file: ContentFile) -> None:
-    if file.format not in DATA_FORMATS:
-        raise UnsupportedFeatureError(
-            "UNSUPPORTED_FILE_FORMAT",
-            f"Data file has a format that is not supported: {file.format}",
-            path=file.path,
-            stage="plan",
-            hint="Parquet, ORC and Avro are.",
-        )
+        return pruning

@@ -1,8 +1,8 @@
-"""Which of the files that a manifest gives key metadata are encrypted.
+"""Refuse encrypted files while planning, so that the error names them before any task starts.
 
-Takes located files; refuses those that are, by name. The rule: the file itself decides, because a manifest's key
-metadata may stand beside a plain file. Only files with key metadata are looked at, MAX_ASKED of a scan at most; of the
-others the task says the same.
+A file is encrypted if its own first bytes (for Parquet: its footer) say so, because manifests may give key metadata for
+plain files too. Only files with key metadata are opened, at most `MAX_FILES_CHECKED` per scan; any other encrypted file
+fails with the same error in its task.
 """
 
 from __future__ import annotations
@@ -22,40 +22,44 @@ if TYPE_CHECKING:
 
     from twostage.task import Storage
 
-MAX_ASKED = 1_000
-"""Files: writers encrypt all of a table's or none. Of remote files they take some three seconds."""
-MAX_KEPT = 100_000
-_AT_ONCE = 16
-_STREAM, _PARQUET, _PLAIN_PARQUET = b"AGS1", b"PARE", b"PAR1"
-"""How files begin that Iceberg encrypts as streams of AES-GCM blocks; Parquet's encrypted ones; its plain ones, of
-which single columns may be encrypted."""
+MAX_FILES_CHECKED = 1_000
+"""Files to open per scan: writers encrypt all files of a table or none. On an object store they take about 3 s."""
+MAX_PLAIN_FILES_CACHED = 100_000
+"""Paths of files that were found to be plain."""
+MAX_CONCURRENT_READS = 16
+"""Threads: a check is one or two small reads."""
+_AES_GCM_STREAM, _PARQUET_ENCRYPTED_FOOTER, _PARQUET = b"AGS1", b"PARE", b"PAR1"
+"""Magic bytes: Iceberg's AES GCM Stream format, Parquet with an encrypted footer, and Parquet with a plain footer, in
+which columns may be encrypted."""
 
-_plain: cachetools.LRUCache[tuple[str, int], bool] = cachetools.LRUCache(MAX_KEPT)
+_plain: cachetools.LRUCache[tuple[str, int], bool] = cachetools.LRUCache(MAX_PLAIN_FILES_CACHED)
 _lock = threading.Lock()
 
 
-def refuse_encrypted(source: Storage, keyed: Mapping[str, str]) -> None:
-    """Look at files that have key metadata.
+def refuse_encrypted(source: Storage, with_key_metadata: Mapping[str, str]) -> None:
+    """Raise if one of the files that have key metadata is encrypted.
 
     Args:
         source: The scan's storage.
-        keyed: Located files, and what each is, such as ``Data file``.
+        with_key_metadata: The kind of each file (``Data file`` or ``Delete file``) by path.
 
     Raises:
-        UnsupportedFeatureError: One of them is encrypted.
-        MissingFileError: One of them is not there.
-        StorageError: No access, no network.
+        UnsupportedFeatureError: A file is encrypted.
+        MissingFileError: A file does not exist.
+        StorageError: A file cannot be read.
     """
     with _lock:
-        asked = [path for path in keyed if (path, files.modified(path)) not in _plain][:MAX_ASKED]
-    if not asked:
+        unchecked = [path for path in with_key_metadata if (path, files.modified(path)) not in _plain][
+            :MAX_FILES_CHECKED
+        ]
+    if not unchecked:
         return
-    with concurrent.futures.ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as threads:
-        encrypted = [*threads.map(lambda path: _is_encrypted(source, path), asked)]
-    for path, is_encrypted in zip(asked, encrypted, strict=True):
+    with concurrent.futures.ThreadPoolExecutor(min(MAX_CONCURRENT_READS, len(unchecked))) as threads:
+        encrypted = [*threads.map(lambda path: _is_encrypted(source, path), unchecked)]
+    for path, is_encrypted in zip(unchecked, encrypted, strict=True):
         if is_encrypted:
             raise UnsupportedFeatureError(
-                "UNSUPPORTED_ENCRYPTION", f"{keyed[path]} is encrypted", path=path, stage="plan"
+                "UNSUPPORTED_ENCRYPTION", f"{with_key_metadata[path]} is encrypted", path=path, stage="plan"
             )
         with _lock:
             _plain[path, files.modified(path)] = True
@@ -64,12 +68,12 @@ def refuse_encrypted(source: Storage, keyed: Mapping[str, str]) -> None:
 def _is_encrypted(source: Storage, path: str) -> bool:
     with files.translate_errors(path, "plan", storage=source), files.open_file(source, path) as file:
         head = bytes(file.read_at(4, 0))
-        if head != _PLAIN_PARQUET:
-            return head in (_STREAM, _PARQUET)
+        if head != _PARQUET:
+            return head in (_AES_GCM_STREAM, _PARQUET_ENCRYPTED_FOOTER)
         try:
             read_footer(file, file.size(), path)
         except UnsupportedFeatureError as error:
             return error.code == "ENCRYPTED_PARQUET"
         except CorruptFileError:
-            pass  # which whoever reads it will say
+            pass  # reported when the file is read
         return False

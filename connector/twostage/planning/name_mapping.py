@@ -1,9 +1,10 @@
-"""The table property that gives field ids to files without them, and what it takes from their metrics.
+"""The table's name mapping, and the fields whose metrics it makes unreliable.
 
-Takes the metadata; gives the parsed mapping, and the fields whose metrics in manifests prove nothing. An import
-stores metrics under the ids that names had then. Where a column is renamed later and another one added
-under the old name, Iceberg hands that name over to the new column: the file's column is now read as the
-new one, and the metrics stored under the old one's id are about rows that it no longer has.
+Takes the table metadata; returns the parsed ``schema.name-mapping.default``, which assigns field ids to the columns of
+files without ids (spec, "Column Projection"), and the fields whose metrics in manifests must not be used. When files
+are imported, their metrics are stored under the ids that the names have at that time. If a column is renamed later and
+another one is added under the old name, Iceberg moves the name in the mapping to the new column: the files' column is
+now read as the new column, while its metrics remain stored under the old column's id.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 
 
 def parse_name_mapping(metadata: TableMetadata) -> tuple[Any, ...] | None:
-    """Return the parsed ``schema.name-mapping.default``; None where the table has none."""
+    """Return the parsed ``schema.name-mapping.default``; None if the table has none.
+
+    Raises:
+        CorruptFileError: The property is not a JSON list of objects.
+    """
     text = metadata.properties.get(NAME_MAPPING_PROPERTY)
     if text is None:
         return None
@@ -44,8 +49,8 @@ def parse_name_mapping(metadata: TableMetadata) -> tuple[Any, ...] | None:
     return tuple(mapping)
 
 
-def moved_fields(metadata: TableMetadata) -> frozenset[int]:
-    """Return the fields that had a name in some schema by which the mapping does not find them any more."""
+def fields_with_stale_metrics(metadata: TableMetadata) -> frozenset[int]:
+    """Return the ids of fields that had, in some schema, a name that the mapping no longer maps to them."""
     mapping = parse_name_mapping(metadata)
     if mapping is None:
         return frozenset()
@@ -58,19 +63,19 @@ def moved_fields(metadata: TableMetadata) -> frozenset[int]:
     )
 
 
-def without_metrics(file: ContentFile, moved: frozenset[int]) -> ContentFile:
-    """Return the file's entry without its metrics of these fields."""
-    if not moved:
+def without_metrics(file: ContentFile, stale: frozenset[int]) -> ContentFile:
+    """Return the manifest entry without the metrics of these fields."""
+    if not stale:
         return file
     maps = ("value_counts", "null_counts", "nan_counts", "lower_bounds", "upper_bounds")
     kept: dict[str, Any] = {
-        name: {key: value for key, value in getattr(file, name).items() if key not in moved} for name in maps
+        name: {key: value for key, value in getattr(file, name).items() if key not in stale} for name in maps
     }
     return replace(file, **kept)
 
 
 def _mapped(mapping: Sequence[Any]) -> Iterator[tuple[int, str]]:
-    """Yield (field id, name) at every depth; what is malformed is the reader's to refuse."""
+    """Yield (field id, name) at every depth; skip malformed entries, which the reader refuses."""
     for entry in mapping:
         if not isinstance(entry, dict):
             continue

@@ -1,8 +1,8 @@
 """Planning: from a pinned table and a predicate to groups of scan tasks.
 
-Takes a `PinnedTable`, what Spark pushed down and the options; gives a `ScanPlan` of plain values. The rule:
-every row group of the files that `choose_files` left is in exactly one task, and each task carries exactly the
-deletes that apply to it.
+Takes a `PinnedTable`, what Spark pushed down and the options; returns a `ScanPlan` of plain, picklable values. Every row
+group of the files that `choose_files` returns is in exactly one task, and each task has exactly the deletes that apply
+to it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import time
 from typing import TYPE_CHECKING
 
 from twostage.errors import OptionError
+from twostage.indexes.of_scan import indexes_of_scan
+from twostage.metrics import Metrics
 from twostage.planning.choose_files import Planning
-from twostage.planning.estimates import live_rows, value_width
+from twostage.planning.estimates import drops_rows, estimate_bytes, live_rows
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.planning.splits import pack
-from twostage.predicates.predicate import TRUE, without_implied
+from twostage.predicates.predicate import TRUE, both, without_implied
 from twostage.storage.files import name_snapshot
 from twostage.storage.location import is_under
 from twostage.task import ScanContext, ScanPlan, TaskGroup
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
     from twostage.schema import Field
     from twostage.table.pinned import PinnedTable
 
-SMALL_LIMIT = 65_536
-"""A limit of at most this many rows is read by one task: a second one would start for nothing."""
-WHOLE = 2**62
-"""A split size that no scan reaches."""
+MAX_LIMIT_FOR_ONE_TASK = 65_536
+"""Rows: a limit up to this is read by one task, because starting a second one takes longer than reading them."""
+UNREACHABLE_SPLIT_BYTES = 2**62
+"""A split size that puts any scan into one group."""
 
 
 def plan_scan(
@@ -44,38 +46,52 @@ def plan_scan(
     parallelism: int,
     scan_id: str,
     top: TopRows | None = None,
+    keys: tuple[Predicate, ...] = (),
 ) -> ScanPlan:
     """Plan a scan.
 
     Args:
         table: The table at its pinned snapshot.
         options: The reader's options.
-        projection: Columns to return, structs cut to the wanted sub-fields.
-        predicate: Taken over from Spark: exactly the rows where it is true are returned.
-        hint: Implied by what Spark evaluates later; prunes only.
-        limit: How many rows suffice, if Spark said so.
-        parallelism: How many tasks run at once.
-        scan_id: Names the scan in reports.
-        top: Which rows suffice under ORDER BY and LIMIT, if Spark said so; of no use where rows go unseen.
+        projection: Columns to return, structs reduced to the selected sub-fields.
+        predicate: Evaluated by us instead of Spark: exactly the rows for which it is true are returned.
+        hint: Implied by the predicates that Spark evaluates later; prunes only.
+        limit: The number of rows that suffice, if Spark pushed a limit.
+        parallelism: How many tasks can run at once.
+        scan_id: Identifies the scan in reports.
+        keys: Conjuncts of the predicate by which a join drops rows in any case.
+        top: ORDER BY and LIMIT, if Spark pushed them; ignored with a `hint`, because Spark drops further rows then.
 
     Raises:
         CorruptFileError: Metadata, a manifest list or a manifest is damaged.
-        MissingFileError: One of them is not there.
-        UnsupportedFeatureError: A file to read has a format that we do not read, or is encrypted.
+        MissingFileError: One of them does not exist.
+        UnsupportedFeatureError: A file to read is encrypted or has a format that we do not read.
     """
     started = time.perf_counter_ns()
     snapshot_id = None if table.snapshot is None else table.snapshot.snapshot_id
     if table.metadata_table is not None:
-        from twostage.metadata_tables import plan_rows  # noqa: PLC0415 - few scans are of one
+        from twostage.metadata_tables import plan_rows  # noqa: PLC0415 - few scans read a metadata table
 
         with name_snapshot(snapshot_id):
             return plan_rows(
                 table, options, projection=projection, predicate=predicate, limit=limit, scan_id=scan_id
             )
     refuse_inside(table, options.settings.compiled_dir)
+    refuse_inside(table, options.settings.index_location, "index.location")
     predicate = without_implied(predicate)
     top = top if options.top_n and hint == TRUE and limit is None else None
-    planning = Planning(table, options, projection, predicate, hint, top)
+    found = Metrics()
+    indexes = None
+    if parse_name_mapping(table.metadata) is None:  # else which column an index is of may have changed
+        indexes = indexes_of_scan(
+            table.storage,
+            options.settings,
+            table.metadata.table_uuid,
+            both(predicate, hint),
+            found,
+            own_folders(table),
+        )
+    planning = Planning(table, options, projection, predicate, hint, top, indexes, found)
     with name_snapshot(snapshot_id):
         chosen = planning.choose_files(limit)
     context = ScanContext(
@@ -85,6 +101,7 @@ def plan_scan(
         schema=planning.schema,
         projection=projection,
         predicate=predicate,
+        keys=keys,
         hint=hint,
         key_fields=planning.key_fields(chosen),
         name_mapping=parse_name_mapping(table.metadata),
@@ -92,46 +109,60 @@ def plan_scan(
         top=planning.top,
         table_uuid=table.metadata.table_uuid,
         equality_deletes=planning.equality_deletes(chosen),
+        indexes=None if indexes is None else indexes.of_tasks,
         storage=table.storage,
         settings=options.settings,
     )
-    one_group = planning.limit_reached and limit is not None and limit <= SMALL_LIMIT
+    one_group = planning.limit_reached and limit is not None and limit <= MAX_LIMIT_FOR_ONE_TASK
     packed = pack(
         chosen,
         parallelism=options.parallelism or parallelism,
-        split_size=WHOLE if one_group else options.split_size,
+        split_size=UNREACHABLE_SPLIT_BYTES if one_group else options.split_size,
     )
     groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
     rows = sum(live_rows(candidate.task) for candidate in chosen)
     rows = min([rows, *([] if limit is None else [limit]), *([] if top is None else [top.count])])
     planning.describe(chosen, groups)
+    planning.counters.update(found.counters)
+    planning.choices += found.choices
     planning.counters["time.planning"] = time.perf_counter_ns() - started
     return ScanPlan(
         context=context,
         groups=groups,
         estimated_rows=rows,
-        estimated_bytes=rows * (8 + sum(value_width(field.type) for field in projection)),
+        estimated_bytes=estimate_bytes(
+            rows,
+            (candidate.task for candidate in chosen),
+            projection,
+            planning.schema,
+            is_filtered=drops_rows(predicate) or drops_rows(hint),
+        ),
         top_share=planning.top_share(chosen),
         counters=dict(planning.counters),
         choices=tuple(planning.choices),
     )
 
 
-def refuse_inside(table: PinnedTable, compiled_dir: str | None) -> None:
-    """Refuse a place for compiled deletes that is the table's own: its files are Iceberg's alone.
+def refuse_inside(table: PinnedTable, location: str | None, option: str = "deletes.compiled-dir") -> None:
+    """Refuse a folder for what we keep of a table inside the table: only Iceberg may write there.
 
     Raises:
-        OptionError: It lies in the table's location, or in a folder that the table writes to.
+        OptionError: The folder overlaps the table's location or a folder that its properties name.
     """
-    if compiled_dir is None:
+    if location is None:
         return
-    properties = table.metadata.properties
-    named = (properties.get(name) for name in ("write.data.path", "write.metadata.path"))
-    for folder in (table.metadata.location, table.storage.root, *named):
-        if folder and (is_under(folder, compiled_dir) or is_under(compiled_dir, folder)):
+    for folder in own_folders(table):
+        if is_under(folder, location) or is_under(location, folder):
             raise OptionError(
                 "BAD_OPTION",
-                f"Option 'deletes.compiled-dir' lies inside the table's location: {compiled_dir}",
+                f"Option {option!r} lies inside the table's location: {location}",
                 stage="options",
                 hint="Choose a folder or prefix beside the table.",
             )
+
+
+def own_folders(table: PinnedTable) -> list[str]:
+    """Return the folders in which only Iceberg may write."""
+    properties = table.metadata.properties
+    named = [properties.get(name) for name in ("write.data.path", "write.metadata.path")]
+    return [folder for folder in (table.metadata.location, table.storage.root, *named) if folder]

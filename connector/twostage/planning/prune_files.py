@@ -1,8 +1,9 @@
-"""Which manifests and data files cannot hold a matching row, and which hold only such.
+"""Prune manifests and data files by partitions and column bounds.
 
-Takes the predicate and what manifests say of partitions and columns; gives a verdict per manifest or file.
-May keep too much; must never drop a file that holds a matching row. Everything goes through the one engine
-of `prune.py`; only bucket numbers, which bound no value, are worked into the predicate instead.
+Takes the predicate, and partition summaries, partition values and column metrics from manifests; tells whether a
+manifest or file may contain a matching row, and whether all rows of a file match. It may keep too much, and must never
+prune a file that contains a matching row. All proofs are `predicates/prune.py`'s; bucket numbers, which bound no value,
+are substituted into the predicate first (`table/bucket_transform.py`).
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ _INT = Primitive("int")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """`pruned_by` is ``partition`` or ``bounds``, or None for a file to read.
+class PruneResult:
+    """What pruning found out about a data file.
 
-    `all_match`: the predicate is true for every row, which needs no filtering then.
+    Attributes:
+        pruned_by: ``partition`` or ``bounds`` if no row matches; None for a file to read.
+        all_match: The predicate is true for every row, so the file needs no filtering.
     """
 
     pruned_by: str | None
@@ -46,7 +49,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _PartitionColumn:
-    """A partition field whose source column the scan's schema has."""
+    """A partition field whose source column is in the scan's schema.
+
+    `place` is its index in the spec, `kind` the source column's type in the scan's schema, and `was_int` whether that
+    column was an int in an earlier schema: see `transforms.value_bounds`.
+    """
 
     field: PartitionField
     place: int
@@ -56,14 +63,14 @@ class _PartitionColumn:
 
 
 class FilePruner:
-    """Judges manifests and files of one scan.
+    """Prunes the manifests and files of one scan.
 
     Args:
-        metadata: The table's.
-        schema: The scan's schema: the types of the predicate's columns.
-        predicate: What rows must meet; taken over from Spark.
-        hint: What they must meet too, evaluated by Spark later.
-        metadata_columns: What the scan uses of them.
+        metadata: The table's metadata.
+        schema: The scan's schema, with the types of the predicate's columns.
+        predicate: The predicate that we evaluate.
+        hint: Implied by the predicates that Spark evaluates later.
+        file_columns: The metadata columns that the scan uses, such as ``_file``.
     """
 
     def __init__(
@@ -72,10 +79,10 @@ class FilePruner:
         schema: Schema,
         predicate: Predicate,
         hint: Predicate = TRUE,
-        metadata_columns: FileColumns | None = None,
+        file_columns: FileColumns | None = None,
     ) -> None:
         self._schema = schema
-        self._metadata_columns = metadata_columns
+        self._file_columns = file_columns
         self._predicate = predicate
         self._both = both(predicate, hint)
         self._is_exact = is_exact(predicate)
@@ -86,7 +93,7 @@ class FilePruner:
         self._buckets: dict[Any, int | None] = {}
 
     def manifest_may_match(self, manifest: ManifestFile) -> bool:
-        """Return False only if no file of the manifest can hold a matching row, by its partitions alone."""
+        """Return False only if the partition summaries prove that no file of the manifest has a matching row."""
         columns = self._columns.get(-1 if manifest.spec_id is None else manifest.spec_id, ())
         if self._both == TRUE or not columns or not manifest.partitions:
             return True
@@ -97,32 +104,32 @@ class FilePruner:
                 continue
             summary = manifest.partitions[column.place]
             bounds = summary_bounds(column.transform, column.kind, summary, was_int=column.was_int)
-            bounds = as_stored(column.kind, bounds)  # what formats its files have is not known yet
+            bounds = as_stored(column.kind, bounds)  # its files may be ORC
             source = column.field.source_id
             known[source] = tighter(column.kind, known.get(source), bounds)
             if column.transform.name == "bucket":
                 predicate = self._narrow_to_range(predicate, column, summary)
         return match(predicate, known.get) is not Match.NONE
 
-    def judge(self, file: ContentFile) -> Verdict:
-        """Return what is known of a data file."""
-        if self._both == TRUE:  # a file that is said to be empty is read, as Iceberg does: it may not be
-            return Verdict(None, all_match=True)
+    def prune(self, file: ContentFile) -> PruneResult:
+        """Prune a data file by its partition values, then by its column bounds too."""
+        if self._both == TRUE:  # an unfiltered scan reads files with a record count of 0, as Iceberg does
+            return PruneResult(None, all_match=True)
         if file.record_count == 0:
-            return Verdict("bounds")
+            return PruneResult("bounds")
         columns = self._columns[file.spec_id]
         combined, predicate = self._narrow(file, columns)
         by_partition = _bounds_by_partition(columns, file)
         if columns and match(combined, by_partition.get, file.num_rows) is Match.NONE:
-            return Verdict("partition")
+            return PruneResult("partition")
         bounds_of = self._bounds_of(file, by_partition)
         if match(combined, bounds_of, file.num_rows) is Match.NONE:
-            return Verdict("bounds")
+            return PruneResult("bounds")
         proven = self._is_exact and match(predicate, bounds_of, file.num_rows) is Match.ALL
-        return Verdict(None, all_match=proven)
+        return PruneResult(None, all_match=proven)
 
     def bounds(self, file: ContentFile, field_id: int) -> Bounds | None:
-        """Return what is known of a column in a data file."""
+        """Return the bounds of a column in a data file; None if nothing is known."""
         return self._bounds_of(file, _bounds_by_partition(self._columns[file.spec_id], file))(field_id)
 
     def _bounds_of(
@@ -133,8 +140,8 @@ class FilePruner:
         def bounds_of(field_id: int) -> Bounds | None:
             if field_id not in known:
                 kind = self._schema.field(field_id).type if field_id in self._schema else None
-                if self._metadata_columns is not None and self._metadata_columns.owns(field_id):
-                    known[field_id] = self._metadata_columns.bounds(file, field_id)
+                if self._file_columns is not None and self._file_columns.owns(field_id):
+                    known[field_id] = self._file_columns.bounds(file, field_id)
                 elif isinstance(kind, Primitive):
                     partition = by_partition.get(field_id)
                     known[field_id] = tighter(kind, partition, metrics_bounds(kind, file, field_id))
@@ -147,7 +154,7 @@ class FilePruner:
     def _narrow(
         self, file: ContentFile, columns: tuple[_PartitionColumn, ...]
     ) -> tuple[Predicate, Predicate]:
-        """Return both predicates as the file's buckets leave them."""
+        """Return predicate AND hint, and the predicate, with the leaves replaced that the file's buckets decide."""
         buckets = tuple(
             (column, file.partition.get(column.field.field_id))
             for column in columns
@@ -169,10 +176,10 @@ class FilePruner:
     def _narrow_to_range(
         self, predicate: Predicate, column: _PartitionColumn, summary: PartitionSummary
     ) -> Predicate:
-        """Return the predicate as a manifest's buckets leave it.
+        """Return the predicate with the leaves replaced that a manifest's range of buckets decides.
 
-        With NULLs in the manifest a leaf that becomes FALSE may be NULL for some rows; both are not TRUE,
-        and under NOT this only keeps more.
+        If the manifest has NULLs, a leaf replaced by FALSE may be NULL for some rows. Neither is TRUE, and under a NOT
+        FALSE keeps more than NULL.
         """
         lowest = None if summary.lower is None else decode_bound(_INT, summary.lower)
         highest = None if summary.upper is None else decode_bound(_INT, summary.upper)
@@ -195,7 +202,7 @@ class FilePruner:
 def _bounds_by_partition(
     columns: tuple[_PartitionColumn, ...], file: ContentFile
 ) -> dict[int, Bounds | None]:
-    """Return what a file's partition tells of the columns that it was made from."""
+    """Return the bounds that a file's partition values give for their source columns."""
     known: dict[int, Bounds | None] = {}
     for column in columns:
         if column.field.field_id in file.partition:

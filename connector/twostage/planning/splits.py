@@ -1,8 +1,8 @@
-"""Cuts data files into byte ranges and packs them into task groups.
+"""Split data files into byte ranges and pack them into task groups, one per Spark task.
 
-Takes planned tasks, one a file, with what reading each is expected to cost; gives groups of tasks. The
-rule: the ranges of a file are disjoint and cover it whole, so that each row group, which belongs to the
-range its first byte lies in, is read exactly once. The same input gives the same groups.
+Takes one `Candidate` per file; returns groups of scan tasks of about equal cost. The ranges of a file are disjoint and
+cover all of it, and a row group belongs to the range that contains its first byte, so each is read exactly once. The
+same input gives the same groups.
 """
 
 from __future__ import annotations
@@ -17,17 +17,26 @@ if TYPE_CHECKING:
     from twostage.task import ScanTask
 
 GROUPS_PER_CORE = 2
-"""Enough to even out groups that turn out slower, few enough for a start-up of 30-65 ms each."""
-LEAST_GROUP_BYTES = 16 * 2**20
-"""What a worker decodes in about the time that a Python task takes besides. Needles of 31 MiB in two tasks took 0.46 s
-of CPU where four, of at least 8 MiB each, took 0.63 s."""
-LEAST_RANGE_BYTES = 16 * 2**20
-"""Of a file that does not say where its row groups are; they are seldom smaller when there are several."""
+"""More would balance uneven groups better, but a Python task takes 30-65 ms to start."""
+MIN_GROUP_BYTES = 16 * 2**20
+"""Bytes that take about as long to decode as a Python task takes to start. In the benchmark of needles, 31 MiB in two
+tasks took 0.46 s of CPU, in four tasks (with a minimum of 8 MiB) 0.63 s."""
+MAX_ROWS_PER_TASK = 500_000
+"""While cores are idle: the joins and aggregates above a scan run in its tasks. In TPC-DS query 80 at scale 1, 2.6 M rows of
+11 MiB to read came as one task, so that all of the stage ran on one core."""
+MIN_RANGE_BYTES = 16 * 2**20
+"""Bytes of a range of a file without split offsets: if it has several row groups, they are rarely smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A whole file to read: its task, the expected bytes, and where its row groups begin if known."""
+    """A whole data file to read.
+
+    Attributes:
+        task: Its task, over all bytes of the file.
+        cost: Bytes that reading it is expected to take.
+        split_offsets: Byte offsets of its row groups, if the manifest has them.
+    """
 
     task: ScanTask
     cost: int
@@ -40,31 +49,33 @@ def pack(
     """Return the tasks of each group, in the order of the files.
 
     Args:
-        candidates: Files, in order.
-        parallelism: How many tasks run at once.
-        split_size: Expected bytes of one group; None: about GROUPS_PER_CORE groups for each core.
+        candidates: The files, in order.
+        parallelism: How many tasks can run at once.
+        split_size: The cost of one group in bytes; None: about `GROUPS_PER_CORE` groups per core, and of many rows one
+            group per core at least.
     """
     total = sum(candidate.cost for candidate in candidates)
     if split_size is not None:
         target = split_size
     else:
-        target = max(LEAST_GROUP_BYTES, -(-total // (GROUPS_PER_CORE * max(1, parallelism))))
-    # As many groups as the target asks for, but all alike: the longest one decides when a stage ends.
+        target = max(MIN_GROUP_BYTES, -(-total // (GROUPS_PER_CORE * max(1, parallelism))))
+    # Groups of equal cost, because the longest one decides when the stage ends.
     num_groups = max(1, -(-total // target))
     if split_size is None and num_groups > parallelism > 0:
-        # Three groups on two cores leave one core idle half of the time.
+        # Whole rounds: three groups on two cores leave one core idle in the second round.
         rounds = -(-num_groups // parallelism)
-        num_groups = parallelism * (
-            rounds if total >= rounds * parallelism * LEAST_GROUP_BYTES else rounds - 1
-        )
+        num_groups = parallelism * (rounds if total >= rounds * parallelism * MIN_GROUP_BYTES else rounds - 1)
+    if split_size is None:
+        rows = sum(candidate.task.record_count for candidate in candidates)
+        num_groups = max(num_groups, min(parallelism, rows // MAX_ROWS_PER_TASK))
     target = max(1, -(-total // num_groups))
     groups: list[list[ScanTask]] = []
     done, last = 0, -1
     for candidate in candidates:
         for task, cost in _cut(candidate, target):
-            # A piece goes where its middle falls on the line of all costs.
+            # A range goes to the group in whose share of the total cost its midpoint is.
             place = min(num_groups - 1, (done + cost // 2) // target)
-            if place > last:  # places that no piece falls on are no groups: a small split size makes billions
+            if place > last:  # skip empty groups, of which a small split size makes billions
                 groups.append([])
                 last = place
             _append(groups[-1], task)
@@ -73,7 +84,7 @@ def pack(
 
 
 def _append(group: list[ScanTask], task: ScanTask) -> None:
-    """Add a task to a group; a range that continues the last one becomes part of it."""
+    """Add a task to a group, merging it with the last one if their ranges are adjacent."""
     last = group[-1] if group else None
     if last is not None and last.written_path == task.written_path and last.start + last.length == task.start:
         group[-1] = replace(last, length=last.length + task.length)
@@ -82,7 +93,7 @@ def _append(group: list[ScanTask], task: ScanTask) -> None:
 
 
 def _cut(candidate: Candidate, target: int) -> Iterable[tuple[ScanTask, int]]:
-    """Yield the ranges of a file and their costs, each near `target` at most if the row groups allow it."""
+    """Yield the ranges of a file with their costs, each at most about `target` if the row groups permit."""
     task, size = candidate.task, candidate.task.file_size
     pieces = -(-candidate.cost // target)
     starts = _range_starts(candidate, pieces) if pieces > 1 else [0]
@@ -94,14 +105,14 @@ def _cut(candidate: Candidate, target: int) -> Iterable[tuple[ScanTask, int]]:
 def _range_starts(candidate: Candidate, pieces: int) -> list[int]:
     size, offsets = candidate.task.file_size, candidate.split_offsets
     if _are_valid(offsets, size):
-        # The first range also holds what lies before the first row group; no range is without one.
+        # The first range starts at 0, so that every byte is covered and every range has a row group.
         return [0, *offsets[1:]]
-    pieces = min(pieces, size // LEAST_RANGE_BYTES)
+    pieces = min(pieces, size // MIN_RANGE_BYTES)
     return [size * piece // pieces for piece in range(pieces)] if pieces > 1 else [0]
 
 
 def _are_valid(offsets: Sequence[int], size: int) -> bool:
-    """Whether the offsets can be where row groups begin: ascending and inside the file (spec, field 132)."""
+    """Return whether split offsets are usable: ascending and inside the file (spec, manifest field 132)."""
     return (
         bool(offsets)
         and offsets[0] >= 0

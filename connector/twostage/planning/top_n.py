@@ -1,8 +1,8 @@
-"""Which data files ``ORDER BY … LIMIT`` can do without, and in which order the others are read.
+"""Prune and order the data files of a top-n query (``ORDER BY … LIMIT``).
 
-Takes the files that predicates left, with what is known of the first sort key in each; gives those that may hold
-one of the first rows, best first, and a value that enough rows reach. The rule: only files whose rows all match, and
-live but for a known number, prove anything, and a file goes only if each of its rows is strictly worse than what they prove.
+Takes the files that predicates kept, with the bounds of the first sort key in each; returns those that may contain one
+of the first rows, best first, and the threshold that they prove. Only files whose rows all match, with a known maximum
+of deleted rows, prove a threshold; a file is pruned only if each of its rows is strictly worse.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from twostage.predicates.predicate import TRUE
 from twostage.predicates.prune import Match, match
-from twostage.predicates.top import reached_by
+from twostage.predicates.top import threshold_from_bounds
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -22,40 +22,52 @@ if TYPE_CHECKING:
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.top import TopRows
 
-TOP_SHARE = 0.02
-"""What stage two is expected to read of the columns that neither filter nor sort."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownFile:
-    """A file to read. `is_sure`: all its rows match, and all live but `gone` of them; its counts can be relied upon."""
+class RankedFile:
+    """A file to read, with the bounds of the first sort key.
+
+    Attributes:
+        candidate: The file.
+        key: Bounds of the first sort key; None if nothing is known.
+        counts_are_exact: All rows match, and at most `num_deleted` of them are deleted.
+        num_deleted: Upper limit of deleted rows.
+    """
 
     candidate: Candidate
     key: Bounds | None
-    """What is known of the first sort key."""
-    is_sure: bool
-    gone: int = 0
+    counts_are_exact: bool
+    num_deleted: int = 0
 
     @property
     def rows(self) -> int | None:
-        """How many rows the manifest says it has; None for none, or where nobody counted: there may be some."""
+        """The manifest's record count; None for 0 or less, which some writers store for an unknown count."""
         return max(0, self.candidate.task.record_count) or None
 
     def bounds_of(self, _: int) -> Bounds | None:
-        """Return what is known of the only field that is asked for."""
+        """Return the bounds of the sort key, the only field that top-n looks up."""
         return self.key
 
 
 def keep_best(
-    top: TopRows, files: Sequence[KnownFile], counters: Counter[str], choices: list[str]
+    top: TopRows, files: Sequence[RankedFile], counters: Counter[str], choices: list[str]
 ) -> tuple[list[Candidate], TopRows]:
-    """Return the files that may hold one of the first rows, best first, and `top` with what is reached for certain."""
-    found = reached_by(top, [(*_known(file), file.gone) for file in files if file.is_sure])
+    """Return the files that may contain one of the first rows, best first, and `top` with its proven threshold.
+
+    Args:
+        top: The first sort key and the limit.
+        files: The files that predicates kept.
+        counters: Pruned files and rows are added to it.
+        choices: The threshold is added to it, for the report.
+    """
+    found = threshold_from_bounds(
+        top, [(*_known(file), file.num_deleted) for file in files if file.counts_are_exact]
+    )
     if found is None:
         return [file.candidate for file in top.best_first(files, _known)], top
-    reached, proofs = found
-    top = replace(top, reached=reached)
-    wanted = top.no_worse(reached)
+    threshold, proofs = found
+    top = replace(top, threshold=threshold)
+    wanted = top.no_worse(threshold)
     kept = []
     for file in files:
         if wanted == TRUE or file.rows is None or match(wanted, file.bounds_of, file.rows) is not Match.NONE:
@@ -69,5 +81,5 @@ def keep_best(
     return [file.candidate for file in top.best_first(kept, _known)], top
 
 
-def _known(file: KnownFile) -> tuple[Callable[[int], Bounds | None], int | None]:
+def _known(file: RankedFile) -> tuple[Callable[[int], Bounds | None], int | None]:
     return file.bounds_of, file.rows

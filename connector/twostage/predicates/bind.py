@@ -1,7 +1,8 @@
-"""Binds a predicate of Spark's to the schema: names become field ids, literals internal values.
+"""Bind a Spark predicate to the table's schema: column names become field ids, literals internal values.
 
-Takes the planner's JSON (see `bind_predicate`); gives a `Predicate`. The rule: a node is bound only if our
-evaluation is Spark's exactly; everything else becomes `Unknown`, which hands its predicate back to Spark.
+Takes the JSON that the planner's Java classes send (see `bind_predicate`); returns a `Predicate`. A node is bound
+only if we evaluate it exactly as Spark does. Anything else becomes `Unknown`, and the predicate that contains it
+stays with Spark.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ import numpy as np
 from twostage.columns import is_truncated, spark_type
 from twostage.predicates import predicate as tree
 from twostage.predicates.decimal_as_double import any_as_double, compare_as_double
+from twostage.predicates.key_bloom import takes_bloom
 from twostage.predicates.predicate import (
     Column,
     Compare,
     CompareColumns,
     CompareLength,
     In,
+    InBloom,
     IsNull,
+    KeyBloom,
     Predicate,
     StringMatch,
     Unknown,
 )
-from twostage.predicates.top import MOST_ROWS, TYPES, TopRows
+from twostage.predicates.top import MAX_TOP_ROWS, TYPES, TopRows
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -39,7 +43,7 @@ _MATCHES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "contain
 _COMPARABLE = frozenset(
     "boolean int long float double decimal string uuid fixed binary date timestamp timestamptz".split()
 )
-# Casts that lose nothing of order or equality, or that NumPy does bit for bit as Java does.
+# Casts that preserve order and equality, or whose rounding is identical in NumPy and Java.
 _WIDENING = {
     "int": ("long", "float", "double"),
     "long": ("double",),
@@ -49,14 +53,14 @@ _SPARK_TO_ICEBERG = {"integer": "int", "long": "long", "float": "float", "double
 
 
 def is_comparable(kind: Type) -> bool:
-    """Tell whether we compare values of this type as Spark does."""
+    """Return whether we compare values of this type exactly as Spark does."""
     return isinstance(kind, Primitive) and (kind.name in _COMPARABLE or is_truncated(kind))
 
 
 def column_of(field: Field, path: tuple[str, ...]) -> Column:
-    """Return a field as a predicate's column: nanoseconds that are shown in microseconds are cast to them.
+    """Return a predicate column for a field; nanosecond timestamps are cast to the microseconds Spark sees.
 
-    What files and manifests say of such a column is in nanoseconds, so the column's own type stays.
+    Values and bounds in files and manifests are in nanoseconds, so `Column.type` stays the nanosecond type.
     """
     if not is_truncated(field.type):
         return Column(field.id, path, field.type)
@@ -66,7 +70,7 @@ def column_of(field: Field, path: tuple[str, ...]) -> Column:
 
 
 class _CannotBindError(Exception):
-    """Carries what could not be bound."""
+    """A node that cannot be bound; the message describes it."""
 
 
 def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bool = False) -> Predicate:
@@ -77,8 +81,9 @@ def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bo
             ``{"op": "="|"<>"|"<"|"<="|">"|">="|"<=>", "left": term, "right": term}``,
             ``{"op": "in", "term": …, "values": [literal, …]}``, ``{"op": "is_null"|"is_not_null", "term": …}``,
             ``{"op": "starts_with"|"ends_with"|"contains", "left": term, "right": term}``,
+            ``{"op": "in_bloom", "term": …, "type": …, "filter": Base64, "count": number}`` (`key_bloom.py`),
             ``{"op": "true"|"false"}``; a term is ``{"column": [names]}``, ``{"literal": value, "type": …}`` or
-            ``{"cast": term, "type": …}`` or ``{"call": "CHAR_LENGTH", "of": term}``; anything else is unknown.
+            ``{"cast": term, "type": …}`` or ``{"call": "CHAR_LENGTH", "of": term}``; anything else binds to `Unknown`.
         schema: The scan's schema.
         case_sensitive: Whether names must match exactly (``spark.sql.caseSensitive``).
 
@@ -90,18 +95,19 @@ def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bo
 
 
 def bind_top(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bool = False) -> TopRows | None:
-    """Bind the first rows by a sort order.
+    """Bind the ``ORDER BY … LIMIT`` of a query (top-n).
 
     Args:
         raw: ``{"column": [names], "descending": …, "nulls_first": …, "keys": number, "count": number}``: the first
-            sort key (None for one that is no column), how many keys there are, and how many rows are wanted.
+            sort key (None if it is an expression), the number of sort keys, and the number of rows.
         schema: The table's own columns.
         case_sensitive: Whether names must match exactly (``spark.sql.caseSensitive``).
 
     Returns:
-        None if it leaves nothing out: a key that is no plain column of a type in `TYPES`, or too many rows.
+        None if it cannot prune: the first key is not a top-level column of a type in `TYPES`, or `count` exceeds
+        `MAX_TOP_ROWS`.
     """
-    if raw["column"] is None or len(raw["column"]) != 1 or not 0 < raw["count"] <= MOST_ROWS:
+    if raw["column"] is None or len(raw["column"]) != 1 or not 0 < raw["count"] <= MAX_TOP_ROWS:
         return None
     found = schema.find(tuple(raw["column"]), case_sensitive=case_sensitive)
     if found is None or not isinstance(found.type, Primitive) or found.type.name not in TYPES:
@@ -137,7 +143,7 @@ class _Binder:
         op = raw.get("op")
         if op in ("true", "false"):
             return tree.TRUE if op == "true" else tree.FALSE
-        if "column" in raw:  # a boolean column by itself
+        if "column" in raw:  # a boolean column used as a predicate
             column = self._column(raw)
             if column.type != Primitive("boolean"):
                 raise _CannotBindError(str(column))
@@ -149,6 +155,8 @@ class _Binder:
             return test if op == "is_null" else tree.Not(test)
         if op == "in":
             return self._in(raw)
+        if op == "in_bloom":
+            return self._in_bloom(raw)
         if op in tree.COMPARISONS:
             return self._comparison(str(op), raw["left"], raw["right"])
         if op in _MATCHES:
@@ -192,7 +200,7 @@ class _Binder:
         return CompareLength(op, column, int(right["literal"]))
 
     def _decimal_as_double(self, raw: Mapping[str, Any]) -> Column | None:
-        """Return the decimal column inside of a cast to double; None if the term is anything else."""
+        """Return the decimal column in ``CAST(column AS DOUBLE)``; None if the term is anything else."""
         if raw.get("type") != "double" or "column" not in raw.get("cast", ()):
             return None
         column = self._column(raw["cast"])
@@ -214,6 +222,12 @@ class _Binder:
         if not present:
             return tree.Constant(None) if has_null else Unknown(f"{column} IN ()")
         return In(column, present, has_null=has_null)
+
+    def _in_bloom(self, raw: Mapping[str, Any]) -> Predicate:
+        column = self._column(raw["term"])
+        if spark_type(column.value_type) != raw["type"] or not takes_bloom(column.value_type):
+            raise _CannotBindError(f"{column} IN Bloom filter of {raw['type']}")
+        return InBloom(column, KeyBloom(base64.b64decode(raw["filter"]), raw["count"]))
 
     def _column(self, raw: Mapping[str, Any], *, any_type: bool = False) -> Column:
         if "cast" in raw:
@@ -240,14 +254,14 @@ class _Binder:
             return Column(column.field_id, column.path, kind, Primitive(str(wider)))
         decimal, digits = _decimal(target), _digits(kind)
         if column.cast is None and digits is not None and decimal is not None:
-            # A widening cast to decimal changes no value, and decimals compare by value.
+            # A widening cast to decimal preserves the value, and decimals of any scale compare by value.
             is_wider = decimal.scale >= kind.scale and decimal.precision - decimal.scale >= digits
             if is_wider:
                 return Column(column.field_id, column.path, kind, decimal)
         raise _CannotBindError(f"cast({column} as {target})")
 
     def _literal(self, raw: Mapping[str, Any], column: Column) -> Any:
-        """Return the literal in the internal form of the column's value type; None for NULL."""
+        """Return the literal in the internal form of the column's type after its cast; None for NULL."""
         if "literal" not in raw:
             raise _CannotBindError(str(raw.get("unknown") or raw))
         value, kind = raw["literal"], column.value_type
@@ -280,7 +294,7 @@ def _decimal(text: Any) -> Primitive | None:
 
 
 def _digits(kind: Primitive) -> int | None:
-    """Return how many digits before the point an exact number of this type can have."""
+    """Return the maximum number of integer digits of an exact numeric type; None for any other type."""
     digits = {"int": 10, "long": 19, "decimal": kind.precision - kind.scale}
     return digits.get(kind.name)
 

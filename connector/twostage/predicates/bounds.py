@@ -1,8 +1,8 @@
-"""What metrics say of one column over a set of rows, and how Iceberg writes a bound.
+"""Column statistics over a set of rows, and the decoding of Iceberg's bounds.
 
-Takes the raw bytes of `lower_bounds` and `upper_bounds` (single-value binary serialization, spec appendix
-D); gives values in the internal form of `schema.py`. The rule: a bound that is not certainly what its
-writer meant is None, which means unknown; no byte string raises.
+Takes the bytes of `lower_bounds` and `upper_bounds` (Iceberg table spec, appendix D, "Binary single-value
+serialization"); returns values in the internal form of `schema.py`. A bound that cannot be trusted decodes to None,
+which means unknown; no byte string raises.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _DOUBLE = struct.Struct("<d")
 _EIGHT_BYTES = frozenset(("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"))
 _PROMOTIONS = frozenset((("int", "long"), ("float", "double"), ("decimal", "decimal")))
 MAX_DECIMAL_BYTES = 17
-"""38 digits need 16 bytes; a writer may pad with one byte of sign."""
+"""Bytes of an unscaled decimal: 38 digits need 16, and a writer may pad with one sign byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What is known of a column over a set of rows. None means unknown.
+    """Statistics of one column over a set of rows (a file, row group or page). None means unknown.
 
-    `lower` and `upper` are inclusive and say nothing of NULL or NaN. `value_count` counts NULL and NaN too.
-    `exact_lower` and `exact_upper` tell that the bound is a value of some row, which only strings and bytes
-    need to be told: theirs may be truncated.
+    `lower` and `upper` are inclusive and ignore NULL and NaN; `value_count` includes both. `exact_lower` and
+    `exact_upper` are true if the bound is the value of some row; only strings and bytes need them, because their
+    bounds may be truncated.
 
     >>> Bounds(lower=1, upper=7, null_count=0).upper
     7
@@ -48,18 +48,18 @@ class Bounds:
 
 
 def decode_bound(kind: Primitive, raw: bytes, *, written_type: Primitive | None = None) -> Any | None:
-    """Decode one bound of a data or delete file's metrics to the internal form.
+    """Decode one bound from the metrics of a data or delete file.
 
-    An int or float bound of a column that is long or double by now is accepted; a date bound of a timestamp
-    is not.
+    Bounds written before a promotion are accepted for int to long, float to double and wider decimals, but not for
+    date to timestamp.
 
     Args:
         kind: The column's type in the scan's schema.
         raw: The serialized bound.
-        written_type: The type the bound was written under, where known.
+        written_type: The column's type when the bound was written, if known.
 
     Returns:
-        The value, or None where the bytes are malformed, NaN, or of a type whose bounds can't be trusted.
+        The value in internal form; None if the bytes are malformed or NaN, or the type's bounds cannot be trusted.
 
     >>> from twostage.schema import Primitive
     >>> decode_bound(Primitive("long"), bytes([7, 0, 0, 0]))
@@ -90,25 +90,27 @@ def decode_bound(kind: Primitive, raw: bytes, *, written_type: Primitive | None 
         case "string":
             try:
                 return raw.decode("utf-8")
-            except UnicodeDecodeError:  # cut within a character: neither a lower nor an upper bound for sure
+            except (
+                UnicodeDecodeError
+            ):  # truncated within a character: may be neither a lower nor an upper bound
                 return None
         case "fixed":
             return bytes(raw) if size <= kind.length else None
         case "binary":
             return bytes(raw)
-    # uuid: Iceberg's Java library merges bounds of row groups (and of partitions) by signed comparison, so
-    # that [10…, a0…] and [20…, 30…] become [10…, 30…] without a trace: such bounds would drop rows.
-    # geometry, geography and variant: their bounds are no order of values.
+    # uuid: Iceberg's Java library merges the bounds of row groups (and partitions) by signed comparison, which turns
+    # [10…, a0…] and [20…, 30…] into [10…, 30…]: pruning by such bounds would drop rows.
+    # geometry, geography and variant: their bounds do not order values.
     return None
 
 
 def decimal_of(raw: bytes, kind: Primitive) -> Decimal | None:
-    """Return the decimal of a big-endian two's complement integer; None where it exceeds the precision."""
+    """Decode a big-endian two's complement unscaled integer; None if it exceeds the type's precision."""
     return unscaled_decimal(int.from_bytes(raw, "big", signed=True), kind)
 
 
 def unscaled_decimal(unscaled: int, kind: Primitive) -> Decimal | None:
-    """Return ``unscaled · 10^-scale`` exactly (no decimal context); None where it exceeds the precision."""
+    """Return ``unscaled · 10^-scale`` exactly (no decimal context); None if it exceeds the type's precision."""
     if abs(unscaled) >= 10**kind.precision:
         return None
     return Decimal(f"{unscaled}E-{kind.scale}")

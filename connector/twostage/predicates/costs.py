@@ -1,13 +1,14 @@
-"""What the parts of a predicate were measured to cost, and the order to ask them in.
+"""Measured costs of a predicate's parts, and the order to evaluate them in.
 
-Takes measurements while rows are filtered: how many rows a part was asked about, for how many its answer
-settled the matter (FALSE in an AND, TRUE in an OR), and how long it took, reading included. Gives the order:
-ascending by nanoseconds for each row settled, which is the best one for independent parts. Until a part was
-measured, a guess stands for it. The rule: the order never changes an answer.
+Takes measurements made while rows are filtered: how many rows a part was evaluated for, how many of these it decided
+(FALSE in an AND, TRUE in an OR), and how long it took, reading included. Orders the parts by nanoseconds per decided
+row, ascending, which is optimal for independent predicates. A part that was not measured yet is ranked by a guess.
+The order never changes a result.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from twostage.predicates.predicate import (
     CompareLength,
     Constant,
     In,
+    InBloom,
     IsNull,
     Not,
     Or,
@@ -25,17 +27,17 @@ from twostage.predicates.predicate import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from twostage.predicates.predicate import Predicate
 
-FADE = 0.5
-"""What earlier measurements count for with each new one: files differ, and so do their parts."""
+DECAY = 0.5
+"""Weight of the earlier measurements when a new one is added: files differ, and so do selectivities."""
 
 
 @dataclass(slots=True)
 class Cost:
-    """What one part cost so far; later measurements count for more."""
+    """Cost of one part so far; recent measurements weigh more (`DECAY`). Until there are any, `guess` is the rank."""
 
     guess: float
     rows_in: float = 0.0
@@ -44,40 +46,65 @@ class Cost:
 
     def add(self, rows_in: int, rows_settled: int, nanoseconds: int) -> None:
         """Add one measurement."""
-        self.rows_in = self.rows_in * FADE + rows_in
-        self.rows_settled = self.rows_settled * FADE + rows_settled
-        self.nanoseconds = self.nanoseconds * FADE + nanoseconds
+        self.rows_in = self.rows_in * DECAY + rows_in
+        self.rows_settled = self.rows_settled * DECAY + rows_settled
+        self.nanoseconds = self.nanoseconds * DECAY + nanoseconds
 
     @property
     def rank(self) -> float:
-        """Nanoseconds for each row settled."""
+        """Nanoseconds per decided row."""
         return self.guess if self.rows_in == 0 else self.nanoseconds / max(self.rows_settled, 0.5)
 
 
 class Costs:
-    """The costs of a predicate's parts, at any depth. The parts must be the same objects each time."""
+    """Costs of a predicate's parts, at any depth. Parts are identified by object identity, not equality.
+
+    Attributes:
+        clock: Gives nanoseconds, by which parts are timed: those of a task whose files take turns, without the others' turns.
+    """
 
     def __init__(self) -> None:
+        self.clock: Callable[[], int] = time.perf_counter_ns
         self._costs: dict[int, tuple[Predicate, Cost]] = {}
         self._first: dict[tuple[int, ...], int] = {}
         self.changes: list[str] = []
-        """Sentences that say which part now goes first; whoever reports them empties the list."""
+        """Report lines about parts that now go first; whoever reports them clears the list."""
+        self._children: dict[int, tuple[Predicate, int, int, int]] = {}
 
     def of(self, part: Predicate) -> Cost:
-        """Return a part's cost, to be read or added to."""
+        """Return a part's cost, mutable."""
         found = self._costs.get(id(part))
         if found is None:
-            found = self._costs[id(part)] = (part, Cost(guess(part)))  # held, so that its id stays its own
+            found = self._costs[id(part)] = (
+                part,
+                Cost(guess(part)),
+            )  # referenced, so that its id is not reused
         return found[1]
 
+    def count_child(self, part: Predicate, rows_in: int, rows_out: int, nanoseconds: int) -> None:
+        """Count one evaluation of a child of an AND or OR: the rows that it was evaluated for, and those it was true for."""
+        _, known_in, known_out, known_time = self._children.get(id(part), (part, 0, 0, 0))
+        self._children[id(part)] = (
+            part,
+            known_in + rows_in,
+            known_out + rows_out,
+            known_time + nanoseconds,
+        )
+
+    def take_children(self) -> list[tuple[Predicate, int, int, int]]:
+        """Return what `count_child` counted since the last call: part, rows in, rows out, nanoseconds."""
+        found = list(self._children.values())
+        self._children.clear()
+        return found
+
     def rename(self, old: Predicate, new: Predicate) -> None:
-        """Let a part that stands in another's place go on with what was measured of that one."""
+        """Transfer the measurements of a part to the one that replaces it."""
         _, cost = self._costs.pop(id(old), (old, None))
         if cost is not None:
             self._costs[id(new)] = (new, cost)
 
     def order(self, parts: Sequence[Predicate], word: str) -> list[Predicate]:
-        """Return the parts of an AND or OR (the `word`), the one to ask first first."""
+        """Return the parts of an AND or OR in the order of evaluation; `word` names the operator in reports."""
         ordered = sorted(parts, key=lambda part: self.of(part).rank)
         if len(ordered) > 1:
             key, first = tuple(map(id, parts)), id(ordered[0])
@@ -88,7 +115,7 @@ class Costs:
 
 
 def guess(predicate: Predicate) -> float:
-    """Guess a rank before anything was measured: selective and narrow first."""
+    """Return a rank for a part that was not measured yet: selective predicates over narrow types first."""
     match predicate:
         case Constant():
             return 0.0
@@ -96,7 +123,7 @@ def guess(predicate: Predicate) -> float:
             return (1.0 if op in ("=", "<=>") else 3.0) * (2.0 if str(column.type) == "string" else 1.0)
         case In(column, values):
             return 1.5 * (2.0 if str(column.type) == "string" else 1.0) + len(values) * 1e-6
-        case StringMatch() | CompareColumns() | CompareLength():
+        case StringMatch() | CompareColumns() | CompareLength() | InBloom():
             return 6.0
         case IsNull():
             return 8.0

@@ -1,9 +1,9 @@
-"""A decimal cast to a double and compared with one, restated as a comparison of the decimal itself.
+"""Rewrite ``CAST(decimal AS DOUBLE) op double`` as a comparison of the decimal column itself.
 
-Takes what `CAST(price AS DOUBLE) > 1.5` says, which is how Spark reads ``df.price > 1.5``; gives comparisons of
-the decimal column alone, which prune and evaluate as any other. The rule: the same truth value for every decimal.
-The cast rounds to the nearest double, half to even, so it is monotone: the decimals that become one double
-are those between the midpoints to its neighbours.
+Spark reads ``df.price > 1.5`` as ``CAST(price AS DOUBLE) > 1.5``. Bounds of the decimal column can prune only
+without the cast. The rewritten predicate has the same truth value for every decimal: the cast rounds to the nearest
+double, half to even, so it is monotone, and the decimals that round to one double are those between the midpoints
+to its two neighbours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _BELOW, _NO_DECIMAL = Decimal(10**39 - 1), Decimal(10**39)
-"""Both greater than all decimals, which have 38 digits."""
+"""Both greater than any decimal, which has at most 38 digits."""
 _EXACT = Context(prec=100)
 
 
@@ -53,7 +53,7 @@ def compare_as_double(op: str, column: Column, value: float) -> Predicate:
 
 
 def any_as_double(column: Column, values: Iterable[float], *, has_null: bool) -> Predicate | None:
-    """Return ``CAST(column AS DOUBLE) IN (values)``; None where a value stands for several decimals."""
+    """Return ``CAST(column AS DOUBLE) IN (values)``; None if several decimals round to one of the values."""
     listed = []
     for value in values:
         low, high = decimals_of(value, _scale(column))
@@ -67,10 +67,10 @@ def any_as_double(column: Column, values: Iterable[float], *, has_null: bool) ->
 
 
 def decimals_of(value: float, scale: int) -> tuple[Decimal, Decimal]:
-    """Return the least and the greatest decimal of this scale that become the double `value`.
+    """Return the least and the greatest decimal of this scale that round to the double `value`.
 
-    If there is none, the first is greater than the second: what lies below the first and what lies above
-    the second are still the decimals below and above `value`.
+    If there is none, the first is greater than the second; decimals less than the first still round to less than
+    `value`, and those greater than the second to more.
     """
     if math.isnan(value) or value > _NO_DECIMAL:
         return _NO_DECIMAL, _BELOW
@@ -82,7 +82,7 @@ def decimals_of(value: float, scale: int) -> tuple[Decimal, Decimal]:
 
 
 def _first_at(value: float, scale: int) -> int:
-    """Return the least integer over ten to the `scale` that rounds to `value` or more."""
+    """Return the least unscaled integer whose decimal of this scale rounds to `value` or more."""
     below = math.nextafter(value, -math.inf)
     shift: int = 10**scale
     midpoint = (Fraction(below) + Fraction(value)) / 2 * shift

@@ -1,8 +1,8 @@
-"""Arrow arrays as plain NumPy lanes, which kernels take.
+"""Arrow arrays as NumPy views ("lanes") for the kernels in `twostage_native`.
 
-Takes an Arrow array of any offset, with or without validity bits; gives its values as one of three lanes
-without copying them (bools are unpacked), and its nulls apart. The rule: a lane's null slots hold garbage,
-so whoever reads it must apply `read_nulls`.
+Takes an Arrow array with any offset, with or without a validity bitmap; returns its values as one of three lanes
+without copying them (booleans are unpacked), and its nulls separately. Null slots of a lane hold arbitrary values,
+so whoever reads a lane must apply `read_nulls`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """Booleans, integers (dates and times as integers) or floats, one a row."""
+    """Booleans, integers (dates and times too) or floats: shape (rows,), dtype bool, int8-64, uint8-64 or float32/64."""
 
     values: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wide:
-    """Decimals as 128-bit integers: int64 pairs, low word first; the value times ten to the `scale`."""
+    """Decimals as unscaled 128-bit integers: shape (rows, 2), int64, low word first; value = integer / 10^`scale`."""
 
     words: NDArray[np.int64]
     scale: int
@@ -38,7 +38,7 @@ class Wide:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """Strings or binary values: `offsets` (one more than rows) into `data`."""
+    """Strings or binary values: `offsets` of shape (rows + 1,), int32 or int64, into the uint8 bytes of `data`."""
 
     offsets: NDArray[Any]
     data: NDArray[np.uint8]
@@ -47,12 +47,12 @@ class Text:
 
 Lane = Numbers | Wide | Text
 
-FEW_CODES = 6
-"""To compare the codes with each of these few takes less time than to look each code's flag up (0.6 ns a row)."""
+MAX_CODES_TO_COMPARE = 6
+"""Up to this many matching dictionary codes, comparing with each is faster than a lookup per row (0.6 ns a row)."""
 
 
 def read_nulls(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Return which rows are NULL, read-only; None where none is.
+    """Return a boolean per row, true for NULL, read-only; None if no row is NULL.
 
     >>> read_nulls(pa.array([1, None])[1:])
     array([ True])
@@ -64,7 +64,7 @@ def read_nulls(array: pa.Array) -> NDArray[np.bool_] | None:
         return read_nulls(array.storage)
     if pa.types.is_null(kind):
         return np.ones(len(array), np.bool_)
-    if pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):  # their nulls are in their children
+    if pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):  # their validity is in their children
         flags = read_lane(array.is_null())
         assert isinstance(flags, Numbers)
         return flags.values
@@ -83,15 +83,15 @@ def _dictionary_nulls(array: pa.DictionaryArray) -> NDArray[np.bool_] | None:
 
 
 def gather(flags: NDArray[np.bool_], array: pa.DictionaryArray) -> NDArray[np.bool_]:
-    """Return for each row the flag of its dictionary value; a NULL row's flag means nothing."""
+    """Return for each row the flag of its dictionary value; the flag of a NULL row is arbitrary."""
     chosen = np.flatnonzero(flags)
     if len(chosen) in (0, len(flags)):
         return np.full(len(array), len(chosen) > 0)
     indices = read_lane(array.indices)
     assert isinstance(indices, Numbers)
     codes = indices.values
-    if len(chosen) > FEW_CODES:
-        return np.take(flags, codes, mode="clip")  # a null slot's index may lie anywhere
+    if len(chosen) > MAX_CODES_TO_COMPARE:
+        return np.take(flags, codes, mode="clip")  # the index of a null slot may be out of range
     hits: NDArray[np.bool_] = codes == codes.dtype.type(chosen[0])
     for code in chosen[1:]:
         hits |= codes == codes.dtype.type(code)
@@ -101,10 +101,10 @@ def gather(flags: NDArray[np.bool_], array: pa.DictionaryArray) -> NDArray[np.bo
 def read_lane(array: pa.Array) -> Lane:
     """Return the values of an array that is neither dictionary-encoded nor nested.
 
-    Dates are days, times and timestamps count their own unit: microseconds, but for the _ns types.
+    Dates are days since 1970-01-01; times and timestamps are microseconds, or nanoseconds for the ``_ns`` types.
 
     Raises:
-        InternalError: A type that no filter compares.
+        InternalError: A type that no predicate compares.
     """
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
@@ -135,7 +135,7 @@ def read_lane(array: pa.Array) -> Lane:
 
 
 def count_characters(array: pa.Array) -> Numbers:
-    """Return how many characters each string has, as Spark counts them: code points, if it is UTF-8."""
+    """Return each string's length as Spark's ``length()`` gives it: code points, if the bytes are UTF-8."""
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     try:
@@ -148,7 +148,7 @@ def count_characters(array: pa.Array) -> Numbers:
 
 
 def _count_steps(text: bytes) -> int:
-    """Count what Spark takes for characters in bytes that are not UTF-8: it goes by the first byte of each."""
+    """Count characters in invalid UTF-8 as Spark's ``UTF8String`` does: the first byte says how many bytes follow."""
     place = count = 0
     while place < len(text):
         first = text[place]
@@ -160,14 +160,14 @@ def _count_steps(text: bytes) -> int:
 
 
 def _has_our_unit(kind: pa.DataType) -> bool:
-    """Tell whether a date's, time's or timestamp's integers are Iceberg's."""
+    """Return whether a date, time or timestamp type counts in Iceberg's unit."""
     if pa.types.is_timestamp(kind):
         return kind.unit in ("us", "ns")
     return kind in (pa.date32(), pa.time64("us"))
 
 
 def _buffer(buffer: pa.Buffer | None, dtype: Any) -> NDArray[Any]:
-    """Return a buffer's values; read-only, so that a kernel is compiled once and not once for each."""
+    """Return a buffer as a read-only array: numba would compile each kernel again for writeable arrays."""
     values: NDArray[Any] = np.frombuffer(b"" if buffer is None or buffer.size == 0 else buffer, dtype)
     values.flags.writeable = False
     return values

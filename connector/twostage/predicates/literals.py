@@ -1,8 +1,8 @@
-"""Literals of a predicate as the values that lanes hold.
+"""Literals of a predicate converted to the representation of the lane they are compared with.
 
-Takes literals in internal form; gives machine numbers, 128-bit words or bytes. The rule: by value, exactly.
-A literal that the lane cannot hold (out of range, more digits than the scale) turns into the comparison
-with the nearest one that it can, or into TRUE or FALSE; it never overflows and is never rounded.
+Takes literals in internal form; returns machine numbers, 128-bit words or bytes. Conversion is exact: a literal that
+the lane cannot represent (out of range, more fraction digits than its scale) becomes a comparison with the nearest
+one that it can, or TRUE or FALSE; it never overflows and is never rounded.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_MOST_DIGITS = 60  # 128 bits hold 39; beyond these the exact digits no longer matter
-_REMEMBERED = 1_000_000  # literals: some 20 MB as integers, with table and bit map
-_remembered: dict[tuple[int, Any], tuple[Any, Any]] = {}
+_MAX_POWER_OF_TEN = 60  # 128 bits hold 39 digits: any larger power of ten is out of range as well
+_MAX_LITERALS_KEPT = 1_000_000  # about 20 MB as integers, with the hash table and bitmap of `members`
+_prepared: dict[tuple[int, Any], tuple[Any, Any]] = {}
 
 
 def as_whole(op: str, value: int | Decimal, scale: int, bits: int) -> tuple[str, int] | bool:
-    """Restate ``x op value``, where x is a signed integer of `bits` bits over ten to the `scale`.
+    """Rewrite ``x op value`` as a comparison of integers, where x is a signed `bits`-bit integer / 10^`scale`.
 
     Returns:
-        The comparison of that integer with an integer in its range; or its constant answer.
+        The operator and an integer within range to compare x's integer with; or the constant result.
 
     >>> from decimal import Decimal
     >>> as_whole("<", Decimal("1.255"), 2, 128)
@@ -47,14 +47,14 @@ def as_whole(op: str, value: int | Decimal, scale: int, bits: int) -> tuple[str,
 
 
 def as_integers(values: Iterable[int | Decimal]) -> NDArray[np.int64]:
-    """Return the values that are 64-bit integers, each once, ascending."""
+    """Return the values that are 64-bit integers, distinct and ascending."""
     whole = (_scaled(value, 0) for value in values)
     kept = [number for number, exact in whole if exact and -(1 << 63) <= number < 1 << 63]
     return _frozen(np.unique(np.array(kept, np.int64)))
 
 
 def as_words(values: Iterable[int | Decimal], scale: int) -> NDArray[np.int64]:
-    """Return the values that are 128-bit integers over ten to the `scale`, as words, each once."""
+    """Return the values that a 128-bit decimal of this scale can hold, distinct: int64 (n, 2), low word first."""
     whole = (_scaled(value, scale) for value in values)
     kept = {number for number, exact in whole if exact and -(1 << 127) <= number < 1 << 127}
     raw = b"".join(number.to_bytes(16, "little", signed=True) for number in sorted(kept))
@@ -62,7 +62,7 @@ def as_words(values: Iterable[int | Decimal], scale: int) -> NDArray[np.int64]:
 
 
 def as_float(value: float, dtype: np.dtype[Any]) -> Any:
-    """Return a float that compares with floats of `dtype` by value: float64 where it needs to be."""
+    """Return a scalar that compares exactly with floats of `dtype`: float64 if float32 would round it."""
     wide = np.float64(value)
     if dtype != np.float32:
         return wide
@@ -72,38 +72,38 @@ def as_float(value: float, dtype: np.dtype[Any]) -> Any:
 
 
 def as_text(value: str | bytes) -> NDArray[np.uint8]:
-    """Return a string's UTF-8 bytes, or the bytes themselves."""
+    """Return a string's UTF-8 bytes, or the given bytes, as uint8."""
     return _frozen(np.frombuffer(_encoded(value), np.uint8))
 
 
 def as_texts(values: Iterable[str | bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return strings or byte strings, each once, as Arrow lays them out: offsets and data."""
+    """Return distinct strings or byte strings in Arrow's layout: int64 offsets (n + 1,) and uint8 data."""
     encoded = list(dict.fromkeys(_encoded(value) for value in values))
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
     return _frozen(offsets), _frozen(np.frombuffer(b"".join(encoded), np.uint8))
 
 
-def remember(values: tuple[Any, ...], kind: Any, make: Callable[[], Any]) -> Any:
-    """Return `make()` of a tuple of literals, kept for the next batch that asks with the same tuple.
+def prepare_once(values: tuple[Any, ...], kind: Any, make: Callable[[], Any]) -> Any:
+    """Return `make()`, cached by the identity of the tuple of literals and `kind`.
 
-    Turning 10,000 literals into an array takes 3 ms; a scan asks once for each batch.
+    Converting 10,000 literals takes 3 ms, and a scan evaluates its IN lists once per batch.
     """
     key = (id(values), kind)
-    found = _remembered.get(key)
-    if found is not None and found[0] is values:  # held here, so its id is nobody else's
+    found = _prepared.get(key)
+    if found is not None and found[0] is values:  # the cache references it, so its id is not reused
         return found[1]
     made = make()
-    num_literals = len(values) + sum(len(others) for others, _ in list(_remembered.values()))
-    if num_literals > _REMEMBERED:
-        _remembered.clear()
-    if len(values) <= _REMEMBERED:
-        _remembered[key] = (values, made)
+    num_literals = len(values) + sum(len(others) for others, _ in list(_prepared.values()))
+    if num_literals > _MAX_LITERALS_KEPT:
+        _prepared.clear()
+    if len(values) <= _MAX_LITERALS_KEPT:
+        _prepared[key] = (values, made)
     return made
 
 
 def _scaled(value: int | Decimal, scale: int) -> tuple[int, bool]:
-    """Return floor(value times ten to the `scale`), and whether that is all of it."""
+    """Return floor(value · 10^`scale`), and whether that is exact."""
     if isinstance(value, int):
         return value * 10**scale, True
     if not value.is_finite():
@@ -115,8 +115,8 @@ def _scaled(value: int | Decimal, scale: int) -> tuple[int, bool]:
     if coefficient == 0 or exponent == 0:
         return coefficient, True
     if exponent > 0:
-        return coefficient * 10 ** min(exponent, _MOST_DIGITS), True
-    dropped = min(-exponent, len(digits) + 1)  # dropping more digits than there are changes nothing
+        return coefficient * 10 ** min(exponent, _MAX_POWER_OF_TEN), True
+    dropped = min(-exponent, len(digits) + 1)  # dropping more than all digits changes nothing
     whole, rest = divmod(coefficient, 10**dropped)
     return whole, rest == 0
 
@@ -126,6 +126,6 @@ def _encoded(value: str | bytes) -> bytes:
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
-    """Make an array read-only, so that a kernel is compiled once and not once for each."""
+    """Make an array read-only: numba would compile each kernel again for writeable arrays."""
     values.flags.writeable = False
     return values

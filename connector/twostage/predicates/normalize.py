@@ -1,9 +1,9 @@
-"""Normal forms of a predicate: an AND of ORs, or an OR of ANDs.
+"""Conjunctive and disjunctive normal form of a predicate.
 
-Takes a predicate and the option ``filter.normalize``; gives one with the same truth value, NULL included,
-for every row. That holds because Kleene's logic distributes, absorbs and obeys De Morgan as Boolean logic
-does; what it does not obey (x AND NOT x is false) is not used. Where the form would have more than
-`MAX_LEAVES` leaves the predicate is left as it is.
+Takes a predicate and the option ``filter.normalize``; returns a predicate with the same truth value, NULL included,
+for every row: distribution, absorption and De Morgan's laws hold in Kleene's three-valued logic too; that
+``x AND NOT x`` is FALSE does not, and is not used. If the normal form would have more than `MAX_LEAVES` leaves, the predicate
+is returned unchanged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
 
 MAX_LEAVES = 10_000
-MAX_COMPARED = 1_000
-"""Clauses, beyond which those that others imply are not looked for: it takes each pair."""
+MAX_CLAUSES_TO_COMPARE = 1_000
+"""Maximum number of clauses for which absorbed clauses are dropped: that compares each pair."""
 
 
 def normalize(predicate: Predicate, mode: str) -> Predicate:
-    """Return the predicate in the form that `mode` names: ``none``, ``cnf`` or ``dnf``.
+    """Return the predicate in the form `mode`: ``none`` (unchanged), ``cnf`` or ``dnf``.
 
     >>> from twostage.predicates.predicate import Column, IsNull
     >>> from twostage.schema import Primitive
@@ -38,7 +38,7 @@ def normalize(predicate: Predicate, mode: str) -> Predicate:
     _, weight = _size(pushed, outer)
     if weight > MAX_LEAVES:
         return predicate
-    # Leaves are numbered, for an IN list of thousands is slow to hash and would be hashed for each clause.
+    # Clauses hold numbers of leaves: hashing an IN list of thousands of values once per clause is slow.
     numbers: dict[Predicate, int] = {}
     clauses = _clauses(pushed, outer, inner, numbers)
     leaves = list(numbers)
@@ -47,9 +47,9 @@ def normalize(predicate: Predicate, mode: str) -> Predicate:
 
 
 def pull_common_factors(predicate: Predicate) -> Predicate:
-    """Return ``(a AND b) OR (a AND c)`` as ``a AND (b OR c)``, at any depth; the truth value is the same.
+    """Rewrite ``(a AND b) OR (a AND c)`` as ``a AND (b OR c)``, at any depth; the truth value is the same.
 
-    What every branch of an OR demands can prune and filter by itself.
+    A condition common to all branches of an OR can then prune and filter on its own.
     """
     match predicate:
         case And(children):
@@ -71,7 +71,7 @@ _Clause = tuple[int, ...]
 
 
 def _size(predicate: Predicate, outer: _Kind) -> tuple[int, int]:
-    """Return how many clauses and leaves the normal form has at most; a long IN list counts for more."""
+    """Return upper bounds of the normal form's clauses and leaves; long IN lists count as several leaves."""
     if not isinstance(predicate, And | Or):
         listed = len(predicate.values) if isinstance(predicate, In) else 0
         return 1, 1 + listed // 100
@@ -79,7 +79,7 @@ def _size(predicate: Predicate, outer: _Kind) -> tuple[int, int]:
     if isinstance(predicate, outer):
         return sum(clauses for clauses, _ in sizes), sum(weight for _, weight in sizes)
     num_clauses = math.prod(clauses for clauses, _ in sizes)
-    # Each clause takes one clause of each child: a child's leaves are repeated for the others' choices.
+    # A clause combines one clause of each child, so a child's leaves repeat for each combination of the others.
     return num_clauses, sum(weight * (num_clauses // clauses) for clauses, weight in sizes)
 
 
@@ -97,9 +97,9 @@ def _clauses(
 
 
 def _minimal(clauses: list[_Clause]) -> list[_Clause]:
-    """Leave out clauses that hold another one's leaves: x AND (x OR y) is x."""
+    """Drop absorbed clauses, those that contain all leaves of another one: x AND (x OR y) is x."""
     distinct = {frozenset(clause): clause for clause in reversed(clauses)}
-    if len(distinct) > MAX_COMPARED:
+    if len(distinct) > MAX_CLAUSES_TO_COMPARE:
         return list(reversed(distinct.values()))
     kept: list[frozenset[int]] = []
     for leaves in sorted(distinct, key=len):

@@ -1,10 +1,10 @@
-"""The predicate tree: what a scan filters by, in Spark's three-valued logic.
+"""The predicate tree of a scan, in SQL's three-valued logic.
 
-Takes the JSON that the planner (or `sql_filter`) writes and a schema; gives a tree of plain values whose
-columns are field ids. Whatever cannot be evaluated exactly as Spark does becomes `Unknown`: a predicate
-that holds one is handed back to Spark, and only what it implies (`weaken`) may prune. A node that is not
-`Unknown` means exactly what Spark means by it: NaN equals itself and is greater than everything,
--0.0 = 0.0, strings compare as unsigned UTF-8 bytes, NULL spreads as in SQL.
+`bind.py` builds it from the planner's JSON, `sql_filter.py` from SQL text. Columns are identified by Iceberg field id;
+literals are in the internal form of `schema.py`. Expressions that we do not evaluate exactly as Spark does are
+`Unknown`: a predicate that contains one stays with Spark, and only what it implies (`weaken`) may prune. Every other
+node has Spark's semantics: NaN equals NaN and is greater than any other number, -0.0 = 0.0, strings compare as
+unsigned UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column or a field inside structs. `cast` is the Iceberg type it is widened to first, if any."""
+    """A top-level column or a field nested in structs. `cast` is the type it is widened to before use, if any."""
 
     field_id: int
     path: tuple[str, ...]
@@ -54,7 +54,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Column against a literal that is not NULL, in the internal form of the column's value type."""
+    """Column compared with a non-NULL literal, which is in the internal form of the column's `value_type`."""
 
     op: str
     column: Column
@@ -66,7 +66,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class CompareColumns:
-    """Two columns of one value type."""
+    """Comparison of two columns with the same `value_type`."""
 
     op: str
     left: Column
@@ -78,7 +78,7 @@ class CompareColumns:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """Column among literals (none of them NULL). `has_null`: NULL was listed too, so a miss is NULL."""
+    """Column IN non-NULL literals. `has_null`: the list had NULL too, so a value that is not listed gives NULL."""
 
     column: Column
     values: tuple[Any, ...]
@@ -94,8 +94,30 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyBloom:
+    """A Bloom filter of a join's keys: its bytes, as Spark writes them, and how many keys it was made of."""
+
+    data: bytes
+    count: int
+
+    def __repr__(self) -> str:
+        return f"KeyBloom({self.count} keys)"
+
+
+@dataclass(frozen=True, slots=True)
+class InBloom:
+    """Column among the values that a Bloom filter was made of, or perhaps another value: keys of a join."""
+
+    column: Column
+    bloom: KeyBloom
+
+    def __str__(self) -> str:
+        return f"{self.column} IN Bloom filter of {self.bloom.count:,} keys"
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
-    """Column IS NULL; the column may be of any type, nested ones included."""
+    """Column IS NULL; the column may have any type, including nested ones."""
 
     column: Column
 
@@ -105,7 +127,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class StringMatch:
-    """`kind` is ``prefix``, ``suffix`` or ``contains``; the column is a string."""
+    """A string column tested for a prefix, suffix or substring: `kind` is ``prefix``, ``suffix`` or ``contains``."""
 
     kind: str
     column: Column
@@ -118,7 +140,7 @@ class StringMatch:
 
 @dataclass(frozen=True, slots=True)
 class CompareLength:
-    """A string column's number of characters against a number: what ``LIKE 'a%b'`` asks as well."""
+    """``length(column) op value`` for a string column; also part of ``LIKE 'a%b'``."""
 
     op: str
     column: Column
@@ -130,7 +152,7 @@ class CompareLength:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of `children`."""
+    """Conjunction of `children`."""
 
     children: tuple[Predicate, ...]
 
@@ -140,7 +162,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of `children`."""
+    """Disjunction of `children`."""
 
     children: tuple[Predicate, ...]
 
@@ -162,7 +184,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something that we do not evaluate exactly as Spark does; `name` says what."""
+    """An expression that we do not evaluate exactly as Spark does; `name` describes it."""
 
     name: str
 
@@ -170,7 +192,7 @@ class Unknown:
         return f"<{self.name}>"
 
 
-Leaf = Constant | Compare | CompareColumns | CompareLength | In | IsNull | StringMatch | Unknown
+Leaf = Constant | Compare | CompareColumns | CompareLength | In | InBloom | IsNull | StringMatch | Unknown
 Predicate = Leaf | And | Or | Not
 TRUE, FALSE = Constant(True), Constant(False)
 
@@ -204,7 +226,7 @@ def _join(
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """Return the parts that must all hold; none for TRUE."""
+    """Return the conjuncts of a predicate; none for TRUE."""
     if predicate == TRUE:
         return ()
     return predicate.children if isinstance(predicate, And) else (predicate,)
@@ -213,8 +235,8 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
 def push_not_down(predicate: Predicate, *, negate: bool = False) -> Predicate:
     """Return the same predicate in negation normal form: NOT only around single leaves.
 
-    Exact in three-valued logic. NOT stays around IN, IS NULL, <=> and LIKE leaves; comparisons flip,
-    which holds for NaN too because Spark orders it totally.
+    Exact in three-valued logic. NOT remains around IN, IS NULL, <=> and LIKE; other comparisons are inverted, which
+    is right for NaN too because Spark's order is total.
     """
     match predicate:
         case Not(child):
@@ -235,7 +257,7 @@ def push_not_down(predicate: Predicate, *, negate: bool = False) -> Predicate:
 
 
 def weaken(predicate: Predicate) -> Predicate:
-    """Return a predicate without `Unknown` that holds wherever `predicate` is true.
+    """Return a predicate without `Unknown` that is true for every row for which `predicate` is.
 
     >>> a = IsNull(Column(1, ("a",), Primitive("int")))
     >>> str(weaken(And((a, Unknown("upper")))))
@@ -258,10 +280,10 @@ def _weaken(predicate: Predicate) -> Predicate:
 
 
 def without_implied(predicate: Predicate) -> Predicate:
-    """Return the conjunction without ``IS NOT NULL`` tests that another conjunct implies.
+    """Return the conjunction without the ``IS NOT NULL`` tests that another conjunct implies.
 
-    Spark adds them to every comparison. The result is true for the same rows; where it is not true it may
-    be NULL instead of false, so this is for a whole filter only.
+    Spark adds them to every comparison. The result is true for the same rows, but may be NULL where the original is
+    false, so apply this to a complete filter only.
 
     >>> a = Column(1, ("a",), Primitive("int"))
     >>> str(without_implied(And((Not(IsNull(a)), Compare("=", a, 5)))))
@@ -279,9 +301,11 @@ def without_implied(predicate: Predicate) -> Predicate:
 
 
 def _never_true_for_null(predicate: Predicate) -> tuple[Column, ...]:
-    """Return the columns whose NULL keeps this leaf from being true."""
+    """Return the columns for which a NULL prevents this leaf from being true."""
     match predicate:
-        case Compare(_, column, _) | CompareLength(_, column, _) | In(column) | StringMatch(_, column, _):
+        case Compare(_, column, _) | CompareLength(_, column, _) | In(column) | InBloom(column):
+            return (column,)
+        case StringMatch(_, column, _):
             return (column,)
         case Not(In(column) | StringMatch(_, column, _)):
             return (column,)
@@ -291,7 +315,7 @@ def _never_true_for_null(predicate: Predicate) -> tuple[Column, ...]:
 
 
 def is_exact(predicate: Predicate) -> bool:
-    """Tell whether we evaluate all of the predicate exactly as Spark does."""
+    """Return whether the predicate contains no `Unknown`."""
     return not any(isinstance(leaf, Unknown) for leaf in leaves(predicate))
 
 
@@ -308,7 +332,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
 
 
 def columns(predicate: Predicate) -> tuple[Column, ...]:
-    """Return the columns that evaluating needs, each field id once (casts dropped), in order of use."""
+    """Return the columns that the predicate reads, distinct by field id, without casts, in order of use."""
     found: dict[int, Column] = {}
     for leaf in leaves(predicate):
         if isinstance(leaf, CompareColumns):
@@ -323,5 +347,5 @@ def columns(predicate: Predicate) -> tuple[Column, ...]:
 
 
 def mirrored(op: str) -> str:
-    """Return the comparison that holds with its sides swapped."""
+    """Return the operator for swapped operands: ``<`` for ``>``."""
     return _MIRRORED[op]

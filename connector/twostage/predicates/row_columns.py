@@ -1,8 +1,8 @@
-"""The columns of the rows that a part of a predicate is asked about, read when first asked for.
+"""Columns for the rows that a predicate is evaluated on, read lazily.
 
-Takes a way to read a column, whole or for some rows; gives Arrow arrays by field id, one value for each row
-of `num_rows`. Cut to fewer rows it reads no more than those where the reader can. The rule: rows keep their
-order, and an array is read once.
+Takes a function that reads a column, for all or some rows; returns Arrow arrays of `num_rows` values by field id.
+`take` narrows the rows; columns read afterwards are decoded for these rows only, if the reader can. Rows keep their
+order, and a column is read once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class RowColumns:
     """Columns of `num_rows` rows.
 
     Args:
-        read: Gives a column (None: there is none) by field id, for the rows at the given places of what is
-            whole, ascending; for None, for all.
-        num_rows: How many rows these are.
-        places: Which rows of the whole these are; None: all.
+        read: Returns a column by field id (None if there is no such column), for the given ascending row indices;
+            for None, for all rows.
+        num_rows: The number of rows.
+        places: The indices of these rows among all that `read` knows; None: all.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RowColumns:
 
     @staticmethod
     def of(columns: Mapping[int, pa.Array], num_rows: int) -> RowColumns:
-        """Return columns that are there already."""
+        """Wrap columns that are in memory already."""
 
         def read(field_id: int, places: Places | None) -> pa.Array | None:
             array = columns.get(field_id)
@@ -58,11 +58,11 @@ class RowColumns:
             self._arrays[field_id] = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         return self._arrays[field_id]
 
-    def holds(self, field_id: int) -> bool:
-        """Tell whether the column was read."""
+    def has_read(self, field_id: int) -> bool:
+        """Return whether the column was read for these rows."""
         return field_id in self._arrays
 
-    def cut(self, places: Places) -> RowColumns:
-        """Return the columns for the rows at these places among these."""
+    def take(self, places: Places) -> RowColumns:
+        """Return the columns of a subset: `places` are indices into these rows."""
         whole = places if self._places is None else self._places[places]
         return RowColumns(self._read, len(places), whole)

@@ -1,7 +1,7 @@
-"""Literals as plans and reports show them: in SQL, as a query would write them.
+"""Literals as SQL text, for plans and reports.
 
-Takes a literal in internal form and its type; gives text. The rule: a moment is never shown as a number. What has no
-zone is shown without one, what has is shown in UTC, as the session's zone is not known here.
+Takes a literal in internal form and its type. Dates, times and timestamps are never shown as numbers: those with a
+time zone are shown in UTC, because the session's zone is not known here.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from twostage.schema import Primitive
 if TYPE_CHECKING:
     from twostage.schema import Type
 
-_MOST_CHARACTERS = 40
-_MOST_BYTES = 20
+_MAX_CHARACTERS_SHOWN = 40
+_MAX_BYTES_SHOWN = 20
 _FIRST_DAY = datetime.date(1970, 1, 1)
-_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the same for moments with a zone and without
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - used for timestamps with a zone and without
 
 
 def show(value: Any, kind: Type) -> str:
@@ -33,12 +33,12 @@ def show(value: Any, kind: Type) -> str:
         case bool():
             return str(value).upper()
         case str():
-            text = value if len(value) <= _MOST_CHARACTERS else value[:_MOST_CHARACTERS] + "…"
+            text = value if len(value) <= _MAX_CHARACTERS_SHOWN else value[:_MAX_CHARACTERS_SHOWN] + "…"
             return (
                 "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-            )  # in Spark '' is two texts, joined
+            )  # Spark concatenates adjacent literals, so '' is no escape
         case bytes():
-            return f"X'{value[:_MOST_BYTES].hex()}{'…' if len(value) > _MOST_BYTES else ''}'"
+            return f"X'{value[:_MAX_BYTES_SHOWN].hex()}{'…' if len(value) > _MAX_BYTES_SHOWN else ''}'"
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case Decimal() if value.is_finite():
@@ -53,7 +53,7 @@ def _moment(value: int, name: str) -> str:
         if name == "date":
             return f"DATE '{_FIRST_DAY + datetime.timedelta(days=value)}'"
         moment = _EPOCH + datetime.timedelta(microseconds=value)
-    except OverflowError:  # Python's dates begin with the year 1 and end with 9999
+    except OverflowError:  # Python's dates span the years 1 to 9999
         return f"{_MOMENTS[name]}({value})"
     if name == "time":
         return f"TIME '{moment.time()}'"
@@ -66,4 +66,4 @@ _MOMENTS = {
     "timestamp": "TIMESTAMP_MICROS",
     "timestamptz": "TIMESTAMP_MICROS",
 }
-"""The types, and Spark's function for values that Python's cannot hold."""
+"""Temporal types, each with Spark's function for values beyond the range of Python's `datetime`."""

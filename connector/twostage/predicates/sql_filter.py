@@ -1,8 +1,8 @@
-"""Parses the option `filter`: a predicate as Spark SQL text, for reads without the planner.
+"""Parse the option `filter`: a predicate as Spark SQL text, for reads without the planner.
 
-Takes the text and the scan's schema; gives a `Predicate` that we evaluate whole, because nobody evaluates
-it after us. The rule: whatever we would not evaluate exactly as Spark does is refused with its text.
-The grammar is sqlglot's (dialect ``spark``).
+Takes the text and the scan's schema; returns a `Predicate` without `Unknown`, because Spark does not evaluate it again.
+Anything that we would not evaluate exactly as Spark does raises `OptionError`. The parser is sqlglot's, dialect
+``spark``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from twostage.predicates.predicate import (
 from twostage.schema import Primitive, Schema, parse_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sqlglot import exp
 
 _OPERATORS = {
@@ -54,7 +52,7 @@ def parse_filter(text: str, schema: Schema, *, case_sensitive: bool = False) -> 
     """Parse the option `filter`.
 
     Raises:
-        OptionError: Not SQL, an unknown column, or something that we do not evaluate as Spark would.
+        OptionError: The text is not SQL, names an unknown column, or has an expression that we do not evaluate.
 
     >>> from twostage.schema import Field
     >>> schema = Schema(schema_id=0, fields=(Field(id=1, name="a", type=Primitive("long")),))
@@ -72,11 +70,11 @@ def parse_filter(text: str, schema: Schema, *, case_sensitive: bool = False) -> 
             stage="options",
             hint=_where(error),
         ) from None
-    return _Parser(schema, case_sensitive=case_sensitive).predicate(expression)
+    return _FilterBinder(schema, case_sensitive=case_sensitive).predicate(expression)
 
 
 def _where(error: Exception) -> str:
-    """Tell where the text could not be read; the library's own words are about its classes, and underlined."""
+    """Return a hint with the position of a syntax error; sqlglot's own messages name its classes."""
     for one in getattr(error, "errors", ()):
         if one.get("line") is not None:
             return f"Not understood at or after line {one['line']}, column {one['col']}: {one.get('highlight')!r}."
@@ -92,13 +90,18 @@ def _refuse(expression: exp.Expression, hint: str | None = None) -> OptionError:
     )
 
 
-class _Parser:
+class _FilterBinder:
+    """Translates sqlglot's syntax tree.
+
+    Nodes are matched by class name, so that sqlglot (0.2 s to import) is loaded only if the option is set.
+    """
+
     def __init__(self, schema: Schema, *, case_sensitive: bool) -> None:
         self.schema = schema
         self.case_sensitive = case_sensitive
 
     def predicate(self, node: exp.Expression) -> Predicate:
-        """Translate a node in predicate position."""
+        """Translate a node that is a predicate."""
         kind = type(node).__name__
         negated = bool(node.args.get("negate"))
         found = self._connective(node) or self._leaf(node, kind)
@@ -157,7 +160,9 @@ class _Parser:
         inner = pattern.strip("%")
         begins, ends = not pattern.startswith("%"), not pattern.endswith("%")
         parts = re.split("%+", inner)
-        if len(parts) == 2 and begins and ends:  # as Spark's optimizer restates it: the two may not overlap
+        if (
+            len(parts) == 2 and begins and ends
+        ):  # rewritten as Spark's LikeSimplification does: prefix and suffix must not overlap
             first, last = (
                 StringMatch(kind, column, part)
                 for kind, part in zip(("prefix", "suffix"), parts, strict=True)
@@ -171,7 +176,7 @@ class _Parser:
         return StringMatch(kinds[begins, ends], column, inner)
 
     def _length(self, op: str, node: exp.Expression, right: exp.Expression) -> Predicate:
-        """Compare a string's number of characters with a number."""
+        """Translate ``length(column) op number``."""
         column, number = self._column(node.this), _number(right)
         if column.type != Primitive("string") or node.args.get("binary"):
             raise _refuse(node, "length() is of a string column here. " + _ELSEWHERE)
@@ -229,16 +234,14 @@ class _Parser:
         return In(widest, tuple(dict.fromkeys(value for _, value in values)), has_null=has_null)
 
     def _literal(self, column: Column, node: exp.Expression) -> tuple[Column, Any]:
-        """Return the literal as the column's type demands, and the column (widened where Spark would)."""
+        """Return the column, widened as Spark would widen it, and the literal in internal form."""
         if not isinstance(column.type, Primitive):
             raise _refuse(node)
-        read: Callable[[], tuple[Column, Any] | None]
         number = _number(node)
         if number is not None and column.type.name in _NUMBERS:
-            read = lambda: _as_number(column, number)  # noqa: E731
+            found = _as_number(column, number)
         else:
-            read = lambda: _as_text(column, node)  # noqa: E731
-        found = read()
+            found = _as_text(column, node)
         if found is None:
             raise _refuse(node, f"Write a literal of the column's type: {column} is {column.type}.")
         return found
@@ -251,7 +254,7 @@ def _names_column(node: exp.Expression) -> bool:
 
 
 def _number(node: exp.Expression) -> Decimal | float | None:
-    """Return a numeric literal: Decimal for 1 and 1.5, float for 1e3 (as Spark types them)."""
+    """Return a numeric literal: Decimal for 1 and 1.5, float for 1e3, as Spark types them; None if it is none."""
     sign = 1
     while type(node).__name__ in ("Neg", "Paren"):
         sign = -sign if type(node).__name__ == "Neg" else sign
@@ -266,7 +269,7 @@ def _number(node: exp.Expression) -> Decimal | float | None:
     text = str(node.this)
     if "e" in text.lower():
         return sign * float(text)
-    number = Decimal(text)  # arithmetic would round it to the context's 28 digits
+    number = Decimal(text)  # arithmetic would round to the decimal context's 28 digits
     return number if sign > 0 else number.copy_negate()
 
 
@@ -282,7 +285,7 @@ def _as_number(column: Column, number: Decimal | float) -> tuple[Column, Any] | 
     if name == "float" and float(np.float32(number)) != float(number):
         return Column(column.field_id, column.path, column.type, Primitive("double")), float(number)
     if isinstance(number, Decimal) and number == int(number) and int(float(number)) != int(number):
-        return None  # a whole number that the double cannot hold
+        return None  # a whole number that a double cannot represent
     return column, float(number)
 
 
@@ -308,14 +311,14 @@ def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
     text = str(node.this)
     if name in ("string", "uuid"):
         return column, text
-    if not _DATED.match(text):  # Python reads 20240102 and 2024-W01-2 too, which Spark does not
+    if not _DATED.match(text):  # Python parses 20240102 and 2024-W01-2 too, Spark does not
         return None
     try:
         if name == "date":
             return column, parse_value(value_type, text)
         if name in ("timestamp", "timestamptz"):
             zoned = datetime.datetime.fromisoformat(text).tzinfo is not None
-            # Without an offset a timestamp would need the session's zone, which a worker does not know.
+            # A timestamp without an offset would need the session's time zone, which workers do not know.
             return (column, parse_value(value_type, text)) if zoned == (name == "timestamptz") else None
     except ValueError:
         return None

@@ -1,7 +1,6 @@
-"""Answers of predicates, in Spark's three-valued logic.
+"""Vectors of SQL truth values: TRUE, FALSE or NULL for each row.
 
-Takes answers for the same rows; gives the answer of their AND or OR. The rule: exactly Kleene's logic, and
-no answer is changed in place, for answers share arrays.
+AND and OR follow Kleene's three-valued logic. No array is modified in place, because vectors share arrays.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """A predicate's answer for each row. Treat the arrays as read-only: answers may share them.
+    """A predicate's truth value for each row. The arrays are shared: treat them as read-only.
 
     Attributes:
-        true: Where the predicate is true.
-        null: Where it is NULL; never where `true` is. None: nowhere.
+        true: Shape (rows,): whether the predicate is TRUE.
+        null: Shape (rows,): whether it is NULL, disjoint from `true`; None if it is NULL for no row.
     """
 
     true: Bools
@@ -31,12 +30,12 @@ class Truth:
 
     @property
     def false(self) -> Bools:
-        """Where the predicate is false."""
+        """Whether the predicate is FALSE, for each row."""
         return ~self.not_false
 
     @property
     def not_false(self) -> Bools:
-        """Where the predicate is true or NULL."""
+        """Whether the predicate is TRUE or NULL, for each row."""
         return self.true if self.null is None else self.true | self.null
 
     def __and__(self, other: Truth) -> Truth:
@@ -53,11 +52,11 @@ class Truth:
         return Truth(true, (self.null | other.null) > true)
 
     def take(self, places: NDArray[np.int64]) -> Truth:
-        """Return the answer for some rows."""
+        """Return the truth values of the rows with these indices."""
         return Truth(self.true[places], None if self.null is None else self.null[places])
 
     def put(self, places: NDArray[np.int64], part: Truth) -> Truth:
-        """Return the answer with that of the rows at `places` replaced."""
+        """Return a copy in which the rows with the indices `places` have the truth values of `part`."""
         true = self.true.copy()
         true[places] = part.true
         if self.null is None and part.null is None:

@@ -1,1 +1,1 @@
-"""A task: prune, filter, subtract deletes, fetch."""
+"""Reads a task: prunes, filters, subtracts deletes, fetches; see `pipeline`."""

@@ -1,9 +1,9 @@
-"""The filter columns of a row range, read only as far as rows are alive.
+"""The live rows of a row range, with the columns that were read for them.
 
-Takes the rows alive at first and a way to read columns for given rows; gives columns that are all aligned to
-one `base` of rows, and keeps which rows of the base are alive. The rule: every column handed out has one value
-for each row of the base, in row order; the base only shrinks, to the rows alive, when that pays. Text may
-come as dictionary arrays; who can't use those asks for `plain` ones.
+Takes the rows that are live at first and a way to read columns for given rows; gives Arrow arrays that are all aligned to
+one `base` of rows, and keeps which rows of the base are live. The rule: every array has one value for each row of the
+base, in row order; the base only shrinks, to the live rows, where that pays. Text may come as dictionary arrays, which
+`plain` decodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twostage.formats.convert import MAX_TEXT_BYTES
+from twostage.formats.promotion import MAX_TEXT_BYTES
 from twostage.selection import Selection
 
 if TYPE_CHECKING:
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-SPARSE = 4
-"""Below one live row in SPARSE, columns are cut to the live rows before a predicate looks at them."""
-UNREAD_SPARSE = 1.5
-"""The same while nothing was read yet: to cut costs nothing then, and pages may be left out."""
+MIN_ROWS_PER_LIVE_ROW = 4
+"""Where there are more, columns are cut to the live rows before a predicate is evaluated on them."""
+MIN_UNREAD_ROWS_PER_LIVE_ROW = 1.5
+"""The same while no column was read: to cut costs nothing then, and pages may be left out."""
 
-PART = 1000
-"""Below one row in PART, a column is read for these rows alone: few pages hold them, and fetching reads few."""
+MIN_ROWS_PER_ROW_READ_ALONE = 1000
+"""Where there are more, a column is read for chosen rows alone: few pages hold them, and stage two reads few, too."""
 
 
 class LiveColumns:
-    """Columns by field id for the rows of `base`, of which `alive` are alive.
+    """Columns by field id for the rows of `base`, a selection of the range; `live` is a selection of the base.
 
     Args:
-        rows: Which rows of the range are alive at first.
-        read: Gives a field's array for a selection of the range's rows.
-        reads_parts: Whether `read` may leave out what holds no row of the selection.
+        rows: The rows of the range that are live at first.
+        read: Takes a field id and a selection of the range's rows; gives an array with a value for each of them.
+        reads_parts: Whether `read` may leave out the parts of the file that hold no row of the selection.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LiveColumns:
         self.reads_parts = reads_parts
         self._columns: dict[int, pa.Array] = {}
         self.base = Selection.all(rows.num_rows)
-        self.alive = rows
+        self.live = rows
 
     def column(self, field_id: int) -> pa.Array:
         """Return a field's values, one for each row of the base."""
@@ -58,10 +58,10 @@ class LiveColumns:
     def part(self, field_id: int, places: NDArray[np.int64], *, keep: bool) -> pa.Array:
         """Return a field's values for the rows at some places of the base (ascending).
 
-        For very few rows only these are read, where the file can skip the others; with `keep`, the field will
-        be asked for again, and is read whole.
+        For very few rows only these are read, if the file can skip the others; with `keep` the field is read for all
+        rows, as it is going to be used again.
         """
-        few = self.reads_parts and len(places) * PART < self.base.count
+        few = self.reads_parts and len(places) * MIN_ROWS_PER_ROW_READ_ALONE < self.base.count
         if keep or not few or field_id in self._columns:
             return self.column(field_id).take(pa.array(places))
         chosen = np.zeros(self.base.count, np.bool_)
@@ -69,20 +69,21 @@ class LiveColumns:
         return self._read(field_id, self.base.keep(chosen))
 
     def some(self, field_id: int, chosen: NDArray[np.bool_], *, whole: bool) -> pa.Array:
-        """Return a field's values for chosen rows of the base (bool, one for each).
+        """Return a field's values for chosen rows of the base (bool, one for each row of the base).
 
-        Others are not read, unless the field was read before; with `whole` it is read for all, as it is wanted later.
+        The others are not read, unless the field was read before; with `whole` it is read for all rows of the base, as
+        it is going to be used again.
         """
         if whole or field_id in self._columns:
             return self.column(field_id).filter(pa.array(chosen))
         return self._read(field_id, self.base.keep(chosen))
 
     def keep(self, true: NDArray[np.bool_]) -> None:
-        """Let only those rows live for which `true` (bool, one for each row of the base) holds."""
-        self.alive = self.alive & Selection.of(true)
+        """Keep the live rows for which `true` (bool, one for each row of the base) holds."""
+        self.live = self.live & Selection.of(true)
 
     def narrow(self, rows: Selection) -> None:
-        """Let only those rows live that are in a selection of the range."""
+        """Keep the live rows that are in a selection of the range."""
         self.keep(self.base.marks(rows))
 
     def has_read(self, field_id: int) -> bool:
@@ -90,25 +91,25 @@ class LiveColumns:
         return field_id in self._columns
 
     def condense(self, *, to_the_rows: bool = False) -> None:
-        """Make the live rows the base where they are few; with `to_the_rows`, however many they are."""
-        if self.alive.is_all:
+        """Make the live rows the base if they are few; with `to_the_rows`, however many they are."""
+        if self.live.is_all:
             return
-        sparse = SPARSE if self._columns else UNREAD_SPARSE
-        if not to_the_rows and self.alive.count * sparse >= self.alive.num_rows:
+        sparse = MIN_ROWS_PER_LIVE_ROW if self._columns else MIN_UNREAD_ROWS_PER_LIVE_ROW
+        if not to_the_rows and self.live.count * sparse >= self.live.num_rows:
             return
-        indices = pa.array(self.alive.indices())
+        indices = pa.array(self.live.indices())
         self._columns = {field_id: array.take(indices) for field_id, array in self._columns.items()}
-        assert self.alive.mask is not None
-        self.base = self.base.keep(self.alive.mask)
-        self.alive = Selection.all(self.base.count)
+        assert self.live.mask is not None
+        self.base = self.base.keep(self.live.mask)
+        self.live = Selection.all(self.base.count)
 
     def forget_all_but(self, field_ids: set[int]) -> None:
-        """Drop columns that nobody asks for any more."""
+        """Forget the other columns: nobody uses them any more."""
         self._columns = {i: array for i, array in self._columns.items() if i in field_ids}
 
     def selection(self) -> Selection:
-        """Return which rows of the range are alive."""
-        return self.base if self.alive.mask is None else self.base.keep(self.alive.mask)
+        """Return which rows of the range are live."""
+        return self.base if self.live.mask is None else self.base.keep(self.live.mask)
 
     def read_columns(self) -> dict[int, pa.Array]:
         """Return what was read, aligned to the base."""

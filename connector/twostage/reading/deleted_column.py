@@ -1,7 +1,7 @@
 """The metadata column `_deleted`: whether deletes of any kind remove a row.
 
 Takes an open data file with its deletes; gives a bool for each row of a row group. The rule: a scan that names the column
-gets every row, and each kind of delete has marked what it would have taken away.
+gets every row, and each kind of delete has marked what it would otherwise remove.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from twostage.data_files.computed_columns import DELETED
 from twostage.predicates import predicate as tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
-    from twostage.deletes.anti_join.choose import Equality
-    from twostage.deletes.positions.position_deletes import DeletedPositions
+    from twostage.reading.file_deletes import FileDeletes
     from twostage.task import ScanContext
 
 
@@ -33,29 +30,23 @@ def shows_deleted(context: ScanContext) -> bool:
     return DELETED in named
 
 
-class DeletedRows:
+class DeletedColumn:
     """The column `_deleted` of a data file; keeps the last row group's.
 
     Args:
         data_file: The file; equality deletes read their key columns from it.
-        positions: What positional deletes and vectors delete in it.
-        equality_deletes: Loads its equality deletes.
+        deletes: What deletes its rows.
     """
 
-    def __init__(
-        self,
-        data_file: DataFile,
-        positions: DeletedPositions,
-        equality_deletes: Callable[[], Equality],
-    ) -> None:
+    def __init__(self, data_file: DataFile, deletes: FileDeletes) -> None:
         self._data_file = data_file
-        self._positions = positions
-        self._equality_deletes = equality_deletes
+        self._positions = deletes.positions | deletes.compiled_positions
+        self._equality = deletes.equality
         self._last: tuple[int, pa.Array] | None = None
 
     def __call__(self, row_group: RowGroup) -> pa.Array:
         """Return a bool for each row of the row group."""
-        last = self._last  # two threads may ask for two row groups
+        last = self._last  # two threads may read two row groups
         if last is None or last[0] != row_group.index:
             self._last = last = (row_group.index, pa.array(self._mask(row_group)))
         return last[1]
@@ -63,7 +54,7 @@ class DeletedRows:
     def _mask(self, row_group: RowGroup) -> NDArray[np.bool_]:
         deleted = np.zeros(row_group.num_rows, np.bool_)
         deleted[self._positions.within(row_group.first_row, row_group.num_rows)] = True
-        equality = self._equality_deletes()
+        equality = self._equality.choose_for_file()
         if equality:
             keys = {i: self._data_file.read_leaf(row_group, i) for i in equality.field_ids}
             deleted |= equality.deleted(keys, row_group.num_rows)

@@ -1,86 +1,130 @@
-"""Stage one: read the filter columns of a row group and decide which rows live.
+"""Filters the rows of a row group: evaluates the scan's conjuncts on columns that are read only as far as needed.
 
-Takes the live rows of a row group, and a way to its columns; leaves alive those for which the predicate is
-true, and of those the ones that no equality delete removes. Conjuncts run one by one, cheapest and most
-selective first, each reading its columns only if something is still alive. The rule: a row leaves only when the predicate is false or NULL for it.
+Takes the live rows of a row group with a way to read their columns; keeps those for which every conjunct is true.
+Conjuncts are evaluated one by one, cheapest and most selective first, and a column is read only while a row is live. The
+rule: a row is dropped only where the predicate is false or NULL.
 """
 
 from __future__ import annotations
 
-import time
+import functools
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from twostage.predicates import predicate as tree
 from twostage.predicates.costs import Costs
 from twostage.predicates.evaluate import evaluate
-from twostage.predicates.normalize import normalize, pull_common_factors
 from twostage.predicates.row_columns import RowColumns
-from twostage.reading.aligned_columns import SPARSE, plain
+from twostage.predicates.truth import Truth
+from twostage.reading.aligned_columns import MIN_ROWS_PER_LIVE_ROW, LiveColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from twostage.deletes.anti_join.choose import Equality
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
     from twostage.metrics import Metrics
+    from twostage.options import ReadSettings
     from twostage.predicates.predicate import Predicate
-    from twostage.reading.aligned_columns import LiveColumns
+    from twostage.reading.index_answers import RowGroupAnswers
+    from twostage.reading.payoff import Payoff
+    from twostage.reading.scan_predicate import Conjunct, ScanPredicate
     from twostage.selection import Selection
-    from twostage.task import ScanContext
 
     Read = Callable[[int, NDArray[np.int64] | None], pa.Array]
     Search = Callable[[Predicate, Selection], Selection]
+    Learn = Callable[[Conjunct, Selection], None]
 
-
-@dataclass(frozen=True, slots=True)
-class Conjunct:
-    """One part of the predicate."""
-
-    predicate: Predicate
-    text: str
-    field_ids: tuple[int, ...]
-    counter: str = "rows.filtered"
-    """What counts the rows that it drops."""
+MIN_DROPPED_SHARE = 0.25
+"""Of the rows: keys of a join that drop fewer are given up."""
+MIN_ROWS_TO_GIVE_UP = 100_000
+"""That such keys were tried on in a task."""
+MIN_PRUNED_SHARE = 0.1
+"""Of the rows: a search of the pages for text that leaves out fewer counts as in vain."""
 
 
 @dataclass(slots=True)
 class RowFilter:
-    """The predicate of a scan, prepared once per Spark task; learns its order as row groups pass."""
+    """The conjuncts that rows must meet; learns their best order as row groups pass."""
 
-    conjuncts: list[Conjunct] = field(default_factory=list)
+    conjuncts: Sequence[Conjunct] = ()
     reorder: bool = True
     kernels: bool = True
     costs: Costs = field(default_factory=Costs)
     shared: frozenset[int] = frozenset()
-    """Columns that several leaves look at: worth reading whole."""
+    """The ids of the columns that several leaves read: worth reading whole."""
+    answers: RowGroupAnswers | None = None
+    """What indexes say of the row group that is filtered."""
+    _tried: Counter[int] = field(default_factory=Counter)
+    """Rows that optional conjuncts were tried on, by their ids: hashing a list of 1,000 keys takes too long."""
+    _dropped: Counter[int] = field(default_factory=Counter)
+    _given_up: set[int] = field(default_factory=set)
 
     @staticmethod
-    def of(context: ScanContext) -> RowFilter:
-        """Prepare the scan's predicate, normalized as the option ``filter.normalize`` says."""
-        predicate = pull_common_factors(tree.push_not_down(context.predicate))
-        predicate = normalize(predicate, context.settings.normalize)
-        parts = [
-            Conjunct(part, str(part), tuple(c.field_id for c in tree.columns(part)))
-            for part in tree.conjuncts(predicate)
-        ]
-        uses = Counter(c.field_id for leaf in tree.leaves(predicate) for c in tree.columns(leaf))
-        shared = frozenset(field_id for field_id, count in uses.items() if count > 1)
-        settings = context.settings
-        return RowFilter(parts, reorder=settings.reorder_filters, kernels=settings.kernels, shared=shared)
+    def of(predicate: ScanPredicate, settings: ReadSettings) -> RowFilter:
+        """Return the filter of a scan's rows."""
+        return RowFilter(
+            predicate.conjuncts,
+            reorder=settings.reorder_filters,
+            kernels=settings.kernels,
+            shared=predicate.shared,
+        )
 
     def ordered(self) -> list[Conjunct]:
-        """Return the conjuncts in the order to evaluate them now."""
-        if not self.reorder or len(self.conjuncts) < 2:
-            return list(self.conjuncts)
-        by_part = {id(conjunct.predicate): conjunct for conjunct in self.conjuncts}
-        parts = [conjunct.predicate for conjunct in self.conjuncts]
+        """Return the conjuncts in the order to evaluate them now, without those that were given up."""
+        conjuncts = [one for one in self.conjuncts if not one.is_optional or id(one) not in self._given_up]
+        if not self.reorder or len(conjuncts) < 2:
+            return conjuncts
+        by_part = {id(conjunct.predicate): conjunct for conjunct in conjuncts}
+        parts = [conjunct.predicate for conjunct in conjuncts]
         return [by_part[id(part)] for part in self.costs.order(parts, "Filters")]
+
+    def add_tried(self, conjunct: Conjunct, tried: int, dropped: int, metrics: Metrics) -> None:
+        """Count rows that keys of a join were tried on, and leave the keys out from now on if they drop too few."""
+        key = id(conjunct)
+        self._tried[key] += tried
+        self._dropped[key] += dropped
+        share = self._dropped[key] / max(1, self._tried[key])
+        if self._tried[key] >= MIN_ROWS_TO_GIVE_UP and share < MIN_DROPPED_SHARE:
+            self._given_up.add(key)
+            metrics.choices[
+                f"keys of a join given up: {conjunct.predicate} dropped {share:.0%} of the rows"
+            ] += 1
+
+
+def filter_selection(
+    data_file: DataFile,
+    row_group: RowGroup,
+    row_filter: RowFilter,
+    selection: Selection,
+    text_searches: Payoff,
+    metrics: Metrics,
+    learn: Learn | None = None,
+) -> LiveColumns:
+    """Return the rows of a selection for which every conjunct is true, with the columns that were read to tell.
+
+    `learn` is told of the conjunct that was evaluated first, and of those of all rows that meet it.
+    """
+    read = functools.partial(data_file.read_filter_column, row_group)
+    columns = LiveColumns(selection, read, reads_parts=data_file.reads_parts)
+
+    def search(predicate: Predicate, rows: Selection) -> Selection:
+        found = data_file.search(row_group, predicate, rows) if text_searches.pays else None
+        if found is None:
+            return rows
+        text_searches.add(pruned=rows.count - found.count >= rows.count * MIN_PRUNED_SHARE)
+        text_searches.report(metrics)
+        return found
+
+    with metrics.timed("filter"):
+        filter_rows(row_filter, columns, metrics, search, learn)
+    return columns
 
 
 def filter_rows(
@@ -88,14 +132,16 @@ def filter_rows(
     columns: LiveColumns,
     metrics: Metrics,
     search: Search | None = None,
+    learn: Learn | None = None,
 ) -> None:
-    """Let only those rows live for which the predicate is true; columns are read only while rows live.
+    """Keep the rows for which every conjunct is true.
 
     Args:
-        row_filter: The predicate.
-        columns: The rows, and a way to their columns.
-        metrics: Gains what each part of the predicate dropped.
-        search: Gives of some rows those that may match a part, without decoding its column.
+        row_filter: The conjuncts.
+        columns: The rows, with a way to read their columns.
+        metrics: Gains how many rows each conjunct dropped.
+        search: Takes a predicate and some rows; gives those of them that may match, without decoding the column.
+        learn: Takes the conjunct that is evaluated first, and those of all rows for which it is true.
     """
 
     def read(field_id: int, places: NDArray[np.int64] | None) -> pa.Array:
@@ -103,35 +149,47 @@ def filter_rows(
             return columns.column(field_id)
         return columns.part(field_id, places, keep=field_id in row_filter.shared)
 
+    clock = row_filter.costs.clock = metrics.clock
     costs = row_filter.costs if row_filter.reorder else None
     for conjunct in row_filter.ordered():
-        if columns.alive.count == 0:
+        if columns.live.count == 0:
             break
-        started = time.perf_counter_ns()
+        started = clock()
         columns.condense()
-        before = columns.alive.count
+        before = columns.live.count
         if search is not None and not any(map(columns.has_read, conjunct.field_ids)):
             columns.narrow(search(conjunct.predicate, columns.selection()))
             columns.condense()
-        if columns.alive.count:
+        if columns.live.count:
             count = columns.base.count
-            true = (
-                None if search is None else _searched(conjunct.predicate, columns, read, search, row_filter)
-            )
+            predicate, known = conjunct.predicate, dict[int, Truth]()
+            if row_filter.answers is not None:
+                predicate, known = row_filter.answers.known_parts(conjunct, columns.base)
+            true = None
+            if search is not None and not known:
+                true = _searched(predicate, columns, read, search, row_filter)
             if true is None:
                 true = evaluate(
-                    conjunct.predicate,
+                    predicate,
                     RowColumns(read, count),
                     count,
                     kernels=row_filter.kernels,
                     costs=costs,
+                    known=known,
                 ).true
             columns.keep(true)
-        spent = time.perf_counter_ns() - started
-        after = columns.alive.count
+        if learn is not None:
+            learn(conjunct, columns.selection())
+            learn = None
+        spent = clock() - started
+        after = columns.live.count
         row_filter.costs.of(conjunct.predicate).add(before, before - after, spent)
         metrics.count_predicate(conjunct.text, before, after, spent)
         metrics.add(conjunct.counter, before - after)
+        if conjunct.is_optional:
+            row_filter.add_tried(conjunct, before, before - after, metrics)
+    for part, rows_in, rows_out, spent in row_filter.costs.take_children():
+        metrics.count_part(str(part), rows_in, rows_out, spent)
     metrics.choices.update(row_filter.costs.changes)
     row_filter.costs.changes.clear()
 
@@ -139,21 +197,21 @@ def filter_rows(
 def _searched(
     predicate: Predicate, columns: LiveColumns, read: Read, search: Search, row_filter: RowFilter
 ) -> NDArray[np.bool_] | None:
-    """Tell of each live row of the base whether an OR is true, where a search leaves few rows to ask one of its parts about.
+    """Return for each row of the base whether an OR is true, if a search leaves few rows to evaluate one child on.
 
-    None where it does not: then all parts are asked. That part's column is read for those rows alone, so that no other
-    part may look at it.
+    The column of that child is then read for those rows alone, so that no other child may use it. None if there is no
+    such child: all children are evaluated on all rows.
     """
     if not isinstance(predicate, tree.Or):
         return None
-    alive = columns.selection()
+    live = columns.selection()
     fields = [{column.field_id for column in tree.columns(child)} for child in predicate.children]
     for number, child in enumerate(predicate.children):
         rest = [part for other, part in enumerate(predicate.children) if other != number]
         if not fields[number].isdisjoint(row_filter.shared) or any(map(columns.has_read, fields[number])):
             continue
-        may_match = search(child, alive)
-        if may_match.count * SPARSE > alive.count:
+        may_match = search(child, live)
+        if may_match.count * MIN_ROWS_PER_LIVE_ROW > live.count:
             continue
         chosen = columns.base.marks(may_match)
 
@@ -172,45 +230,3 @@ def _searched(
             true[chosen] |= evaluate(child, found, may_match.count, kernels=kernels).true
         return true
     return None
-
-
-def subtract_equality(
-    equality: Equality,
-    columns: LiveColumns,
-    first_row: int,
-    metrics: Metrics,
-    *,
-    asked: NDArray[np.bool_] | None = None,
-    wanted: Container[int] = (),
-) -> None:
-    """Let only those rows live that no equality delete removes; only live rows are probed.
-
-    Args:
-        equality: The deletes.
-        columns: The rows, and a way to their key columns.
-        first_row: The position in the file of the columns' first row.
-        metrics: Gains ``rows.deleted.equality``.
-        asked: Which live rows may be deleted at all (bool, one for each); None: all.
-        wanted: Columns that will be read for all rows that are left.
-    """
-    if not equality or columns.alive.count == 0:
-        return
-    columns.condense(to_the_rows=True)
-    rows = columns.base
-    if asked is None:
-        keys = {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
-    else:
-        rows = rows.keep(asked)
-        keys = {
-            field_id: plain(columns.some(field_id, asked, whole=field_id in wanted))
-            for field_id in equality.field_ids
-        }
-    deleted = equality.deleted(keys, rows.count)
-    if equality.recorder is not None:
-        equality.recorder.add(first_row, rows, deleted)
-    left = ~deleted
-    if asked is not None:
-        left = np.ones(columns.base.count, np.bool_)
-        left[asked] = ~deleted
-    columns.keep(left)
-    metrics.add("rows.deleted.equality", columns.base.count - columns.alive.count)

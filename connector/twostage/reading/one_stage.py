@@ -1,7 +1,8 @@
 """The read without stages: every column of a row group is decoded once, batch by batch.
 
-Takes an open data file, a row group and what positions left alive; gives the same batches as filter and
-fetch together. It is what ``two-stage=false`` asks for, and it streams: only one batch is held.
+Takes an open data file, a row group and the rows that positions did not delete; gives the same batches as filter and
+fetch together. The option ``two-stage=false`` asks for it, and so does a filter that keeps nearly all rows. It streams:
+only one batch is in memory.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import pyarrow as pa
 from twostage.columns import arrow_schema, without_columns
 from twostage.data_files.data_file import descend
 from twostage.reading.aligned_columns import LiveColumns
-from twostage.reading.filter import filter_rows, subtract_equality
+from twostage.reading.filter import filter_rows
 from twostage.reading.stage_two import joined, only
+from twostage.reading.subtract_deletes import probe_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
-    from twostage.deletes.anti_join.choose import Equality
+    from twostage.deletes.anti_join.choose import EqualityAntiJoin
+    from twostage.deletes.compiled.recorder import Recorder
     from twostage.metrics import Metrics
     from twostage.reading.filter import RowFilter
     from twostage.selection import Selection
@@ -33,16 +36,26 @@ def read_one_stage(
     row_group: RowGroup,
     row_filter: RowFilter,
     selection: Selection,
-    equality_deletes: Callable[[], Equality],
+    equality: EqualityAntiJoin,
     metrics: Metrics,
+    recorder: Recorder | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the projection of the live, matching rows, in file order."""
+    """Yield the projection of the live, matching rows, in file order.
+
+    Args:
+        data_file: The open file.
+        row_group: Its row group.
+        row_filter: What the rows must meet.
+        selection: The rows to consider.
+        equality: The equality deletes that may hold keys of the row group.
+        metrics: Gains what was filtered and deleted.
+        recorder: Compiles the deletes, if that is not None.
+    """
     context = data_file.context
     projection, batch_size = context.projection, context.settings.batch_size
     schema = arrow_schema(projection)
     if selection.count == 0:
         return
-    equality = equality_deletes()
     wanted = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
     wanted.update(equality.field_ids)
     # A key that the table has dropped is in no schema that the stream could follow.
@@ -61,16 +74,16 @@ def read_one_stage(
             columns = {i: array.slice(start, length) for i, array in dropped.items()}
             for field_id, (_, depth), array in zip(leaf_ids, leaves, arrays[len(projection) :], strict=True):
                 columns[field_id] = descend(array, depth)
-            alive = selection.slice(start, length)
+            live = selection.slice(start, length)
             first_row = row_group.first_row + start
             start += length
-            live = LiveColumns(alive, functools.partial(_cut, columns))
-            filter_rows(row_filter, live, metrics)
-            subtract_equality(equality, live, first_row, metrics)
-            alive = live.selection()
-            counted += alive.count
-            if alive.count and projection:
-                yield only(pa.RecordBatch.from_arrays(arrays[: len(projection)], schema=schema), alive)
+            rows = LiveColumns(live, functools.partial(_cut, columns))
+            filter_rows(row_filter, rows, metrics)
+            probe_keys(equality, rows, first_row, recorder, metrics)
+            live = rows.selection()
+            counted += live.count
+            if live.count and projection:
+                yield only(pa.RecordBatch.from_arrays(arrays[: len(projection)], schema=schema), live)
 
     metrics.add("row_groups.read")
     yield from metrics.timed_steps("fetch", joined(survivors(), batch_size))

@@ -1,25 +1,60 @@
-"""Whether a way of pruning has paid so far in a task."""
+"""Whether each way of pruning has paid so far in a Spark task: a probe costs a read and a decode."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-PATIENCE = 3
-"""Row groups for which it may be asked in vain before a task stops asking."""
+if TYPE_CHECKING:
+    from twostage.metrics import Metrics
+
+PROBES_PER_SUCCESS = 3
+"""Row groups that a task probes before it gives up, and for each of them that was pruned, as many more."""
 
 
 @dataclass(slots=True)
 class Payoff:
-    """How often a way of pruning was asked, and how often it pruned; asking costs a read and a decode.
+    """How many row groups were probed in one way, and of how many that pruned enough.
 
-    >>> Payoff(asked=3, pruned=0).pays, Payoff(asked=9, pruned=3).pays
+    `given_up` is what the report says once it does not pay; ``{}`` stands for the number of probes.
+
+    >>> Payoff("", probed=3, pruned=0).pays, Payoff("", probed=9, pruned=3).pays
     (False, True)
     """
 
-    asked: int = 0
+    given_up: str
+    probed: int = 0
     pruned: int = 0
 
     @property
     def pays(self) -> bool:
-        """Whether asking again is worth it."""
-        return self.pruned * PATIENCE >= self.asked - PATIENCE + 1
+        """Whether another probe is worth its cost."""
+        return self.probed < PROBES_PER_SUCCESS * (self.pruned + 1)
+
+    def add(self, *, pruned: bool) -> None:
+        """Add one probe, and whether it pruned enough."""
+        self.probed += 1
+        self.pruned += pruned
+
+    def report(self, metrics: Metrics) -> None:
+        """Say in the report that this way of pruning was given up, if it was."""
+        if not self.pays:
+            metrics.choices[self.given_up.format(self.probed)] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Payoffs:
+    """One `Payoff` for each way of pruning that reads something for it."""
+
+    dictionaries: Payoff = field(
+        default_factory=lambda: Payoff("dictionaries not asked any more: {} reads pruned too little")
+    )
+    page_indexes: Payoff = field(
+        default_factory=lambda: Payoff("page indexes not asked any more: {} reads pruned too little")
+    )
+    text_searches: Payoff = field(
+        default_factory=lambda: Payoff("pages not searched for text any more: {} reads pruned too little")
+    )
+    key_pages: Payoff = field(
+        default_factory=lambda: Payoff("pages of delete keys not asked any more: {} reads proved too little")
+    )

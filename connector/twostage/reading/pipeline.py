@@ -1,8 +1,8 @@
-"""The pipeline: prune, positions, filter, equality deletes, fetch.
+"""The read of a task group, from data files to record batches.
 
-Takes a `TaskGroup`; gives the record batches of its live, matching rows. Positions and vectors need no
-column, so they shrink the selection before stage one; equality deletes need key columns, so they run on
-the survivors; the select columns are read last, for the rows that are left.
+For each data file: open it and load its deletes; for each of its row groups: prune -> positions -> filter -> equality
+deletes -> top-n (`stage_one`), then fetch the select columns of the rows that are left (`stage_two`). The rule: every live,
+matching row is returned exactly once, in file order, unless the scan is limited or returns the first rows by some order.
 """
 
 from __future__ import annotations
@@ -11,30 +11,42 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING
 
-from twostage.data_files.parquet_file import ParquetDataFile
-from twostage.deletes.anti_join.choose import NONE, TaskDeletes
-from twostage.deletes.compiled.store import find_compiled
-from twostage.deletes.positions.position_deletes import DeletedPositions, load_positions
+from twostage.data_files.open_data_file import open_data_file
+from twostage.data_files.parquet_footers import forget_footer, kept_version
+from twostage.deletes.anti_join.choose import NONE
+from twostage.errors import CorruptFileError
 from twostage.metadata_tables.rows import read_rows
-from twostage.reading.ahead import steps_ahead
-from twostage.reading.deleted_column import DeletedRows, shows_deleted
+from twostage.reading.deleted_column import DeletedColumn, shows_deleted
+from twostage.reading.file_deletes import FileDeletes
+from twostage.reading.files_ahead import FilesAhead, are_remote
 from twostage.reading.filter import RowFilter
+from twostage.reading.index_answers import FileAnswers
 from twostage.reading.one_stage import read_one_stage
-from twostage.reading.stage_one import live_columns, plan_row_group
+from twostage.reading.stage_one import find_live_rows, plan_row_group
 from twostage.reading.stage_two import fetch_columns
-from twostage.reading.task_state import AwaitDeletes, Fetch, Learned, OpenTask, ReadWhole, ReadWindows, Skip
-from twostage.reading.top_rows import BestRows
-from twostage.reading.waiting import Held
+from twostage.reading.task_state import (
+    AwaitDeletes,
+    Ended,
+    Fetch,
+    Learned,
+    OpenTask,
+    ReadWhole,
+    ReadWindows,
+    Skip,
+    Waits,
+)
+from twostage.reading.waiting import WaitingRowGroups
 from twostage.storage.files import name_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     import pyarrow as pa
 
-    from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
     from twostage.metrics import Metrics
+    from twostage.reading.conditions.of_file import FileConditions
+    from twostage.reading.task_state import RowGroupPlan, Step
     from twostage.task import ScanContext, ScanTask, TaskGroup
 
 
@@ -43,20 +55,20 @@ def read_group(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task group, at most ``context.limit`` of them.
 
-    `still_wanted` is asked before each row group's rows are fetched; it raises if nobody wants them any more.
+    `still_wanted` is called before each row group's rows are fetched; it raises if nobody wants them any more.
     """
     if group.rows is not None:
         yield from read_rows(group.rows, metrics)
         return
-    left = group.context.limit
+    remaining = group.context.limit
     with name_snapshot(group.context.snapshot_id):
         for batch in read_tasks(group, metrics, still_wanted):
-            if left is not None:
-                batch = batch.slice(0, left)  # noqa: PLW2901
-                left -= batch.num_rows
+            if remaining is not None:
+                batch = batch.slice(0, remaining)  # noqa: PLW2901
+                remaining -= batch.num_rows
             metrics.add("rows.fetched", batch.num_rows)
             yield batch
-            if left == 0:
+            if remaining == 0:
                 metrics.add("tasks.limited")
                 return
 
@@ -65,91 +77,163 @@ def read_tasks(
     group: TaskGroup, metrics: Metrics, still_wanted: Callable[[], None] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live, matching rows of all data files."""
-    top = group.context.top
-    best = None if top is None else BestRows(top, kernels=group.context.settings.kernels)
-    learned = Learned(RowFilter.of(group.context), best=best)
-    with Held(group.context) as held:
-        for task in group.tasks:
-            yield from read_task(group, task, learned, held, metrics, still_wanted)
-        yield from read_held(held, metrics)
+    context, learned = group.context, Learned.of(group.context, metrics)
+    steps: Generator[Step, None, None]
+    if not are_remote(group):
+        steps = (
+            step
+            for task in group.tasks
+            for step in read_file(context, task, learned, metrics, None, still_wanted)
+        )
+        with WaitingRowGroups(context) as waiting, contextlib.closing(steps):
+            yield from emit(steps, waiting, metrics)
+        return
+    with FilesAhead(group, metrics) as ahead, WaitingRowGroups(context, ahead.deletes.contents) as waiting:
+        steps = ahead.files(
+            lambda task: read_known_file(context, task, learned, metrics, ahead), still_wanted
+        )
+        with contextlib.closing(steps):
+            yield from emit(steps, waiting, metrics, ahead)
 
 
-def read_task(
-    group: TaskGroup,
+def emit(
+    steps: Iterable[Step],
+    waiting: WaitingRowGroups,
+    metrics: Metrics,
+    ahead: FilesAhead | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of data files, in order; row groups wait meanwhile for what decides on them."""
+    for step in steps:
+        match step:
+            case Waits(file, plan):
+                waiting.add(file, plan)
+                if waiting.is_full:
+                    yield from read_waiting(waiting, metrics, ahead)
+            case Ended(file, opened):
+                if not file.data_file.reads_parts:  # such a file keeps a row group unpacked: one at a time
+                    yield from read_waiting(waiting, metrics, ahead)
+                waiting.keep_open(file, opened)
+            case batch:
+                yield from read_waiting(waiting, metrics, ahead)  # first, so that rows stay in order
+                yield batch
+    yield from read_waiting(waiting, metrics, ahead)
+
+
+def read_known_file(
+    context: ScanContext, task: ScanTask, learned: Learned, metrics: Metrics, ahead: FilesAhead
+) -> Iterator[Step]:
+    """Read a data file; once more if the process kept a footer of an object that was replaced since."""
+    kept = kept_version(task.path, task.file_size)
+    has_begun = is_replaced = False
+    try:
+        for step in read_file(context, task, learned, metrics, ahead):
+            has_begun = True
+            yield step
+    except CorruptFileError as error:
+        if kept is None or has_begun or error.code != "FILE_CHANGED":
+            raise
+        is_replaced = True
+    if is_replaced:
+        forget_footer(task.path, task.file_size)
+        yield from read_file(context, task, learned, metrics, ahead)
+
+
+def read_file(
+    context: ScanContext,
     task: ScanTask,
     learned: Learned,
-    held: Held,
     metrics: Metrics,
+    ahead: FilesAhead | None = None,
     still_wanted: Callable[[], None] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the live, matching rows of one data file (or its part), in file order; some may wait in `held`."""
-    context = group.context
+) -> Iterator[Step]:
+    """Yield the live, matching rows of one data file, in file order, and the row groups that wait; at last `Ended`."""
     metrics.add("files.read")
+    conditions: FileConditions | None = None
+
+    def keep_conditions(ended: type[BaseException] | None, *_: object) -> None:
+        if conditions is not None:
+            conditions.finish(ended, metrics)
+
+    reads, deletes_ahead = (None, None) if ahead is None else (ahead.reads, ahead.deletes)
+    if deletes_ahead is not None:
+        FileDeletes.ask(context, task, deletes_ahead)  # before anything is waited for
     with contextlib.ExitStack() as opened:
-        data_file = opened.enter_context(open_data_file(context, task, metrics))
-        with metrics.timed("deletes"):
-            positions = load_positions(context, task, metrics)
-            compiled = find_compiled(context, task, metrics, positions)
-        by_equality = compiled.positions or DeletedPositions()
-        equality = TaskDeletes(context, task, metrics, compiled.recorder)
-        if compiled.positions is not None:
-            equality = TaskDeletes.none(context, task, metrics)
+        opened.push(keep_conditions)  # before the file: they are kept once it was closed
+        data_file = opened.enter_context(open_data_file(context, task, metrics, reads))
+        deletes = FileDeletes.load(context, task, metrics, deletes_ahead)
         if shows_deleted(context):
-            data_file.deleted_rows = DeletedRows(data_file, positions | by_equality, equality.all_of)
-            positions = by_equality = DeletedPositions()
-            equality = TaskDeletes.none(context, task, metrics)
-
-        file = OpenTask(data_file, positions, equality, learned, by_equality)
-        row_groups: Iterable[RowGroup] = data_file.row_groups()
-        # Avro's blocks have no bounds, and are found by reading.
-        if learned.best is not None and task.format != "avro":
-            row_groups = learned.best.best_first(data_file, row_groups)
-        plans = steps_ahead(
-            compiled.row_groups(row_groups),
-            functools.partial(plan_row_group, file),
-            metrics,
-            # Equality deletes, and `_deleted` which asks them, belong to one thread.
-            ahead=context.settings.prefetch
-            and data_file.is_remote
-            and not equality
-            and data_file.deleted_rows is None
-            and not (learned.best is not None and held.has_questions),
-            alone=lambda plan: isinstance(plan, ReadWindows),
-        )
-        # Where better rows may come, those found so far need not be fetched yet.
-        may_lose = learned.best is not None and data_file.reads_parts
-        with contextlib.closing(plans):
-            for plan in plans:
-                if still_wanted is not None:
-                    still_wanted()
-                match plan:
-                    case Skip():
-                        continue
-                    case AwaitDeletes():
-                        held.add(file, plan)
-                    case Fetch() if may_lose:
-                        held.add(file, plan)
-                    case Fetch():
-                        yield from read_held(held, metrics)  # first, so that rows stay in order
-                        yield from fetch_rows(file, plan, metrics)
-                    case ReadWindows():
-                        yield from read_held(held, metrics)
-                        yield from read_windows(file, plan, metrics)
-                    case ReadWhole():
-                        yield from read_held(held, metrics)
-                        yield from read_whole(file, plan, metrics)
-                if held.is_full:
-                    yield from read_held(held, metrics)
-        if not data_file.reads_parts:  # such a file keeps a row group unpacked: one at a time
-            yield from read_held(held, metrics)
-        opened.callback(compiled.finish, metrics)
-        held.keep_open(file, opened)
+            data_file.show_deleted(DeletedColumn(data_file, deletes))
+            deletes = deletes.without_any(context, task, metrics)
+        contents = None if deletes_ahead is None else deletes_ahead.contents
+        if learned.conditions is not None:
+            conditions = learned.conditions.on(data_file)
+        indexes = FileAnswers(data_file, learned.predicate) if context.indexes is not None else None
+        file = OpenTask(data_file, deletes, learned, contents, conditions, indexes)
+        with contextlib.closing(read_row_groups(file, metrics, ahead, still_wanted)) as steps:
+            yield from steps
+        opened.callback(deletes.finish, metrics)
+        yield Ended(file, opened.pop_all())
 
 
-def read_held(held: Held, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+def read_row_groups(
+    file: OpenTask,
+    metrics: Metrics,
+    ahead: FilesAhead | None = None,
+    still_wanted: Callable[[], None] | None = None,
+) -> Generator[pa.RecordBatch | Waits, None, None]:
+    """Yield the live, matching rows of a file's row groups, and those that wait."""
+    data_file, best, context = file.data_file, file.learned.best, file.data_file.context
+    row_groups: Iterable[RowGroup] = data_file.row_groups()
+    # Avro's blocks have no bounds, and are found by reading.
+    if best is not None and data_file.task.format != "avro":
+        row_groups = best.best_first(data_file, row_groups)
+    row_groups = file.deletes.recorded(row_groups)
+
+    def read(row_group: RowGroup) -> Iterator[pa.RecordBatch | Waits]:
+        plan = plan_row_group(file, row_group, metrics)
+        if still_wanted is not None:
+            still_wanted()
+        return read_row_group(file, plan, metrics)
+
+    # `_deleted` is kept for one row group; files that are not read in parts keep one unpacked.
+    if ahead is None or not data_file.reads_parts or shows_deleted(context):
+        for row_group in row_groups:
+            yield from read(row_group)
+        return
+    yield from ahead.row_groups(data_file, row_groups, read)
+
+
+def read_row_group(file: OpenTask, plan: RowGroupPlan, metrics: Metrics) -> Iterator[pa.RecordBatch | Waits]:
+    """Yield the live, matching rows of a row group, or that it waits."""
+    # Where better rows may come, those found so far need not be fetched yet.
+    may_be_beaten = file.learned.best is not None and file.data_file.reads_parts
+    match plan:
+        case Skip():
+            return
+        case AwaitDeletes():
+            yield Waits(file, plan)
+        case Fetch() if may_be_beaten:
+            yield Waits(file, plan)
+        case Fetch():
+            yield from fetch_rows(file, plan, metrics)
+        case ReadWindows():
+            yield from read_windows(file, plan, metrics)
+        case ReadWhole():
+            yield from read_whole(file, plan, metrics)
+
+
+def read_waiting(
+    waiting: WaitingRowGroups, metrics: Metrics, ahead: FilesAhead | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows that waited for equality deletes or better rows, and are left."""
-    for file, plan in held.release(metrics):
-        yield from fetch_rows(file, plan, metrics)
+    released = waiting.release(metrics)
+    if ahead is None:
+        for file, plan in released:
+            yield from fetch_rows(file, plan, metrics)
+    else:
+        rows = (functools.partial(fetch_rows, file, plan, metrics) for file, plan in released)
+        yield from ahead.waiting(rows)
+    waiting.close()
 
 
 def fetch_rows(file: OpenTask, plan: Fetch, metrics: Metrics) -> Iterator[pa.RecordBatch]:
@@ -160,44 +244,26 @@ def fetch_rows(file: OpenTask, plan: Fetch, metrics: Metrics) -> Iterator[pa.Rec
 
 def read_whole(file: OpenTask, plan: ReadWhole, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield a row group's rows in one stage."""
-    row_group, selection = plan.row_group, plan.selection
-    equality = file.equality.choose(file.equality.meeting(file.data_file, row_group), selection.count)
+    data_file, row_group, selection = file.data_file, plan.row_group, plan.selection
+    applicable = file.deletes.equality.overlapping(data_file, row_group)
+    equality = file.deletes.equality.choose(applicable, selection.count)
     if equality.is_streamed:  # once for the row group, not for each batch
-        selection = live_columns(file, row_group, RowFilter(), selection, metrics).selection()
+        selection = find_live_rows(file, row_group, RowFilter(), selection, metrics).selection()
         equality = NONE
-    yield from read_one_stage(
-        file.data_file, row_group, plan.row_filter, selection, lambda: equality, metrics
-    )
+    recorder = file.deletes.compiled.recorder
+    yield from read_one_stage(data_file, row_group, plan.row_filter, selection, equality, metrics, recorder)
 
 
 def read_windows(file: OpenTask, plan: ReadWindows, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the select columns of a row group's live rows, window after window."""
-    is_read = False
+    best, is_read = file.learned.best, False
     for window in plan.windows:
-        columns = live_columns(file, plan.row_group, plan.row_filter, window, metrics)
-        if file.learned.best is not None:
-            file.learned.best.admit(columns, file.learned.row_filter, metrics)
-        if columns.alive.count:
+        columns = find_live_rows(file, plan.row_group, plan.row_filter, window, metrics, plan.conditions)
+        if best is not None:
+            best.admit(columns, file.learned.row_filter, metrics)
+        if columns.live.count:
             metrics.add("row_groups.read", not is_read)
             is_read = True
             batches = fetch_columns(file.data_file, plan.row_group, columns)
             yield from metrics.timed_steps("fetch", batches)
     metrics.add("row_groups.pruned.filter", not is_read)
-
-
-def open_data_file(context: ScanContext, task: ScanTask, metrics: Metrics) -> DataFile:
-    """Open the task's data file by its format."""
-    return _reader_of(task.format)(context, task, metrics)
-
-
-def _reader_of(name: str) -> type[DataFile]:
-    """Return what reads a format; a worker loads only those that it meets."""
-    if name == "orc":
-        from twostage.data_files.orc_file import OrcDataFile  # noqa: PLC0415 - 15 ms, with what it loads
-
-        return OrcDataFile
-    if name == "avro":
-        from twostage.data_files.avro_file import AvroDataFile  # noqa: PLC0415 - likewise
-
-        return AvroDataFile
-    return {"parquet": ParquetDataFile}[name]

@@ -1,8 +1,8 @@
 """Which rows of a row group need no reading, by what the file knows of its pages.
 
-Takes an open data file, a row group and its live rows; gives the rows that may match. Pages of two columns
-begin at different rows, so that each conjunct is asked over the runs of rows that no page of its columns
-divides. May keep too much; must never drop a row that matches.
+Takes an open data file, a row group and its live rows; gives those that may match. Pages of two columns begin at
+different rows, so that each conjunct is tested on the runs of rows within which no page of its columns ends. May keep too
+much; must never drop a row that matches.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
     from twostage.reading.payoff import Payoff
+    from twostage.reading.scan_predicate import ScanPredicate
 
-LEAST_SHARE = 0.1
-"""Of the rows: pruning fewer counts as in vain. Asking costs 0.2 to 0.7 ms a row group of 17 pages a column."""
+MIN_PRUNED_SHARE = 0.1
+"""Of the rows: pruning fewer counts as in vain. A probe costs 0.2 to 0.7 ms a row group of 17 pages a column."""
 MAX_RUNS = 20_000
+"""Runs of rows for which a conjunct is tested."""
 
 
 def prune_pages(
     data_file: DataFile,
     row_group: RowGroup,
+    predicate: ScanPredicate,
     selection: Selection,
     payoff: Payoff,
     metrics: Metrics,
@@ -41,12 +44,10 @@ def prune_pages(
     wanted: Predicate = tree.TRUE,
 ) -> Selection:
     """Return the rows of `selection` in pages that may hold a match which is `wanted`, too."""
-    context = data_file.context
-    if not context.settings.prune_pages or not payoff.pays or selection.count == 0:
+    if not data_file.context.settings.prune_pages or not payoff.pays or selection.count == 0:
         return selection
-    predicate = stored_part(tree.both(context.predicate, context.hint, wanted))
-    before, was_asked = selection.count, False
-    for conjunct in tree.conjuncts(predicate):
+    before, is_probed = selection.count, False
+    for conjunct in (*predicate.stored_conjuncts, *tree.conjuncts(stored_part(wanted))):
         if selection.count == 0:
             break
         pages = {
@@ -55,14 +56,12 @@ def prune_pages(
             if (found := data_file.page_bounds(row_group, column.field_id)) is not None
         }
         if pages:
-            was_asked = True
+            is_probed = True
             selection = selection & _may_match(conjunct, pages, row_group.num_rows)
     pruned = before - selection.count
-    if was_asked:
-        payoff.asked += 1
-        payoff.pruned += pruned >= before * LEAST_SHARE
-        if not payoff.pays:
-            metrics.choices[f"page indexes not asked any more: {payoff.asked} reads pruned too little"] += 1
+    if is_probed:
+        payoff.add(pruned=pruned >= before * MIN_PRUNED_SHARE)
+        payoff.report(metrics)
     metrics.add("rows.pruned", pruned)
     return selection
 

@@ -1,17 +1,16 @@
 """Which row groups need no reading, and which need no filtering.
 
-Takes an open data file and a row group; gives a verdict from statistics, Bloom filters and dictionaries.
-May keep too much; must never skip a row group that holds a matching row.
+Takes an open data file, a row group and the scan's predicate; tells from statistics, Bloom filters and dictionaries
+whether none, some or all of its rows match. May keep too much; must never rule out a row group that holds a matching row.
 """
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING
 
-from twostage.data_files.computed_columns import COMPUTED, DELETED, LAST_UPDATED, POSITION, stored_part
-from twostage.predicates import predicate as tree
+from twostage.data_files.computed_columns import COMPUTED, DELETED, LAST_UPDATED, POSITION
 from twostage.predicates.bounds import Bounds
+from twostage.predicates.predicate import FALSE, TRUE
 from twostage.predicates.prune import Match, match
 from twostage.schema import Primitive
 
@@ -21,50 +20,77 @@ if TYPE_CHECKING:
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
     from twostage.metrics import Metrics
+    from twostage.predicates.predicate import Predicate
+    from twostage.reading.conditions.of_file import RowGroupConditions
     from twostage.reading.payoff import Payoff
+    from twostage.reading.scan_predicate import ScanPredicate
 
 
-class Verdict(enum.Enum):
-    """What to do with a row group."""
+def prune_row_group(
+    data_file: DataFile,
+    row_group: RowGroup,
+    predicate: ScanPredicate,
+    metrics: Metrics,
+    *,
+    wanted: Predicate = TRUE,
+    dictionaries: Payoff | None = None,
+    conditions: RowGroupConditions | None = None,
+) -> Match:
+    """Tell whether none, some (or perhaps some) or all rows of a row group match, and count what ruled it out.
 
-    SKIP = "no row matches"
-    FILTER = "some rows may match"
-    TAKE = "every row matches"
-
-
-def judge_row_group(
-    data_file: DataFile, row_group: RowGroup, dictionaries: Payoff, metrics: Metrics
-) -> Verdict:
-    """Return the verdict on a row group, counting what pruned it."""
-    context = data_file.context
-    settings = context.settings
-    if context.predicate == tree.FALSE:
-        return Verdict.SKIP
-    if data_file.task.all_match and settings.prune_files and context.hint == tree.TRUE:
-        return Verdict.TAKE
-    if not settings.prune_row_groups:
-        return Verdict.TAKE if context.predicate == tree.TRUE else Verdict.FILTER
-    reason: str | None = None
+    Args:
+        data_file: The open file.
+        row_group: Its row group.
+        predicate: What rows must meet.
+        metrics: Gains ``row_groups.pruned.*`` and ``rows.pruned``.
+        wanted: What rows must meet besides to be among the first under ``ORDER BY … LIMIT``.
+        dictionaries: Whether probing dictionaries has paid; None: they are not probed.
+        conditions: What is known of the row group's rows from earlier scans: then nothing is read to rule it out. Gains
+            what is found out.
+    """
+    settings, num_rows = data_file.context.settings, row_group.num_rows
     bounds_of = row_group_bounds(data_file, row_group)
-    both = tree.both(context.predicate, context.hint)
-    if match(both, bounds_of, row_group.num_rows) is Match.NONE:
+    reason: str | None
+    if settings.prune_row_groups and wanted != TRUE and match(wanted, bounds_of, num_rows) is Match.NONE:
+        reason = "top-n"
+    elif predicate.exact == FALSE:
+        return Match.NONE
+    elif data_file.task.all_match and settings.prune_files and data_file.context.hint == TRUE:
+        return Match.ALL
+    elif not settings.prune_row_groups:
+        return Match.ALL if predicate.exact == TRUE else Match.SOME
+    elif match(predicate.prunable, bounds_of, num_rows) is Match.NONE:
         reason = "statistics"
-    elif match(context.predicate, bounds_of, row_group.num_rows) is Match.ALL:
-        return Verdict.TAKE
+    elif match(predicate.exact, bounds_of, num_rows) is Match.ALL:
+        return Match.ALL
+    elif conditions is not None and conditions.is_known:
+        return Match.SOME
     else:
-        ask = settings.dictionary_filter and dictionaries.pays
-        reason = data_file.cannot_match(row_group, stored_part(both), ask_dictionaries=ask)
-        dictionaries.asked += ask and reason != "bloom"
-        dictionaries.pruned += reason == "dictionary"
-        if ask and not dictionaries.pays:
-            metrics.choices[
-                f"dictionaries not asked any more: {dictionaries.asked} reads pruned too little"
-            ] += 1
-    if reason is not None:
-        metrics.add(f"row_groups.pruned.{reason}")
-        metrics.add("rows.pruned", row_group.num_rows)
-        return Verdict.SKIP
-    return Verdict.FILTER
+        reason = _probe_filters(data_file, row_group, predicate, metrics, dictionaries)
+        if reason is not None and conditions is not None:
+            conditions.add_none()
+    if reason is None:
+        return Match.SOME
+    metrics.add(f"row_groups.pruned.{reason}")
+    metrics.add("rows.pruned", num_rows)
+    return Match.NONE
+
+
+def _probe_filters(
+    data_file: DataFile,
+    row_group: RowGroup,
+    predicate: ScanPredicate,
+    metrics: Metrics,
+    dictionaries: Payoff | None,
+) -> str | None:
+    """Return whether a Bloom filter or a dictionary proves that no row matches; None if neither does."""
+    settings = data_file.context.settings
+    may_probe = settings.dictionary_filter and dictionaries is not None and dictionaries.pays
+    reason = data_file.cannot_match(row_group, predicate.stored, probe_dictionaries=may_probe)
+    if dictionaries is not None and may_probe and reason != "bloom":
+        dictionaries.add(pruned=reason == "dictionary")
+        dictionaries.report(metrics)
+    return reason
 
 
 def row_group_bounds(data_file: DataFile, row_group: RowGroup) -> Callable[[int], Bounds | None]:

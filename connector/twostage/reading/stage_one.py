@@ -1,21 +1,22 @@
-"""Stage one of a row group: prune, positions, filter, equality deletes.
+"""Stage one of a row group: prune, positions, filter, equality deletes, top-n.
 
-Takes an open data file with its deletes, and a row group; gives which rows live, with the columns that were
-read to tell, or that the row group is to be read in one stage. What a task learns here from one row group
-decides how the next is read; it never decides which rows come back.
+Takes an open data file with its deletes, and a row group; gives which rows are live, with the columns that were read to
+tell, or that the row group is to be read in one stage or in windows. What a task learns here from one row group decides
+how the next is read; it never decides which rows come back.
 """
 
 from __future__ import annotations
 
-import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from twostage.deletes.anti_join.build_from_rows import reverse_anti_join
 from twostage.predicates.predicate import TRUE
-from twostage.reading.aligned_columns import LiveColumns
-from twostage.reading.filter import RowFilter, filter_rows
-from twostage.reading.prune_pages import LEAST_SHARE, prune_pages
-from twostage.reading.prune_row_groups import Verdict, judge_row_group
-from twostage.reading.subtract_deletes import subtract
+from twostage.predicates.prune import Match
+from twostage.reading.filter import filter_selection
+from twostage.reading.prune_pages import prune_pages
+from twostage.reading.prune_row_groups import prune_row_group
+from twostage.reading.subtract_deletes import remove_deleted, subtract_equality, subtract_positions
 from twostage.reading.task_state import (
     SKIP,
     AwaitDeletes,
@@ -24,115 +25,146 @@ from twostage.reading.task_state import (
     ReadWhole,
     ReadWindows,
     RowGroupPlan,
+    Skip,
 )
 from twostage.reading.windows import count_windows, cut_windows
-from twostage.selection import Selection
 
 if TYPE_CHECKING:
     from twostage.data_files.row_group import RowGroup
     from twostage.metrics import Metrics
-    from twostage.predicates.predicate import Predicate
+    from twostage.reading.aligned_columns import LiveColumns
+    from twostage.reading.conditions.of_file import RowGroupConditions
+    from twostage.reading.filter import RowFilter
+    from twostage.selection import Selection
+
+
+MIN_SHARE_EXPECTED = 0.7
+"""Of a row group's rows: where more are left before equality deletes, the select columns are asked for beside the keys."""
 
 
 def plan_row_group(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> RowGroupPlan:
-    """Decide which rows of a row group live, and how their select columns are to be read."""
+    """Decide which rows of a row group are live, and how their select columns are to be read."""
     data_file, learned = file.data_file, file.learned
-    settings = data_file.context.settings
+    predicate, payoffs, wanted = learned.predicate, learned.payoffs, learned.wanted
+    conditions = None if file.conditions is None else file.conditions.ask(row_group)
     metrics.add("row_groups.considered")
     metrics.add("rows.considered", row_group.num_rows)
-    best = learned.best
     with metrics.timed("prune"):
-        if best is not None and not best.may_hold(data_file, row_group):
-            metrics.add("row_groups.pruned.top-n")
-            metrics.add("rows.pruned", row_group.num_rows)
-            return SKIP
-        verdict = judge_row_group(data_file, row_group, learned.dictionaries, metrics)
-    if verdict is Verdict.SKIP:
+        matching = prune_row_group(
+            data_file,
+            row_group,
+            predicate,
+            metrics,
+            wanted=wanted,
+            dictionaries=payoffs.dictionaries,
+            conditions=conditions,
+        )
+    if matching is Match.NONE:
         return SKIP
-    selection = _subtract_positions(row_group, file, metrics)
-    filters = verdict is Verdict.FILTER
-    row_filter = learned.row_filter if filters else RowFilter()
-    wanted = TRUE if best is None else best.wanted
-    row_filter = row_filter if best is None else best.joined_to(row_filter)
-    if not settings.two_stage:
-        return ReadWhole(row_group, selection, row_filter)
-    if filters and best is None and learned.keeps_nearly_all:
+
+    selection = subtract_positions(file, row_group, metrics)
+    if not data_file.context.settings.two_stage:
+        return ReadWhole(row_group, selection, learned.filter_for(matching))
+    considered, left, answers = selection, None, None
+    if matching is Match.SOME and selection.count:
+        with metrics.timed("filter"):
+            if conditions is not None:
+                selection, left = conditions.narrow(selection, metrics)
+            if file.indexes is not None and selection.count and left != ():
+                answers = file.indexes.of(row_group, metrics)
+            if answers is not None:
+                conjuncts = predicate.conjuncts if left is None else left
+                selection, left = answers.narrow(selection, conjuncts, metrics)
+        if selection.count == 0:
+            metrics.add("row_groups.pruned.filter")
+            return SKIP
+        matching = Match.ALL if left == () else matching
+    row_filter = learned.filter_for(matching, left, answers)
+    if matching is Match.SOME and learned.keeps_nearly_all:
         metrics.choices["read in one stage: the filter keeps nearly all rows"] += 1
-        return ReadWhole(row_group, selection, row_filter)
-    if filters or wanted != TRUE:
+        return ReadWhole(row_group, selection, replace(row_filter, answers=None))
+
+    if matching is Match.SOME or wanted != TRUE:
         with metrics.timed("prune"):
-            selection = prune_pages(data_file, row_group, selection, learned.pages, metrics, wanted=wanted)
-    parts = count_windows(data_file, row_group, row_filter)
-    if parts == 0:
+            selection = prune_pages(
+                data_file, row_group, predicate, selection, payoffs.page_indexes, metrics, wanted=wanted
+            )
+    num_windows = count_windows(data_file, row_group, row_filter)
+    if num_windows == 0:
         metrics.choices["read in one stage: the filter columns of a row group exceed task-memory"] += 1
-        return ReadWhole(row_group, selection, row_filter)
-    if filters:
-        learned.groups_filtered += 1
-        learned.rows_filtered += row_group.num_rows
-    if parts > 1:
+        return ReadWhole(row_group, selection, replace(row_filter, answers=None))
+    if matching is Match.SOME and left is None:
+        learned.add_filtered(row_group.num_rows)
+    if conditions is not None and (matching is Match.ALL or not learned.is_of_all_rows(row_filter, wanted)):
+        conditions = None
+    if conditions is not None:
+        conditions.begin(considered, selection, knows_some=left is not None)
+    if num_windows > 1:
         metrics.choices["read in windows: the filter columns of a row group exceed task-memory"] += 1
-        return ReadWindows(row_group, cut_windows(selection, parts), row_filter)
-    columns = filtered_columns(file, row_group, row_filter, selection, metrics)
-    if columns.alive.count == 0:
+        windows = cut_windows(selection, num_windows)
+        return ReadWindows(row_group, windows, row_filter, conditions)
+
+    columns = filter_selection(
+        data_file,
+        row_group,
+        row_filter,
+        selection,
+        payoffs.text_searches,
+        metrics,
+        learn=None if conditions is None else conditions.add_first,
+    )
+    if conditions is not None:
+        conditions.add_all(selection, columns.selection())
+    learned.add_kept(columns.live.count, row_filter)
+    if columns.live.count == 0:
         metrics.add("row_groups.pruned.filter")
         return SKIP
+    return _plan_fetch(file, row_group, columns, metrics)
+
+
+def _plan_fetch(
+    file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics
+) -> Skip | Fetch | AwaitDeletes:
+    """Remove what equality deletes and top-n drop of the rows that the filter kept."""
+    learned, data_file = file.learned, file.data_file
+    if file.deletes.equality and columns.live.count > row_group.num_rows * MIN_SHARE_EXPECTED:
+        read = columns.read_columns()  # few of the others are deleted: what stage two reads may be on its way
+        data_file.expect(row_group, [one for one in data_file.context.projection if one.id not in read])
     with metrics.timed("deletes"):
-        asked = subtract(file, row_group, columns, metrics, may_wait=True)
-    if columns.alive.count == 0:
+        probe = subtract_equality(file, row_group, columns, metrics)
+    if columns.live.count == 0:
         metrics.add("row_groups.pruned.deletes")
         return SKIP
-    if asked is not None:
-        return AwaitDeletes(row_group, columns, asked)
-    if best is not None:
+    if probe is not None:
+        return AwaitDeletes(row_group, columns, probe)
+    if learned.best is not None:
         with metrics.timed("filter"):
-            best.admit(columns, learned.row_filter, metrics)
-        if columns.alive.count == 0:
+            learned.best.admit(columns, learned.row_filter, metrics)
+        if columns.live.count == 0:
             metrics.add("row_groups.pruned.top-n")
             return SKIP
     return Fetch(row_group, columns)
 
 
-def live_columns(
-    file: OpenTask, row_group: RowGroup, row_filter: RowFilter, selection: Selection, metrics: Metrics
+def find_live_rows(
+    file: OpenTask,
+    row_group: RowGroup,
+    row_filter: RowFilter,
+    selection: Selection,
+    metrics: Metrics,
+    conditions: RowGroupConditions | None = None,
 ) -> LiveColumns:
-    """Apply filter and equality deletes to some rows of a row group."""
-    columns = filtered_columns(file, row_group, row_filter, selection, metrics)
+    """Apply filter and equality deletes to some rows of a row group; nothing waits for other row groups."""
+    data_file, learned = file.data_file, file.learned
+    columns = filter_selection(
+        data_file, row_group, row_filter, selection, learned.payoffs.text_searches, metrics
+    )
+    if conditions is not None:
+        conditions.add_all(selection, columns.selection())
+    learned.add_kept(columns.live.count, row_filter)
     with metrics.timed("deletes"):
-        subtract(file, row_group, columns, metrics, may_wait=False)
+        probe = subtract_equality(file, row_group, columns, metrics)
+        if probe is not None:
+            (deleted,) = reverse_anti_join(data_file.context, [probe], metrics, file.contents)
+            remove_deleted(file, row_group, columns, deleted, metrics)
     return columns
-
-
-def filtered_columns(
-    file: OpenTask, row_group: RowGroup, row_filter: RowFilter, selection: Selection, metrics: Metrics
-) -> LiveColumns:
-    """Apply the filter to some rows of a row group."""
-    read = functools.partial(file.data_file.read_filter_column, row_group)
-    columns = LiveColumns(selection, read, reads_parts=file.data_file.reads_parts)
-    payoff = file.learned.searches
-
-    def search(predicate: Predicate, rows: Selection) -> Selection:
-        found = file.data_file.search(row_group, predicate, rows) if payoff.pays else None
-        if found is None:
-            return rows
-        payoff.asked += 1
-        payoff.pruned += rows.count - found.count >= rows.count * LEAST_SHARE
-        if not payoff.pays:
-            metrics.choices[
-                f"pages not searched for text any more: {payoff.asked} reads pruned too little"
-            ] += 1
-        return found
-
-    with metrics.timed("filter"):
-        filter_rows(row_filter, columns, metrics, search)
-    if row_filter is file.learned.row_filter:
-        file.learned.rows_kept += columns.alive.count
-    return columns
-
-
-def _subtract_positions(row_group: RowGroup, file: OpenTask, metrics: Metrics) -> Selection:
-    selection = Selection.all(row_group.num_rows)
-    for positions in (file.positions, file.compiled):
-        before = selection.count
-        selection = selection.without(positions.within(row_group.first_row, row_group.num_rows))
-        metrics.add(f"rows.deleted.{positions.kind}", before - selection.count)
-    return selection

@@ -1,8 +1,8 @@
-"""Stage two: the select columns, for the rows that live.
+"""Stage two: fetches the select columns of the live rows.
 
-Takes an open data file, a row group and its surviving rows; gives record batches of the scan's Arrow
-schema, each at most `batch_size` rows. What stage one decoded is not read again. The rule: rows come out
-in file order, each survivor exactly once.
+Takes an open data file, a row group and its live rows; gives record batches of the scan's Arrow schema, of at most
+`batch_size` rows each. What stage one decoded is not read again. The rule: rows come out in file order, each live row
+exactly once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from twostage.columns import arrow_schema, arrow_type, without_columns
-from twostage.formats.convert import MAX_TEXT_BYTES
+from twostage.formats.promotion import MAX_TEXT_BYTES
 from twostage.reading.aligned_columns import longest_text, plain
 from twostage.schema import Primitive
 
@@ -35,7 +35,7 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
     projection, batch_size = context.projection, context.settings.batch_size
     schema = arrow_schema(projection)
     if not projection:
-        yield from without_columns(columns.alive.count, batch_size)
+        yield from without_columns(columns.live.count, batch_size)
         return
     read = columns.read_columns()
     # Only leaves: stage one cuts a struct down to what its test needs. Text beyond 2 GiB has other offsets.
@@ -51,17 +51,17 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
     kept, selection = columns.read_columns(), columns.selection()
     missing = [field for field in projection if field.id not in reused]
     width = sum(_bytes_of_a_row(array) for array in kept.values())
-    most_rows = min(batch_size, max(1, MAX_JOINED_BYTES // width)) if width else batch_size
+    max_rows = min(batch_size, max(1, MAX_JOINED_BYTES // width)) if width else batch_size
     steps: Iterator[list[pa.Array]] = (
-        data_file.select(row_group, missing, selection, most_rows)
+        data_file.select(row_group, missing, selection, max_rows)
         if missing
-        else ([] for _ in range(0, selection.count, most_rows))
+        else ([] for _ in range(0, selection.count, max_rows))
     )
 
     def survivors() -> Iterator[pa.RecordBatch]:
         start = 0
         for arrays in steps:
-            length = len(arrays[0]) if arrays else min(most_rows, selection.count - start)
+            length = len(arrays[0]) if arrays else min(max_rows, selection.count - start)
             fetched = iter(arrays)
             parts = [
                 plain(kept[field.id].slice(start, length)) if field.id in reused else next(fetched)
@@ -88,9 +88,9 @@ def _serves(array: pa.Array, kind: pa.DataType, batch_size: int) -> bool:
     return bool(array.type.value_type == kind and fits)
 
 
-def only(batch: pa.RecordBatch, alive: Selection) -> pa.RecordBatch:
+def only(batch: pa.RecordBatch, live: Selection) -> pa.RecordBatch:
     """Return the live rows of a batch."""
-    return batch if alive.mask is None else batch.filter(pa.array(alive.mask))
+    return batch if live.mask is None else batch.filter(pa.array(live.mask))
 
 
 def joined(batches: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:

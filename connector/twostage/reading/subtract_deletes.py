@@ -1,8 +1,10 @@
-"""Equality deletes of a row group's survivors.
+"""Deletes applied to the rows of a row group: the only place where they remove rows, and where that is recorded.
 
-Takes columns with the rows that the filter left; takes away those that a delete file's key equals. Where delete
-files are streamed rather than loaded it takes away nothing, and gives what is to be asked of them: such rows wait for
-those of other row groups (see `waiting`). The rule: what page indexes and tables prove is not asked again.
+Takes a row group's rows and the deletes of its file; removes the rows that these delete. Positions come first, as they
+need no column; equality deletes probe the keys of the rows that the filter kept. Where delete files are to be streamed
+instead of loaded nothing is removed yet, and the keys to probe them with are returned: they wait for those of other row
+groups (see `waiting`). The rules: keys are not read for rows whose fate bounds or page indexes prove; every row whose
+fate under equality deletes is decided is recorded, once, if deletes are compiled.
 """
 
 from __future__ import annotations
@@ -13,62 +15,175 @@ import numpy as np
 
 from twostage.deletes.anti_join.build_from_deletes import EqualityDeletes
 from twostage.reading.aligned_columns import plain
-from twostage.reading.filter import subtract_equality
 from twostage.reading.prove_deletes import KeyProof
+from twostage.selection import Selection
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
     from twostage.data_files.row_group import RowGroup
-    from twostage.deletes.anti_join.build_from_rows import Asked
+    from twostage.deletes.anti_join.build_from_rows import RemainingRows
+    from twostage.deletes.anti_join.choose import EqualityAntiJoin
+    from twostage.deletes.compiled.recorder import Recorder
     from twostage.metrics import Metrics
     from twostage.reading.aligned_columns import LiveColumns
     from twostage.reading.task_state import OpenTask
     from twostage.task import DeleteFile
 
-FEW = 4096
-"""Rows that are asked about as fast as the pages of their keys, where these are in memory."""
+MAX_ROWS_TO_PROBE_AT_ONCE = 4096
+"""Rows whose keys, where they are in memory, are probed as fast as the pages of the keys are compared."""
 
 
-def subtract(
-    file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics, *, may_wait: bool
-) -> Asked | None:
-    """Take away the rows that equality deletes remove; with `may_wait`, perhaps return what is to be asked later."""
-    deletes, alive = file.equality, columns.alive.count
-    if not deletes or alive == 0:
+def subtract_positions(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Selection:
+    """Return the rows of a row group that no position deletes."""
+    selection = Selection.all(row_group.num_rows)
+    for positions in (file.deletes.positions, file.deletes.compiled_positions):
+        before = selection.count
+        selection = selection.without(positions.within(row_group.first_row, row_group.num_rows))
+        metrics.add(f"rows.deleted.{positions.kind}", before - selection.count)
+    return selection
+
+
+def subtract_equality(
+    file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics
+) -> RemainingRows | None:
+    """Remove the rows that equality deletes delete; return the keys to probe if delete files are to be streamed."""
+    deletes, recorder = file.deletes.equality, file.deletes.compiled.recorder
+    if not deletes or columns.live.count == 0:
         return None
-    meeting = deletes.meeting(file.data_file, row_group)
+    applicable = deletes.overlapping(file.data_file, row_group)
     proof = None
-    if alive > FEW or not _holds_keys(file, meeting, columns):
-        proof = KeyProof.of(file, row_group, meeting, columns.selection(), metrics)
-    asked = alive if proof is None else proof.left.count
-    meeting = meeting if asked else ()
-    equality = deletes.choose(meeting, asked)
-    whole = False if not meeting else deletes.whole(file.data_file, row_group, equality, asked)
+    if columns.live.count > MAX_ROWS_TO_PROBE_AT_ONCE or not _has_keys(file, applicable, columns):
+        proof = KeyProof.by_bounds(file, row_group, applicable, columns.selection(), metrics)
+    num_rows = columns.live.count if proof is None else proof.unproven.count
+    if num_rows == 0:
+        applicable = ()
+    equality = deletes.choose(applicable, num_rows)
+    # By bounds: True if all rows are deleted, False if none is, None where keys must tell.
+    whole = (
+        deletes.all_or_none_deleted(file.data_file, row_group, equality, num_rows) if applicable else False
+    )
     metrics.add("row_groups.untouched", whole is False)
     if whole is not None:
-        gone = np.full(columns.base.count, whole)
-        if deletes.recorder is not None:
-            columns.condense(to_the_rows=True)
-            deletes.recorder.add(row_group.first_row, columns.base, gone[: columns.base.count])
         if whole:
-            columns.keep(~gone[: columns.base.count])
-            metrics.add("rows.deleted.equality", alive)
-        return None
-    if isinstance(equality, EqualityDeletes):
-        places = None if proof is None else proof.settle(file, equality, row_group, columns, metrics)
-        if places is not None and not places.any():
-            return None
-        wanted = {field.id for field in file.data_file.context.projection}
-        subtract_equality(equality, columns, row_group.first_row, metrics, asked=places, wanted=wanted)
-        return None
-    if not may_wait:
-        subtract_equality(equality, columns, row_group.first_row, metrics)
+            columns.forget_all_but(set())
+        if whole or recorder is not None:
+            columns.condense(to_the_rows=True)
+            _remove(columns, np.full(columns.base.count, whole), row_group.first_row, recorder, metrics)
+    elif not isinstance(equality, EqualityDeletes):
+        columns.condense(to_the_rows=True)
+        return equality.remaining_rows(_keys_of(columns, equality), columns.base.count)
+    else:
+        unproven = None
+        if proof is not None:
+            unproven = _remove_proven(file, row_group, proof, equality, columns, metrics)
+        # What stage two would read for all rows is read now, and not again.
+        selected = {field.id for field in file.data_file.context.projection}
+        probe_keys(
+            equality, columns, row_group.first_row, recorder, metrics, probed=unproven, selected=selected
+        )
+    return None
+
+
+def _remove_proven(
+    file: OpenTask,
+    row_group: RowGroup,
+    proof: KeyProof,
+    equality: EqualityDeletes,
+    columns: LiveColumns,
+    metrics: Metrics,
+) -> NDArray[np.bool_] | None:
+    """Remove the rows that pages prove to be deleted; return which rows of the base must be probed, None for all."""
+    proven = proof.by_keys(equality, file.learned.payoffs.key_pages, metrics)
+    if proven is None:
         return None
     columns.condense(to_the_rows=True)
-    keys = {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
-    return equality.asked(keys, columns.base.count)
+    unproven, deleted = columns.base.marks(proven.unproven), columns.base.marks(proven.deleted)
+    recorder = file.deletes.compiled.recorder
+    _remove(columns, deleted[~unproven], row_group.first_row, recorder, metrics, of=~unproven)
+    columns.condense(to_the_rows=True)
+    return unproven[~deleted]
 
 
-def _holds_keys(file: OpenTask, deletes: tuple[DeleteFile, ...], columns: LiveColumns) -> bool:
-    """Tell whether the filter has read all key columns: to ask about few rows costs nothing then."""
+def probe_keys(
+    equality: EqualityAntiJoin,
+    columns: LiveColumns,
+    first_row: int,
+    recorder: Recorder | None,
+    metrics: Metrics,
+    *,
+    probed: NDArray[np.bool_] | None = None,
+    selected: Container[int] = (),
+) -> None:
+    """Remove the rows whose keys equality deletes hold; keys are read for live rows only.
+
+    Args:
+        equality: The deletes.
+        columns: The rows, with a way to read their key columns.
+        first_row: The position in the file of the columns' first row.
+        recorder: Compiles the deletes, if that is not None.
+        metrics: Gains ``rows.deleted.equality``.
+        probed: The rows that may be deleted (bool, one for each row of the base, all live); None: all.
+        selected: Columns that stage two reads: they are read for all rows.
+    """
+    if not equality or columns.live.count == 0 or (probed is not None and not probed.any()):
+        return
+    columns.condense(to_the_rows=True)
+    if probed is None:
+        deleted = equality.deleted(_keys_of(columns, equality), columns.base.count)
+    else:
+        keys = {
+            field_id: plain(columns.some(field_id, probed, whole=field_id in selected))
+            for field_id in equality.field_ids
+        }
+        deleted = equality.deleted(keys, int(np.count_nonzero(probed)))
+    _remove(columns, deleted, first_row, recorder, metrics, of=probed)
+
+
+def remove_deleted(
+    file: OpenTask, row_group: RowGroup, columns: LiveColumns, deleted: NDArray[np.bool_], metrics: Metrics
+) -> None:
+    """Remove rows that delete files were streamed past: `deleted` is a bool for each row of the base, all live."""
+    _remove(columns, deleted, row_group.first_row, file.deletes.compiled.recorder, metrics)
+
+
+def _keys_of(columns: LiveColumns, equality: EqualityAntiJoin) -> dict[int, pa.Array]:
+    return {field_id: plain(columns.column(field_id)) for field_id in equality.field_ids}
+
+
+def _remove(
+    columns: LiveColumns,
+    deleted: NDArray[np.bool_],
+    first_row: int,
+    recorder: Recorder | None,
+    metrics: Metrics,
+    of: NDArray[np.bool_] | None = None,
+) -> None:
+    """Remove and record rows that equality deletes delete.
+
+    Args:
+        columns: The rows, all those of the base live.
+        deleted: Which are deleted: a bool for each row of the base, or for each of those that are chosen.
+        first_row: The position in the file of the columns' first row.
+        recorder: Compiles the deletes, if that is not None.
+        metrics: Gains ``rows.deleted.equality``.
+        of: The rows chosen (bool, one for each row of the base): of the others nothing is known yet. None: all.
+    """
+    if recorder is not None:
+        decided = columns.base if of is None else columns.base.keep(of)
+        recorder.add(first_row, decided, deleted)
+    remaining = ~deleted
+    if of is not None:
+        remaining = np.ones(columns.base.count, np.bool_)
+        remaining[of] = ~deleted
+    columns.keep(remaining)
+    metrics.add("rows.deleted.equality", int(np.count_nonzero(deleted)))
+
+
+def _has_keys(file: OpenTask, deletes: tuple[DeleteFile, ...], columns: LiveColumns) -> bool:
+    """Tell whether the filter has read all key columns: then it costs nothing to probe few rows."""
     read = columns.read_columns().keys() | file.data_file.task.constants.keys()
     return all(read.issuperset(delete.equality_ids) for delete in deletes)

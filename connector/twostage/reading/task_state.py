@@ -1,67 +1,131 @@
-"""What a Spark task holds open and learns while it reads, and what stage one decides of a row group."""
+"""What a Spark task holds open and learns while it reads, and what stage one decides for a row group."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from twostage.deletes.positions.position_deletes import DeletedPositions
-from twostage.reading.payoff import Payoff
+import pyarrow as pa
+
+from twostage.predicates.predicate import TRUE
+from twostage.predicates.prune import Match
+from twostage.reading.conditions.of_file import ScanConditions
+from twostage.reading.filter import RowFilter
+from twostage.reading.payoff import Payoffs
+from twostage.reading.scan_predicate import ScanPredicate
+from twostage.reading.top_rows import BestRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from contextlib import ExitStack
 
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
-    from twostage.deletes.anti_join.build_from_rows import Asked
-    from twostage.deletes.anti_join.choose import TaskDeletes
+    from twostage.deletes.anti_join.build_from_rows import RemainingRows
+    from twostage.deletes.files.contents import DeleteContents
+    from twostage.metrics import Metrics
+    from twostage.predicates.predicate import Predicate
     from twostage.reading.aligned_columns import LiveColumns
-    from twostage.reading.filter import RowFilter
-    from twostage.reading.top_rows import BestRows
+    from twostage.reading.conditions.of_file import FileConditions, RowGroupConditions
+    from twostage.reading.file_deletes import FileDeletes
+    from twostage.reading.index_answers import FileAnswers, RowGroupAnswers
+    from twostage.reading.scan_predicate import Conjunct
     from twostage.selection import Selection
+    from twostage.task import ScanContext
 
-KEEPS_NEARLY_ALL = 0.9
+MAX_KEPT_SHARE = 0.9
 """Of the rows considered: a filter that keeps more makes two stages 0 to 6 % slower than one."""
-LEAST_GROUPS = 2
-"""Row groups that must have been filtered before a task reads the others in one stage."""
+MIN_ROW_GROUPS_FILTERED = 2
+"""Before a task may read the other row groups in one stage."""
 
 
 @dataclass(slots=True)
 class Learned:
-    """What a Spark task learns from row group to row group."""
+    """What a Spark task knows of its rows, and learns from row group to row group.
 
+    Attributes:
+        predicate: What rows must meet.
+        row_filter: The same, with what evaluating it has cost.
+        best: The best rows so far, under ``ORDER BY … LIMIT``.
+        conditions: Those whose rows may be known from earlier scans.
+        payoffs: Which ways of pruning have paid.
+    """
+
+    predicate: ScanPredicate
     row_filter: RowFilter
-    dictionaries: Payoff = field(default_factory=Payoff)
-    pages: Payoff = field(default_factory=Payoff)
-    key_pages: Payoff = field(default_factory=Payoff)
-    searches: Payoff = field(default_factory=Payoff)
     best: BestRows | None = None
-    groups_filtered: int = 0
+    conditions: ScanConditions | None = None
+    payoffs: Payoffs = field(default_factory=Payoffs)
+    row_groups_filtered: int = 0
     rows_filtered: int = 0
     rows_kept: int = 0
+
+    @staticmethod
+    def of(context: ScanContext, metrics: Metrics) -> Learned:
+        """Return what is known before the first row group."""
+        predicate, settings = ScanPredicate.of(context), context.settings
+        best = None if context.top is None else BestRows(context.top, kernels=settings.kernels)
+        conditions = ScanConditions.of(context, predicate, metrics)
+        return Learned(predicate, RowFilter.of(predicate, settings), best, conditions)
+
+    @property
+    def wanted(self) -> Predicate:
+        """What further rows must meet to be among the best; TRUE without ``ORDER BY … LIMIT``."""
+        return TRUE if self.best is None else self.best.wanted
+
+    def filter_for(
+        self,
+        matching: Match,
+        left: Sequence[Conjunct] | None = None,
+        answers: RowGroupAnswers | None = None,
+    ) -> RowFilter:
+        """Return the filter of a row group: none of the scan's conjuncts if bounds prove that all rows match.
+
+        With `left` it has only these, as the rows that meet the others are known; `answers` tell more of them.
+        """
+        row_filter = RowFilter() if matching is Match.ALL else self.row_filter
+        if left is not None and matching is not Match.ALL:
+            row_filter = replace(row_filter, conjuncts=left, answers=answers)
+        return row_filter if self.best is None else self.best.joined_to(row_filter)
+
+    def is_of_all_rows(self, row_filter: RowFilter, wanted: Predicate) -> bool:
+        """Tell whether what a filter finds out holds for any scan, not only for the best rows of this one."""
+        own = self.predicate.conjuncts
+        return wanted == TRUE and all(any(one is known for known in own) for one in row_filter.conjuncts)
+
+    def add_filtered(self, num_rows: int) -> None:
+        """Count a row group whose rows are going to be filtered."""
+        self.row_groups_filtered += 1
+        self.rows_filtered += num_rows
+
+    def add_kept(self, num_rows: int, row_filter: RowFilter) -> None:
+        """Count the rows that a filter has kept, if it is the scan's: without top-n, and not for bounds to spare it."""
+        if row_filter is self.row_filter:
+            self.rows_kept += num_rows
 
     @property
     def keeps_nearly_all(self) -> bool:
         """Whether the filter has removed so little so far that reading late gains nothing."""
-        enough = self.groups_filtered >= LEAST_GROUPS
-        return enough and self.rows_kept > KEEPS_NEARLY_ALL * self.rows_filtered
+        enough = self.row_groups_filtered >= MIN_ROW_GROUPS_FILTERED
+        return self.best is None and enough and self.rows_kept > MAX_KEPT_SHARE * self.rows_filtered
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTask:
-    """An open data file, what deletes rows of it, and what the task has learned."""
+    """An open data file, what deletes rows of it, and what the Spark task has learned."""
 
     data_file: DataFile
-    positions: DeletedPositions
-    equality: TaskDeletes
+    deletes: FileDeletes
     learned: Learned
-    compiled: DeletedPositions = field(default_factory=DeletedPositions)
-    """What equality deletes remove, if that was compiled; `equality` then has none."""
+    contents: DeleteContents | None = None
+    """What remote delete files are read by, if the Spark task has its own reads."""
+    conditions: FileConditions | None = None
+    indexes: FileAnswers | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """No row of the row group lives."""
+    """No row of the row group is live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +145,13 @@ class ReadWindows:
     row_group: RowGroup
     windows: Iterable[Selection]
     row_filter: RowFilter
+    conditions: RowGroupConditions | None = None
+    """Of the row group, where what the filter finds out may be kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Stage one is done: these rows live, and the select columns are still to be read for them."""
+    """Stage one is done: these rows are live, and the select columns are still to be read for them."""
 
     row_group: RowGroup
     columns: LiveColumns
@@ -93,13 +159,31 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class AwaitDeletes:
-    """As `Fetch`, but equality deletes are still to be asked about the rows."""
+    """As `Fetch`, but the equality deletes are still to be streamed past the rows."""
 
     row_group: RowGroup
     columns: LiveColumns
-    asked: Asked
+    probe: RemainingRows
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A data file is read, but for rows of it that wait: `opened` keeps it open."""
+
+    file: OpenTask
+    opened: ExitStack
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A row group of a file waits: for delete files, or for better rows."""
+
+    file: OpenTask
+    plan: Fetch | AwaitDeletes
 
 
 RowGroupPlan = Skip | ReadWhole | ReadWindows | Fetch | AwaitDeletes
-"""What stage one decided of a row group."""
+"""What stage one decided for a row group."""
+Step = pa.RecordBatch | Waits | Ended
+"""What reading a data file gives, in the order of its rows."""
 SKIP = Skip()

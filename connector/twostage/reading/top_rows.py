@@ -1,9 +1,9 @@
 """The best rows so far of a scan under ``ORDER BY … LIMIT``, by the first sort key.
 
-Takes the live, matching rows of one row group after another; lets those live that may still be among the best,
-and gives the predicate that later rows must meet, which prunes row groups and pages too. The rule: of the rows
-that a task was shown, `count` stay that no other is better than, and if there are further sort keys, all that
-equal the last of them in the first.
+Takes the live, matching rows of one row group after another; keeps those that may still be among the best. What later
+rows must meet to be among them is a predicate, `BestRows.wanted`: it prunes row groups and pages, and is one more
+conjunct of the filter. The rule: of the rows that a task was shown, `count` stay that no other is better than, and if
+there are further sort keys, all that equal the last of them in the first.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.predicate import TRUE
-from twostage.predicates.prune import Match, match
 from twostage.predicates.row_columns import RowColumns
-from twostage.predicates.top import Reached
+from twostage.predicates.top import Threshold
 from twostage.reading.aligned_columns import plain
-from twostage.reading.filter import Conjunct, RowFilter
 from twostage.reading.prune_row_groups import row_group_bounds
+from twostage.reading.scan_predicate import Conjunct
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.reading.aligned_columns import LiveColumns
+    from twostage.reading.filter import RowFilter
 
 COUNTER = "rows.top-n"
 _SORTED_BY_ARROW = ("string", "decimal")
@@ -52,7 +52,7 @@ class SeenKeys:
     >>> seen = SeenKeys(TopRows(column=key, count=2, descending=True, nulls_first=False))
     >>> seen.add(pa.array([5, None, 9, 7]))
     >>> seen.reached()
-    Reached(value=7)
+    Threshold(value=7)
     """
 
     def __init__(self, top: TopRows) -> None:
@@ -89,31 +89,31 @@ class SeenKeys:
             numbers = parted[place:] if descending else parted[:count]
         self._numbers = numbers.copy()  # not a part of a row group's
 
-    def reached(self) -> Reached | None:
+    def reached(self) -> Threshold | None:
         """Return the value of the last of the `count` best; None while fewer were seen."""
         count = self._top.count
         if self._top.nulls_first:
             if self._nulls >= count:
-                return Reached(None)
+                return Threshold(None)
             count -= self._nulls
         found = self._kth(count)
         if found is None and not self._top.nulls_first and self._nulls + self._num_values >= count:
-            return Reached(None)
+            return Threshold(None)
         return found
 
     @property
     def _num_values(self) -> int:
         return len(self._numbers) if self._numbers is not None else len(self._texts or ())
 
-    def _kth(self, place: int) -> Reached | None:
+    def _kth(self, place: int) -> Threshold | None:
         if self._num_values < place:
             return None
         if self._numbers is not None:
             index = len(self._numbers) - place if self._top.descending else place - 1
-            return Reached(np.partition(self._numbers, index)[index].item())
+            return Threshold(np.partition(self._numbers, index)[index].item())
         assert self._texts is not None
         try:
-            return Reached(self._texts[place - 1].as_py())
+            return Threshold(self._texts[place - 1].as_py())
         except UnicodeDecodeError:  # text that is none has no literal
             return None
 
@@ -125,26 +125,19 @@ class BestRows:
         self.top = top
         self._kernels = kernels
         self._seen = SeenKeys(top)
-        self._reached = top.reached
-        self._wanted = self._conjunct(top.no_worse(top.reached))
+        self._reached = top.threshold
+        self._wanted = self._conjunct(top.no_worse(top.threshold))
 
     @property
     def wanted(self) -> Predicate:
-        """What further rows must meet."""
+        """What further rows must meet to be among the best."""
         return self._wanted.predicate
 
     def best_first(self, data_file: DataFile, row_groups: Iterable[RowGroup]) -> list[RowGroup]:
-        """Return the row groups by the best key that each may hold."""
+        """Return the row groups ordered by the best key that each may hold."""
         return self.top.best_first(
             row_groups, lambda group: (row_group_bounds(data_file, group), group.num_rows)
         )
-
-    def may_hold(self, data_file: DataFile, row_group: RowGroup) -> bool:
-        """Return False only if the bounds of a row group prove that no row meets `wanted`."""
-        if not data_file.context.settings.prune_row_groups or self.wanted == TRUE:
-            return True
-        bounds_of = row_group_bounds(data_file, row_group)
-        return match(self.wanted, bounds_of, row_group.num_rows) is not Match.NONE
 
     def joined_to(self, row_filter: RowFilter) -> RowFilter:
         """Return the filter with `wanted` as one more conjunct."""
@@ -157,13 +150,13 @@ class BestRows:
         )
 
     def admit(self, columns: LiveColumns, row_filter: RowFilter, metrics: Metrics) -> None:
-        """Count live rows among those seen, and let those live that may be among the best."""
-        before = columns.alive.count
+        """Keep the live rows that may be among the best, and count them among those seen."""
+        before = columns.live.count
         self._narrow(columns, self.wanted)
-        if columns.alive.count:
+        if columns.live.count:
             columns.condense()
-            keys, alive = columns.column(self.top.column.field_id), columns.alive.mask
-            self._seen.add(plain(keys if alive is None else keys.filter(pa.array(alive))))
+            keys, live = columns.column(self.top.column.field_id), columns.live.mask
+            self._seen.add(plain(keys if live is None else keys.filter(pa.array(live))))
             reached = self._seen.reached()
             known = self._reached
             if reached is not None and (known is None or not self.top.is_better(known, reached)):
@@ -171,15 +164,15 @@ class BestRows:
                 self._narrow(columns, self.top.no_worse(reached))
                 if not self.top.has_more_keys:
                     self._drop_ties(columns, reached)
-        metrics.add(COUNTER, before - columns.alive.count)
+        metrics.add(COUNTER, before - columns.live.count)
 
     def cut(self, columns: LiveColumns, metrics: Metrics) -> None:
-        """Let those of the rows live that were admitted earlier and may still be among the best."""
-        before = columns.alive.count
+        """Keep those of rows admitted earlier that may still be among the best."""
+        before = columns.live.count
         self._narrow(columns, self.top.no_worse(self._reached))
-        metrics.add(COUNTER, before - columns.alive.count)
+        metrics.add(COUNTER, before - columns.live.count)
 
-    def _reach(self, reached: Reached, row_filter: RowFilter) -> None:
+    def _reach(self, reached: Threshold, row_filter: RowFilter) -> None:
         self._reached = reached
         # Of rows that are equal in the only key, `count` were seen, and any of them will do.
         wanted = self.top.no_worse(reached) if self.top.has_more_keys else self.top.better(reached)
@@ -190,9 +183,9 @@ class BestRows:
     def _conjunct(self, wanted: Predicate) -> Conjunct:
         return Conjunct(wanted, f"among the first by {self.top}", (self.top.column.field_id,), COUNTER)
 
-    def _drop_ties(self, columns: LiveColumns, reached: Reached) -> None:
+    def _drop_ties(self, columns: LiveColumns, reached: Threshold) -> None:
         """Of the live rows, all of which reach a value, drop those equal to it beyond the `count` first."""
-        spare = columns.alive.count - self.top.count
+        spare = columns.live.count - self.top.count
         if spare <= 0:
             return
         columns.condense(to_the_rows=True)
@@ -202,7 +195,7 @@ class BestRows:
         columns.keep(kept)
 
     def _narrow(self, columns: LiveColumns, predicate: Predicate) -> None:
-        if predicate != TRUE and columns.alive.count:
+        if predicate != TRUE and columns.live.count:
             columns.condense()
             columns.keep(self._truth(columns, predicate))
 

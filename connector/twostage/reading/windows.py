@@ -1,7 +1,7 @@
-"""Row groups that stage one must not hold at once.
+"""Row groups whose filter columns exceed the task's memory, cut into windows.
 
-Takes a row group and what the filter needs of it; gives windows, parts of its rows small enough for the task's
-memory. Each is filtered and fetched before the next is read. The rule: every row lies in exactly one window,
+Takes a row group and the columns that stage one reads of it; gives windows, consecutive parts of its rows small enough for
+the task's memory. Each is filtered and fetched before the next is read. The rule: every row lies in exactly one window,
 in file order.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from twostage.data_files.row_group import RowGroup
     from twostage.reading.filter import RowFilter
 
-COPIES = 3
-"""Of a filter column that exist at once, at most: its pages unpacked, its values, and those of the rows taken."""
-MASKS = 4
-"""Bytes for each row of the row group that tell which are in a window, and alive."""
-LEAST_WINDOWS = 4
+MAX_COPIES = 3
+"""Of a filter column that exist at once: its pages unpacked, its values, and those of the rows taken."""
+MASK_BYTES_PER_ROW = 4
+"""Of the row group: masks that tell which rows are in a window, and live."""
+MIN_WINDOWS = 4
 """Fewer are so large that whole chunks would be read for each."""
 
 
@@ -36,12 +36,12 @@ def count_windows(data_file: DataFile, row_group: RowGroup, row_filter: RowFilte
     wanted.update(field_id for delete in data_file.task.deletes for field_id in delete.equality_ids)
     if context.top is not None:
         wanted.add(context.top.column.field_id)
-    size = COPIES * data_file.decoded_bytes(row_group, wanted)
+    size = MAX_COPIES * data_file.decoded_bytes(row_group, wanted)
     if size <= context.settings.memory_budget:
         return 1
-    if MASKS * row_group.num_rows > context.settings.memory_budget:
+    if MASK_BYTES_PER_ROW * row_group.num_rows > context.settings.memory_budget:
         return 0
-    count = max(LEAST_WINDOWS, -(-size // context.settings.memory_budget))
+    count = max(MIN_WINDOWS, -(-size // context.settings.memory_budget))
     wanted.update(field.id for field in context.projection)
     return count if data_file.reads_windows(row_group, wanted, row_group.num_rows // count) else 0
 

@@ -1,54 +1,93 @@
-"""What the planner's Java asks the driver's Python: load, push, plan, read, list.
+"""Answers the planner's Java: load, push, plan, read, list.
 
-Takes JSON text, gives JSON text; Java calls it through py4j from whichever thread Spark plans in. Errors travel
-as ``{"error": {"kind", "code", "message"}}``. The rule: a request is answered from what it says and brings along;
-what is held here between requests, `pins` and `scans`, saves work and decides nothing.
+Takes the JSON of a request (`requests.py`), gives that of its answer (`answers.py`); Java calls it through py4j from
+whichever thread Spark plans in. The rule: a request is answered from what it says and brings along; what is kept here
+between requests, `pins` and `scans`, saves work and decides nothing.
 """
 
 from __future__ import annotations
 
 import base64
-import io
 import json
 import pickle
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError
-from twostage.predicates.predicate import TRUE, both, is_exact, weaken
+from twostage.handover.protocol import KEYS_MAY_PRUNE
+from twostage.predicates.predicate import TRUE, both, conjuncts, is_exact, weaken
 from twostage.spark import catalogs
-from twostage.spark.heard_tasks import SparkTasks, hear
+from twostage.spark.answers import (
+    AdoptAnswer,
+    AggregateAnswer,
+    CreateAnswer,
+    EndedAnswer,
+    Failure,
+    HandOverAnswer,
+    MetadataRows,
+    MixedAnswer,
+    PartialRows,
+    PlanAnswer,
+    PushAnswer,
+    ReadAnswer,
+    StartedAnswer,
+    TopAnswer,
+)
+from twostage.spark.context_reports import ContextReports
+from twostage.spark.messages import parse_request, write_answer, write_failure
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
-from twostage.spark.report_listener import LISTENER_CONFS, listen
-from twostage.spark.source import MAX_SCANS, ReportsParam, TwoStageReader, TwoStageSource, parse, pin
-from twostage.spark.task_reports import TaskReports
+from twostage.spark.query_log import QueryLogWriter
+from twostage.spark.source import (
+    TwoStageReader,
+    TwoStageSource,
+    parse_source_options,
+    pin_table,
+)
+from twostage.spark.spark_internals import active_context, pickle_reader
 from twostage.spark.usable_session import missing_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark import SparkContext
 
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Field
-    from twostage.spark.aggregates import Answers, FromMetadata
-    from twostage.spark.heard_tasks import HeardTasks
+    from twostage.spark.aggregates import AnsweredAggregates, MetadataAnswers
+    from twostage.spark.answers import LoadAnswer
     from twostage.spark.pins import Pin
-    from twostage.spark.report_listener import ReportListener
+    from twostage.spark.requests import (
+        AdoptRequest,
+        AggregateRequest,
+        CreateRequest,
+        EndedRequest,
+        HandOverRequest,
+        LoadRequest,
+        MixedRequest,
+        PinnedRequest,
+        PlanRequest,
+        PredicateForm,
+        PushRequest,
+        ReadRequest,
+        StartedRequest,
+        TopRequest,
+        WantedAggregates,
+    )
+    from twostage.spark.task_outcomes import SparkTasks, TaskOutcomes
     from twostage.task import ScanPlan
 
 _NOT_FOUND = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
 
 
 class Bridge:
-    """Answers the planner. One for the whole process; `connect` gives it each Spark context's accumulator.
+    """Answers the planner. One for the whole process, whatever Spark contexts follow each other.
 
     Args:
-        reinstall: Installs all of this in another context than the one that is connected: Spark gives a session that
-            follows a stopped one its planner, too, and reads with what was made for the stopped one's context.
+        reinstall: Does the work of `enable` again, in another Spark context than the connected one. Spark gives a session
+            that follows a stopped one its planner, too, which would read with what was made for the stopped context.
     """
 
     def __init__(self, reinstall: Callable[[SparkContext], None] = lambda _: None) -> None:
@@ -56,24 +95,21 @@ class Bridge:
         self._lock = threading.Lock()
         self.pins = Pins()
         self.scans = PlannedScans()
-        self._held_answers: Answers | None = None
-        self._reports: TaskReports | None = None
-        self._listeners: dict[tuple[str | None, ...], ReportListener | None] = {}
-        self._listener: ReportListener | None = None
-        self._context: SparkContext | None = None
-        self._of_others: frozenset[str] = frozenset()
-        """Scans of contexts that were connected before: Spark counts tasks anew in each."""
+        self._metadata_answers: MetadataAnswers | None = None
+        self._reports = ContextReports()
+        self.query_log = QueryLogWriter(self._reports)
         self.calls: dict[str, int] = {}
-        """How often each call came: tests count plans by it."""
-        self._answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        """How often each call came; tests count plans by it."""
+        self._handlers: dict[str, Callable[[Any], Any]] = {
             "load": self._load,
             "create": self._create,
             "adopt": self._adopt,
             "push": self._push,
             "top": self._top,
-            "native": self._native,
+            "hand_over": self._hand_over,
             "aggregate": self._aggregate,
             "started": self._started,
+            "ended": self._ended,
             "plan": self._plan,
             "read": self._read,
             "mixed": self._mixed,
@@ -83,33 +119,22 @@ class Bridge:
         }
 
     def connect(self, context: SparkContext) -> None:
-        """Use this context's accumulator from now on; one accumulator for each context."""
-        with self._lock:
-            if self._context is not context:
-                conf = dict(context.getConf().getAll())
-                self._listener = self._listen(conf)  # first: it may be refused
-                self._context = context
-                self._of_others = frozenset(plan.context.scan_id for plan in self.scans.started())
-                address = None if self._listener is None else self._listener.address
-                self._reports = TaskReports(context.accumulator({}, ReportsParam()), address)
+        """Let the tasks of this context report from now on.
 
-    def _listen(self, conf: dict[str, str]) -> ReportListener | None:
-        """Listen to this context's tasks: where one was made for another with the same configuration, that does it."""
-        place = tuple(conf.get(name) for name in LISTENER_CONFS)
-        if place not in self._listeners:
-            self._listeners[place] = listen(conf, most_scans=MAX_SCANS)
-        return self._listeners[place]
+        Raises:
+            OptionError: The conf of the listener's port is none.
+        """
+        self._reports.connect(context, self.scans.started())
 
     # java.util.function.Function
 
-    def apply(self, request: str) -> str:
-        """Answer one request; never raises."""
+    def apply(self, text: str) -> str:
+        """Answer one request: ``{"answer": …}`` or ``{"error": …}``; never raises."""
         try:
-            message = json.loads(request)
-            call = message["call"]
+            call, request = parse_request(text)
             with self._lock:
                 self.calls[call] = self.calls.get(call, 0) + 1
-            return json.dumps(self._answers[call](message))
+            return write_answer(self._handlers[call](request))
         except TwoStageError as error:
             return _failed(error)
         except ModuleNotFoundError as error:
@@ -134,196 +159,240 @@ class Bridge:
 
     # tables
 
-    def _follow(self) -> None:
-        """Be connected to the context that lives now."""
-        from pyspark import SparkContext  # noqa: PLC0415
-
-        context = SparkContext._active_spark_context  # noqa: SLF001 - the public way to it makes one
-        if context is not None and self._context not in (None, context):
+    def _reconnect(self) -> None:
+        """Connect to the Spark context of this moment, if it is another one than the connected."""
+        context = active_context()
+        if context is not None and self._reports.context not in (None, context):
             self._reinstall(context)
 
-    def _load(self, message: dict[str, Any]) -> dict[str, Any]:
-        self._follow()
-        options = parse(message["options"])
-        return self.pins.keep(pin(options, message["confs"]), options, message["options"], message["confs"])
+    def _pin_of(self, request: PinnedRequest) -> Pin:
+        return self.pins.find(request.pin, request.pinned)
 
-    def _create(self, message: dict[str, Any]) -> dict[str, Any]:
-        answer = self._load(message)
-        source = TwoStageSource(message["options"])
-        source.pinned = self.pins.held(answer).table
-        return {**answer, "source": _text(pickle.dumps(source))}
+    def _load(self, request: LoadRequest) -> LoadAnswer:
+        self._reconnect()
+        options = parse_source_options(request.options)
+        return self.pins.add(pin_table(options, request.confs), options, request.options, request.confs)
 
-    def _adopt(self, message: dict[str, Any]) -> dict[str, Any]:
-        self._follow()
-        source = pickle.loads(base64.b64decode(message["source"]))  # noqa: S301 - Spark's own pickle of our class
+    def _create(self, request: CreateRequest) -> CreateAnswer:
+        loaded = self._load(request)
+        source = TwoStageSource(request.options)
+        source.pinned = self.pins.find(loaded.pin, loaded.pinned).table
+        return CreateAnswer(source=_text(pickle.dumps(source)), schema=loaded.schema)
+
+    def _adopt(self, request: AdoptRequest) -> AdoptAnswer:
+        self._reconnect()
+        source = pickle.loads(base64.b64decode(request.source))  # noqa: S301 - Spark's own pickle of our class
         raw = dict(source.options)
-        options = parse(raw)
-        table = source.pinned or pin(options, message["confs"])
-        return {**self.pins.keep(table, options, raw, message["confs"]), "options": raw}
+        options = parse_source_options(raw)
+        table = source.pinned or pin_table(options, request.confs)
+        return AdoptAnswer(**asdict(self.pins.add(table, options, raw, request.confs)), options=raw)
 
     # scans
 
-    def _push(self, message: dict[str, Any]) -> dict[str, Any]:
-        held = self.pins.held(message)
-        bound = [held.bind(raw) for raw in message["predicates"]]
-        filters = held.table.metadata_table is None  # metadata tables are small: Spark filters them
-        return {"exact": [filters and is_exact(one) for one in bound], "texts": [str(one) for one in bound]}
+    def _push(self, request: PushRequest) -> PushAnswer:
+        pin = self._pin_of(request)
+        bound = [pin.bind(form) for form in request.predicates]
+        filters = pin.table.metadata_table is None  # metadata tables are small: Spark filters them
+        return PushAnswer(
+            exact=tuple(filters and is_exact(one) for one in bound), texts=tuple(str(one) for one in bound)
+        )
 
-    def _top(self, message: dict[str, Any]) -> dict[str, Any]:
-        held = self.pins.held(message)
-        top = held.bind_top(message["top"])
-        return {"text": None if top is None else str(top)}
+    def _top(self, request: TopRequest) -> TopAnswer:
+        top = self._pin_of(request).bind_top(request.top)
+        return TopAnswer(text=None if top is None else str(top))
 
-    def _plan(self, message: dict[str, Any]) -> dict[str, Any]:
-        plan = self._planned(message)
-        return {
-            "scan": plan.context.scan_id,
-            "rows": plan.estimated_rows,
-            "bytes": plan.estimated_bytes,
-            "thins": plan.may_leave_out,
-        }
+    def _plan(self, request: PlanRequest) -> PlanAnswer:
+        plan = self._plan_scan(request)
+        return PlanAnswer(
+            scan=plan.context.scan_id,
+            rows=plan.estimated_rows,
+            bytes=plan.estimated_bytes,
+            prunable=plan.may_leave_out,
+        )
 
-    def _planned(self, message: dict[str, Any]) -> ScanPlan:
+    def _plan_scan(self, request: PlanRequest) -> ScanPlan:
         from twostage.columns import project_spark  # noqa: PLC0415
 
-        held = self.pins.held(message)
-        hints = [held.bind(raw) for raw in (*message["hints"], *message["runtime"])]
+        pin = self._pin_of(request)
+        exact = [pin.bind(form) for form in request.exact]
+        hints = [pin.bind(form) for form in request.hints]
+        # Rows that a limit counts must be those that it would count without the keys.
+        filters = pin.filters_by_keys and request.limit is None and request.top is None
+        keys = [pin.bind(form) for form in request.runtime]
+        of_joins = [one for one in keys if filters and is_exact(one)]
+        hints += [one for one in keys if one not in of_joins]
         plan = self.scans.plan(
-            held,
-            message,
-            projection=project_spark(held.schema, json.loads(message["schema"])),
-            predicate=both(held.filter, *(held.bind(raw) for raw in message["taken"])),
+            pin,
+            request,
+            projection=project_spark(pin.schema, json.loads(request.schema)),
+            predicate=both(pin.filter, *exact, *of_joins),
             hint=both(TRUE, *(weaken(one) for one in hints)),
-            limit=message["limit"],
-            top=held.bind_top(message["top"]),
+            limit=request.limit,
+            top=pin.bind_top(request.top),
+            **({"keys": conjuncts(both(*of_joins))} if of_joins else {}),
         )
-        if message.get("stays"):
-            choice = f"Not handed to Spark's own Parquet reader: {message['stays']}."
-            plan = replace(plan, choices=(*plan.choices, choice))
         self.scans.remember(plan)
         return plan
 
-    def _native(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _hand_over(self, request: HandOverRequest) -> HandOverAnswer:
         """Tell whether Spark's own Parquet reader does a scan: why not, or the files and how to read them."""
-        from twostage.handover.decide import hand_over  # noqa: PLC0415
+        from twostage.handover.decide import AwaitsKeys, hand_over  # noqa: PLC0415
 
-        held = self.pins.held(message)
-        if message.get("aggregates") and not isinstance(self._answer(held, message), str):
-            return {"stays": "metadata answers its aggregates", "answers": True}
+        pin = self._pin_of(request)
+        forms = [conjunct.form for conjunct in request.demand.predicates]
+        if request.aggregates is not None:
+            found = self._answer(pin, request.pin, request.aggregates, forms)
+            if not isinstance(found, str):
+                return _not_handed_over("metadata answers its aggregates", by_metadata=True)
 
         def plan_scan(
             projection: tuple[Field, ...], predicate: Predicate, hint: Predicate, top: TopRows | None
         ) -> ScanPlan:
-            return self.scans.plan_ahead(
-                held, message, projection=projection, predicate=predicate, hint=hint, limit=None, top=top
-            )
+            wanted = {
+                "projection": projection,
+                "predicate": predicate,
+                "hint": hint,
+                "limit": None,
+                "top": top,
+            }
+            if request.planned is not None:
+                return self.scans.plan_again(pin, request, request.planned, **wanted)
+            return self.scans.plan_ahead(pin, request, **wanted)
 
-        found = hand_over(
-            held.table,
-            held.options,
-            message,
-            bind=held.bind,
+        decided = hand_over(
+            pin.table,
+            pin.options,
+            request.demand,
+            bind=pin.bind,
             plan_scan=plan_scan,
-            top=held.bind_top(message["top"]),
+            top=pin.bind_top(request.top),
+            awaited_keys=request.planned is not None,
+            has_keys=request.has_keys,
         )
-        if isinstance(found, str):
-            return {"stays": found}
-        self.scans.drop_spare(found.plan.context.scan_id)
-        self.scans.remember(found.plan)
-        return {"stays": None, **found.answer}
+        if isinstance(decided, AwaitsKeys):
+            return _not_handed_over(KEYS_MAY_PRUNE, key_columns=decided.columns)
+        if isinstance(decided, str):
+            return _not_handed_over(decided)
+        self.scans.drop_ahead(decided.plan.context.scan_id)
+        self.scans.remember(decided.plan)
+        return HandOverAnswer(
+            reason=None, by_metadata=False, awaits_keys=False, key_columns=(), handed_over=decided.scan
+        )
 
-    def _aggregate(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _aggregate(self, request: AggregateRequest) -> AggregateAnswer:
         """Tell whether metadata answers aggregates: why not, or the rows."""
-        found = self._answer(self.pins.held(message), message, take=True)
+        pin = self._pin_of(request)
+        found = self._answer(pin, request.pin, request.aggregates, request.predicates, take=True)
         if isinstance(found, str):
-            return {"lacks": found}
+            return AggregateAnswer(reason=found, answered=None)
         self.scans.remember(found.plan)
-        return {
-            "lacks": None,
-            "scan": found.plan.context.scan_id,
-            "schema": json.dumps(found.schema),
-            "rows": found.rows,
-        }
+        rows = MetadataRows(
+            scan=found.plan.context.scan_id,
+            schema=json.dumps(found.schema),
+            rows=found.rows,
+            source=found.source,
+        )
+        return AggregateAnswer(reason=None, answered=rows)
 
-    def _mixed(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _mixed(self, request: MixedRequest) -> MixedAnswer:
         """Tell whether metadata answers aggregates for most files: why not, or the rows and the table of the others."""
-        held = self.pins.held(message)
-        found = self._answer(held, message, mix=True)
-        if isinstance(found, str) or not found.unread:
-            return {"lacks": found if isinstance(found, str) else "nothing"}
-        rest = self.pins.keep_part(message["pin"], held, found.unread)
-        return {"lacks": None, "schema": json.dumps(found.schema), "rows": found.rows, **rest}
+        pin = self._pin_of(request)
+        found = self._answer(pin, request.pin, request.aggregates, request.predicates, mix=True)
+        if isinstance(found, str):
+            return MixedAnswer(reason=found, answered=None)
+        if not found.unread:
+            return MixedAnswer(reason="metadata answers for all files", answered=None)
+        part, pinned = self.pins.add_part(request.pin, pin, found.unread, found.by_index)
+        rows = PartialRows(schema=json.dumps(found.schema), rows=found.rows, pin=part, pinned=pinned)
+        return MixedAnswer(reason=None, answered=rows)
 
     def _answer(
-        self, held: Pin, message: dict[str, Any], *, take: bool = False, mix: bool = False
-    ) -> FromMetadata | str:
-        """Answer aggregates; the planner asks first for the scan's sake, and then to `take` the answer."""
-        from twostage.spark.aggregates import Answers, with_own_names  # noqa: PLC0415
+        self,
+        pin: Pin,
+        key: str,
+        aggregates: WantedAggregates,
+        forms: Sequence[PredicateForm | None],
+        *,
+        take: bool = False,
+        mix: bool = False,
+    ) -> AnsweredAggregates | str:
+        """Answer aggregates; first to decide who reads the scan, and then to `take` the answer."""
+        from twostage.spark.aggregates import MetadataAnswers, with_own_names  # noqa: PLC0415
 
-        if any(raw["form"] is None for raw in message["predicates"]):
+        bound = [pin.bind(form) for form in forms if form is not None]
+        if len(bound) < len(forms):
             return "a filter is left to Spark"
-        predicate = both(held.filter, *(held.bind(raw["form"]) for raw in message["predicates"]))
         with self._lock:
-            answers = self._held_answers = self._held_answers or Answers()
-        key, names = message["pin"], message["aggregates"]
-        wanted = with_own_names(names, held.table.schema, case_sensitive=held.case_sensitive)
-        return answers.find(key, held.table, held.options, wanted, predicate, take=take, mix=mix)
+            answers = self._metadata_answers = self._metadata_answers or MetadataAnswers()
+        wanted = with_own_names(aggregates, pin.table.schema, case_sensitive=pin.case_sensitive)
+        return answers.find(key, pin.table, pin.options, wanted, both(pin.filter, *bound), take=take, mix=mix)
 
-    def _started(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _started(self, request: StartedRequest) -> StartedAnswer:
         """Note that Spark reads a scan that was handed over, or takes an answer from metadata."""
-        scan = self.scans.find(message["scan"])
+        scan = self.scans.find(request.scan)
         if scan is not None and not scan.started:
             self.scans.remember(scan.plan, started=True)
-        return {}
+        return StartedAnswer()
 
-    def _read(self, message: dict[str, Any]) -> dict[str, Any]:
-        scan = self.scans.find(message["scan"])
-        plan = scan.plan if scan is not None and not scan.started else self._planned(message)
-        function, partitions = self._pickle(plan, message["schema"])
+    def _ended(self, request: EndedRequest) -> EndedAnswer:
+        """Let the scans of a query that has ended be logged; Spark's listeners wait for this, so it must not wait for them."""
+        found = [(scan_id, self.scans.find(scan_id)) for scan_id in request.scans]
+        self.query_log.add(request, [scan.plan for _, scan in found if scan is not None and scan.started])
+        return EndedAnswer()
+
+    def _read(self, request: ReadRequest) -> ReadAnswer:
+        scan = self.scans.find(request.scan)
+        plan = scan.plan if scan is not None and not scan.started else self._plan_scan(request)
+        function, partitions = self._pickle(plan, request.schema)
         # What the report needs stays; the tasks are Spark's now.
         empty = tuple(replace(group, tasks=()) for group in plan.groups)
-        self.scans.remember(replace(plan, groups=empty), started=True)
-        return {"scan": plan.context.scan_id, "function": function, "partitions": partitions}
+        choices = (*plan.choices, *_why_here(request))
+        self.scans.remember(replace(plan, groups=empty, choices=choices), started=True)
+        return ReadAnswer(scan=plan.context.scan_id, function=function, partitions=partitions)
 
-    def _pickle(self, plan: ScanPlan, schema: str) -> tuple[str, list[str]]:
-        """Make what Spark's planning worker would send: the read function and the partitions, pickled."""
-        from pyspark.serializers import read_int  # noqa: PLC0415
+    def _pickle(self, plan: ScanPlan, schema: str) -> tuple[str, tuple[str, ...]]:
+        """Return what Spark's planning worker would send, in Base64: the read function and the partitions, pickled."""
         from pyspark.sql.types import StructType  # noqa: PLC0415
-        from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions  # noqa: PLC0415
 
         wanted = StructType.fromJson(json.loads(schema))
-        sent = io.BytesIO()
-        write_read_func_and_partitions(
-            sent,
-            reader=TwoStageReader(wanted, plan.groups, self._reports),
-            data_source=TwoStageSource({}),
-            schema=wanted,
-            max_arrow_batch_size=10_000,  # for sources that yield rows; ours yield batches
-            binary_as_bytes=True,
+        function, partitions = pickle_reader(
+            TwoStageReader(wanted, plan.groups, self._reports.of_tasks), TwoStageSource({}), wanted
         )
-        sent.seek(0)
-        function = sent.read(read_int(sent))
-        partitions = [sent.read(read_int(sent)) for _ in range(read_int(sent))]
         # Spark writes one partition of nothing where there is none; a task costs tens of milliseconds.
-        return _text(function), [_text(one) for one in partitions] if plan.groups else []
+        return _text(function), tuple(_text(one) for one in partitions) if plan.groups else ()
 
     def started_scans(
-        self, tasks: Callable[[], SparkTasks], most: int | None = None
-    ) -> list[tuple[ScanPlan, HeardTasks]]:
-        """Return the last scans that Spark read, oldest first, each with what its tasks told.
+        self, tasks: Callable[[], SparkTasks], max_scans: int | None = None
+    ) -> list[tuple[ScanPlan, TaskOutcomes]]:
+        """Return the last scans that Spark read, oldest first, each with what became of its tasks.
 
         Args:
-            tasks: Asks Spark of its own tasks.
-            most: Scans; None for all. What tasks told of others is not looked at.
+            tasks: Returns what Spark's scheduler says of its tasks.
+            max_scans: The latest only; None for all.
         """
         plans = self.scans.started()
-        plans = plans if most is None else plans[-most:]
-        with self._lock:
-            listener, of_others = self._listener, self._of_others
-            brought = dict(self._reports.accumulator.value) if self._reports is not None else {}
-        before = [plan for plan in plans if plan.context.scan_id in of_others]
-        own = [plan for plan in plans if plan.context.scan_id not in of_others]
-        return [*hear(before, brought, listener, SparkTasks), *hear(own, brought, listener, tasks)]
+        return self._reports.outcomes(plans if max_scans is None else plans[-max_scans:], tasks)
+
+
+def _why_here(request: ReadRequest) -> tuple[str, ...]:
+    """Return why Spark's own reader does not do a scan, now that it is known whether a join gave it keys."""
+    if not request.reason:
+        return ()
+    came = request.reason == KEYS_MAY_PRUNE and request.runtime
+    why = "keys of a join filter it" if came else request.reason
+    return (f"Not handed to Spark's own Parquet reader: {why}.",)
+
+
+def _not_handed_over(
+    reason: str, *, by_metadata: bool = False, key_columns: tuple[str, ...] = ()
+) -> HandOverAnswer:
+    return HandOverAnswer(
+        reason=reason,
+        by_metadata=by_metadata,
+        awaits_keys=reason == KEYS_MAY_PRUNE,
+        key_columns=key_columns,
+        handed_over=None,
+    )
 
 
 def _text(raw: bytes) -> str:
@@ -331,7 +400,7 @@ def _text(raw: bytes) -> str:
 
 
 def _failed(error: TwoStageError) -> str:
-    return json.dumps({"error": {"kind": _kind(error), "code": error.code, "message": str(error)}})
+    return write_failure(Failure(kind=_kind(error), code=error.code, message=str(error)))
 
 
 def _kind(error: TwoStageError) -> str:

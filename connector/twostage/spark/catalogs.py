@@ -1,37 +1,48 @@
-"""Answers the planner's questions about catalogs: which tables and namespaces there are.
-
-Takes the planner's requests as plain values, gives plain values.
-"""
+"""Answers the planner's questions about catalogs: which tables and namespaces there are."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+from twostage.spark.answers import NamespaceAnswer, NamespacesAnswer, TablesAnswer
+
+if TYPE_CHECKING:
+    from twostage.spark.requests import NamespaceRequest, NamespacesRequest, TablesRequest
 
 
-def list_tables(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the names of a namespace's tables."""
-    from twostage.catalog import load_table  # noqa: PLC0415 - its libraries take a while to import
-
-    return {"names": load_table.list_tables(message["catalog"], message["namespace"], message["confs"])}
-
-
-def list_namespaces(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the names of the namespaces in a namespace."""
-    from twostage.catalog import load_table  # noqa: PLC0415
-
-    return {"names": load_table.list_namespaces(message["catalog"], message["namespace"], message["confs"])}
-
-
-def check_namespace(message: dict[str, Any]) -> dict[str, Any]:
-    """Return nothing.
+def list_tables(request: TablesRequest) -> TablesAnswer:
+    """Return the names of a namespace's tables.
 
     Raises:
         NotFoundError: There is no such namespace.
     """
-    from twostage.catalog import load_table  # noqa: PLC0415
+    from twostage.catalog import browse  # noqa: PLC0415 - its libraries take a while to import
+
+    return TablesAnswer(names=tuple(browse.list_tables(request.catalog, request.namespace, request.confs)))
+
+
+def list_namespaces(request: NamespacesRequest) -> NamespacesAnswer:
+    """Return the names of the namespaces in a namespace.
+
+    Raises:
+        NotFoundError: There is no such namespace.
+    """
+    from twostage.catalog import browse  # noqa: PLC0415
+
+    names = browse.list_namespaces(request.catalog, request.namespace, request.confs)
+    return NamespacesAnswer(names=tuple(tuple(name) for name in names))
+
+
+def check_namespace(request: NamespaceRequest) -> NamespaceAnswer:
+    """Return nothing if a namespace exists.
+
+    Raises:
+        NotFoundError: There is no such namespace.
+    """
+    from twostage.catalog import browse  # noqa: PLC0415
     from twostage.errors import NotFoundError  # noqa: PLC0415
 
-    if not load_table.namespace_exists(message["catalog"], message["namespace"], message["confs"]):
-        name = ".".join(message["namespace"])
+    if not browse.namespace_exists(request.catalog, request.namespace, request.confs):
+        name = ".".join(request.namespace)
         raise NotFoundError("NAMESPACE_NOT_FOUND", f"No such namespace: {name}", stage="catalog")
-    return {}
+    return NamespaceAnswer()

@@ -1,9 +1,9 @@
-"""The configuration that Spark's driver was started with, where Spark tells nobody: in its planning worker.
+"""The configuration that Spark's driver was started with, as its planning worker can find it out.
 
-Takes the command line of the JVM above this process and Spark's properties file; gives the confs that name catalogs
-and stores. Only for a source without the planner (Spark Connect to a server that was not given it, or a session
-without ``enable``): there Spark sends the options of the read and nothing else. The rule: what cannot be read is not
-there, and what a session set later is not seen.
+Takes the command line of the JVM above this process and Spark's properties file; gives the confs of catalogs and stores.
+Only for a source without the planner (Spark Connect to a server that did not call ``enable``, or a session without it): Spark
+sends the planning worker the options of the read and nothing else. The rule: what cannot be read is left out, and confs that
+a session set later are not seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WANTED = ("spark.sql.catalog.", "spark.hadoop.fs.s3a.")
 _DEFAULT_CATALOG = "spark.sql.defaultCatalog"
 _LINE = re.compile(r"\s*([^\s=:#!]+)(?:\s*[=:]\s*|\s+)(.*?)\s*")
-_MOST_ANCESTORS = 5
+_MAX_ANCESTORS = 5
 """A worker, the daemon that forked it, perhaps a shell; then the JVM."""
 
 
@@ -38,7 +38,7 @@ def driver_confs(process: int | None = None, processes: Path = Path("/proc")) ->
 
 def _driver_arguments(process: int, processes: Path) -> list[str]:
     """Return the command line of the nearest JVM among a process and those above it."""
-    for _ in range(_MOST_ANCESTORS):
+    for _ in range(_MAX_ANCESTORS):
         try:
             arguments = (processes / str(process) / "cmdline").read_bytes().decode("utf-8", "replace")
             status = (processes / str(process) / "status").read_text()

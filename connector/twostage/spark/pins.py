@@ -1,8 +1,8 @@
 """Tables pinned at their snapshots, as the planner's requests name them.
 
-Takes a table that was loaded, gives the planner's Java a key for it and its bytes; takes a request with the key, gives
-the table back. The rule: nothing is kept that a request cannot bring back. The tables held here are a cache; Java keeps
-each pinned table's own bytes as long as a query may need them.
+Takes a table that was loaded, gives the planner's Java a key for it and its bytes; takes the key, gives the table back.
+The rule: nothing is kept that a request cannot bring back. The tables here are a cache; Java keeps each pinned table's
+own bytes as long as a query may need them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import pickle
 import threading
 import zlib
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from twostage.errors import InternalError, mask
+from twostage.spark.answers import LoadAnswer
 from twostage.spark.source import chosen_fields, option_filter, visible_schema
 from twostage.storage.location import parse_location
 
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Schema
+    from twostage.spark.requests import FirstRows
     from twostage.table.pinned import PinnedTable
 
 MAX_TABLES = 64
-"""Pinned tables held; an evicted one comes back with the request that needs it."""
+"""Pinned tables in the cache; an evicted one comes back with the request that needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +58,18 @@ class Pin:
 
         return bind_predicate(raw, self.schema, case_sensitive=self.case_sensitive)
 
-    def bind_top(self, raw: Mapping[str, Any] | None) -> TopRows | None:
-        """Make the first rows by an order of the planner's JSON; None where they are not cut here."""
+    @property
+    def filters_by_keys(self) -> bool:
+        """Whether keys of a join may filter rows, not only prune."""
+        return self.options.dynamic_filter and self.table.metadata_table is None
+
+    def bind_top(self, first: FirstRows | None) -> TopRows | None:
+        """Make the first rows by an order of the planner's; None where the scan leaves nothing out for them."""
         from twostage.predicates.bind import bind_top  # noqa: PLC0415
 
-        if raw is None or not self.options.top_n or self.table.metadata_table is not None:
+        if first is None or not self.options.top_n or self.table.metadata_table is not None:
             return None
-        return bind_top(raw, self.table.schema, case_sensitive=self.case_sensitive)
+        return bind_top(asdict(first), self.table.schema, case_sensitive=self.case_sensitive)
 
 
 class UnknownPinError(InternalError):
@@ -76,10 +83,10 @@ class Pins:
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, Pin] = OrderedDict()
 
-    def keep(
+    def add(
         self, table: PinnedTable, options: ReadOptions, raw: Mapping[str, str], confs: Mapping[str, str]
-    ) -> dict[str, Any]:
-        """Hold a table and return what Java is told of it: a key, the table's bytes, columns and properties.
+    ) -> LoadAnswer:
+        """Remember a table and return what Java is told of it.
 
         Args:
             table: The table at its pinned snapshot.
@@ -91,7 +98,7 @@ class Pins:
         from twostage.planning.name_mapping import NAME_MAPPING_PROPERTY as MAPPING  # noqa: PLC0415
         from twostage.table.metadata_columns import hidden_fields  # noqa: PLC0415
 
-        held = Pin(
+        pinned = Pin(
             table=table,
             options=options,
             case_sensitive=confs.get("spark.sql.caseSensitive") == "true",
@@ -101,77 +108,81 @@ class Pins:
         option_filter(table, options)  # an error in it shows when the table is loaded
         snapshot, metadata = table.snapshot.snapshot_id if table.snapshot else None, table.metadata
         hidden = json.dumps(spark_schema(hidden_fields(table)))
-        facts: list[Any] = [metadata.table_uuid, metadata.location, schema, hidden, held.case_sensitive]
+        facts: list[Any] = [metadata.table_uuid, metadata.location, schema, hidden, pinned.case_sensitive]
         # A column dropped and added again under its name has another id, and no snapshot tells.
         facts += [snapshot, table.schema.fields, metadata.properties.get(MAPPING), sorted(raw.items())]
         if table.metadata_table is not None:  # a new tag changes refs, and no snapshot
             facts += [metadata.metadata_location, metadata.last_updated_ms]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()
         with self._lock:
-            self._hold(key, held)
-        return {
-            "pin": key,
-            "key": key,
-            "pinned": _packed(held),
-            "schema": schema,
-            "hidden": hidden,
-            "name": table.name,
-            "snapshot": str(snapshot) if snapshot is not None else "none",
-            "properties": {
+            self._remember(key, pinned)
+        return LoadAnswer(
+            pin=key,
+            key=key,
+            pinned=_to_text(pinned),
+            schema=schema,
+            hidden=hidden,
+            name=table.name,
+            snapshot=str(snapshot) if snapshot is not None else "none",
+            properties={
                 "provider": "twostage",
                 "location": mask(table.metadata.location),
                 "format-version": str(table.metadata.format_version),
                 "snapshot-id": str(snapshot) if snapshot is not None else "none",
             },
-            "schemes": _schemes(table),
-        }
+            schemes=_schemes(table),
+        )
 
-    def keep_part(self, key: str, held: Pin, only: frozenset[str]) -> dict[str, Any]:
-        """Hold `only` these data files of a table, the one of this `key`, and return their own key and bytes.
+    def add_part(self, key: str, whole: Pin, only: frozenset[str], by_index: int = 0) -> tuple[str, str]:
+        """Remember `only` these data files of a table, and return their own key and bytes.
 
         Args:
             key: The whole table's.
-            held: The whole table.
+            whole: The whole table.
             only: The files, as the manifests write their paths.
+            by_index: For how many of the other files indexes answered.
         """
-        part = replace(held, table=replace(held.table, only=only))
-        part_key = hashlib.sha256(repr((key, sorted(only))).encode()).hexdigest()
+        part = replace(whole, table=replace(whole.table, only_files=only, answered_by_index=by_index))
+        part_key = hashlib.sha256(repr((key, sorted(only), by_index)).encode()).hexdigest()
         with self._lock:
-            self._hold(part_key, part)
-        return {"pin": part_key, "pinned": _packed(part)}
+            self._remember(part_key, part)
+        return part_key, _to_text(part)
 
-    def held(self, message: Mapping[str, Any]) -> Pin:
-        """Return the table that a request names by ``pin``.
+    def find(self, key: str, text: str | None) -> Pin:
+        """Return the table of a key.
+
+        Args:
+            key: What `add` named the table by.
+            text: The table's bytes, if the request brings them along.
 
         Raises:
-            UnknownPinError: It was evicted, and the request did not bring it along as ``pinned``.
+            UnknownPinError: It was evicted, and `text` is None.
         """
-        key, pinned = message["pin"], message.get("pinned")
         with self._lock:
-            held = self._tables.get(key)
-            if held is None:
-                if pinned is None:
+            pinned = self._tables.get(key)
+            if pinned is None:
+                if text is None:
                     raise UnknownPinError("UNKNOWN_PIN", "The pinned table was evicted", stage="plan")
-                held = cast("Pin", pickle.loads(zlib.decompress(base64.b64decode(pinned))))  # noqa: S301 - our own bytes
-            self._hold(key, held)
-            return held
+                pinned = cast("Pin", pickle.loads(zlib.decompress(base64.b64decode(text))))  # noqa: S301 - our own bytes
+            self._remember(key, pinned)
+            return pinned
 
-    def _hold(self, key: str, held: Pin) -> None:
-        self._tables[key] = held
+    def _remember(self, key: str, pinned: Pin) -> None:
+        self._tables[key] = pinned
         self._tables.move_to_end(key)
         while len(self._tables) > MAX_TABLES:
             self._tables.popitem(last=False)
 
 
-def _packed(held: Pin) -> str:
+def _to_text(pinned: Pin) -> str:
     """Return a pinned table's bytes, as a request brings them along."""
-    return base64.b64encode(zlib.compress(pickle.dumps(held), 1)).decode("ascii")
+    return base64.b64encode(zlib.compress(pickle.dumps(pinned), 1)).decode("ascii")
 
 
-def _schemes(table: PinnedTable) -> list[str]:
-    """Return the schemes under which a table's files may be opened; the one that its metadata names may be gone."""
+def _schemes(table: PinnedTable) -> tuple[str, ...]:
+    """Return the URI schemes under which a table's files may be opened; for a moved table not that of its metadata."""
     storage = table.storage
     places = [storage.root, *storage.allowed]
     if storage.moved_from is None:
         places.append(table.metadata.location)
-    return sorted({parse_location(place).scheme for place in places})
+    return tuple(sorted({parse_location(place).scheme for place in places}))

@@ -1,7 +1,7 @@
-"""The scans that were planned in this process: for the planner, for Spark's own question, for the report.
+"""The scans that were planned in this process: for the planner, for Spark's tasks, for the report.
 
-Takes what a scan wants, gives its plan; a scan that was planned a moment ago to ask who reads it is not planned
-again. The rule: a plan serves the pinned table and the wishes that it was made for, and no others.
+Takes what a scan wants, gives its plan; a scan that was planned a moment ago, to decide who reads it, is not planned
+again. The rule: a plan serves the pinned table and the arguments that it was made for, and no others.
 """
 
 from __future__ import annotations
@@ -13,70 +13,83 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from twostage.predicates.predicate import InBloom, both, conjuncts, without_implied
 from twostage.spark.source import MAX_SCANS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.spark.pins import Pin
+    from twostage.spark.requests import HandOverRequest, PlanRequest
     from twostage.task import ScanPlan
 
-MAX_SPARES = 100
-"""Plans held for the scan that they were made for, between the planner's question who reads and Spark's own: of a whole
-query's scans, for all of them are asked about first."""
-MAX_SPARE_TASKS = 20_000
-"""Of all these plans but the last."""
+MAX_PLANS_AHEAD = 100
+"""Plans that wait for their scan, between the request ``hand_over`` and the scan's own ``plan``: those of a whole query,
+for it decides about all its scans first."""
+MAX_BLOOM_BYTES = 64 * 2**20
+"""Of a scan's Bloom filters of join keys, in sum over its tasks: each partition that Spark keeps has them."""
+MAX_TASKS_AHEAD = 20_000
+"""Tasks of these plans in sum; one plan alone may have more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedScan:
-    """A plan, and whether Spark asked for its partitions."""
+    """A plan, and whether Spark took its tasks."""
 
     plan: ScanPlan
     started: bool = False
 
 
 class PlannedScans:
-    """Plans by scan id, the latest `MAX_SCANS` read and as many not read, and those that were made ahead of their scan."""
+    """Plans by scan id, of the latest `MAX_SCANS` that Spark read and of as many others, and those made ahead of their scan."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._scans: OrderedDict[str, PlannedScan] = OrderedDict()
-        self._spares: list[tuple[Any, ScanPlan]] = []
+        self._ahead: list[tuple[Any, ScanPlan]] = []
 
-    def plan(self, pinned: Pin, message: Mapping[str, Any], **wanted: Any) -> ScanPlan:
-        """Plan a scan, unless the same one was planned `plan_ahead`: then that plan, once."""
+    def plan(self, pinned: Pin, request: PlanRequest | HandOverRequest, **wanted: Any) -> ScanPlan:
+        """Plan a scan, unless the same one was planned by `plan_ahead`: then return that plan, once."""
         from twostage.planning.plan import plan_scan  # noqa: PLC0415
 
         started = time.perf_counter_ns()
-        key = (message["pin"], message["parallelism"], wanted)
+        key = (request.pin, request.parallelism, wanted)
         with self._lock:
-            place = next((n for n, (known, _) in enumerate(self._spares) if known == key), None)
+            place = next((n for n, (known, _) in enumerate(self._ahead) if known == key), None)
             if place is not None:
-                return self._spares.pop(place)[1]
+                return self._ahead.pop(place)[1]
         scan_id = uuid.uuid4().hex
         plan = plan_scan(
-            pinned.table, pinned.options, **wanted, parallelism=message["parallelism"], scan_id=scan_id
+            pinned.table, pinned.options, **wanted, parallelism=request.parallelism, scan_id=scan_id
         )
+        plan = _with_small_filters(plan)
         return replace(plan, counters={"time.planning": time.perf_counter_ns() - started, **plan.counters})
 
-    def plan_ahead(self, pinned: Pin, message: Mapping[str, Any], **wanted: Any) -> ScanPlan:
-        """Plan a scan, and hold the plan for the scan itself: one for each of a query's equal scans."""
-        key = (message["pin"], message["parallelism"], wanted)
+    def plan_ahead(self, pinned: Pin, request: HandOverRequest, **wanted: Any) -> ScanPlan:
+        """Plan a scan, and let the plan wait for the scan itself: one for each of a query's equal scans."""
+        key = (request.pin, request.parallelism, wanted)
         with self._lock:
-            twin = next((plan for known, plan in self._spares if known == key), None)
-        plan = self.plan(pinned, message, **wanted) if twin is None else _once_more(twin)
+            twin = next((plan for known, plan in self._ahead if known == key), None)
+        plan = self.plan(pinned, request, **wanted) if twin is None else _plan_for_another_scan(twin)
         with self._lock:
-            self._spares.append((key, plan))
-            tasks = [sum(len(group.tasks) for group in spare.groups) for _, spare in self._spares]
-            while len(tasks) > MAX_SPARES or (len(tasks) > 1 and sum(tasks) > MAX_SPARE_TASKS):
-                del tasks[0], self._spares[0]
+            self._ahead.append((key, plan))
+            tasks = [sum(len(group.tasks) for group in ahead.groups) for _, ahead in self._ahead]
+            while len(tasks) > MAX_PLANS_AHEAD or (len(tasks) > 1 and sum(tasks) > MAX_TASKS_AHEAD):
+                del tasks[0], self._ahead[0]
         return plan
 
-    def drop_spare(self, scan_id: str) -> None:
-        """Hold a plan that was made ahead no longer: nobody will ask for it."""
+    def plan_again(self, pinned: Pin, request: HandOverRequest, scan_id: str, **wanted: Any) -> ScanPlan:
+        """Return the plan of another scan in place of one that was planned here and is not read: the same plan, if it can be."""
+        found = self.find(scan_id)
+        if found is None or found.started or not _serves(found.plan, wanted):
+            return self.plan(pinned, request, **wanted)
+        context = replace(found.plan.context, scan_id=uuid.uuid4().hex)
+        return replace(found.plan, context=context)
+
+    def drop_ahead(self, scan_id: str) -> None:
+        """Drop a plan that was made ahead: no scan will want it."""
         with self._lock:
-            self._spares = [spare for spare in self._spares if spare[1].context.scan_id != scan_id]
+            self._ahead = [ahead for ahead in self._ahead if ahead[1].context.scan_id != scan_id]
 
     def find(self, scan_id: str) -> PlannedScan | None:
         """Return a remembered scan."""
@@ -89,7 +102,7 @@ class PlannedScans:
         with self._lock:
             self._scans[scan_id] = PlannedScan(plan=plan, started=started)
             self._scans.move_to_end(scan_id)
-            # Plans that nobody reads, of `explain` say, push none out of those that were read.
+            # Plans that are not read, of `explain` say, evict none that were.
             alike = [known for known, scan in self._scans.items() if scan.started == started]
             for known in alike[:-MAX_SCANS]:
                 del self._scans[known]
@@ -100,7 +113,29 @@ class PlannedScans:
             return [scan.plan for scan in self._scans.values() if scan.started]
 
 
-def _once_more(plan: ScanPlan) -> ScanPlan:
+def _with_small_filters(plan: ScanPlan) -> ScanPlan:
+    """Return the plan without Bloom filters of join keys, if they took too much memory; the keys' range stays."""
+    blooms = [part for part in plan.context.keys if isinstance(part, InBloom)]
+    if len(plan.groups) * sum(len(part.bloom.data) for part in blooms) <= MAX_BLOOM_BYTES:
+        return plan
+    rest = both(*(part for part in conjuncts(plan.context.predicate) if part not in blooms))
+    context = replace(plan.context, predicate=rest)
+    choice = f"Bloom filter of join keys left out: it took too much memory in {len(plan.groups):,} tasks."
+    return replace(
+        plan,
+        context=context,
+        groups=tuple(replace(group, context=context) for group in plan.groups),
+        choices=(*plan.choices, choice),
+    )
+
+
+def _serves(plan: ScanPlan, wanted: Mapping[str, Any]) -> bool:
+    context = plan.context
+    wants = {**wanted, "predicate": without_implied(wanted["predicate"])}
+    return all(getattr(context, name) == value for name, value in wants.items())
+
+
+def _plan_for_another_scan(plan: ScanPlan) -> ScanPlan:
     """Return the plan of another scan that wants the same; it took no time."""
     context = replace(plan.context, scan_id=uuid.uuid4().hex)
     return replace(

@@ -1,7 +1,7 @@
-"""The driver's end of what tasks tell while they work: a thread that listens, and the last reports by scan.
+"""The driver's end of the reports that tasks send while they run: a thread that listens, and the latest reports by scan.
 
 Takes messages signed with this process's key, as `task_reports.py` packs them; anything else ends its connection. The
-rule: what arrives is numbers and texts for the report, and decides nothing.
+rule: what arrives are numbers and texts for the scan report, and nothing is decided by them.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ if TYPE_CHECKING:
     from twostage.spark.task_reports import ScanReports, TaskReport
 
 PORT = "spark.twostage.report.port"
-"""The conf that names the port where the driver of a cluster listens, or ``off``; any free one without it."""
+"""The conf of the port where a cluster's driver listens, or ``off``; without it any free port."""
 _ENCRYPTS = (
     "spark.network.crypto.enabled",
     "spark.authenticate.enableSaslEncryption",
     "spark.ssl.rpc.enabled",
 )
 LISTENER_CONFS = ("spark.master", "spark.driver.host", "spark.driver.bindAddress", PORT, *_ENCRYPTS)
-"""What decides where a driver listens."""
+"""The confs that decide where a driver listens."""
 _LAST_PORT = 65_535
-_MOST_BYTES = 1 << 20
-"""Of one message; they have some kilobytes."""
-_MOST_CONNECTIONS = 20_000
-_SHARE = 2
-"""Of the files that this process may open, those that connections may be."""
-_MOST_STRANGERS = 256
-"""Connections that nothing signed came from yet; of more the oldest one ends. Whoever finds the port can make them."""
-_MOST_UNSIGNED_BYTES = 64 << 20
-"""That arrived on all connections and belong to no whole message yet."""
-_PATIENCE_SECONDS = 1.0
+_MAX_MESSAGE_BYTES = 1 << 20
+"""Of one message; messages have some kilobytes."""
+_MAX_CONNECTIONS = 20_000
+_FILES_PER_CONNECTION = 2
+"""Of the files that this process may open, one in this many may be a connection."""
+_MAX_UNSIGNED_CONNECTIONS = 256
+"""Connections that have not sent a signed message yet; of more, the oldest is closed. Anyone who finds the port opens them."""
+_MAX_UNSIGNED_BYTES = 64 << 20
+"""That arrived on all connections and are not part of a complete message yet."""
+_LAST_REPORT_SECONDS = 1.0
 _NO_FILE_SECONDS = 0.1
-"""Until it accepts again where this process, or the system, has no file left for a connection."""
+"""Pause before accepting again when this process or the system has no file for another connection."""
 
 
 class ReportListener:
-    """Listens from the moment it is made until the process ends.
+    """Listens from its construction to the end of the process.
 
     Raises:
         OSError: It cannot listen there.
     """
 
-    def __init__(self, host: str, bind: str, port: int, *, is_local: bool, most_scans: int) -> None:
+    def __init__(self, host: str, bind: str, port: int, *, is_local: bool, max_scans: int) -> None:
         family, _, _, _, place = socket.getaddrinfo(
             bind, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -66,18 +66,18 @@ class ReportListener:
         )
         self.is_local = is_local
         self.was_reached = False
-        """Some task's message came, so that those of others come, too."""
-        self._most_scans = most_scans
-        self._strangers: dict[socket.socket, None] = {}
+        """A task's message has arrived, so those of other tasks can, too."""
+        self._max_scans = max_scans
+        self._unsigned: dict[socket.socket, None] = {}
         self._unsigned_bytes = 0
         self._news = threading.Condition()
-        self._packed: dict[str, dict[int, tuple[tuple[int, bool], bytes]]] = {}
+        self._messages: dict[str, dict[int, tuple[tuple[int, bool], bytes]]] = {}
         threading.Thread(target=self._listen, name="twostage-reports", daemon=True).start()
 
-    def heard(self, scan_id: str) -> dict[int, TaskReport]:
-        """Return the last that each task of a scan told, by task group."""
+    def latest_reports(self, scan_id: str) -> dict[int, TaskReport]:
+        """Return the latest report of each task of a scan, by task group."""
         with self._news:
-            found = list(self._packed.get(scan_id, {}).values())
+            found = list(self._messages.get(scan_id, {}).values())
         reports: ScanReports = {}
         for _, body in found:
             scan, index, report = unpack(body)
@@ -85,20 +85,20 @@ class ReportListener:
         return reports.get(scan_id, {})
 
     def wait_for_end(self, attempts: Mapping[tuple[str, int], int]) -> None:
-        """Wait a moment, once, for the last word of tasks that Spark has ended: attempts by scan and task group."""
+        """Wait a moment, once, for the last reports of tasks that Spark says have ended: attempts by scan and task group."""
 
         def not_ended() -> list[tuple[str, int]]:
             return [
                 (scan_id, index)
                 for (scan_id, index), attempt in attempts.items()
-                if (known := self._packed.get(scan_id, {}).get(index)) and known[0] < (attempt, True)
+                if (known := self._messages.get(scan_id, {}).get(index)) and known[0] < (attempt, True)
             ]
 
         with self._news:
-            self._news.wait_for(lambda: not not_ended(), _PATIENCE_SECONDS)
+            self._news.wait_for(lambda: not not_ended(), _LAST_REPORT_SECONDS)
             for scan_id, index in not_ended():
-                _, body = self._packed[scan_id][index]
-                self._packed[scan_id][index] = ((attempts[scan_id, index], True), body)
+                _, body = self._messages[scan_id][index]
+                self._messages[scan_id][index] = ((attempts[scan_id, index], True), body)
 
     def _listen(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -107,7 +107,7 @@ class ReportListener:
                 for key, _ in selector.select():
                     connection: Any = key.fileobj
                     if connection.fileno() < 0:
-                        continue  # closed since it was selected
+                        continue  # it was closed after it was selected
                     if key.data is None:
                         self._accept(selector)
                     elif not self._receive(connection, key.data):
@@ -121,22 +121,22 @@ class ReportListener:
         except OSError:
             time.sleep(_NO_FILE_SECONDS)
             return
-        if len(selector.get_map()) > _most_connections():
+        if len(selector.get_map()) > _max_connections():
             connection.close()
             return
         connection.setblocking(False)
         selector.register(connection, selectors.EVENT_READ, bytearray())
-        self._strangers[connection] = None
-        if len(self._strangers) > _MOST_STRANGERS:
-            self._hang_up(selector, next(iter(self._strangers)))
+        self._unsigned[connection] = None
+        if len(self._unsigned) > _MAX_UNSIGNED_CONNECTIONS:
+            self._hang_up(selector, next(iter(self._unsigned)))
 
     def _hang_up(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
         self._unsigned_bytes -= len(selector.unregister(connection).data)
-        self._strangers.pop(connection, None)
+        self._unsigned.pop(connection, None)
         connection.close()
 
     def _receive(self, connection: socket.socket, received: bytearray) -> bool:
-        """Take what arrived; tell whether the connection may stay."""
+        """Take what arrived; return whether the connection may stay open."""
         try:
             more = connection.recv(1 << 16)
         except BlockingIOError:
@@ -147,14 +147,14 @@ class ReportListener:
         received += more
         may_stay = self._take(connection, received)
         self._unsigned_bytes += len(received) - before
-        return may_stay and bool(more) and self._unsigned_bytes <= _MOST_UNSIGNED_BYTES
+        return may_stay and bool(more) and self._unsigned_bytes <= _MAX_UNSIGNED_BYTES
 
     def _take(self, connection: socket.socket, received: bytearray) -> bool:
-        """Take the whole messages out of what was received; tell whether they, and the rest's length, are in order."""
+        """Take the complete messages out of what was received; return whether they, and the next one's length, are valid."""
         while len(received) >= LENGTH.size:
             size = LENGTH.unpack_from(received)[0]
             start = LENGTH.size + SIGNATURE_SIZE
-            if size > _MOST_BYTES:
+            if size > _MAX_MESSAGE_BYTES:
                 return False
             if len(received) < start + size:
                 break
@@ -163,11 +163,11 @@ class ReportListener:
             del received[: start + size]
             if not hmac.compare_digest(signature, hmac.digest(self._key, body, "sha256")):
                 return False
-            self._strangers.pop(connection, None)
+            self._unsigned.pop(connection, None)
             try:
                 self._keep(body)
             except (ValueError, TypeError):
-                return False  # of another version of twostage's
+                return False  # another version of twostage sent it
         return True
 
     def _keep(self, body: bytes) -> None:
@@ -175,30 +175,30 @@ class ReportListener:
         order = (attempt, state != "running")
         with self._news:
             self.was_reached = True
-            known = self._packed.setdefault(scan_id, {})
+            known = self._messages.setdefault(scan_id, {})
             if index not in known or order >= known[index][0]:
-                known[index] = (order, body)  # as it came: few scans' figures are ever asked for
-            while len(self._packed) > self._most_scans:
-                del self._packed[next(iter(self._packed))]
+                known[index] = (order, body)  # unpacked when it is wanted: few reports are
+            while len(self._messages) > self._max_scans:
+                del self._messages[next(iter(self._messages))]
             self._news.notify_all()
 
 
-def _most_connections() -> int:
+def _max_connections() -> int:
     try:
         import resource  # noqa: PLC0415 - not on every platform
     except ImportError:
-        return _MOST_CONNECTIONS
+        return _MAX_CONNECTIONS
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _MOST_CONNECTIONS if limit < 0 else min(_MOST_CONNECTIONS, limit // _SHARE)
+    return _MAX_CONNECTIONS if limit < 0 else min(_MAX_CONNECTIONS, limit // _FILES_PER_CONNECTION)
 
 
-def listen(conf: Mapping[str, str], *, most_scans: int) -> ReportListener | None:
+def listen(conf: Mapping[str, str], *, max_scans: int) -> ReportListener | None:
     """Listen where the tasks of a Spark context reach the driver; None where its configuration or the host forbids it.
 
-    A cluster's messages cross its network in clear, as Spark's own do unless it was told otherwise; then they don't.
+    A cluster's messages cross its network unencrypted, as Spark's own do; where Spark encrypts its own, there are none.
 
     Raises:
-        OptionError: The conf that names the port names none.
+        OptionError: The conf of the port is none.
     """
     master = conf.get("spark.master", "")
     is_local = master == "local" or master.startswith("local[")
@@ -215,6 +215,6 @@ def listen(conf: Mapping[str, str], *, most_scans: int) -> ReportListener | None
     host = "127.0.0.1" if is_local else conf.get("spark.driver.host", "").strip("[]")
     bind = host if is_local else conf.get("spark.driver.bindAddress", host).strip("[]")
     try:
-        return ReportListener(host, bind, int(port), is_local=is_local, most_scans=most_scans)
-    except (OSError, UnicodeError):  # of a host's name that is none
+        return ReportListener(host, bind, int(port), is_local=is_local, max_scans=max_scans)
+    except (OSError, UnicodeError):  # UnicodeError: the host's name is not valid
         return None

@@ -1,20 +1,23 @@
 """Switches twostage on in a Spark session, and reports what its scans did.
 
-Takes a session; leaves it with the planner, the source and, if asked for, SQL catalogs. Calling `enable` again
+Takes a session; leaves it with the planner, the source and, if given, SQL catalogs. Calling `enable` again
 changes nothing; sessions made from an enabled one have it too.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import subprocess
 import sys
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from twostage.errors import NotFoundError
+from twostage.spark import spark_internals
+from twostage.spark.query_log import QUERY_LOG, check_location
 from twostage.spark.usable_session import check_reports, check_session, missing_module
 from twostage.spark.worker_errors import error_of_worker
 from twostage.spark.worker_tuning import SWITCH
@@ -27,14 +30,14 @@ if TYPE_CHECKING:
 
     from twostage.report import ScanReport
     from twostage.spark.bridge import Bridge
-    from twostage.spark.heard_tasks import SparkTasks
+    from twostage.spark.task_outcomes import SparkTasks
 
 _DOMAIN_SOCKET = "spark.python.unix.domain.socket.enabled"
 _DAEMON = "spark.python.daemon.module"
 _OUR_DAEMON = "twostage.spark.worker_daemon"
 _IMPORT_SECONDS = 10.0
-_LONGEST_SOCKET_FOLDER = 55
-"""A socket's path has at most 103 bytes on macOS (107 on Linux), and Spark's names in the folder take 43."""
+_MAX_SOCKET_FOLDER_BYTES = 55
+"""Bytes: a socket's path has at most 103 on macOS (107 on Linux), of which Spark's file name takes 43."""
 _REDACTED = "spark.sql.redaction.options.regex"
 _CATALOG_OPTIONS = (
     r"^(?i:catalog\.)"
@@ -42,22 +45,32 @@ _CATALOG_OPTIONS = (
     r"|://[^/\s]*:[^/\s]*@"
 )
 _POLL_SECONDS = 0.2
+_LOG_SECONDS = 10.0
+"""That the end of the process waits for the query log."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _lock = threading.Lock()
 _bridge: Bridge | None = None
 
 
-def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None = None) -> None:
+def enable(
+    spark: SparkSession,
+    catalogs: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    query_log: str | None = None,
+) -> None:
     """Install the planner and the source in a live session.
 
     Args:
         spark: The session; sessions made from it later have twostage too.
         catalogs: SQL catalogs by name, each with its properties (``type``, ``uri``, ``warehouse`` …), as in the
             confs ``spark.sql.catalog.<name>.<property>``.
+        query_log: A folder or bucket where the scans of each query are logged when it ends, for `query_log` and
+            ``python -m twostage advise``; as the conf ``spark.twostage.query-log``. None: there is no log unless
+            that conf is set.
 
     Raises:
-        OptionError: PySpark, or what twostage itself needs, is not installed; not a live session; a Spark Connect
+        OptionError: The log's place is no folder or bucket; PySpark, or what twostage itself needs, is not installed; not a live session; a Spark Connect
             client's, which has no JVM to install a planner in.
         UnsupportedFeatureError: PySpark is older than 4.1.
 
@@ -67,31 +80,29 @@ def enable(spark: SparkSession, catalogs: Mapping[str, Mapping[str, str]] | None
     """
     check_session(spark)
     session: Any = spark
+    confs = {} if query_log is None else {QUERY_LOG: check_location(query_log)}
     try:
-        _install(session, catalogs or {})
+        _install(session, catalogs or {}, confs)
     except ModuleNotFoundError as error:
         raise missing_module(error) from None
 
 
-def _install(session: Any, catalogs: Mapping[str, Mapping[str, str]]) -> None:
-    from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415
-    from pyspark.sql.udf import _wrap_function  # noqa: PLC0415
-
+def _install(session: Any, catalogs: Mapping[str, Mapping[str, str]], more_confs: Mapping[str, str]) -> None:
     from twostage import planner  # noqa: PLC0415
     from twostage.spark.source import TwoStageSource  # noqa: PLC0415
 
     context = session.sparkContext
-    gateway = context._gateway  # noqa: SLF001 - PySpark has no public way to its JVM
+    gateway = spark_internals.gateway_of(context)
     jvm = gateway.jvm
     _use_own_python(context)
     with _lock, _own_daemon(context):
         bridge = _the_bridge()
         bridge.connect(context)
-        ensure_callback_server_started(gateway)
+        spark_internals.start_callbacks(gateway)
         installer = planner.load_installer(jvm, gateway)
         java_source = getattr(
             jvm, "org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource"
-        )(_wrap_function(context, TwoStageSource))
+        )(spark_internals.java_function(context, TwoStageSource))
         confs = {
             f"spark.sql.catalog.{name}{suffix}": value
             for name, properties in catalogs.items()
@@ -99,10 +110,11 @@ def _install(session: Any, catalogs: Mapping[str, Mapping[str, str]]) -> None:
                 ("", "twostage"),
                 *((f".{key}", str(text)) for key, text in properties.items()),
             )
-        }
+        } | dict(more_confs)
         _redact_options(session)
         _use_domain_sockets(context)
-        planner.install(installer, gateway, session._jsparkSession, bridge, java_source, confs)  # noqa: SLF001
+        java_session = spark_internals.java_session(session)
+        planner.install(installer, gateway, java_session, bridge, java_source, confs)
 
 
 def _use_own_python(context: Any) -> None:
@@ -120,22 +132,22 @@ def _use_domain_sockets(context: Any) -> None:
     Over TCP, delayed acknowledgements add about 40 ms to a task. Spark reads it when it first starts workers; on a
     cluster it belongs in the session's configuration.
     """
-    folder = str(context._gateway.jvm.System.getProperty("java.io.tmpdir"))  # noqa: SLF001
-    if _may_set(context, _DOMAIN_SOCKET) and len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER:
+    folder = str(spark_internals.gateway_of(context).jvm.System.getProperty("java.io.tmpdir"))
+    if _may_set(context, _DOMAIN_SOCKET) and len(os.fsencode(folder)) <= _MAX_SOCKET_FOLDER_BYTES:
         _live_conf(context).set(_DOMAIN_SOCKET, "true")
 
 
 @contextlib.contextmanager
 def _own_daemon(context: Any) -> Iterator[None]:
-    """Let the next workers of a local session be forked from our daemon, if their Python finds it; try that meanwhile.
+    """Let the next workers of a local session be forked from our daemon, if their Python can import it; try that meanwhile.
 
-    That twostage can be imported here proves nothing: there may be two Pythons, or a changed ``sys.path``. And
-    without its daemon no Python task of the session would run at all.
+    That it can be imported here proves nothing: there may be two Pythons, or a changed ``sys.path``. And if Spark could not
+    start its daemon, no Python task of the session would run at all.
     """
     if not sys.platform.startswith("linux") or not _may_set(context, _DAEMON):
         yield
         return
-    command = [str(context.pythonExec), "-c", f"import {_OUR_DAEMON}"]
+    command = [spark_internals.worker_python(context), "-c", f"import {_OUR_DAEMON}"]
     quiet = subprocess.DEVNULL
     try:
         trial = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603 - Spark runs it too
@@ -155,7 +167,7 @@ def _own_daemon(context: Any) -> Iterator[None]:
 
 
 def _may_set(context: Any, key: str) -> bool:
-    """Tell whether the session is local and its user has not decided himself."""
+    """Return whether the session is local and its user has not set the conf."""
     return _is_local(context) and os.environ.get(SWITCH) != "0" and not _live_conf(context).contains(key)
 
 
@@ -165,11 +177,11 @@ def _is_local(context: Any) -> bool:
 
 
 def _live_conf(context: Any) -> Any:
-    return context._jsc.sc().conf()  # noqa: SLF001 - the one that SparkEnv shares
+    return spark_internals.java_context(context).conf()  # the one that SparkEnv shares
 
 
 def _redact_options(session: Any) -> None:
-    """Let Spark hide ``catalog.*`` options and catalogs' secrets in plans and in its UI, besides what it hides itself.
+    """Let Spark hide ``catalog.*`` options and catalogs' secrets in plans and in its UI, in addition to what it hides itself.
 
     Its own pattern knows ``secret``, ``password`` and ``token``, not ``access-key-id``, ``credential``, a header
     or a login inside a URI.
@@ -188,31 +200,30 @@ def scans(spark: SparkSession) -> list[ScanReport]:
     return _reports(spark)
 
 
-def _reports(spark: SparkSession, most: int | None = None) -> list[ScanReport]:
+def _reports(spark: SparkSession, max_scans: int | None = None) -> list[ScanReport]:
     check_reports(spark)
     from twostage.report import ScanReport  # noqa: PLC0415
 
-    started = _the_bridge().started_scans(lambda: _spark_tasks(spark), most)
-    figures: Mapping[str, Mapping[str, int]] = _spark_figures(spark, "take") if started else {}
+    started = _the_bridge().started_scans(lambda: _spark_tasks(spark), max_scans)
+    measured: Mapping[str, Mapping[str, Any]] = _spark_metrics(spark, "scanMetrics") if started else {}
     return [
-        ScanReport.build(plan, tasks.figures, figures.get(plan.context.scan_id), tasks.states)
-        for plan, tasks in started
+        ScanReport.build(plan, outcomes.metrics, measured.get(plan.context.scan_id), outcomes.states)
+        for plan, outcomes in started
     ]
 
 
-def _spark_figures(spark: SparkSession, of: str) -> dict[str, Any]:
-    """Return what Spark's listeners were told of scans and of planning their queries (``take``), or of tasks (``tasks``)."""
+def _spark_metrics(spark: SparkSession, what: Literal["scanMetrics", "taskStates"]) -> dict[str, Any]:
+    """Return what Spark's listeners were told of scans and of planning their queries, or of tasks."""
     from twostage import planner  # noqa: PLC0415
 
-    session: Any = spark
-    gateway = session.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to its JVM
-    return planner.spark_figures(gateway.jvm, gateway, session._jsparkSession, of)  # noqa: SLF001
+    gateway = spark_internals.gateway_of(spark.sparkContext)
+    return planner.spark_metrics(gateway.jvm, gateway, spark_internals.java_session(spark), what)
 
 
 def _spark_tasks(spark: SparkSession) -> SparkTasks:
-    from twostage.spark.heard_tasks import SparkTasks  # noqa: PLC0415
+    from twostage.spark.task_outcomes import SparkTasks  # noqa: PLC0415
 
-    found = _spark_figures(spark, "tasks")
+    found = _spark_metrics(spark, "taskStates")
     lost = {int(attempt): str(end) for attempt, end in found.get("lost", {}).items()}
     return SparkTasks(running=frozenset(found.get("running", ())), lost=lost)
 
@@ -235,7 +246,10 @@ def last_scan(spark: SparkSession) -> ScanReport:
 
 
 def run_job(
-    work: Callable[[Item], Result], items: Sequence[Item], progress: Callable[[int], None]
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    progress: Callable[[int], None],
+    description: str = "twostage: compiling equality deletes",
 ) -> Iterator[Result]:
     """Yield ``work(item)`` of each item, done by a Spark job; `progress` is told how many are done meanwhile.
 
@@ -253,7 +267,7 @@ def run_job(
     slices = max(1, min(len(items), 4 * context.defaultParallelism))
 
     def run() -> None:
-        context.setJobGroup(group, "twostage: compiling equality deletes", interruptOnCancel=True)
+        context.setJobGroup(group, description, interruptOnCancel=True)
         try:
             results.extend(context.parallelize(items, slices).map(work).collect())
         except Exception as error:  # noqa: BLE001 - raised again below, in the caller's thread
@@ -273,7 +287,7 @@ def run_job(
         thread.join()
         raise
     if errors:
-        raise error_of_worker(errors[0], context.pythonExec) or errors[0]
+        raise error_of_worker(errors[0], spark_internals.worker_python(context)) or errors[0]
     yield from results
 
 
@@ -283,13 +297,22 @@ def _the_bridge() -> Bridge:
         from twostage.spark.bridge import Bridge  # noqa: PLC0415
 
         _bridge = Bridge(_reinstall)
+        atexit.register(_finish_query_log, _bridge)
     return _bridge
+
+
+def _finish_query_log(bridge: Bridge) -> None:
+    """Let what was read be logged before the process ends, and the JVM with it: its listeners may not have been told yet."""
+    with contextlib.suppress(Exception):
+        session: Any = spark_internals.latest_session()
+        is_live = session is not None and not spark_internals.is_stopped(session)
+        if is_live and bridge.scans.started() and session.conf.get(QUERY_LOG, ""):
+            _spark_metrics(session, "taskStates")
+    bridge.query_log.flush(_LOG_SECONDS)
 
 
 def _reinstall(context: SparkContext) -> None:
     """Do again what `enable` did, in the session that was made after another one was stopped."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    session = SparkSession._instantiatedSession  # noqa: SLF001 - what is active in the JVM may be the stopped one
+    session = spark_internals.latest_session()
     if session is not None and session.sparkContext is context:
-        _install(session, {})
+        _install(session, {}, {})

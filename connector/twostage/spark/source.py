@@ -1,9 +1,9 @@
-"""The face that Spark's Python data source API sees: schema, partitions, batches.
+"""Spark's Python data source API: schema, partitions, batches.
 
-Takes the reader's options as Spark hands them over; gives Spark batches of exactly the schema it asked for.
-Runs in the driver (called by `bridge.py`), in Spark's planning worker (without ``enable``) and in executors, so it
-imports nothing heavy. The rule: there is no ``pushFilters``. Spark keeps what one scan pushed on an object that
-all scans of one ``load()`` share, and a later ``count()`` would silently lose rows.
+Takes the reader's options; gives Spark batches of exactly the schema that it requires. Runs in the driver (called by
+`bridge.py`), in Spark's planning worker (without ``enable``) and in executors, so it imports nothing heavy. The rule: there
+is no ``pushFilters``. Spark keeps what one scan pushed in an object that all scans of one ``load()`` share, and a later
+``count()`` would silently lose rows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from twostage.errors import OptionError, UnsupportedFeatureError
 from twostage.metrics import Metrics
 from twostage.predicates.predicate import TRUE, Predicate
+from twostage.spark.spark_internals import arrow_schema
 from twostage.spark.task_reports import merge_reports
 from twostage.spark.worker_errors import text_first
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from twostage.task import ScanPlan, TaskGroup
 
 MAX_SCANS = 100
-"""Scans whose metrics the driver keeps."""
+"""Scans whose reports the driver keeps."""
 _TABLE_PROPERTIES = frozenset({"owner", "provider", "location", "external", "is_managed_location", "comment"})
 
 
@@ -82,7 +83,7 @@ class TwoStageReader(DataSourceReader):
         """Yield the batches of one partition and report what reading them took.
 
         Raises:
-            NoLongerWantedError: Spark has hung up; nobody sees it.
+            NoLongerWantedError: Spark has closed the connection, so the error reaches no user.
         """
         if not isinstance(partition, GroupPartition):  # Spark's stand-in for "no partition"
             return
@@ -133,7 +134,7 @@ class TwoStageSource(DataSource):
 
         from twostage.columns import spark_schema  # noqa: PLC0415
 
-        options = parse(self.options)
+        options = parse_source_options(self.options)
         self.pinned = self.pinned or _pin_here(options)
         return StructType.fromJson(spark_schema(chosen_fields(self.pinned, options)))
 
@@ -143,7 +144,7 @@ class TwoStageSource(DataSource):
         from twostage.columns import project_spark  # noqa: PLC0415
         from twostage.planning.plan import plan_scan  # noqa: PLC0415
 
-        options = parse(self.options)
+        options = parse_source_options(self.options)
         table = self.pinned or _pin_here(options)
         plan: ScanPlan = plan_scan(
             table,
@@ -172,7 +173,7 @@ class TwoStageSource(DataSource):
         return f"TwoStageSource(table={self.pinned.name if self.pinned else None!r})"
 
 
-def parse(raw: Mapping[str, str]) -> ReadOptions:
+def parse_source_options(raw: Mapping[str, str]) -> ReadOptions:
     """Validate the options and require a table.
 
     CREATE TABLE … USING twostage hands over the new table's properties as well; they say nothing of the read.
@@ -200,7 +201,7 @@ def parse(raw: Mapping[str, str]) -> ReadOptions:
     return options
 
 
-def pin(options: ReadOptions, confs: Mapping[str, str] | None = None) -> PinnedTable:
+def pin_table(options: ReadOptions, confs: Mapping[str, str] | None = None) -> PinnedTable:
     """Load the table at one snapshot."""
     from twostage.catalog.load_table import load_table  # noqa: PLC0415
 
@@ -208,11 +209,11 @@ def pin(options: ReadOptions, confs: Mapping[str, str] | None = None) -> PinnedT
 
 
 def _pin_here(options: ReadOptions) -> PinnedTable:
-    """Load the table in Spark's planning worker, which is told of no conf."""
+    """Load the table in Spark's planning worker, to which Spark sends no confs."""
     from twostage.spark.driver_confs import driver_confs  # noqa: PLC0415
 
     try:
-        return pin(options, driver_confs())
+        return pin_table(options, driver_confs())
     except OptionError as error:
         if error.code == "UNKNOWN_CATALOG":
             error.hint = (
@@ -258,17 +259,6 @@ def option_filter(table: PinnedTable, options: ReadOptions) -> Predicate:
         return TRUE
     schema = visible_schema(table, options)
     return parse_filter(options.filter, schema, case_sensitive=options.case_sensitive)
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that this PySpark demands of a source's batches."""
-    import inspect  # noqa: PLC0415
-
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
-
-    # 4.2 added the parameter and made it matter; before, timestamps were in UTC without it.
-    known = inspect.signature(to_arrow_schema).parameters
-    return to_arrow_schema(schema, timezone="UTC") if "timezone" in known else to_arrow_schema(schema)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -1,9 +1,9 @@
-"""A task that Spark has ended: ends soon, and quietly.
+"""Lets a task that Spark has ended stop soon, and without a traceback.
 
-Where Spark has its rows before a task of ours is through (``show``, ``take``, ``LIMIT``), it closes the connection to the
-Python worker, and that is all. The worker finds out when it next writes, seconds later where few rows match, and
-PySpark's daemon prints the traceback of a broken pipe, which is nobody's error. The rule: only a task of ours, or one that
-has not begun, and only when Spark has hung up.
+Where Spark has its rows before a task of ours has read all (``show``, ``take``, ``LIMIT``), it only closes the connection to
+the Python worker. The worker notices when it next writes, seconds later where few rows match, and PySpark's daemon then
+prints the traceback of a broken pipe, though nothing is wrong. The rule: nothing is silenced but a task of ours, or one
+that has not begun, and only when Spark has closed the connection.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import traceback
 import types
 from typing import TYPE_CHECKING, Any
 
+from twostage.spark.spark_internals import accumulators, worker_connection
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MODULES = ("__main__", "pyspark.daemon")
-"""Where PySpark's daemon lives: it is started as the main module, or imported by our own one. Without a daemon the main
-module is the worker's."""
+"""The module of PySpark's daemon: it is started as the main module, or imported by our own daemon. Without a daemon the
+main module is the worker's."""
 
 
 class NoLongerWantedError(BrokenPipeError):
@@ -28,7 +30,7 @@ class NoLongerWantedError(BrokenPipeError):
 
 def still_wanted() -> Callable[[], None]:
     """Return what raises `NoLongerWantedError` once Spark has closed its end of this worker's connection."""
-    descriptor = _connection()
+    descriptor = worker_connection()
     if descriptor is None or not hasattr(select, "POLLRDHUP"):
         return lambda: None
     poll = select.poll()
@@ -41,21 +43,8 @@ def still_wanted() -> Callable[[], None]:
     return ask
 
 
-def _connection() -> int | None:
-    """Return the descriptor that the worker reads from Spark; None if this is no PySpark worker."""
-    frame = sys._getframe()  # noqa: SLF001 - the worker hands its connection to nobody
-    while frame is not None:
-        if frame.f_code.co_name == "main" and "infile" in frame.f_code.co_varnames:
-            try:
-                return int(frame.f_locals["infile"].fileno())
-            except (OSError, ValueError, KeyError, AttributeError):
-                return None
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
-
-
 def end_quietly(accumulator: int) -> None:
-    """Let this worker's daemon say nothing when Spark hangs up on a task that holds the accumulator of this id."""
+    """Let this worker print nothing when Spark closes the connection of a task that has the accumulator of this id."""
     for name in _MODULES:
         daemon: Any = sys.modules.get(name)
         if daemon is None or not hasattr(daemon, "manager"):
@@ -74,15 +63,14 @@ def _is_worker(main: Any) -> bool:
 
 
 def begin_quietly(daemon: Any) -> None:
-    """Let the workers that a daemon forks say nothing when Spark hangs up before they know their first task."""
+    """Let the workers that a daemon forks print nothing when Spark closes the connection before their first task."""
     daemon.traceback = _Quiet(None)
 
 
 def _is_hang_up(error: BaseException | None, accumulator: int | None) -> bool:
-    """Tell whether an error is Spark's hanging up on a task that holds this accumulator, or that none has begun."""
-    from pyspark.accumulators import _accumulatorRegistry  # noqa: PLC0415 - emptied when a task begins
-
-    is_ours = accumulator in _accumulatorRegistry or not _accumulatorRegistry
+    """Return whether Spark has closed the connection of a task that has this accumulator, or of one that has not begun."""
+    registered = accumulators()
+    is_ours = accumulator in registered or not registered
     return is_ours and isinstance(error, ConnectionError | EOFError)
 
 
@@ -109,6 +97,6 @@ class _Quiet(types.ModuleType):
         return getattr(traceback, name)
 
     def print_exc(self, *arguments: Any, **named: Any) -> None:
-        """Print the exception that is being handled, unless it is Spark's hanging up on a task of ours."""
+        """Print the exception that is being handled, unless Spark has closed the connection of a task of ours."""
         if not _is_hang_up(sys.exc_info()[1], self.accumulator):
             traceback.print_exc(*arguments, **named)

@@ -1,13 +1,14 @@
-"""What a Spark task tells the driver of its work while it works, for Spark may end it at any moment.
+"""The reports that a Spark task sends to the driver while it runs, since Spark may end it at any moment.
 
-Spark brings a Python accumulator to the driver when a task's last row was asked for. Where it has its rows before
-(``show``, ``take``, ``LIMIT``), or where a task fails, it never does. So a task also sends its figures itself: when it
-begins, before batches, and when it ends, over a connection of its worker's to the driver (see `report_listener.py`). The rule:
-a task never waits for the driver, and a driver that cannot be reached changes nothing but the report.
+Spark brings a Python accumulator to the driver when a task's last row was read. Where it needs no more rows before
+(``show``, ``take``, ``LIMIT``), or where a task fails, it never does. So a task also sends its metrics itself: when it
+begins, before batches, and when it ends, over its worker's connection to the driver (see `report_listener.py`). The rule: a
+task does not wait for the driver, and a driver that cannot be reached changes nothing but the report.
 """
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - what getaddrinfo makes host names of; a worker short of memory could not import it
 import functools
 import hashlib
 import hmac
@@ -32,31 +33,31 @@ if TYPE_CHECKING:
     from twostage.task import TaskGroup
 
 RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped", "failed"
-"""Before its end; read all that it had to; ended by Spark, which wanted no more of its rows; ended by an error."""
+"""Not ended; read all that it had to; ended by Spark, which needed no more of its rows; ended by an error."""
 LENGTH = struct.Struct("!I")
 SIGNATURE_SIZE = hashlib.sha256().digest_size
-_PATIENCE_MILLISECONDS = 20
-"""For a connection that is not there yet when a task ends; one that comes later is given up, once for a worker."""
-_BETWEEN_SECONDS = 0.1
+_CONNECT_MILLISECONDS = 20
+"""Waited for a connection that is not established when a task ends; then it is given up, once for a worker."""
+_SECONDS_BETWEEN_REPORTS = 0.1
 ScanReports = dict[str, dict[int, "TaskReport"]]
 """Reports by scan id and task group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What a task group's task did so far.
+    """What the task of a task group has done so far.
 
-    Of two attempts the one that finished counts, as its rows do: Spark ends a speculative copy once the other is through.
-    Of two that did, or of two that did not, the later one counts, whichever is told of last.
+    Of two attempts the one that finished counts, as its rows do: Spark ends a speculative copy once the other has finished.
+    Of two that finished, or of two that did not, the later attempt counts, whichever reports last.
     """
 
     attempt: int
-    """Spark's number of the attempt; they rise."""
+    """Spark's number of the attempt; later attempts have higher ones."""
     state: str
     metrics: Metrics = field(default_factory=Metrics)
 
     def replaces(self, other: TaskReport | None) -> bool:
-        """Tell whether this is news: of an attempt that counts more, or of the same one, which is not known to have ended."""
+        """Return whether this report counts instead of another one of the task group."""
         if other is None:
             return True
         if (self.state == FINISHED) != (other.state == FINISHED):
@@ -78,7 +79,7 @@ def merge_reports(into: ScanReports, more: ScanReports) -> ScanReports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a driver listens, and the key that tells its own tasks' messages from others."""
+    """Where a driver listens, and the key that its own tasks sign their messages with."""
 
     __repr__ = masked_repr
 
@@ -86,7 +87,7 @@ class Address:
     port: int
     key: bytes = field(repr=False)
     with_texts: bool
-    """The way leads through this machine only, so that predicates and choices, which quote the query, may travel too."""
+    """The connection stays on this machine, so predicates and choices, which quote the query, may be sent, too."""
 
 
 class TaskReports:
@@ -98,9 +99,8 @@ class TaskReports:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        end_quietly(
-            self.accumulator.aid
-        )  # in a worker, before its task begins: it may be ended before it reads
+        # In a worker, before its task begins: Spark may end it before it reads anything.
+        end_quietly(self.accumulator.aid)
 
     def of(self, group: TaskGroup, metrics: Metrics) -> RunningTask:
         """Return what reports a task; a context manager around its work."""
@@ -108,7 +108,7 @@ class TaskReports:
 
 
 class RunningTask:
-    """Tells the driver that a task runs, what it did so far, and how it ended."""
+    """Reports to the driver that a task runs, what it has done so far, and how it ended."""
 
     def __init__(self, reports: TaskReports, group: TaskGroup, metrics: Metrics) -> None:
         from pyspark import TaskContext  # noqa: PLC0415
@@ -120,14 +120,16 @@ class RunningTask:
         self._metrics = metrics
         self._line = None if reports.address is None else _line(reports.address)
         self._told = 0.0
+        self._began = (0, 0)
 
     def __enter__(self) -> Self:
+        self._began = (time.perf_counter_ns(), time.process_time_ns())
         self._tell(RUNNING)
         return self
 
     def before_batch(self) -> None:
-        """Tell what was done so far: Spark may want no batch after this one."""
-        if time.monotonic() - self._told > _BETWEEN_SECONDS or not self._told:
+        """Report what was done so far: Spark may want no batch after this one."""
+        if time.monotonic() - self._told > _SECONDS_BETWEEN_REPORTS or not self._told:
             self._told = time.monotonic()
             self._tell(RUNNING)
 
@@ -137,6 +139,8 @@ class RunningTask:
         state = FINISHED
         if kind is not None:
             state = STOPPED if issubclass(kind, GeneratorExit | NoLongerWantedError) else FAILED
+        self._metrics.add("time.tasks", time.perf_counter_ns() - self._began[0])
+        self._metrics.add("time.cpu", time.process_time_ns() - self._began[1])
         self._tell(state)
         scan_id, index = self._place
         report = TaskReport(attempt=self._attempt, state=state, metrics=self._metrics)
@@ -149,7 +153,7 @@ class RunningTask:
 
 
 class _Line:
-    """A worker's connection to a driver. It never blocks; what cannot be sent is dropped, the end of a task last."""
+    """A worker's connection to a driver. It never blocks, and drops what cannot be sent; the end of a task waits a moment."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -178,7 +182,7 @@ class _Line:
         if is_last and self._unsent and self.is_open:
             waiting = select.poll()
             waiting.register(self._socket, select.POLLOUT)
-            waiting.poll(_PATIENCE_MILLISECONDS)
+            waiting.poll(_CONNECT_MILLISECONDS)
             self._push()
             if self._unsent:
                 self._close()
@@ -208,12 +212,11 @@ def pack(address: Address, scan_id: str, index: int, report: TaskReport) -> byte
     figures: dict[str, Any] = {"counters": dict(metrics.counters)}
     if address.with_texts:
         figures["choices"] = dict(metrics.choices)
-        costs = list(metrics.predicates.items())
-        figures["predicates"] = {
-            text: (cost.rows_in, cost.rows_out, cost.nanoseconds) for text, cost in costs
-        }
-    name = json.dumps([scan_id, index, report.attempt, report.state])
-    body = f"{name}\n{json.dumps(figures)}".encode()
+        for name, costs in (("predicates", metrics.predicates), ("parts", metrics.parts)):
+            known = list(costs.items())
+            figures[name] = {text: (cost.rows_in, cost.rows_out, cost.nanoseconds) for text, cost in known}
+    place = json.dumps([scan_id, index, report.attempt, report.state])
+    body = f"{place}\n{json.dumps(figures)}".encode()
     return LENGTH.pack(len(body)) + hmac.digest(address.key, body, "sha256") + body
 
 
@@ -229,8 +232,9 @@ def unpack(body: bytes) -> tuple[str, int, TaskReport]:
     metrics = Metrics()
     metrics.counters.update(dict(_numbers(found["counters"])))
     metrics.choices.update(dict(_numbers(found.get("choices", {}))))
-    for text, cost in found.get("predicates", {}).items():
-        metrics.predicates[str(text)] = PredicateCost(*map(int, cost))
+    for costs, given in ((metrics.predicates, "predicates"), (metrics.parts, "parts")):
+        for text, cost in found.get(given, {}).items():
+            costs[str(text)] = PredicateCost(*map(int, cost))
     return str(scan_id), int(index), TaskReport(attempt=int(attempt), state=str(state), metrics=metrics)
 
 

@@ -1,7 +1,7 @@
-"""Tells whether twostage can be used in what the user calls a session, before anything of it is touched.
+"""Checks that twostage can be used in what the user passed as a session, before anything is changed in it.
 
-Takes any object; gives nothing, or an error that says what is missing and what works instead. The rule: none of
-PySpark's own errors about a wrong, stopped or remote session reaches the user.
+Takes any object; gives nothing, or an error that says what is missing and what works instead. The rule: none of PySpark's own
+errors about a wrong, stopped or remote session reaches the user.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from twostage.errors import OptionError, TwoStageError, UnsupportedFeatureError
+from twostage.spark.spark_internals import is_stopped
 
 OLDEST_SPARK = (4, 1)
 _BY_HAND = "spark.read.format('twostage').option('columns', 'a, b').option('filter', 'a > 5').load('…')"
@@ -42,8 +43,7 @@ def check_session(spark: Any) -> None:
             stage="options",
             hint="The pyspark shell and notebooks call it spark; a program makes it: SparkSession.builder.getOrCreate().",
         )
-    session: Any = spark
-    if session._sc._jsc is None:  # noqa: SLF001 - PySpark has no public way to tell
+    if is_stopped(spark):
         raise OptionError(
             "STOPPED_SESSION",
             "This Spark session was stopped",

@@ -1,10 +1,10 @@
 """The process that Spark forks Python workers from, with everything imported that a scan needs.
 
-Takes PySpark's own place as ``spark.python.daemon.module`` and hands over to it. A new worker otherwise imports for a
-quarter of a second before its first task, and Spark ends workers that had nothing to do for a minute: most needles
-of a person at a notebook would begin with that. The rule, which is also why PySpark 4.2 imports only after it has
-forked: no thread may run in a process that forks. If one does, or anything fails, this becomes PySpark's daemon.
-Numba, which most needles do without, is imported when no worker was wanted for a while.
+Takes the place of PySpark's daemon as ``spark.python.daemon.module``, and runs it after these imports. Otherwise a new worker
+imports for a quarter of a second before its first task, and since Spark ends workers after an idle minute, most queries typed
+at a notebook would begin with that. The rule, for which PySpark 4.2 imports only after it has forked: no thread may run in a
+process that forks. If one does, or anything fails, this process becomes PySpark's own daemon. Numba, which few scans need, is
+imported once no worker was forked for some seconds.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _NEEDED = (
 _THREADS = Path("/proc/self/task")
 _ARROW = "JE_ARROW_MALLOC_CONF"
 _NO_THREAD = "background_thread:false"
-"""One of Arrow's allocators, which is not its default one, starts a thread when it is loaded."""
+"""Jemalloc, an allocator that Arrow loads without using it by default, would start a thread."""
 _IDLE_SECONDS = 2.0
-"""Since the last fork. Importing takes a quarter of a second, which a worker wanted meanwhile waits for."""
+"""After the last fork. The import takes a quarter of a second, in which no worker can be forked."""
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def imported() -> bool:
-    """Import what scans need, and the worker's module; tell whether this process may fork workers then."""
+    """Import what scans need, and the worker's module; return whether this process may fork workers then."""
     if os.environ.get(SWITCH) == "0" or not _THREADS.exists():
         return False
     if is_ours := _ARROW not in os.environ:
@@ -56,7 +56,7 @@ def imported() -> bool:
         for module in (*_NEEDED, sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker"):
             importlib.import_module(module)
         is_alone = len(list(_THREADS.iterdir())) == 1
-    except Exception:  # noqa: BLE001 - whatever it is, workers meet it again and say so
+    except Exception:  # noqa: BLE001 - workers will meet it again, and report it
         is_alone = False
     finally:
         if is_ours:
@@ -70,7 +70,7 @@ def imported() -> bool:
 
 
 def prepare_when_idle() -> None:
-    """Import Numba some seconds after a fork without another one; by an alarm, for a thread must not run here."""
+    """Import Numba when some seconds have passed since the last fork; by an alarm, for no thread may run here."""
 
     def set_alarm() -> None:
         if not is_done:

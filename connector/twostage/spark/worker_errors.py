@@ -1,8 +1,8 @@
 """Lets an error of ours reach the user with its own text first.
 
-Takes what is raised in Spark's Python worker processes, which send it to the driver as text. Spark puts the traceback
-first, so that code, message and hint would come last, before Spark's own stack trace. The rule: nothing is kept from the
-user that could tell more than the message does: where the fault may be ours, the traceback follows the message.
+Takes what is raised in Spark's Python workers, which send it to the driver as text. Spark would put the Python traceback
+first, so that code, message and hint came last, before Spark's own stack trace. The rule: where the fault may be ours, the
+traceback follows the message.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Takes away what makes a short Python task long; changes nothing that other Python code there could notice.
+"""Removes what PySpark adds to each task, where it takes longer than a short scan's own work.
 
-PySpark does two things around each task that cost more than a needle's own work: before it, 4.1 lets the
-import system read ``pyspark.zip`` again, once for each package path (Python 3.11); after it, it collects garbage,
-which walks everything that was ever imported, and keeps the worker from its next task meanwhile.
-TWOSTAGE_WORKER_TUNING=0 leaves both as they are.
+Before a task, PySpark 4.1 lets the import system read ``pyspark.zip`` again, once for each package path (Python 3.11).
+After a task, it collects garbage, which walks everything that was ever imported, and the worker takes no next task
+meanwhile. The rule: other Python code in the worker notices no difference. TWOSTAGE_WORKER_TUNING=0 leaves both as they are.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 
 SWITCH = "TWOSTAGE_WORKER_TUNING"
 LONG_NANOSECONDS = 2_000_000
-"""A collection that took longer walked what stays: modules, compiled kernels, caches."""
-_CLOCKS = 1.0
-"""Seconds by which a file system's clock may be off."""
-MOST_TIMES = 4
-"""That a worker sets aside what stays: the imports come first, the kernels after some tasks. What others in this process
-hold at that moment, and let go later in a cycle, is not freed: so not again and again."""
+"""A collection that took longer has walked objects that stay: modules, compiled kernels, caches."""
+_CLOCK_SKEW_SECONDS = 1.0
+"""By which a file system's clock may be off."""
+MAX_FREEZES = 4
+"""Times that a worker excludes what stays from later collections (`gc.freeze`): after its imports, and after kernels were
+compiled. Other code's objects of that moment are excluded, too, and never freed if they end in a cycle: hence a limit."""
 
 
 def tune_worker() -> None:
@@ -35,31 +34,31 @@ def tune_worker() -> None:
 
 
 def task_ended() -> None:
-    """Let what is left after the collection that follows a task be walked no more; call it when a task ends."""
+    """Exclude what survives the collection after this task from later ones; call it when a task ends."""
     collector = _collector()
     if collector is not None:
         collector.is_due = True
 
 
 class _Collector:
-    """Watches collections of garbage: what survives a long one, done right after a task, is to stay."""
+    """Watches garbage collections: what survives a long one, right after a task, is taken to stay."""
 
     def __init__(self) -> None:
         self.is_due = False
-        self._times_left = MOST_TIMES
+        self._freezes_remaining = MAX_FREEZES
         self._began = 0
 
     def __call__(self, phase: str, about: dict[str, int]) -> None:
-        """Be told by `gc` of a collection's start and end."""
-        if not self.is_due or about["generation"] < 2 or not self._times_left:
+        """Note a collection's start or end; `gc` calls this."""
+        if not self.is_due or about["generation"] < 2 or not self._freezes_remaining:
             return
         if phase == "start":
             self._began = time.thread_time_ns()
         elif self._began:
             self.is_due = False
             if time.thread_time_ns() - self._began > LONG_NANOSECONDS:
-                self._times_left -= 1
-                gc.freeze()  # its garbage is gone; what later turns into garbage by itself is freed all the same
+                self._freezes_remaining -= 1
+                gc.freeze()  # reference counts still free what is not in a cycle
             self._began = 0
 
 
@@ -74,10 +73,10 @@ def _collector() -> _Collector | None:
 
 
 def _keep_unchanged_archives() -> None:
-    """Let an archive's directory be read again only if the archive is another one than before.
+    """Let an archive's directory be read again only if the archive has changed.
 
-    One that is older than this process has been read as it is: with Iceberg's runtime among the archives, to read all of
-    them once more takes a new worker 0.15 s before its second task.
+    An archive older than this process was read as it is now: with Iceberg's runtime among the archives, reading all of them
+    again takes a new worker 0.15 s before its second task.
     """
     invalidate: Callable[[zipimport.zipimporter], None] = zipimport.zipimporter.invalidate_caches
     seen: dict[tuple[str, str], tuple[int, int]] = {}
@@ -101,7 +100,7 @@ def _keep_unchanged_archives() -> None:
 
 
 def _began() -> float:
-    """Return since when this process runs, and its parent, of which it may have been forked; 0 if that is not known."""
+    """Return when the older of this process and its parent, which may have forked it, began; 0 if unknown."""
     now, ages = time.time(), []
     try:
         for process in ("self", str(os.getppid())):
@@ -110,4 +109,4 @@ def _began() -> float:
             ages.append(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
     except (OSError, ValueError, IndexError, AttributeError):  # another system
         return 0.0
-    return now - max(ages) - _CLOCKS
+    return now - max(ages) - _CLOCK_SKEW_SECONDS

@@ -1,1 +1,1 @@
-"""Locations, files and ranges of any store, with typed errors."""
+"""Locations, files, folders and byte ranges of any store, with typed errors."""

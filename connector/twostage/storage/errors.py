@@ -1,8 +1,8 @@
-"""What libraries raise, in our words.
+"""Errors of libraries and the operating system as ours.
 
-Takes the exceptions of pyarrow, its file systems and the operating system; raises ours. The rules: bytes that
-are wrong are `CorruptFileError`, bytes that could not be had are `StorageError` or `MissingFileError`, and a
-library's text is repeated masked and shortened, never chained: a traceback would show what `mask` took out.
+Takes the exceptions of pyarrow, its file systems and the operating system; raises ours. The rules: bytes that are wrong
+are `CorruptFileError`, bytes that could not be read are `StorageError` or `MissingFileError`; and a library's text is
+repeated masked and shortened, never chained, because its traceback would show what `mask` removed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from twostage.task import Storage
 
 MAX_TEXT = 300
-"""Characters of a library's message that we repeat."""
-SHORTEST_SECRET = 3
+"""Characters of a library's message that are repeated."""
+MAX_UNMASKED_SECRET = 3
+"""Characters of a secret up to which it is not masked: replacing it would garble the message."""
 
 _SECRET_KEY = re.compile(
     r"(?i)secret|token|passw(?:or)?d|passphrase|credential|access-key|account-key|api-?key|authorization|sas"
@@ -66,7 +67,7 @@ _DAMAGE = (
 
 @contextlib.contextmanager
 def name_snapshot(snapshot_id: int | None) -> Iterator[None]:
-    """Let the errors of the block say which snapshot was read, and what a missing file of it means."""
+    """Add to the errors of the block which snapshot was read, and what a missing file of it means."""
     try:
         yield
     except TwoStageError as error:
@@ -82,11 +83,16 @@ def name_snapshot(snapshot_id: int | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -> Iterator[None]:
-    """Turn the exceptions of libraries and the system that leave the block into ours; ours name the file.
+    """Turn exceptions of libraries and of the system that leave the block into ours; ours gain the file's path.
 
-    Not there: `MissingFileError`. No access, no network: `StorageError`. Out of memory:
-    `ResourceLimitError`. Everything that says the bytes are wrong: `CorruptFileError`. The library's
-    exception isn't chained, because its text may hold what `mask` took out.
+    The file does not exist: `MissingFileError`. No access or no network: `StorageError`. Out of memory:
+    `ResourceLimitError`. Anything that says that the bytes are wrong: `CorruptFileError`. The library's exception is not
+    chained, because its text may hold what `mask` removed.
+
+    Args:
+        path: The file, for the error.
+        stage: The stage, for the error.
+        storage: The scan's, whose secrets are masked.
     """
     try:
         yield
@@ -112,7 +118,7 @@ def translate_errors(path: str, stage: str, *, storage: Storage | None = None) -
 
 
 def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | None) -> TwoStageError:
-    """Classify an OSError. pyarrow raises it for damage and for the network alike; its text tells which."""
+    """Return our error for an OSError, which pyarrow raises for damage and for the network alike; its text tells which."""
     text = str(error)
     shown = _text(error, storage, path)
     remote = not parse_location(path).is_local
@@ -140,7 +146,7 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
 
 
 def _unreadable(error: Exception, path: str, stage: str, storage: Storage | None) -> UnsupportedFeatureError:
-    """Return the error for what the format has and Arrow has not, such as LZO."""
+    """Return the error for a feature of the format that Arrow does not implement, such as LZO."""
     return UnsupportedFeatureError(
         "UNREADABLE_BY_ARROW",
         f"File cannot be read by Arrow, which decodes it: {_text(error, storage, path)}",
@@ -168,7 +174,7 @@ def hide_secrets(error: BaseException, properties: Mapping[str, str]) -> str:
 
 
 def secrets_of(properties: Mapping[str, str]) -> list[str]:
-    """Return the values that must not be shown, the longest first: one may hold another.
+    """Return the values that must not be shown, the longest first, because one may contain another.
 
     >>> secrets_of({"s3.session-token": "abc4711", "uri": "http://me:hidden@host/", "s3.region": "eu-west-1"})
     ['abc4711', 'hidden']
@@ -176,5 +182,5 @@ def secrets_of(properties: Mapping[str, str]) -> list[str]:
     found = {str(value) for key, value in properties.items() if _SECRET_KEY.search(key)}
     found.update(login for value in properties.values() for login in _LOGIN.findall(str(value)))
     return sorted(
-        (value for value in found if len(value) > SHORTEST_SECRET), key=lambda one: (-len(one), one)
+        (value for value in found if len(value) > MAX_UNMASKED_SECRET), key=lambda one: (-len(one), one)
     )

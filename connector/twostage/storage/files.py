@@ -1,22 +1,19 @@
-"""Opens the files of one table, through one policy, with one set of errors.
+"""The files of one table: opened, read, listed, written, all through one policy and with one set of errors.
 
-Takes the scan's `Storage` and a path; gives open files, bytes, folder listings and the place where a
-written path lies now. The rules: every path passes `check_location` first, and no library's exception
-leaves this module — not there is `MissingFileError`, no access or no network is `StorageError`, and the
-library's text is masked, the scan's secrets included. Local files need neither pyiceberg nor a network
-library; pyiceberg costs a second to import and is loaded only where a remote file system is opened.
+Takes the scan's `Storage` and a path; gives open files, bytes, folder listings, and where a written path is now. The
+rules: every path passes `check_location` first, and no library's exception leaves this module: a missing file is
+`MissingFileError`, no access or no network is `StorageError`, and a library's text is masked, the scan's secrets
+included. Local files need neither PyIceberg nor a network library (see `file_systems`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 import tempfile
-import threading
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -26,9 +23,10 @@ from twostage.errors import (
     ResourceLimitError,
     StorageError,
     TwoStageError,
-    UnsupportedFeatureError,
 )
 from twostage.storage.errors import hide_secrets, name_snapshot, translate_errors
+from twostage.storage.file_systems import file_system, remote_name
+from twostage.storage.folders import FolderEntry, list_remote
 from twostage.storage.location import (
     Location,
     canonical,
@@ -40,9 +38,10 @@ from twostage.storage.location import (
     parse_location,
     refuse,
 )
+from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from twostage.task import Storage
 
@@ -63,37 +62,20 @@ __all__ = [
     "read_all",
     "read_range",
     "remove",
+    "stamp",
     "translate_errors",
     "version_of",
     "write_all",
+    "write_stream",
 ]
-
-CONNECT_SECONDS = "10"
-REQUEST_SECONDS = "60"
-_BUCKETS = ("s3", "gs", "oss")
-_NO_HADOOP = re.compile(r"(?i)load lib(?:jvm|hdfs)")
-MAX_FILE_SYSTEMS = 64
-"""Kept open per process: short-lived credentials make a new one each time they are renewed."""
-
-_file_systems: dict[Any, Any] = {}
-_lock = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class FolderEntry:
-    """One name in a folder; `modified` is in nanoseconds since the epoch, 0 where unknown."""
-
-    name: str
-    is_folder: bool
-    modified: int
 
 
 def locate(storage: Storage, written_path: str) -> str:
-    """Return where the file lies that the metadata names `written_path`.
+    """Return where the file is now that the metadata names `written_path`.
 
-    Without moved paths this is the path itself, once the policy allowed it. With them it is the same path
-    relative to the table's folder; a path that doesn't begin with the location written in the metadata is
-    looked for by its longest suffix that exists, there and then in the folders of ``storage.allowed``.
+    Without moved paths that is the path itself, if the policy allows it. With them it is the same path relative to the
+    table's folder. A path that does not begin with the location written in the metadata is looked for by its longest
+    suffix that exists, in the table's folder and then in the folders of ``storage.allowed``.
 
     Raises:
         ForbiddenLocationError: The policy refuses it.
@@ -130,7 +112,7 @@ def locate(storage: Storage, written_path: str) -> str:
 
 
 def _inside(storage: Storage, folder: str, relative: str) -> str:
-    """Join a folder and a relative path; a symbolic link may not lead out of the folder."""
+    """Return a relative path inside a folder; a symbolic link that leads out of the folder is refused."""
     path = join(folder, relative)
     location = check_location(storage, path)
     if not location.is_local:
@@ -150,32 +132,38 @@ def open_file(storage: Storage, path: str) -> pa.NativeFile:
 
     Raises:
         ForbiddenLocationError: The policy refuses it.
-        MissingFileError: It is not there.
+        MissingFileError: It does not exist.
         StorageError: No access, no network, not a file.
     """
     location = check_location(storage, path)
     with _transport_errors(storage, path):
         if location.is_local:
             _local_size(location.path, path)
-            return pa.OSFile(location.path, "rb")  # a memory map of a file cut short meanwhile kills us
-        return _file_system(storage, location).open_input_file(_remote_name(location))
+            return pa.OSFile(
+                location.path, "rb"
+            )  # no memory map: a file that is truncated meanwhile would kill the process
+        return file_system(storage, location).open_input_file(remote_name(location))
 
 
 def version_of(file: pa.NativeFile) -> bytes:
-    """Return what the storage calls this version of an open object, its ETag; nothing for a local file.
+    """Return the ETag of an open object; empty for a local file.
 
-    It came with the size when the object was opened: asking costs no request.
+    It came with the size when the object was opened, so this takes no request.
     """
     found = file.metadata() or {}
     return next((bytes(value) for key, value in found.items() if str(key).lower() == "etag"), b"")
 
 
 def check_unchanged(storage: Storage, path: str, version: bytes) -> None:
-    """Refuse an object that is another one now than when it was opened; one request, none for a local file.
+    """Refuse an object that was replaced since it was opened; takes one request, none for a local file.
 
-    Ranged reads of two objects would be rows that no file ever held, and no checksum of a page tells.
+    Ranges of two different objects would make rows that no file ever held, and page checksums would not notice. An
+    object that was removed by now was read completely before: that is not an error.
 
-    One that was removed by now was read whole before: that is no error.
+    Args:
+        storage: The scan's.
+        path: The object.
+        version: What `version_of` returned when it was opened.
 
     Raises:
         CorruptFileError: The object was replaced.
@@ -201,8 +189,12 @@ def read_range(storage: Storage, path: str, offset: int, length: int) -> bytes:
     """Read exactly `length` bytes at `offset` of a located file.
 
     Raises:
-        CorruptFileError: The file ends before that, or the range is negative.
+        CorruptFileError: The file ends before the range does, or the range is negative.
     """
+    if not parse_location(path).is_local and offset >= 0 and length > 0:
+        with TaskReads() as reads:
+            (found,) = reads.ask(reads.file(storage, path), [(offset, length)]).result()
+            return bytes(found)
     with open_file(storage, path) as file, _transport_errors(storage, path):
         size = file.size()
         if offset >= 0 and 0 <= length <= size - offset:
@@ -223,6 +215,10 @@ def read_all(storage: Storage, path: str, *, limit: int | None = None) -> bytes:
     Raises:
         ResourceLimitError: It is larger than `limit` bytes.
     """
+    if not parse_location(path).is_local:
+        with TaskReads() as reads:
+            (found,) = reads.ask_whole(reads.file(storage, path), limit).result()
+            return bytes(found)
     with open_file(storage, path) as file, _transport_errors(storage, path):
         size = file.size()
         if limit is not None and size > limit:
@@ -233,21 +229,35 @@ def read_all(storage: Storage, path: str, *, limit: int | None = None) -> bytes:
 
 
 def write_all(storage: Storage, path: str, data: bytes) -> None:
-    """Write a file whole, or leave what was there; for places of the user's, never for a table's.
+    """Write a whole file, or leave what was there; only for folders that the user names, never for a table's files.
 
     Raises:
-        StorageError: No access, no network, no room.
+        StorageError: No access, no network, no space.
+    """
+    write_stream(storage, path, (data,))
+
+
+def write_stream(storage: Storage, path: str, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a whole file in parts, or leave what was there.
+
+    Others see a local file whole or not at all. An object whose parts end in an error may be there cut short: what is
+    written here says itself where it ends.
+
+    Raises:
+        StorageError: No access, no network, no space.
     """
     location = check_location(storage, path)
     with _transport_errors(storage, path):
         if not location.is_local:
-            with _file_system(storage, location).open_output_stream(_remote_name(location)) as stream:
-                stream.write(data)
+            with file_system(storage, location).open_output_stream(remote_name(location)) as stream:
+                for part in parts:
+                    stream.write(part)
             return
         os.makedirs(os.path.dirname(location.path), exist_ok=True)  # noqa: PTH103, PTH120
         with tempfile.NamedTemporaryFile(dir=os.path.dirname(location.path), delete=False) as file:  # noqa: PTH120
             try:
-                file.write(data)
+                for part in parts:
+                    file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
                 os.replace(file.name, location.path)  # noqa: PTH105
@@ -257,13 +267,13 @@ def write_all(storage: Storage, path: str, data: bytes) -> None:
 
 
 def remove(storage: Storage, path: str) -> None:
-    """Remove a file of a place of the user's; one that is gone is no error."""
+    """Remove a file from a folder that the user names; one that does not exist is not an error."""
     location = check_location(storage, path)
     with contextlib.suppress(MissingFileError), _transport_errors(storage, path):
         if location.is_local:
             os.unlink(location.path)  # noqa: PTH108
         else:
-            _file_system(storage, location).delete_file(_remote_name(location))
+            file_system(storage, location).delete_file(remote_name(location))
 
 
 def exists(storage: Storage, path: str) -> bool:
@@ -274,14 +284,14 @@ def exists(storage: Storage, path: str) -> bool:
     import pyarrow.fs  # noqa: PLC0415
 
     with _transport_errors(storage, path):
-        info = _file_system(storage, location).get_file_info(_remote_name(location))
+        info = file_system(storage, location).get_file_info(remote_name(location))
         return bool(info.type == pyarrow.fs.FileType.File)
 
 
 def missing_bucket(storage: Storage, path: str) -> str | None:
-    """Return the bucket or container of a remote path if it is not there; None if it is, or nobody says.
+    """Return the bucket or container of a remote path if it does not exist; None if it does, or that is not known.
 
-    To a listing a bucket that is missing looks like an empty one.
+    A listing cannot tell a missing bucket from an empty one.
     """
     location = check_location(storage, path)
     if location.is_local or location.is_hadoop or not location.authority:
@@ -289,17 +299,17 @@ def missing_bucket(storage: Storage, path: str) -> str | None:
     import pyarrow.fs  # noqa: PLC0415
 
     with contextlib.suppress(TwoStageError), _transport_errors(storage, path):
-        info = _file_system(storage, location).get_file_info(_remote_name(replace(location, path="")))
+        info = file_system(storage, location).get_file_info(remote_name(replace(location, path="")))
         if info.type == pyarrow.fs.FileType.NotFound:
             return f"{location.scheme}://{location.authority}"
     return None
 
 
 def modified(path: str) -> int:
-    """Return when a located local file was changed, in nanoseconds; 0 if it is remote or not there.
+    """Return when a located local file was changed, in nanoseconds since 1970; 0 if it is remote or missing.
 
-    What a process keeps of a file is kept under it: a table made anew in the same folder may have files of
-    the same names and sizes. Iceberg's own writers never use a name twice, so remote storage isn't asked.
+    It is part of the key of whatever a process keeps of a file: a table that was created anew in the same folder may
+    have files of the same names and sizes. Iceberg's own writers never use a name twice, so remote files take no request.
     """
     location = parse_location(path)
     if not location.is_local:
@@ -310,100 +320,52 @@ def modified(path: str) -> int:
         return 0
 
 
+def stamp(path: str) -> tuple[int, ...]:
+    """Return what tells a located local file from any other that was or will be there; empty if it is remote or missing.
+
+    When it was written and when it was changed in any way (nanoseconds since 1970), and its inode: a copy that keeps the
+    time of writing is told apart, too. For what outlives a process, where `modified` would not do.
+    """
+    location = parse_location(path)
+    if not location.is_local:
+        return ()
+    try:
+        found = os.stat(location.path)  # noqa: PTH116 (2 µs; a Path triples it)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
 def list_folder(storage: Storage, path: str) -> list[FolderEntry]:
-    """Return what a folder holds, by name; an absent folder holds nothing."""
+    """Return the entries of a folder, by name; a missing folder has none."""
     location = check_location(storage, path)
     with _transport_errors(storage, path):
         if location.is_local:
             try:
                 with os.scandir(location.path) as entries:
-                    found = [FolderEntry(e.name, e.is_dir(), e.stat().st_mtime_ns) for e in entries]
+                    stated = [(e.name, e.is_dir(), e.stat()) for e in entries]
+                    found = [
+                        FolderEntry(name, is_folder, status.st_mtime_ns, 0 if is_folder else status.st_size)
+                        for name, is_folder, status in stated
+                    ]
             except (FileNotFoundError, NotADirectoryError):
                 return []
         else:
-            import pyarrow.fs  # noqa: PLC0415
-
-            selector = pyarrow.fs.FileSelector(_remote_name(location), allow_not_found=True)
-            found = [
-                FolderEntry(i.base_name, i.type == pyarrow.fs.FileType.Directory, i.mtime_ns or 0)
-                for i in _file_system(storage, location).get_file_info(selector)
-            ]
+            found = list_remote(storage, location)
     return sorted(found, key=lambda entry: entry.name)
 
 
 def _local_size(name: str, path: str) -> int:
-    """Return a local file's size; a pipe or device would block the reader for ever."""
+    """Return a local file's size; a pipe or device is refused, because reading it might block for ever."""
     status = os.stat(name)  # noqa: PTH116 (2 µs; a Path triples it)
     if not stat.S_ISREG(status.st_mode):
         raise StorageError("NOT_A_FILE", "Path is a folder or a device", path=path, stage="storage")
     return status.st_size
 
 
-def _remote_name(location: Location) -> str:
-    """Return the name that pyarrow's file system of this scheme takes."""
-    if location.is_hadoop:
-        return location.path
-    container = location.authority.partition("@")[0]  # abfss://container@account.dfs.core.windows.net/…
-    return f"{container}{location.path}"
-
-
-def _file_system(storage: Storage, location: Location) -> Any:
-    """Return the process's file system for this scheme, authority and properties."""
-    key = (location.scheme, location.authority, frozenset(storage.properties.items()))
-    with _lock:
-        if key not in _file_systems:
-            while len(_file_systems) >= MAX_FILE_SYSTEMS:
-                _file_systems.pop(next(iter(_file_systems)))
-            _file_systems[key] = _connect(storage.properties, location)
-        return _file_systems[key]
-
-
-def _connect(properties: Mapping[str, str], location: Location) -> Any:
-    from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: PLC0415
-
-    given = dict(properties)
-    if location.family == "s3" or location.scheme == "oss":
-        given.setdefault("s3.connect-timeout", CONNECT_SECONDS)
-        given.setdefault("s3.request-timeout", REQUEST_SECONDS)
-        if "s3.endpoint" in given and "client.region" not in given:
-            given.setdefault("s3.region", "us-east-1")  # else PyIceberg asks AWS for the bucket's region
-    if "@" in location.authority and location.family in _BUCKETS:
-        raise UnsupportedFeatureError(
-            "CREDENTIALS_IN_PATH",
-            "Path holds a login before the bucket's name",
-            stage="storage",
-            hint="Give it as options: catalog.s3.access-key-id and catalog.s3.secret-access-key.",
-        )
-    account, _, _ = location.authority.partition("@")[2].partition(".")
-    if location.family in ("abfs", "wasb") and account:
-        given.setdefault("adls.account-name", account)
-    try:
-        return PyArrowFileIO(given).fs_by_scheme(location.scheme, location.authority or None)
-    except ValueError as error:
-        if "Unrecognized filesystem" not in str(error):
-            raise StorageError("BAD_STORAGE", f"Storage is misconfigured: {error}", stage="storage") from None
-        raise UnsupportedFeatureError(
-            "UNSUPPORTED_SCHEME",
-            f"No file system for scheme: {location.scheme}",
-            stage="storage",
-            hint="Known: file, s3, s3a, s3n, gs, abfs, abfss, wasb, wasbs, hdfs, viewfs, oss; if the table "
-            "was copied from there, set allow-moved-paths=true.",
-        ) from None
-    except OSError as error:
-        if not (location.is_hadoop and _NO_HADOOP.search(str(error))):
-            raise
-        raise StorageError(
-            "HADOOP_NOT_FOUND",
-            f"Hadoop's own library, by which {location.scheme}:// is read, could not be loaded: {str(error).splitlines()[0]}",
-            stage="storage",
-            hint="Where the driver and the executors run, set JAVA_HOME, HADOOP_HOME (its lib/native holds "
-            "libhdfs.so; or ARROW_LIBHDFS_DIR) and CLASSPATH to what `hadoop classpath --glob` prints.",
-        ) from None
-
-
 @contextlib.contextmanager
 def _transport_errors(storage: Storage, path: str) -> Iterator[None]:
-    """Turn what goes wrong while bytes move into our errors; nothing here is the file's own damage."""
+    """Turn what fails while bytes are moved into our errors; none of it means that the file is damaged."""
     try:
         with translate_errors(path, "storage", storage=storage):
             yield

@@ -1,9 +1,10 @@
 """What a path written in table metadata means, and whether a scan may open it.
 
-Takes a written path and the scan's `Storage`; gives a parsed `Location`, a form for comparing paths, or a
-refusal. The rule: a scan opens only its table's own scheme and authority (s3, s3a and s3n are one), never
-a local file for a remote table, and with moved paths nothing outside the table's folder; what else is open
-to it the user named in ``allowed-locations``. Object keys and local names are literal: ``%20`` is three characters, as in Hadoop's Path and in PyIceberg.
+Takes a written path and the scan's `Storage`; gives a parsed `Location`, a form in which paths can be compared, or a
+refusal. The rule: a scan opens only its table's own scheme and authority (s3, s3a and s3n count as one), never a local
+file for a remote table, and with moved paths nothing outside the table's folder; everything else needs the option
+``allowed-locations``. Object keys and local names are literal: ``%20`` is three characters, as in Hadoop's Path and in
+PyIceberg.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _HADOOP = ("hdfs", "viewfs")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A path in parts. `family` is the scheme with its synonyms made one; `path` starts after the authority.
+    """A path in parts. `family` is the scheme without synonyms; `path` starts behind the authority.
 
     >>> parse_location("s3a://lake/db/t")
     Location(scheme='s3a', family='s3', authority='lake', path='/db/t')
@@ -50,12 +51,12 @@ class Location:
 
     @property
     def is_local(self) -> bool:
-        """Whether this is a file of the machine that opens it."""
+        """Whether this is a file on the machine that opens it."""
         return self.family == "file"
 
     @property
     def is_hadoop(self) -> bool:
-        """Whether Hadoop's client opens it, with a default authority."""
+        """Whether Hadoop's client opens it, which knows a default authority."""
         return self.family in _HADOOP
 
 
@@ -80,7 +81,7 @@ def _normalize(path: str) -> str:
 
 @functools.lru_cache(maxsize=65_536)
 def canonical(path: str) -> str:
-    """Return the form in which two written paths of one file are equal.
+    """Return the form that all written paths of one file have in common.
 
     >>> {canonical(path) for path in ("/x", "file:/x", "file:///x", "file://localhost/x", "file:////x")}
     {'/x'}
@@ -96,7 +97,7 @@ def canonical(path: str) -> str:
 
 @functools.lru_cache(maxsize=65_536)
 def canonical_moved(path: str) -> str:
-    """Return the form for tables that were copied: scheme and host don't count.
+    """Return the form for tables that were copied: without scheme and host.
 
     >>> canonical_moved("hdfs://namenode:8020/db/t/f") == canonical_moved("/db/t/f")
     True
@@ -105,7 +106,7 @@ def canonical_moved(path: str) -> str:
 
 
 def canonical_for(storage: Storage) -> Callable[[str], str]:
-    """Return the comparison that fits this scan: `canonical`, or `canonical_moved` with moved paths."""
+    """Return the form to compare this scan's paths by: `canonical`, or `canonical_moved` with moved paths."""
     return canonical if storage.moved_from is None else canonical_moved
 
 
@@ -155,7 +156,7 @@ def _refuse_foreign(storage: Storage, root: Location, path: str) -> ForbiddenLoc
 
 
 def is_under(folder: str, path: str) -> bool:
-    """Return whether `path` is `folder` or inside it, by name alone."""
+    """Return whether `path` is `folder` or inside of it, judged by names alone."""
     top, inner = (
         os.path.abspath(form) if parse_location(form).is_local else form.rstrip("/")  # noqa: PTH100
         for form in (canonical(folder), canonical(path))

@@ -1,8 +1,8 @@
-"""The bucket transform, and what a bucket number says of an equality.
+"""The bucket transform, and pruning by bucket.
 
-Takes values in the internal form; gives the spec's hash and bucket. `narrow` replaces the leaves of a
-predicate that a file's bucket decides. The rule: a leaf is replaced only by what it is for every row whose
-value is in that bucket; a value that cannot be hashed for certain decides nothing.
+Takes values in internal form; returns the spec's hash and bucket. A bucket number bounds no value, so `narrow` evaluates
+the leaves of a predicate that a file's bucket decides: ``a = 5`` is FALSE in every bucket but that of 5. A leaf is
+replaced only by its truth value for all rows of the bucket; a value that we cannot hash decides nothing.
 Source: Iceberg table spec, "Bucket Transform Details" and appendix B.
 """
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 _AS_LONG = frozenset(("int", "long", "date", "time", "timestamp", "timestamptz"))
 _WIDENED = frozenset((("int", "long"), ("date", "date"), ("long", "long"), ("int", "int")))
-_MOST_BUCKETS = 2**31 - 1
+_MAX_BUCKETS = 2**31 - 1
 
 
 def bucket_of(kind: Primitive, value: Any, num_buckets: int) -> int | None:
-    """Return the bucket of a value that is not NULL; None for a type or value that has none.
+    """Return the bucket of a non-NULL value; None if the type or value cannot be bucketed.
 
     >>> from twostage.schema import Primitive
     >>> bucket_of(Primitive("int"), 34, 100)
     79
     """
     data = hashed_bytes(kind, value)
-    if data is None or not 0 < num_buckets <= _MOST_BUCKETS:
+    if data is None or not 0 < num_buckets <= _MAX_BUCKETS:
         return None
     return int(mmh3.hash(data, signed=False) & 0x7FFFFFFF) % num_buckets
 
 
 def hashed_bytes(kind: Primitive, value: Any) -> bytes | None:
-    """Return the bytes that the spec hashes for a value; None where the type is not hashed."""
+    """Return the bytes that the spec hashes for a value; None if the type has no hash."""
     try:
         if kind.name in _AS_LONG:
             return int(value).to_bytes(8, "little", signed=True)
@@ -63,7 +63,7 @@ def hashed_bytes(kind: Primitive, value: Any) -> bytes | None:
 
 
 def unscaled(value: Decimal, scale: int) -> int | None:
-    """Return ``value · 10^scale`` exactly; None where that is no integer."""
+    """Return ``value · 10^scale`` exactly; None if that is not an integer."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         return None
@@ -82,18 +82,18 @@ def _decimal_bytes(value: Decimal | int, scale: int) -> bytes | None:
     number = unscaled(Decimal(value), scale)
     if number is None:
         return None
-    # Minimal two's complement, as Java's BigInteger.toByteArray: one bit of sign.
+    # Minimal two's complement with a sign bit, as Java's BigInteger.toByteArray.
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(length, "big", signed=True)
 
 
 def narrow(predicate: Predicate, field_id: int, decide: Callable[[Primitive, Any], bool | None]) -> Predicate:
-    """Return the predicate as it is for rows whose `field_id` is not NULL and in one bucket (or several).
+    """Return the predicate, simplified for rows whose bucketed column is not NULL and within given buckets.
 
     Args:
         predicate: Any tree.
         field_id: The bucketed column.
-        decide: Whether a value of a type can be among the rows; False is a proof, None is not known.
+        decide: Returns whether a value of a type is in the buckets; False is a proof, None means unknown.
     """
 
     def absent(column: Column, value: Any) -> bool:

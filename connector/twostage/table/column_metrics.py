@@ -1,6 +1,7 @@
-"""A column's bounds and counts in a manifest entry, in the type that the table gives the column.
+"""A column's bounds and counts in a manifest entry, in the column's type in the table.
 
-Takes an entry's metrics; gives `Bounds`. The rule: what may have been written in another unit is widened to hold in both.
+Takes an entry's metrics; returns `Bounds`. Timestamps and times that may have been written in another unit get bounds
+that hold for both units.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive
     from twostage.table.manifest_entry import ContentFile
 
-_SECOND = {"timestamp": 10**6, "timestamptz": 10**6, "timestamp_ns": 10**9, "timestamptz_ns": 10**9}
-_LAST_MILLI = {"time": 86_399_999, "timestamp": 253_402_300_799_999, "timestamptz": 253_402_300_799_999}
-"""The end of the day, or of the year 9999, in milliseconds. In microseconds it is early in 1978."""
+_UNITS_PER_SECOND = {"timestamp": 10**6, "timestamptz": 10**6, "timestamp_ns": 10**9, "timestamptz_ns": 10**9}
+_MAX_MILLISECONDS = {"time": 86_399_999, "timestamp": 253_402_300_799_999, "timestamptz": 253_402_300_799_999}
+"""The end of the day, or of the year 9999, in milliseconds; as microseconds, the latter is early in 1978."""
 
 
 def metrics_bounds(kind: Primitive, file: ContentFile, field_id: int) -> Bounds | None:
-    """Return what a file's metrics say of a column of type `kind`; None if nothing."""
+    """Return the bounds and counts of a column of type `kind` in a file; None if it has no metrics."""
     lower, upper = file.lower_bounds.get(field_id), file.upper_bounds.get(field_id)
     nulls, values = file.null_counts.get(field_id), file.value_counts.get(field_id)
     if lower is None and upper is None and nulls is None and values is None:
@@ -38,26 +39,27 @@ def metrics_bounds(kind: Primitive, file: ContentFile, field_id: int) -> Bounds 
 
 
 def may_count_other_units(kind: Primitive, lower: Any, upper: Any) -> bool:
-    """Tell whether bounds of moments may count milliseconds or nanoseconds.
+    """Return whether bounds of times or timestamps may be in milliseconds or nanoseconds.
 
-    Iceberg's Java library imports Parquet files with the bounds that their footers have, in the file's unit, although
-    the rows are read as microseconds. Nothing tells, except the years: bounds that are of a year up to 9999 in
-    milliseconds, or of a later one in microseconds, may be such. (Nanoseconds of 1962 to 1977 alone stay unnoticed.)
+    When Iceberg's Java library imports Parquet files, it copies the bounds from their footers in the file's unit,
+    although the rows are read as microseconds. Only the magnitude tells: bounds that are at most the year 9999 as
+    milliseconds, or beyond it as microseconds, may be in another unit. (Nanoseconds from 1962 to 1977 alone are not
+    recognized.)
     """
-    most = _LAST_MILLI.get(kind.name)
+    limit = _MAX_MILLISECONDS.get(kind.name)
     bounds = [bound for bound in (lower, upper) if bound is not None]
-    if most is None or not bounds:
+    if limit is None or not bounds:
         return False
-    return all(-most <= bound <= most for bound in bounds) or any(
-        abs(bound) // 1000 > most for bound in bounds
+    return all(-limit <= bound <= limit for bound in bounds) or any(
+        abs(bound) // 1000 > limit for bound in bounds
     )
 
 
 def _in_both_units(kind: Primitive, bounds: Bounds) -> Bounds:
-    """Return bounds that hold in whichever unit these were computed."""
+    """Return bounds that hold in either unit."""
     lower, upper = bounds.lower, bounds.upper
-    most = _LAST_MILLI[kind.name]
-    if all(bound is None or -most <= bound <= most for bound in (lower, upper)):
+    limit = _MAX_MILLISECONDS[kind.name]
+    if all(bound is None or -limit <= bound <= limit for bound in (lower, upper)):
         other_lower = None if lower is None else lower * 1000
         other_upper = None if upper is None else upper * 1000
     else:
@@ -71,12 +73,12 @@ def _in_both_units(kind: Primitive, bounds: Bounds) -> Bounds:
 
 
 def as_stored(kind: Primitive, bounds: Bounds | None) -> Bounds | None:
-    """Return bounds that hold for what readers return of ORC files, which is not always what was written.
+    """Return bounds that hold for the values that readers get from ORC files.
 
-    ORC's Java writer loses the sign of moments within the last second before 1970: they are stored, and read, a
-    second late, while metrics and partitions were computed from what was meant.
+    ORC's Java writer loses the sign of timestamps within the last second before 1970: they are stored, and read, one
+    second too late, while metrics and partition values were computed from the original values.
     """
-    second = _SECOND.get(kind.name)
+    second = _UNITS_PER_SECOND.get(kind.name)
     if second is None or bounds is None or bounds.upper is None:
         return bounds
     if not -second <= bounds.upper < second:

@@ -1,7 +1,7 @@
-"""Values of a manifest's entries: partition values and the maps of metrics.
+"""Converters for the values of a manifest's entries: partition values and the maps of metrics.
 
-Takes the types that a manifest announces, its fields named by id; gives functions from decoded Avro values to
-what an entry holds. The rule: a value keeps its meaning whatever form its writer chose, and an absent map is not an empty one.
+Takes the types of a manifest's schema, with fields named by id; returns functions from decoded Avro values to the
+values of a `ContentFile`. Every encoding that writers use is accepted, and a missing map differs from an empty one.
 Source: Iceberg table spec, "Manifests" and appendix A, "Avro".
 """
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 
 ABSENT: Mapping[int, Any] = MappingProxyType({})
-"""The metrics of an entry that has none, which is not the same as an empty map to who looks at the metadata."""
+"""A map that the entry does not have: metadata tables show it as NULL, and an empty map as empty."""
 
 
 def partition_readers(
     file_fields: Mapping[str, Any], ids: AbstractSet[int]
 ) -> list[tuple[int, str, Callable[[Any], Any]]]:
-    """Return field id, name and conversion of the partition values with these ids.
+    """Return field id, name and converter of each partition value with one of these ids.
 
     Args:
-        file_fields: The types of a file's fields by name.
-        ids: Of the partition spec's fields; a writer may have added others.
+        file_fields: The types of the ``data_file`` record's fields by name.
+        ids: The partition field ids of the spec; a writer may have added others.
     """
     return [
         (int(part["name"][1:]), part["name"], _value_reader(part["type"]))
@@ -38,10 +38,10 @@ def partition_readers(
 
 
 def pairs_reader(kind: Any) -> Callable[[Any], Mapping[int, Any]]:
-    """Return the conversion from a map of metrics, in whatever form it was written, to a dictionary.
+    """Return the converter of a map of metrics to a dictionary: from an Avro map or an array of records.
 
     Raises:
-        ValueError: The type is no map.
+        ValueError: The type is neither.
     """
     kinds = [part for part in (kind if isinstance(kind, list) else [kind]) if part != "null"]
     if not kinds:
@@ -54,19 +54,19 @@ def pairs_reader(kind: Any) -> Callable[[Any], Mapping[int, Any]]:
     plain = [part["name"] for part in fields] == ["key", "value"]
     if plain and not isinstance(item, list) and not any(isinstance(part["type"], list) for part in fields):
         return _pairs
-    return _odd_pairs
+    return _pairs_by_name
 
 
 def _pairs(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:
-    """Return an array of records of key and value, in this order, as a dictionary."""
+    """Convert an array of records that have exactly key and value, in this order."""
     if items is None:
         return ABSENT
-    pairs: Any = map(dict.values, items)  # half the time of a loop, and there are millions
+    pairs: Any = map(dict.values, items)  # takes half the time of a loop, and there are millions of pairs
     return dict(pairs)
 
 
-def _odd_pairs(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:
-    """Return an array of records of a key, a value and perhaps more as a dictionary; NULL says nothing."""
+def _pairs_by_name(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:
+    """Convert an array of records that have key, value and perhaps other fields; NULLs are skipped."""
     if items is None:
         return ABSENT
     found = ((item["key"], item["value"]) for item in items if item is not None)
@@ -74,14 +74,14 @@ def _odd_pairs(items: Iterable[dict[str, Any]] | None) -> Mapping[int, Any]:
 
 
 def _mapped(items: Mapping[str, Any] | None) -> Mapping[int, Any]:
-    """Return an Avro map, whose keys are texts, by number."""
+    """Convert an Avro map, whose keys are strings."""
     if items is None:
         return ABSENT
     return {int(key): value for key, value in items.items() if value is not None}
 
 
 def _value_reader(kind: Any) -> Callable[[Any], Any]:
-    """Return the conversion from an Avro value, without its logical type, to the internal form."""
+    """Return the converter of an Avro value, decoded without its logical type, to the internal form."""
     if isinstance(kind, list):
         kind = next((item for item in kind if item != "null"), "null")
     logical = kind.get("logicalType") if isinstance(kind, dict) else None

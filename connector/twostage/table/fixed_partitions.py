@@ -1,10 +1,10 @@
-"""Manifests whose partition values of Avro's type fixed can be read in two ways.
+"""Work around manifests whose partition values of type ``fixed`` are encoded as ``bytes``.
 
-Takes both readings of a manifest; gives the entries of the one that is right. Iceberg's Java library (1.12, issue
-17501 of apache/iceberg) announces ``fixed`` for them and writes ``bytes``, a length before each value; the value's last
-byte then stands where the record count does, and one value in four still leaves an entry that looks sound. The rule: a
-reading is right only if every block holds exactly its entries and each is sound; of two such readings, if
-nothing that the manifest list says of rows and partitions contradicts one of them alone. Else the manifest is refused.
+Iceberg's Java library (1.12, apache/iceberg issue 17501) declares ``fixed`` in the schema of a manifest but writes
+``bytes``, with a length before each value. Decoded as declared, the value's last byte is taken for the record count,
+and a quarter of such entries still looks valid. So the manifest is decoded both ways. A reading is accepted if every
+block contains exactly its entries and each is valid; of two such readings, the one that agrees with the rows and
+partitions in the manifest list. If that does not decide either, the manifest is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twostage.errors import CorruptFileError
+from twostage.table.manifest_entry import ADDED, EXISTING
 from twostage.table.manifest_fields import DATA_FILE, PARTITION, change_field, record_of
 
 if TYPE_CHECKING:
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
     from twostage.table.metadata import PartitionSpec
 
 _FORMATS = frozenset(("parquet", "orc", "avro", "puffin"))
-_EXISTING, _ADDED = 0, 1
 
 
 def fixed_sizes(schema: Any) -> dict[str, int]:
-    """Return the sizes of the fixed partition values that a manifest announces, by the fields' names.
+    """Return the declared sizes in bytes of the ``fixed`` partition values, by field name.
 
-    Decimals and UUIDs are fixed as well, with a logical type; those are written as announced.
+    Decimals and UUIDs are ``fixed`` with a logical type; those are encoded as declared.
     """
     entry = {part["name"]: part["type"] for part in record_of(schema)["fields"]}
     file_fields = {part["name"]: part["type"] for part in record_of(entry[f"_{DATA_FILE}"])["fields"]}
@@ -73,13 +73,13 @@ def choose_reading(
 
     Args:
         file: The manifest, for errors.
-        manifest: What its list says of it.
+        manifest: Its entry in the manifest list.
         spec: Its partition spec.
-        sizes: What `fixed_sizes` found.
-        readings: As announced, and with lengths; each raises a CorruptFileError where it makes no sense.
+        sizes: The result of `fixed_sizes`.
+        readings: Decode as declared, and with lengths; each raises a `CorruptFileError` if it fails.
 
     Raises:
-        CorruptFileError: Neither makes sense, or both do and the list does not tell which is meant.
+        CorruptFileError: Neither reading is valid, or both are and the manifest list does not decide.
     """
     lengths = {int(name[1:]): size for name, size in sizes.items() if name.startswith("_")}
     found: list[list[ContentFile]] = []
@@ -98,17 +98,17 @@ def choose_reading(
         raise errors[0]
     if all(entries == found[0] for entries in found[1:]):
         return found[0]
-    left = [entries for entries in found if _agrees(entries, manifest, spec, lengths)]
-    if len(left) != 1:
+    consistent = [entries for entries in found if _agrees(entries, manifest, spec, lengths)]
+    if len(consistent) != 1:
         raise file.corrupt(
             "Manifest can be read in two ways, its fixed partition values with or without lengths before them, "
             "and its manifest list does not tell which is meant"
         )
-    return left[0]
+    return consistent[0]
 
 
 def _fits(entry: ContentFile, lengths: Mapping[int, int]) -> bool:
-    """Tell whether the fixed values are as long as announced."""
+    """Return whether the fixed values have their declared sizes."""
     values = ((entry.partition.get(field_id), size) for field_id, size in lengths.items())
     return all(value is None or len(value) == size for value, size in values)
 
@@ -116,10 +116,10 @@ def _fits(entry: ContentFile, lengths: Mapping[int, int]) -> bool:
 def _agrees(
     entries: Sequence[ContentFile], manifest: ManifestFile, spec: PartitionSpec, ids: Mapping[int, int]
 ) -> bool:
-    """Tell whether these are entries that a writer writes, and nothing that the manifest list says contradicts them."""
+    """Return whether the entries have known file formats and agree with the manifest list."""
     if any(entry.format not in _FORMATS for entry in entries):
         return False
-    for status, rows in ((_ADDED, manifest.added_rows), (_EXISTING, manifest.existing_rows)):
+    for status, rows in ((ADDED, manifest.added_rows), (EXISTING, manifest.existing_rows)):
         if rows is not None and rows != sum(one.record_count for one in entries if one.status == status):
             return False
     for part, summary in zip(spec.fields, manifest.partitions, strict=False):

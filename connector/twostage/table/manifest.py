@@ -1,70 +1,47 @@
-"""Manifest lists and manifests.
+"""Read the manifest lists and manifests of a snapshot.
 
-Takes the paths that a snapshot names; gives their entries as plain values, sequence numbers inherited, raw
-bounds by field id. Avro fields are matched by their ``field-id``, because writers sanitize and vary names;
-by name only where a file carries no ids. The rule: an entry is read as the spec defines it or the scan ends
-in a `CorruptFileError`; a file is never dropped, and never given a sequence number it does not have.
-Source: Iceberg table spec, "Manifests", "Manifest Lists" and "Sequence Number Inheritance".
+Takes the paths in a snapshot; returns their entries as plain values, in order (`manifest_records.py` parses them).
+Manifests are requested concurrently, because they are small and most of the time is spent waiting for the storage; those of an
+object store are kept (`immutable_files`).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from twostage.formats.avro.container import AvroFile, iterate_records, open_avro, read_records
 from twostage.storage.files import locate, read_all
+from twostage.storage.immutable_files import MAX_AHEAD, read_immutable, read_immutables
 from twostage.storage.location import parse_location
-from twostage.table.entry_values import pairs_reader, partition_readers
-from twostage.table.fixed_partitions import choose_reading, fixed_sizes, with_lengths
-from twostage.table.manifest_entry import (
-    ADDED,
-    DATA,
-    DELETED,
-    EQUALITY_DELETES,
-    ContentFile,
-    ManifestFile,
-    PartitionSummary,
-)
-from twostage.table.manifest_fields import (
-    DATA_FILE,
-    ENTRY_IDS,
-    LIST_IDS,
-    MAP_IDS,
-    leave_out,
-    named_by_id,
-    record_of,
-)
+from twostage.table.manifest_entry import ContentFile, ManifestFile
+from twostage.table.manifest_records import iterate_manifest, parse_manifest, parse_manifest_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from twostage.table.metadata import PartitionSpec, Snapshot
     from twostage.task import Storage
 
-_CODE = "CORRUPT_MANIFEST"
-_READERS = 8
-"""Manifests read at once: they are small, so waiting for the storage is most of the time."""
-_FEW_LOCAL = 4
-"""Manifests of this machine's files that are read one after the other: sooner than threads for them start."""
+MAX_CONCURRENT_MANIFESTS = 8
+"""Manifests to read concurrently."""
+MAX_LOCAL_MANIFESTS_WITHOUT_THREADS = 4
+"""Manifests on a local disk to read sequentially: that is faster than starting threads."""
 
 
 def read_manifest_list(storage: Storage, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-    """Return the manifests of a snapshot, data and deletes, in the order of the list.
+    """Return the manifests of a snapshot, for data and deletes, in the order of its manifest list.
 
     Raises:
-        CorruptFileError: The list's bytes are wrong.
-        MissingFileError: It is not there.
+        CorruptFileError: The manifest list is malformed.
+        MissingFileError: It does not exist.
     """
     if snapshot.manifest_list is None:
         return tuple(ManifestFile(path=path, spec_id=None) for path in snapshot.manifests)
     path = snapshot.manifest_list
-    file = open_avro(read_all(storage, locate(storage, path)), path=path, code=_CODE)
-    records = read_records(file, _convert(file, file.schema, lambda schema: named_by_id(schema, LIST_IDS)))
-    return tuple(_convert(file, record, _manifest_file) for record in records)
+    return parse_manifest_list(read_immutable(storage, locate(storage, path)), path=path)
 
 
 def read_manifests(
@@ -74,15 +51,18 @@ def read_manifests(
     *,
     deleted: bool = False,
 ) -> list[tuple[ContentFile, ...]]:
-    """Return the live entries of each manifest, in order; those that record a deletion too if `deleted`.
+    """Return the live entries of each manifest, in order; with `deleted`, those with status DELETED too.
 
     Raises:
-        CorruptFileError: A manifest's bytes are wrong, or an entry lacks what the spec demands.
-        MissingFileError: A manifest is not there.
+        CorruptFileError: A manifest is malformed, or an entry lacks a required value.
+        MissingFileError: A manifest does not exist.
     """
-    if len(manifests) < 2:
-        return [read_manifest(storage, manifest, specs, deleted=deleted) for manifest in manifests]
-    with ThreadPoolExecutor(min(_READERS, len(manifests)), "twostage-manifest") as pool:
+    if len(manifests) < 2 or _are_remote(storage, manifests):
+        return [
+            parse_manifest(data, manifest, specs, deleted=deleted)
+            for manifest, data in fetch_manifests(storage, manifests, read_ahead=len(manifests))
+        ]
+    with ThreadPoolExecutor(min(MAX_CONCURRENT_MANIFESTS, len(manifests)), "twostage-manifest") as pool:
         return list(
             pool.map(lambda manifest: read_manifest(storage, manifest, specs, deleted=deleted), manifests)
         )
@@ -93,51 +73,60 @@ def stream_manifests(
     manifests: Sequence[ManifestFile],
     specs: Mapping[int, PartitionSpec],
     *,
-    at_first: int = _READERS,
+    read_ahead: int = MAX_CONCURRENT_MANIFESTS,
     without: frozenset[int] = frozenset(),
 ) -> Iterator[ContentFile]:
     """Yield the live entries of all manifests, in order.
 
-    The bytes of few manifests and the entries of one block are in memory together: entries with metrics of 40
-    columns take 16 kB each, and there may be millions.
+    Only the bytes of `MAX_CONCURRENT_MANIFESTS` manifests and the entries of one Avro block are in memory at a time:
+    entries with metrics of 40 columns take 16 kB each, and there may be millions.
 
     Args:
-        storage: The scan's.
-        manifests: What to read.
-        specs: The table's.
-        at_first: Manifests requested before the first entry is asked for; after the first manifest, 8 at once.
-        without: Fields that are skipped: the entries are as if they had none.
+        storage: The scan's storage.
+        manifests: The manifests to read.
+        specs: The table's partition specs by id.
+        read_ahead: How many manifests to request before the first one is consumed.
+        without: Ids of fields to skip while decoding; the entries have no values for them.
 
     Raises:
-        CorruptFileError: A manifest's bytes are wrong, or an entry lacks what the spec demands.
-        MissingFileError: A manifest is not there.
+        CorruptFileError: A manifest is malformed, or an entry lacks a required value.
+        MissingFileError: A manifest does not exist.
     """
-    for manifest, data in fetch_manifests(storage, manifests, at_first=at_first):
+    for manifest, data in fetch_manifests(storage, manifests, read_ahead=read_ahead):
         yield from iterate_manifest(data, manifest, specs, without=without)
 
 
 def fetch_manifests(
-    storage: Storage, manifests: Sequence[ManifestFile], *, at_first: int = _READERS
+    storage: Storage, manifests: Sequence[ManifestFile], *, read_ahead: int = MAX_CONCURRENT_MANIFESTS
 ) -> Iterator[tuple[ManifestFile, bytes]]:
-    """Yield manifests with their bytes, in order, few at once."""
-    if len(manifests) < 2 or _are_few_local(storage, manifests):
+    """Yield manifests with their bytes, in order, requesting some ahead.
+
+    At first as many as `read_ahead`; of a local disk at most `MAX_CONCURRENT_MANIFESTS`, of an object store `MAX_AHEAD`.
+    """
+    if manifests and _are_remote(storage, manifests):
+        places = ((locate(storage, manifest.path), manifest.length or 0) for manifest in manifests)
+        found = read_immutables(storage, places, first=min(read_ahead, MAX_AHEAD))
+        with contextlib.closing(found):
+            yield from zip(manifests, found, strict=True)
+        return
+    if len(manifests) < 2 or _read_without_threads(storage, manifests):
         for manifest in manifests:
             yield manifest, _fetch(storage, manifest)
         return
     waiting = iter(manifests)
-    pool = ThreadPoolExecutor(min(_READERS, max(1, len(manifests))), "twostage-manifest")
+    pool = ThreadPoolExecutor(min(MAX_CONCURRENT_MANIFESTS, max(1, len(manifests))), "twostage-manifest")
     requested: deque[tuple[ManifestFile, Future[bytes]]] = deque()
 
-    def request(most: int) -> None:
-        for manifest in islice(waiting, most - len(requested)):
+    def request_up_to(count: int) -> None:
+        for manifest in islice(waiting, count - len(requested)):
             requested.append((manifest, pool.submit(_fetch, storage, manifest)))
 
     try:
-        request(min(at_first, _READERS))
+        request_up_to(min(read_ahead, MAX_CONCURRENT_MANIFESTS))
         while requested:
             manifest, reading = requested.popleft()
             yield manifest, reading.result()
-            request(_READERS)
+            request_up_to(MAX_CONCURRENT_MANIFESTS)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -149,195 +138,16 @@ def read_manifest(
     return parse_manifest(_fetch(storage, manifest), manifest, specs, deleted=deleted)
 
 
-def _are_few_local(storage: Storage, manifests: Sequence[ManifestFile]) -> bool:
-    return len(manifests) <= _FEW_LOCAL and parse_location(locate(storage, manifests[0].path)).is_local
+def _are_remote(storage: Storage, manifests: Sequence[ManifestFile]) -> bool:
+    return not parse_location(locate(storage, manifests[0].path)).is_local
+
+
+def _read_without_threads(storage: Storage, manifests: Sequence[ManifestFile]) -> bool:
+    return (
+        len(manifests) <= MAX_LOCAL_MANIFESTS_WITHOUT_THREADS
+        and parse_location(locate(storage, manifests[0].path)).is_local
+    )
 
 
 def _fetch(storage: Storage, manifest: ManifestFile) -> bytes:
     return read_all(storage, locate(storage, manifest.path))
-
-
-def parse_manifest(
-    data: bytes, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], *, deleted: bool = False
-) -> tuple[ContentFile, ...]:
-    """Return the entries of a manifest's bytes; what they inherit comes from `manifest`."""
-    return tuple(iterate_manifest(data, manifest, specs, deleted=deleted))
-
-
-def iterate_manifest(
-    data: bytes,
-    manifest: ManifestFile,
-    specs: Mapping[int, PartitionSpec],
-    *,
-    deleted: bool = False,
-    without: frozenset[int] = frozenset(),
-) -> Iterator[ContentFile]:
-    """Yield the entries of a manifest's bytes, block by block."""
-    file = open_avro(data, path=manifest.path, code=_CODE)
-    spec_id = manifest.spec_id
-    if spec_id is None:
-        text = file.metadata.get("partition-spec-id", "0")
-        spec_id = int(text) if text.isdecimal() else -1
-    if spec_id not in specs:
-        raise file.corrupt(f"Manifest has a partition spec that the table lacks: {spec_id}")
-    spec = specs[spec_id]
-    schema = _convert(file, file.schema, lambda schema: named_by_id(schema, ENTRY_IDS, spec))
-    sizes: dict[str, int] = _convert(file, schema, fixed_sizes)
-
-    def read(schema: Any, wanted: Any = None) -> Iterator[ContentFile]:
-        reader = _convert(
-            file, schema, lambda schema: _EntryReader(file, schema, manifest, spec, deleted=deleted)
-        )
-        for records in iterate_records(file, schema, wanted):
-            for record in records:
-                entry = _convert(file, record, reader.read)
-                if entry is not None:
-                    yield entry
-
-    if sizes:
-        schemas = schema, with_lengths(schema)
-        yield from choose_reading(file, manifest, spec, sizes, [partial(list, read(one)) for one in schemas])
-    else:
-        wanted = _convert(file, schema, lambda schema: leave_out(schema, without)) if without else None
-        yield from read(schema, wanted)
-
-
-class _EntryReader:
-    """Turns the records of one manifest into content files, in their order (row ids count up)."""
-
-    def __init__(
-        self, file: AvroFile, schema: Any, manifest: ManifestFile, spec: PartitionSpec, *, deleted: bool
-    ) -> None:
-        self._manifest = manifest
-        self._keeps_deleted = deleted
-        self._spec_id = spec.spec_id
-        self._next_row_id = manifest.first_row_id
-        self._is_version_1 = file.metadata.get("format-version", "1") == "1"
-        entry = {part["name"]: part["type"] for part in record_of(schema)["fields"]}
-        kinds = {part["name"]: part["type"] for part in record_of(entry[f"_{DATA_FILE}"])["fields"]}
-        self._partition = partition_readers(kinds, {part.field_id for part in spec.fields})
-        self._pairs = {id_: pairs_reader(kinds.get(f"_{id_}", "null")) for id_ in MAP_IDS}
-
-    def read(self, record: dict[str, Any]) -> ContentFile | None:
-        """Return the entry's file; None for an entry that records a deletion, unless they are kept."""
-        status, raw = record["_0"], record["_2"]
-        if status not in (0, ADDED, DELETED):
-            raise ValueError(f"entry has an unknown status {status}")
-        if status == DELETED and not self._keeps_deleted:
-            return None
-        content = raw.get("_134") or DATA
-        if (content != DATA) != self._manifest.is_deletes or content not in (0, 1, 2):
-            raise ValueError(f"entry has content {content}, which its manifest does not hold")
-        values = raw["_102"]
-        snapshot_id = record.get("_1")
-        entry = ContentFile(
-            status=status,
-            snapshot_id=self._manifest.snapshot_id if snapshot_id is None else snapshot_id,
-            sequence_number=self._sequence_number(status, record.get("_3")),
-            file_sequence_number=self._file_sequence_number(status, record.get("_4")),
-            spec_id=self._spec_id,
-            content=content,
-            path=_text(raw["_100"]),
-            format=_text(raw["_101"]).lower(),
-            partition={id_: read(values[name]) for id_, name, read in self._partition},
-            record_count=_row_count(raw["_103"], content),
-            file_size=_count(raw["_104"]),
-            column_sizes=self._pairs[108](raw.get("_108")),
-            value_counts=self._pairs[109](raw.get("_109")),
-            null_counts=self._pairs[110](raw.get("_110")),
-            nan_counts=self._pairs[137](raw.get("_137")),
-            lower_bounds=self._pairs[125](raw.get("_125")),
-            upper_bounds=self._pairs[128](raw.get("_128")),
-            split_offsets=tuple(raw.get("_132") or ()),
-            equality_ids=tuple(raw.get("_135") or ()),
-            sort_order_id=raw.get("_140"),
-            key_metadata=raw.get("_131"),
-            referenced_data_file=raw.get("_143"),
-            content_offset=raw.get("_144"),
-            content_size=raw.get("_145"),
-            first_row_id=self._first_row_id(status, content, raw.get("_142"), raw["_103"]),
-        )
-        if content == EQUALITY_DELETES and not entry.equality_ids:
-            raise ValueError(f"equality delete file has no equality ids: {entry.path}")
-        return entry
-
-    def _sequence_number(self, status: int, own: int | None) -> int:
-        """Return the data sequence number: a new file's is its manifest's, version 1 has 0."""
-        if own is not None:
-            return _count(own)
-        if status == ADDED or self._manifest.sequence_number == 0:
-            return self._manifest.sequence_number
-        if self._is_version_1:
-            return 0
-        raise ValueError("entry of an existing file has no sequence number")
-
-    def _file_sequence_number(self, status: int, own: int | None) -> int | None:
-        """Return when the file was added: 0 in version 1; unknown for files that old writers carried over."""
-        inherits = own is None and (status == ADDED or self._manifest.sequence_number == 0)
-        return self._manifest.sequence_number if inherits else own
-
-    def _first_row_id(self, status: int, content: int, own: int | None, record_count: int) -> int | None:
-        if own is not None or content != DATA or self._next_row_id is None or status == DELETED:
-            return own
-        first = self._next_row_id
-        # Behind rows that nobody counted, the ids are lost, but not the rows.
-        self._next_row_id = first + record_count if record_count >= 0 else None
-        return first
-
-
-def _manifest_file(record: dict[str, Any]) -> ManifestFile:
-    content = record.get("_517") or 0
-    if content not in (0, 1):
-        raise ValueError(f"manifest has an unknown content {content}")
-    return ManifestFile(
-        path=_text(record["_500"]),
-        spec_id=record["_502"],
-        is_deletes=content == 1,
-        sequence_number=_count(record.get("_515") or 0),
-        snapshot_id=record.get("_503"),
-        partitions=tuple(map(_summary, record.get("_507") or ())),
-        length=record.get("_501"),
-        added_files=record.get("_504"),
-        existing_files=record.get("_505"),
-        deleted_files=record.get("_506"),
-        added_rows=record.get("_512"),
-        existing_rows=record.get("_513"),
-        first_row_id=record.get("_520"),
-        key_metadata=record.get("_519"),
-    )
-
-
-def _summary(item: dict[str, Any] | None) -> PartitionSummary:
-    if item is None:
-        return PartitionSummary()
-    return PartitionSummary(
-        contains_null=item.get("_509") is not False,
-        contains_nan=item.get("_518"),
-        lower=item.get("_510"),
-        upper=item.get("_511"),
-    )
-
-
-def _convert(file: AvroFile, record: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Any:
-    """Apply `read`, with whatever a record of the wrong shape raises as the file's error."""
-    try:
-        return read(record)
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise file.corrupt(f"Manifest entry is malformed: {error!r}") from error
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(f"not a text: {value!r}")
-    return value
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or value < 0:
-        raise TypeError(f"not a count: {value!r}")
-    return value
-
-
-def _row_count(value: Any, content: int) -> int:
-    """Return the rows of a file; -1, for a data file only, means that nobody counted them."""
-    return -1 if content == DATA and value == -1 else _count(value)

@@ -1,12 +1,12 @@
-"""Delete manifests that a process has read, parsed: every query of a table with deletes needs all of them.
+"""A per-process cache of parsed delete manifests, which every query of a table with deletes needs.
 
-Takes manifests of a snapshot; gives their live entries, as `read_manifests` does. The rule: kept entries serve only
-the same entry of a manifest list, of a file with the same time of change where that is known without a request,
-located by the same policy, with the same properties (of which a hash is kept, because secrets are among them), and
-read under the same partition spec. Iceberg never writes a manifest's name twice; of remote ones, one that was
-removed since may still be answered for.
+Takes the manifests of a snapshot; returns their live entries, as `read_manifests` does. Cached entries are used only
+for an equal entry of a manifest list, for a file with the same modification time (if that is known without a request),
+under the same location policy and partition spec, and with the same storage properties; of these only a hash is kept,
+because they contain secrets. Iceberg never reuses the name of a manifest. A remote manifest that was deleted meanwhile
+may still be served from the cache.
 
-Measured: planning with 100 delete manifests of one file each takes 3.5 ms of CPU the second time, not 23.
+Planning with 100 delete manifests of one file each takes 23 ms of CPU without the cache, 3.5 ms with it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from twostage.table.metadata import PartitionSpec
     from twostage.task import Storage
 
-BYTES = 64 * 2**20
-"""Of kept entries, as they are parsed: packed manifests are a hundredth of it."""
+MAX_CACHE_BYTES = 64 * 2**20
+"""Estimated size of the parsed entries; compressed manifests are about a hundredth of that."""
 ENTRY_BYTES = 800
 MAP_BYTES = 200
 PAIR_BYTES = 45
-"""What an entry takes, each of its maps, and each pair in one, measured; bounds take their length besides."""
+"""Measured bytes of an entry, of each of its maps and of each pair in a map; a bound adds its length."""
 
 _kept: cachetools.LRUCache[Any, tuple[int, tuple[ContentFile, ...]]] = cachetools.LRUCache(
-    BYTES, getsizeof=lambda kept: kept[0]
+    MAX_CACHE_BYTES, getsizeof=lambda kept: kept[0]
 )
 _lock = threading.Lock()
 
@@ -43,11 +43,11 @@ _lock = threading.Lock()
 def read_delete_manifests(
     storage: Storage, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]
 ) -> list[tuple[ContentFile, ...]]:
-    """Return the live entries of each manifest, in order; read those that are not kept.
+    """Return the live entries of each manifest, in order; read those that are not cached.
 
     Raises:
-        CorruptFileError: A manifest's bytes are wrong, or an entry lacks what the spec demands.
-        MissingFileError: A manifest is not there.
+        CorruptFileError: A manifest is malformed, or an entry lacks a required value.
+        MissingFileError: A manifest does not exist.
     """
     given = repr(sorted(storage.properties.items())).encode()
     reader = storage.root, storage.moved_from, storage.allowed, hashlib.sha256(given).digest()
@@ -63,19 +63,19 @@ def read_delete_manifests(
     with _lock:
         for place in missing:
             key, size = keys[place], _size(found[place])
-            if key is not None and size <= BYTES // 4:
+            if key is not None and size <= MAX_CACHE_BYTES // 4:
                 _kept[key] = (size, found[place])
     return [found[place] for place in range(len(manifests))]
 
 
 def forget() -> None:
-    """Keep nothing."""
+    """Clear the cache."""
     with _lock:
         _kept.clear()
 
 
 def _size(entries: Sequence[ContentFile]) -> int:
-    """Return about how many bytes entries take."""
+    """Estimate the bytes that entries take in memory."""
     total = ENTRY_BYTES
     for entry in entries:
         counts = entry.column_sizes, entry.value_counts, entry.null_counts, entry.nan_counts
@@ -89,7 +89,7 @@ def _size(entries: Sequence[ContentFile]) -> int:
 def _key(
     storage: Storage, manifest: ManifestFile, specs: Mapping[int, PartitionSpec], reader: tuple[Any, ...]
 ) -> Any:
-    """Return what the entries depend on; None if the manifest must be read."""
+    """Return the cache key of a manifest; None if it cannot be cached."""
     spec = specs.get(-1 if manifest.spec_id is None else manifest.spec_id)
     if spec is None or not manifest.length or manifest.length <= 0:
         return None

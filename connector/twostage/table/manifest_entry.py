@@ -1,6 +1,7 @@
 """Entries of manifest lists and manifests, as plain values.
 
-`manifest` makes them; planning, metadata tables and aggregates go by them. The rule: what a writer did not say is unknown, never zero.
+`manifest_records.py` makes them; planning, metadata tables and aggregates use them. A value that the writer did not
+store is unknown (None, or missing from a map), never zero.
 Source: Iceberg table spec, "Manifests" and "Manifest Lists".
 """
 
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ADDED, DELETED = 1, 2
+EXISTING, ADDED, DELETED = 0, 1, 2
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """What a manifest list says of one partition field over a manifest; bounds raw, None unknown."""
+    """A manifest list's summary of one partition field over a manifest. Bounds are raw bytes; None is unknown."""
 
     contains_null: bool = True
     contains_nan: bool | None = None
@@ -28,9 +29,9 @@ class PartitionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """One entry of a manifest list. A count of None is unknown; `sequence_number` is 0 for version 1.
+    """One entry of a manifest list. A count of None is unknown; `sequence_number` is 0 in format version 1.
 
-    `spec_id` is None where only the manifest itself tells (version 1 without a manifest list).
+    `spec_id` is None if only the manifest itself has it (version 1 without a manifest list).
     """
 
     path: str
@@ -50,7 +51,7 @@ class ManifestFile:
 
     @property
     def num_live_files(self) -> int | None:
-        """How many files it holds that are not deleted."""
+        """How many of its files are not deleted; None if unknown."""
         if self.added_files is None or self.existing_files is None:
             return None
         return self.added_files + self.existing_files
@@ -58,12 +59,12 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentFile:
-    """A manifest entry: a data or delete file and what its writer measured. Live, unless deleted ones are asked for.
+    """A manifest entry: a data or delete file with its metrics.
 
-    `content` is DATA, POSITION_DELETES (vectors too) or EQUALITY_DELETES. `record_count` is negative where the
-    writer did not count, as Iceberg's import of Avro files once did. `partition` holds the partition
-    values by partition field id, in the internal form of `schema.py`; a field that the manifest lacks is
-    absent. The metrics are by column field id; a missing entry means unknown.
+    `status` is EXISTING, ADDED or DELETED. `content` is DATA, POSITION_DELETES (deletion vectors too) or
+    EQUALITY_DELETES. `record_count` is -1 if unknown, as Iceberg's import of Avro files once wrote it. `partition` maps
+    partition field ids to values in the internal form of `schema.py`, without the fields that the manifest lacks. The
+    metrics map column field ids to values; a missing key means unknown.
     """
 
     status: int
@@ -94,5 +95,5 @@ class ContentFile:
 
     @property
     def num_rows(self) -> int | None:
-        """How many rows it holds; None where its writer did not count them."""
+        """The record count; None if unknown."""
         return self.record_count if self.record_count >= 0 else None

@@ -1,8 +1,8 @@
-"""The fields of manifest lists and manifests by id, however their writer described them.
+"""Avro schemas of manifest lists and manifests, with their fields renamed by field id.
 
-Takes Avro schemas; gives them with each field named ``_<field id>`` and nothing left of the writer's own names: types
-that are referred to by name stand where they are used, aliases and defaults are gone, optional records stay unions.
-The rule: an id decides; a name does only for a field without one, on the level where the spec has it.
+Takes the schema of a file's header; returns it with each field named ``_<field id>`` and free of the writer's naming:
+references to named types are resolved in place, aliases and defaults dropped, and optional records remain unions. A
+field is identified by its id; by its name only if it has none, at the level where the spec has that name.
 Source: Iceberg table spec, "Manifests" and "Manifest Lists"; Apache Avro 1.11 specification, "Schema Declaration".
 """
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 DATA_FILE = 2
 PARTITION = 102
-UNMEASURED = frozenset((108, 109, 110, 125, 128, 132, 137))
-"""Fields of an entry that tell of columns, or how to divide the reading. Skipping them halves the time, skipping
-but one of them gains nothing."""
+METRIC_FIELDS = frozenset((108, 109, 110, 125, 128, 132, 137))
+"""Fields of an entry with column metrics or split offsets. Skipping all of them halves the decoding time; skipping all
+but one gains nothing."""
 LIST_IDS = {
     "manifest_path": 500,
     "manifest_length": 501,
@@ -70,7 +70,7 @@ _FILE_IDS = {
 }
 _SUMMARY_IDS = {"contains_null": 509, "contains_nan": 518, "lower_bound": 510, "upper_bound": 511}
 _INSIDE = {DATA_FILE: _FILE_IDS, 507: _SUMMARY_IDS}
-"""The names of the fields of these fields' records."""
+"""Fields that are records: the names and ids of the record's fields."""
 MAP_IDS = {
     108: (117, 118),
     109: (119, 120),
@@ -79,35 +79,37 @@ MAP_IDS = {
     125: (126, 127),
     128: (129, 130),
 }
-"""Arrays of pairs, and the ids of a pair's key and value."""
+"""Maps, stored as arrays of key-value records: the field ids of key and value."""
 _ATTRIBUTES = ("logicalType", "precision", "scale", "size", "symbols")
 _PRIMITIVE = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _NAMED = frozenset(("record", "fixed", "enum"))
 _MAX_DEPTH = 50
+"""Levels of nesting of a schema."""
 _MAX_TYPES = 20_000
+"""Types in a schema, after references are resolved."""
 
 
 def named_by_id(schema: Any, names: Mapping[str, int], spec: PartitionSpec | None = None) -> Any:
-    """Return the Avro schema with each record field named ``_<field id>``, those of no known id ``other_<n>``.
+    """Return the Avro schema with each record field named ``_<field id>``, or ``other_<n>`` if its id is unknown.
 
-    The fields of a map's pairs are named ``key`` and ``value``.
+    The fields of a map's key-value records are named ``key`` and ``value``.
 
     Args:
-        schema: As the file's header has it.
-        names: The ids of the record's fields, for those without one.
-        spec: Of the partition values, for those without ids.
+        schema: The schema of the file's header.
+        names: The ids of the top-level record's fields by name, for fields without an id.
+        spec: The partition spec, for partition values without ids.
 
     Raises:
-        ValueError: A field id stands twice in a record, or the schema has no end.
+        ValueError: A record has two fields with one id, or the schema is recursive.
     """
     return _Naming(spec).value(schema, names, None)
 
 
 def record_of(kind: Any) -> dict[str, Any]:
-    """Return the record that a type is, perhaps an optional one.
+    """Return the record of a record type or of a union of null and a record.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The type is neither.
     """
     kinds = [part for part in kind if part != "null"] if isinstance(kind, list) else [kind]
     if len(kinds) != 1 or not isinstance(kinds[0], dict) or kinds[0].get("type") != "record":
@@ -117,7 +119,7 @@ def record_of(kind: Any) -> dict[str, Any]:
 
 
 def change_field(kind: Any, name: str, change: Callable[[Any], Any]) -> Any:
-    """Return a record's type, perhaps an optional one's, with another type for one of its fields."""
+    """Return a record type (or a union of null and a record) with the type of one field changed."""
     if isinstance(kind, list):
         return [part if part == "null" else change_field(part, name, change) for part in kind]
     fields = [
@@ -127,8 +129,8 @@ def change_field(kind: Any, name: str, change: Callable[[Any], Any]) -> Any:
     return {**kind, "fields": fields}
 
 
-def leave_out(schema: Any, without: frozenset[int]) -> Any:
-    """Return the schema of an entry without these fields of its file."""
+def without_fields(schema: Any, without: frozenset[int]) -> Any:
+    """Return the schema of an entry without these fields of its ``data_file`` record."""
     names = {f"_{field_id}" for field_id in without}
 
     def shorter(kind: Any) -> Any:
@@ -140,7 +142,7 @@ def leave_out(schema: Any, without: frozenset[int]) -> Any:
 
 
 class _Naming:
-    """Rewrites one schema. Types get names of their own, the same ones each time."""
+    """Rewrites one schema. Named types are renamed in order of appearance, so equal schemas stay equal."""
 
     def __init__(self, spec: PartitionSpec | None) -> None:
         self._spec = spec
@@ -148,7 +150,7 @@ class _Naming:
         self._types = self._depth = 0
 
     def value(self, kind: Any, names: Mapping[str, int], field_id: int | None) -> Any:
-        """Return a type; `names` are those of the fields of records in it, `field_id` the field that has it."""
+        """Return a type rewritten; `names` are the ids of the fields of records in it, `field_id` is its own field."""
         self._types += 1
         self._depth += 1
         if self._depth > _MAX_DEPTH or self._types > _MAX_TYPES:
@@ -199,14 +201,14 @@ class _Naming:
         ]
 
     def _inside(self, name: str | None) -> tuple[Mapping[str, int], int | None]:
-        """Return what is known of the fields inside a field."""
+        """Return the ids by name of the fields inside a field, and its own id."""
         if name is None or not name.startswith("_"):
             return {}, None
         return _INSIDE.get(int(name[1:]), {}), int(name[1:])
 
 
 def _ids(fields: list[dict[str, Any]], names: Mapping[str, int]) -> list[int | None]:
-    """Return the field id of each field of a record: its own, or that of its name."""
+    """Return the field id of each field of a record: its own, else the one of its name."""
     own = [part.get("field-id") for part in fields]
     own = [found if type(found) is int and found >= 0 else None for found in own]
     taken = {found for found in own if found is not None}
@@ -222,9 +224,9 @@ def _ids(fields: list[dict[str, Any]], names: Mapping[str, int]) -> list[int | N
 
 
 def _pair(fields: list[dict[str, Any]], key_id: int, value_id: int) -> list[str | None]:
-    """Name the key and the value of a map's pairs: by id, else by name, else the first two fields.
+    """Find key and value of a map's record: by id, else by name, else the first two fields.
 
-    Writers use one record for several maps, under the ids of the first.
+    Some writers use one record for several maps, with the ids of the first.
     """
     ids = [part.get("field-id") for part in fields]
     words = [part["name"] for part in fields]
@@ -242,7 +244,7 @@ def _pair(fields: list[dict[str, Any]], key_id: int, value_id: int) -> list[str 
 
 
 def _partition_names(fields: list[dict[str, Any]], spec: PartitionSpec) -> dict[str, int]:
-    """Match partition values without field ids to the spec: by name, else by place if all are there."""
+    """Match partition values without field ids to the spec: by name, else by position if the counts agree."""
     names = {part.name: part.field_id for part in spec.fields}
     written = [part["name"] for part in fields]
     if not set(written) <= set(names) and len(written) == len(spec.fields):

@@ -1,8 +1,8 @@
-"""Table metadata as plain values.
+"""Table metadata as plain, picklable values.
 
-Takes the JSON of a ``metadata.json`` (format versions 1, 2 and 3, what old writers left out included);
-gives a `TableMetadata` that pickles and needs no library. The rule: what a scan depends on is either read
-exactly as the spec says or refused with a typed error; nothing is guessed.
+Takes the JSON of a ``metadata.json`` of format version 1, 2 or 3; returns a `TableMetadata`. Fields that a scan depends
+on are read exactly as the spec says, with its defaults for those that old writers left out; anything else raises a
+typed error.
 Source: Iceberg table spec, "Table Metadata" and appendix C.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 SUPPORTED_VERSIONS = (1, 2, 3)
 MAX_METADATA_BYTES = 256 * 2**20
-"""Unpacked size that we parse, at most: the largest real ones are some 100 MB, a gzip bomb is more."""
+"""Uncompressed size: the largest real files are about 100 MB, and a gzip bomb is stopped here."""
 _FIRST_PARTITION_FIELD_ID = 1000
 _GZIP_MAGIC = b"\x1f\x8b"
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
@@ -32,9 +32,9 @@ _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionField:
-    """One field of a partition spec: `transform` of the source columns, as the metadata writes it.
+    """One field of a partition spec; `transform` is the metadata's text, such as ``bucket[16]``.
 
-    `source_ids` has more than one id for a transform of several columns; `source_id` is its first.
+    `source_ids` has several ids for a multi-argument transform; `source_id` is the first.
     """
 
     source_id: int
@@ -57,7 +57,7 @@ class PartitionSpec:
 
     @property
     def is_unpartitioned(self) -> bool:
-        """Whether it divides nothing: no fields, or void ones only."""
+        """Whether the spec has no fields, or only void ones."""
         return all(field.transform == "void" for field in self.fields)
 
 
@@ -77,7 +77,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A named reference; `kind` is ``branch`` or ``tag``. What is to be kept how long: None for no say."""
+    """A branch or tag (`kind`) with its retention settings; None if the metadata has none."""
 
     snapshot_id: int
     kind: str
@@ -88,7 +88,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMetadata:
-    """One version of a table. `location` is the table's, `metadata_location` that of this file.
+    """One version of a table: `location` is the table's folder, `metadata_location` the path of this metadata file.
 
     Invariants: `current_schema_id` is in `schemas`; `current_snapshot_id`, if any, is in `snapshots`.
     """
@@ -103,11 +103,11 @@ class TableMetadata:
     current_snapshot_id: int | None
     refs: Mapping[str, Reference]
     snapshot_log: tuple[tuple[int, int], ...]
-    """Pairs of milliseconds since the epoch and the snapshot that became current then."""
+    """Milliseconds since the epoch, and the id of the snapshot that became current then."""
     properties: Mapping[str, str] = field(repr=False)
     metadata_location: str
     metadata_log: tuple[tuple[int, str], ...] = ()
-    """Former metadata files, each with its milliseconds since the epoch."""
+    """Milliseconds since the epoch, and the path of a former metadata file."""
     last_updated_ms: int | None = None
 
     @property
@@ -121,19 +121,19 @@ class TableMetadata:
         return None if self.current_snapshot_id is None else self.snapshots[self.current_snapshot_id]
 
     def schema_of(self, snapshot: Snapshot) -> Schema:
-        """Return the schema that `snapshot` was written with; the current one where it does not say."""
+        """Return the schema that `snapshot` was written with; the current one if it does not name any."""
         if snapshot.schema_id is None:
             return self.schema
         return self.schemas.get(snapshot.schema_id, self.schema)
 
 
 def parse_metadata_bytes(data: bytes, *, location: str) -> TableMetadata:
-    """Parse a metadata file's bytes; gzip is told by its first bytes, whatever the file is called.
+    """Parse the bytes of a metadata file; gzip is recognized by its magic bytes, not by the file's name.
 
     Raises:
-        CorruptFileError: Not JSON, a truncated or broken gzip stream, or malformed metadata.
-        ResourceLimitError: It unpacks to more than MAX_METADATA_BYTES.
-        UnsupportedFeatureError: A format version that we do not know.
+        CorruptFileError: Invalid JSON, a damaged gzip stream, or malformed metadata.
+        ResourceLimitError: The uncompressed size exceeds `MAX_METADATA_BYTES`.
+        UnsupportedFeatureError: An unknown format version, or a view.
     """
     if data[:2] == _GZIP_MAGIC:
         try:
@@ -160,8 +160,8 @@ def parse_metadata(raw: Mapping[str, Any], *, location: str) -> TableMetadata:
     """Parse the JSON object of a metadata file that was read from `location`.
 
     Raises:
-        CorruptFileError: Malformed or inconsistent.
-        UnsupportedFeatureError: A format version that we do not know, or a view.
+        CorruptFileError: The metadata is malformed or inconsistent.
+        UnsupportedFeatureError: An unknown format version, or a view.
     """
     if not hasattr(raw, "get"):
         raise _corrupt("Metadata is not a JSON object", location)
@@ -256,7 +256,7 @@ def _parse_partition_field(raw: Mapping[str, Any], place: int) -> PartitionField
     sources = tuple(_integer(item) for item in raw.get("source-ids") or (raw["source-id"],))
     return PartitionField(
         source_id=sources[0],
-        # Version 1 did not store the ids: they count up from 1000 in the order of the fields.
+        # Version 1 did not store partition field ids: they are assigned from 1000, in the order of the fields.
         field_id=_integer(raw.get("field-id", _FIRST_PARTITION_FIELD_ID + place)),
         name=str(raw["name"]),
         transform=str(raw["transform"]).strip().lower(),
@@ -280,7 +280,7 @@ def _parse_snapshot(raw: Mapping[str, Any]) -> Snapshot:
 
 
 def _parse_refs(raw: Mapping[str, Any], current_snapshot_id: int | None) -> dict[str, Reference]:
-    """Parse ``refs``; ``main`` is the current snapshot where a writer left it out."""
+    """Parse ``refs``; ``main`` defaults to the current snapshot."""
     refs = {
         str(name): Reference(
             snapshot_id=_integer(item["snapshot-id"]),
@@ -307,7 +307,7 @@ def _unique(items: Iterable[_T], key: Callable[[_T], int], what: str) -> dict[in
 
 
 def _integer(raw: Any) -> int:
-    """Return a JSON integer; a text or fraction in its place is an error, never rounded."""
+    """Return a JSON integer; raise for a string, a fraction or a boolean."""
     if isinstance(raw, bool) or not isinstance(raw, int):
         raise TypeError(f"not an integer: {raw!r}")
     return raw

@@ -1,8 +1,8 @@
-"""Metadata columns: which file and row a value comes from, and whether the row is deleted.
+"""Metadata columns such as ``_file``, ``_pos``, ``_partition`` and ``_deleted``.
 
-Takes a table and what its manifests say of a file; gives the columns as fields, and their values or bounds for
-that file. The rule: they are columns like all others to predicates and projections, but a table's own column of
-the same name wins, and nobody sees them without asking.
+Takes a table and manifest entries; returns the columns as fields, and their values or bounds for a file. Predicates and
+projections treat them as ordinary columns. They are not part of ``SELECT *``, and a table's own column of the same name
+hides them.
 Source: Iceberg table spec, "Reserved Field IDs" and "Row Lineage".
 """
 
@@ -32,7 +32,7 @@ _IDENTITY = Transform("identity")
 
 
 def metadata_fields(metadata: TableMetadata) -> tuple[Field, ...]:
-    """Return the metadata columns of a table. A table without row lineage has NULL in those columns."""
+    """Return a table's metadata columns; without row lineage, the lineage columns are NULL."""
     string, long = Primitive("string"), Primitive("long")
     return (
         Field(id=FILE, name="_file", type=string, required=True),
@@ -46,7 +46,7 @@ def metadata_fields(metadata: TableMetadata) -> tuple[Field, ...]:
 
 
 def hidden_fields(table: PinnedTable) -> tuple[Field, ...]:
-    """Return the metadata columns that no column of the table hides."""
+    """Return the metadata columns that are not hidden by a column of the table."""
     if table.metadata_table is not None:
         return ()
     schema = table.schema
@@ -59,13 +59,13 @@ def hidden_fields(table: PinnedTable) -> tuple[Field, ...]:
 
 
 def scan_schema(table: PinnedTable) -> Schema:
-    """Return the table's columns with the metadata columns behind them: what a query may name."""
+    """Return the columns that a query may name: the table's, followed by its metadata columns."""
     fields = (*table.schema.fields, *hidden_fields(table))
     return Schema(schema_id=table.schema.schema_id, fields=fields)
 
 
 def used_columns(projection: Iterable[Field], *predicates: Predicate) -> frozenset[int]:
-    """Return the ids of the metadata columns among what a scan names; those in `_partition` count as it."""
+    """Return the ids of the metadata columns that a scan uses; a field of `_partition` counts as `_partition`."""
     found = {field.id for field in projection}
     found.update(column.field_id for predicate in predicates for column in tree.columns(predicate))
     if any(field_id < 0 for field_id in found):
@@ -75,18 +75,18 @@ def used_columns(projection: Iterable[Field], *predicates: Predicate) -> frozens
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """What the manifests say of a scan's metadata columns, file by file.
+    """Values and bounds of a scan's metadata columns, per file.
 
     Attributes:
-        used: The metadata columns that the scan names.
-        partition: The table's partition struct.
+        used: Ids of the metadata columns that the scan uses.
+        partition: The type of `_partition`.
     """
 
     used: frozenset[int]
     partition: Struct
 
     def constants(self, file: ContentFile, *, has_deletes: bool) -> dict[int, Any]:
-        """Return the used columns that have one value in all rows of the file."""
+        """Return the used columns that are constant over the file, by field id."""
         values: dict[int, Any] = {}
         if FILE in self.used:
             values[FILE] = file.path
@@ -95,21 +95,19 @@ class FileColumns:
         if PARTITION in self.used:
             parts = partition_values(self.partition, file)
             values.update(parts)
-            values[PARTITION] = (
-                parts or None
-            )  # as in Iceberg: an unpartitioned table has NULL, no empty struct
+            values[PARTITION] = parts or None  # as in Iceberg: NULL for an unpartitioned table
         if DELETED in self.used and not has_deletes:
             values[DELETED] = False
         return values
 
     def owns(self, field_id: int) -> bool:
-        """Tell whether this is a metadata column or a field of `_partition`."""
+        """Return whether this is a metadata column or a field of `_partition`."""
         return field_id in IDS or field_id < 0
 
     def bounds(self, file: ContentFile, field_id: int) -> Bounds | None:
-        """Return what is known of a metadata column or a field of `_partition` in a file; None if nothing.
+        """Return the bounds of a metadata column or a field of `_partition` in a file; None if unknown.
 
-        What the manifest says of a stored `_row_id` is no bound: where it is NULL the row has another.
+        The metrics of a stored `_row_id` column are not used: rows in which it is NULL have an inherited id.
         """
         rows = file.num_rows
         if field_id == POSITION:

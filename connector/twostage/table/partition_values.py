@@ -1,8 +1,8 @@
-"""The one struct that holds the partition of any file of a table, whatever its spec.
+"""The unified partition struct of a table: the partition fields of all specs.
 
-Takes table metadata; gives the struct type and, for a manifest entry, its values. The rule, Iceberg's own: a
-field of any spec is there under its latest name if its source column still is, NULL for the files of specs
-that lack it. A transform that we do not know has no type, so its field is left out.
+Takes table metadata; returns the struct type and, for a manifest entry, its values. As in Iceberg, a field of any spec
+is included under its latest name if its source column still exists, and is NULL for files of specs without it. A field
+with an unknown transform has no result type and is left out.
 Source: Iceberg's ``Partitioning.partitionType``.
 """
 
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 def partition_type(metadata: TableMetadata) -> Struct:
     """Return the partition struct of all specs.
 
-    The id of a field is its partition field id, negated: column ids may go beyond 1000 too, and no file can
-    hold a negative one.
+    A field's id is its partition field id, negated: column ids may exceed 1000 as well, and no file has negative ids.
     """
     names: dict[int, str] = {}
     types: dict[int, Primitive] = {}
     is_void: dict[int, bool] = {}
-    for spec_id in sorted(metadata.specs, reverse=True):  # the latest names win
+    for spec_id in sorted(metadata.specs, reverse=True):  # the newest spec's names win
         for field in metadata.specs[spec_id].fields:
             kind = _type_of(field, metadata)
             if kind is None:
@@ -57,7 +56,7 @@ def partition_values(struct: Struct, file: ContentFile) -> dict[int, Any]:
     """Return a file's partition as values of `partition_type`, by field id.
 
     Raises:
-        CorruptFileError: The manifest holds a value of another type.
+        CorruptFileError: The manifest has a value of another type.
     """
     values: dict[int, Any] = {}
     for field in struct.fields:

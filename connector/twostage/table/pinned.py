@@ -1,4 +1,4 @@
-"""A table at one snapshot: what `load` opened, and every later stage is given."""
+"""A table pinned to one snapshot: what loading a table returns, and what planning takes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedTable:
-    """One table at one snapshot. Pickles, and its repr shows no secret.
+    """One table at one snapshot. Picklable; its repr shows no secrets.
 
-    `snapshot` is None for a table without data; `schema` is what the user sees. `metadata_table` names the
-    metadata table (``snapshots``, ``files`` …) that is read instead of the table's rows.
+    Attributes:
+        name: The table's name as the user gave it.
+        metadata: The table metadata.
+        snapshot: The snapshot to read; None for a table without data.
+        schema: The schema that the user sees.
+        storage: How to open the table's files.
+        metadata_table: The metadata table (``snapshots``, ``files``, …) to read instead of the rows, if any.
+        only_files: The data files to read, by their paths in manifests, if metadata or indexes answered for all others.
+        answered_by_index: For how many of these others the answer came from indexes.
     """
 
     name: str
@@ -25,8 +32,8 @@ class PinnedTable:
     schema: Schema
     storage: Storage
     metadata_table: str | None = None
-    only: frozenset[str] | None = None
-    """The data files that a scan reads, by their written paths, where metadata answered for the others."""
+    only_files: frozenset[str] | None = None
+    answered_by_index: int = 0
 
     def __repr__(self) -> str:
         snapshot = None if self.snapshot is None else self.snapshot.snapshot_id

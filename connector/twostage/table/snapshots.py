@@ -1,9 +1,8 @@
-"""Which snapshot a read sees, and under which schema.
+"""Time travel: the snapshot that a read sees, and its schema.
 
-Takes a table's metadata and the reader's options; gives one snapshot (None for a table without data) and its
-schema. The rule: a name or time that selects nothing is an error with the nearest right one, never the
-current snapshot. A branch is read under the table's current schema, a snapshot chosen by id, tag or time
-under its own.
+Takes a table's metadata and the reader's options; returns a snapshot (None for a table without data) and the schema to
+read it under. A name or time that matches no snapshot is an error that suggests the nearest match, never the current
+snapshot. A branch is read under the table's current schema, a snapshot chosen by id, tag or time under its own.
 """
 
 from __future__ import annotations
@@ -24,10 +23,11 @@ if TYPE_CHECKING:
     from twostage.table.metadata import Snapshot, TableMetadata
 
 MAIN = "main"
-_SHOWN = 5
-_LAST_SECOND = 253_402_300_799
-"""Of the year 9999."""
-_MANY_DIGITS = 20
+_MAX_SNAPSHOTS_SHOWN = 5
+_MAX_EPOCH_SECONDS = 253_402_300_799
+"""The last second of the year 9999."""
+_MAX_EPOCH_DIGITS = 20
+"""Digits beyond which a number is refused before it is parsed."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _TIMESTAMP = re.compile(
     r"(?P<year>\d{4,6})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})"
@@ -41,16 +41,16 @@ _SELECTOR = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)")
 def select_snapshot(
     metadata: TableMetadata, options: ReadOptions, *, time_zone: str | None = "UTC"
 ) -> tuple[Snapshot | None, Schema]:
-    """Return the snapshot that the options choose and the schema to read it under.
+    """Return the snapshot that the options select and the schema to read it under.
 
     Args:
-        metadata: The table.
-        options: At most one of its six choices is set; none means the current snapshot.
-        time_zone: What a ``timestampAsOf`` without a zone is in; None if that is not known.
+        metadata: The table metadata.
+        options: At most one of the six options that select a snapshot is set; without any, the current one is read.
+        time_zone: The session's time zone, for ``timestampAsOf`` without one; None if it is not known.
 
     Raises:
-        NotFoundError: No such snapshot, branch or tag.
-        OptionError: ``timestampAsOf`` is no date, timestamp or number of seconds, or lacks a zone that it needs.
+        NotFoundError: There is no such snapshot, branch or tag.
+        OptionError: ``timestampAsOf`` is not a date, timestamp or number of seconds, or lacks a time zone.
     """
     if options.snapshot_id is not None:
         return _by_id(metadata, options.snapshot_id)
@@ -69,7 +69,7 @@ def select_snapshot(
 
 
 def chooses_snapshot(options: ReadOptions) -> bool:
-    """Return whether any option chooses a snapshot."""
+    """Return whether any option selects a snapshot."""
     chosen = (
         options.version_as_of,
         options.timestamp_as_of,
@@ -82,12 +82,13 @@ def chooses_snapshot(options: ReadOptions) -> bool:
 
 
 def apply_selector(options: ReadOptions, name: str) -> ReadOptions | None:
-    """Return the options with a name's suffix (``branch_x``, ``tag_x``, ``snapshot_id_7``) as an option.
+    """Apply the selector at the end of a table's name (``branch_x``, ``tag_x``, ``snapshot_id_7``, ``at_timestamp_7``).
 
-    None if `name` is no selector.
+    Returns:
+        The options with the selector's option set; None if `name` is not a selector.
 
     Raises:
-        OptionError: The options choose a snapshot already.
+        OptionError: The options select a snapshot already, or the timestamp is malformed.
     """
     match = _SELECTOR.fullmatch(name)
     if match is None or (match[1] in ("snapshot_id", "at_timestamp") and not match[2].isdigit()):
@@ -147,7 +148,7 @@ def _by_reference(metadata: TableMetadata, name: str, kind: str) -> tuple[Snapsh
 
 
 def _by_version(metadata: TableMetadata, version: str) -> tuple[Snapshot | None, Schema]:
-    """Choose by what SQL's VERSION AS OF takes: a snapshot id, else the name of a branch or tag."""
+    """Select as SQL's ``VERSION AS OF`` does: by snapshot id, else by the name of a branch or tag."""
     is_id = re.fullmatch(r"-?\d+", version) is not None
     if is_id and int(version) in metadata.snapshots:
         return _by_id(metadata, int(version))
@@ -166,9 +167,9 @@ def _by_version(metadata: TableMetadata, version: str) -> tuple[Snapshot | None,
 
 
 def _by_time(metadata: TableMetadata, milliseconds: int, note: str | None = None) -> tuple[Snapshot, Schema]:
-    """Choose the snapshot that was current at a time: the log's last entry at or before it.
+    """Select the snapshot that was current at a time: the last entry of the snapshot log at or before it.
 
-    `note` says how the time was read.
+    `note` is added to the hint of an error; it explains how the option's text was read.
     """
     log = metadata.snapshot_log or _ancestry(metadata)
     chosen = None
@@ -190,7 +191,7 @@ def _by_time(metadata: TableMetadata, milliseconds: int, note: str | None = None
 
 
 def _ancestry(metadata: TableMetadata) -> tuple[tuple[int, int], ...]:
-    """Return the current snapshot's ancestors as a snapshot log, for writers that keep none."""
+    """Return the current snapshot's ancestors as a snapshot log, for tables whose writer keeps none."""
     entries: list[tuple[int, int]] = []
     snapshot, seen = metadata.current_snapshot, set[int]()
     while snapshot is not None and snapshot.snapshot_id not in seen:
@@ -204,7 +205,7 @@ def _not_found(metadata: TableMetadata, message: str, wanted: str) -> NotFoundEr
     known = [str(snapshot_id) for snapshot_id in metadata.snapshots]
     hint = nearest(wanted, known)
     if not hint.startswith("Did"):
-        recent = sorted(metadata.snapshots.values(), key=lambda one: -one.timestamp_ms)[:_SHOWN]
+        recent = sorted(metadata.snapshots.values(), key=lambda one: -one.timestamp_ms)[:_MAX_SNAPSHOTS_SHOWN]
         shown = ", ".join(f"{one.snapshot_id} ({_iso(one.timestamp_ms)})" for one in recent)
         hint = f"The latest: {shown}." if shown else "The table has no snapshot."
     return NotFoundError(
@@ -221,24 +222,24 @@ def _iso(milliseconds: int) -> str:
 
 
 def parse_timestamp(text: str, time_zone: str | None = "UTC") -> int:
-    """Return milliseconds since the epoch for a date or timestamp in the forms that Spark casts.
+    """Parse a date or timestamp in the forms that Spark casts, to milliseconds since the epoch.
 
-    Digits alone are seconds since the epoch, as Spark has them. After the year 9999 they are refused: those are
-    milliseconds, which Spark takes for a time that every snapshot is older than.
+    Digits alone are seconds since the epoch, as in Spark. Beyond the year 9999 they are refused: they are probably
+    milliseconds, which Spark would read as a time after every snapshot.
 
     Args:
-        text: What the option says.
-        time_zone: What a time without a zone is in; None if that is not known.
+        text: The option's value.
+        time_zone: The time zone of a text without one; None if it is not known.
 
     Raises:
-        OptionError: None of them; or no zone is given, and none is known.
+        OptionError: The text has none of these forms, or needs a time zone that is not known.
 
     >>> parse_timestamp("1970-01-02"), parse_timestamp("1970-01-01 01:00:00.5", "+01:00"), parse_timestamp("60")
     (86400000, 500, 60000)
     """
     hint = "Expected a date or timestamp such as 2024-05-06 07:08:09.123 or 2024-05-06T07:08:09+02:00, or seconds since the epoch."
     if _is_seconds(text):
-        if len(text.strip()) < _MANY_DIGITS and int(text) <= _LAST_SECOND:
+        if len(text.strip()) < _MAX_EPOCH_DIGITS and int(text) <= _MAX_EPOCH_SECONDS:
             return int(text) * 1000
         hint = "Digits alone are seconds since the epoch; use as-of-timestamp for milliseconds."
     elif (match := _TIMESTAMP.fullmatch(text.strip())) is not None:

@@ -1,9 +1,8 @@
-"""What partition values say of the columns they were computed from.
+"""Bounds of source columns from partition values: the partition transforms, inverted.
 
-Takes partition specs, the partition of a file or the summaries of a manifest; gives `Bounds` on the source
-columns, so that the one engine of `prune.py` prunes files and manifests, and the constants of identity
-partitions. The rule: bounds hold for every value that any known writer puts into that partition; a
-transform or value that is not understood gives no bounds.
+Takes partition specs with the partition values of a file or the summaries of a manifest; returns `Bounds` of the source
+columns, by which `predicates/prune.py` prunes, and the constants of identity partitions. The bounds hold for every value
+that any known writer puts into the partition; an unknown transform or value gives no bounds.
 Source: Iceberg table spec, "Partition Transforms".
 """
 
@@ -18,7 +17,7 @@ from uuid import UUID
 
 from twostage.errors import CorruptFileError
 from twostage.predicates.bounds import Bounds, decode_bound
-from twostage.predicates.prune import order_key
+from twostage.predicates.value_range import order_key
 from twostage.schema import Primitive
 from twostage.table.bucket_transform import unscaled
 
@@ -31,21 +30,21 @@ if TYPE_CHECKING:
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\s*\[\s*(\d+)\s*\]")
 _TEMPORAL = ("year", "month", "day", "hour")
 _KNOWN = frozenset(("identity", "void", *_TEMPORAL))
-_TICKS = {
+_UNITS_PER_DAY = {
     "date": 0,
     "timestamp": 86_400_000_000,
     "timestamptz": 86_400_000_000,
     "timestamp_ns": 86_400_000_000_000,
     "timestamptz_ns": 86_400_000_000_000,
 }
-"""How a day counts in the source type; 0 for a date, which counts days."""
+"""Units per day of the source type; 0 for a date, whose unit is the day."""
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
-_LAST_YEAR = 10**6
+_MAX_YEARS_FROM_1970 = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """A parsed transform. `name` is ``unknown`` for what we do not know; `width` is N or W.
+    """A parsed transform; `name` is ``unknown`` if we do not know it, `width` the argument of bucket and truncate.
 
     >>> Transform.parse("bucket[16]")
     Transform(name='bucket', width=16)
@@ -56,7 +55,7 @@ class Transform:
 
     @staticmethod
     def parse(text: str) -> Transform:
-        """Parse the metadata's text."""
+        """Parse a transform as table metadata writes it."""
         if match := _WITH_WIDTH.fullmatch(text):
             width = int(match[2])
             return Transform(match[1], width) if 0 < width <= _INT_MAX else Transform("unknown")
@@ -64,16 +63,16 @@ class Transform:
 
     @staticmethod
     def of(field: PartitionField) -> Transform:
-        """Return a partition field's transform; one of several columns is ``unknown``."""
+        """Return a partition field's transform; a multi-argument one is ``unknown``."""
         return Transform("unknown") if len(field.source_ids) > 1 else Transform.parse(field.transform)
 
     @property
     def keeps_null(self) -> bool:
-        """Whether the result is NULL exactly where the source is."""
+        """Whether the result is NULL if and only if the source is."""
         return self.name not in ("void", "unknown")
 
     def result_type(self, source: Primitive) -> Primitive | None:
-        """Return the type of partition values; None where nothing can be said."""
+        """Return the type of the partition values; None for void and unknown transforms."""
         match self.name:
             case "identity" | "truncate":
                 return source
@@ -86,7 +85,7 @@ def partition_value(kind: Primitive, value: Any) -> Any:
     """Return a partition value of this type in its internal form.
 
     Raises:
-        CorruptFileError: The manifest holds a value of another type.
+        CorruptFileError: The manifest has a value of another type.
     """
     if value is None:
         return None
@@ -106,12 +105,12 @@ def constants(
 ) -> dict[int, Any]:
     """Return the values of identity partition fields by source field id, NULLs included.
 
-    They stand in for a column that a data file lacks (spec, "Column Projection").
+    They are the values of columns that a data file lacks (spec, "Column Projection").
 
     Args:
-        spec: The file's spec.
+        spec: The file's partition spec.
         partition: Its partition values by partition field id.
-        source_types: The source columns' types by field id; a column that is not there has no constant.
+        source_types: The types of the source columns by field id; columns without a type get no constant.
     """
     return {
         field.source_id: partition_value(source_types[field.source_id], partition[field.field_id])
@@ -123,14 +122,14 @@ def constants(
 def value_bounds(
     transform: Transform, kind: Primitive, value: Any, num_rows: int | None, *, was_int: bool = False
 ) -> Bounds | None:
-    """Return what one file's partition value says of the source column over its `num_rows` rows.
+    """Return the bounds that a file's partition value gives for the source column; None if it gives none.
 
     Args:
-        transform: The partition field's.
+        transform: The partition field's transform.
         kind: The source column's type.
-        value: The partition value, NULL allowed.
-        num_rows: The file's record count; None where it is not known.
-        was_int: The column is a long that was an int in some schema.
+        value: The partition value; may be NULL.
+        num_rows: The file's record count, if known.
+        was_int: The column is a long that was an int in an earlier schema, so truncation may have overflowed at 32 bits.
     """
     result = transform.result_type(kind)
     if result is None or not transform.keeps_null:
@@ -154,7 +153,7 @@ def value_bounds(
 def summary_bounds(
     transform: Transform, kind: Primitive, summary: PartitionSummary, *, was_int: bool = False
 ) -> Bounds | None:
-    """Return what a manifest's summary of a partition field says of the source column over its files."""
+    """Return the bounds that a manifest's partition summary gives for the source column over all its files."""
     result = transform.result_type(kind)
     if result is None:
         return None
@@ -172,7 +171,7 @@ def summary_bounds(
 
 
 def tighter(kind: Primitive, one: Bounds | None, other: Bounds | None) -> Bounds | None:
-    """Return what follows from two descriptions of the same rows."""
+    """Return the intersection of two bounds of the same rows; None if both are None."""
     if one is None or other is None:
         return other if one is None else one
     lower, exact_lower = one.lower, one.exact_lower
@@ -215,9 +214,9 @@ def _identity(value: Any, num_rows: int | None) -> Bounds:
 def _source_range(
     transform: Transform, kind: Primitive, low: Any, high: Any, *, was_int: bool
 ) -> tuple[Any, Any, bool]:
-    """Return the least and greatest source value of results ``low … high`` (None: no limit).
+    """Return the least and greatest source value whose transformed value is within ``low … high``; None: no limit.
 
-    The third item tells that both are the value of every row.
+    The third item is true if every row has exactly that value.
     """
     if transform.name == "identity":
         return low, high, False
@@ -233,30 +232,32 @@ def _source_range(
 
 
 def _may_be_earlier(kind: Primitive, transform: Transform, result: int) -> int:
-    """Return 1 where a file may hold values of the unit before: early Java writers rounded towards 1970."""
+    """Return 1 if the partition may have values of the preceding unit: early Java writers rounded towards 1970."""
     return int(result <= 0 and (transform.name, kind.name) != ("day", "date"))
 
 
 def _start(unit: str, kind: Primitive, number: int) -> int | None:
-    """Return the first value of a year, month, day or hour counted from 1970, in the source type's form."""
-    day_ticks = _TICKS.get(kind.name)
-    if day_ticks is None or not isinstance(number, int):
+    """Return the first value of a year, month, day or hour (counted from 1970), in the source type's unit."""
+    units_per_day = _UNITS_PER_DAY.get(kind.name)
+    if units_per_day is None or not isinstance(number, int):
         return None
     if unit == "hour":
-        return number * (day_ticks // 24) if day_ticks else None
+        return number * (units_per_day // 24) if units_per_day else None
     if unit == "day":
         days = number
     else:
         year, month = (number, 0) if unit == "year" else divmod(number, 12)
-        if abs(year) > _LAST_YEAR:
+        if abs(year) > _MAX_YEARS_FROM_1970:
             return None
         days = _days_before(1970 + year, month)
-    return days * day_ticks if day_ticks else days
+    return days * units_per_day if units_per_day else days
 
 
 def _days_before(year: int, month: int) -> int:
-    """Return the days from 1970-01-01 to the first of a month (0 is January) of any Gregorian year."""
-    year, month = (year, month - 2) if month >= 2 else (year - 1, month + 10)  # years that begin in March
+    """Return the days from 1970-01-01 to the first of a month (0 is January) in the proleptic Gregorian calendar."""
+    year, month = (
+        (year, month - 2) if month >= 2 else (year - 1, month + 10)
+    )  # count years from March, so that the leap day is the last
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 - 719_468
 
 
@@ -278,7 +279,10 @@ def _truncated_range(
 def _truncated_integers(
     kind: Primitive, width: int, low: int | None, high: int | None, *, was_int: bool
 ) -> tuple[Any, Any, bool]:
-    """Java computes in the source's width: values just above the least one wrap around to the top."""
+    """Return the source range of truncated integers.
+
+    Java truncates in the source's width, so values just above the minimum overflow to the top of the range.
+    """
     limits = [_INT_MAX] if kind.name == "int" or was_int else []
     if kind.name == "long":
         limits.append(_LONG_MAX)
@@ -292,7 +296,7 @@ def _truncated_integers(
 
 
 def _exact_sum(value: Decimal, step: Decimal, scale: int) -> Decimal | None:
-    """Add without the decimal context, which would round to 28 digits."""
+    """Add exactly: the decimal context would round to 28 digits."""
     one, other = unscaled(value, scale), unscaled(step, scale)
     return None if one is None or other is None else Decimal(f"{one + other}E-{scale}")
 
@@ -302,7 +306,7 @@ def _bytes(value: str | bytes) -> bytes:
 
 
 def _after(prefix: str | bytes) -> str | bytes | None:
-    """Return the least value above all that begin with `prefix`; None if there is none."""
+    """Return the least value that is greater than all with this prefix; None if there is none."""
     if isinstance(prefix, bytes):
         cut = prefix.rstrip(b"\xff")
         return cut[:-1] + bytes((cut[-1] + 1,)) if cut else None

@@ -1,1 +1,1 @@
-"""Which rows equality deletes remove: by a table of the keys, or of the remaining rows."""
+"""The anti-join of rows with equality deletes: built from the delete files' keys or, reversed, from the rows."""

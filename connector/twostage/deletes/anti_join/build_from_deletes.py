@@ -1,9 +1,12 @@
-"""Equality deletes: which rows have a key that a later delete file names.
+"""Hash anti-join of equality deletes: build from the delete files, probe with the data rows.
 
-Takes the key sets of a task's equality deletes, then the key columns of data rows; gives a bool per row. The rule: a row
-is deleted exactly if its values in the equality columns equal those of a row of an applicable delete file
-with a strictly higher sequence number. Equal means what Iceberg-Java's comparators say: NULL equals NULL,
-NaN equals NaN, and -0.0 does NOT equal 0.0 (see `keys.encoding`). A NULL struct makes its fields NULL.
+Takes the key sets of a task's equality deletes, then the key columns of data rows (Arrow arrays by field id); gives a
+bool for each row. The rule: a row is deleted exactly if its values in the equality columns equal those of a row of an
+applicable delete file with a strictly higher sequence number. Equal means what Iceberg-Java's comparators say: NULL
+equals NULL, NaN equals NaN, and -0.0 does NOT equal 0.0 (see `keys.encoding`). A NULL struct makes its fields NULL.
+Source: Iceberg table spec, "Equality Delete Files".
+
+`build_from_rows` is the reverse, for few rows and many keys; `choose` decides between the two.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from twostage.deletes.compiled.recorder import Recorder
     from twostage.deletes.keys.intervals import KeyDomain
     from twostage.deletes.keys.key_columns import KeyField
     from twostage.deletes.keys.key_set import KeySet
@@ -31,13 +33,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AppliedSet:
-    """The key sets that apply to a task and have the same columns to compare."""
+class ApplicableKeySets:
+    """The key sets that apply to a task and have the same columns to compare.
+
+    Attributes:
+        fields: The columns to compare.
+        key_sets: The keys.
+        ids: For each key set, the equality ids of its delete files: those that a partition decides are not in `fields`.
+    """
 
     fields: tuple[KeyField, ...]
     key_sets: tuple[KeySet, ...]
     ids: tuple[tuple[int, ...], ...]
-    """Of each key set, the equality ids of its delete files: some of them are no more among `fields`."""
 
 
 class EqualityDeletes:
@@ -45,22 +52,20 @@ class EqualityDeletes:
 
     Attributes:
         field_ids: The key columns that `deleted` needs.
-        recorder: Is told which rows were asked about and which are deleted.
     """
 
     is_streamed = False
 
-    def __init__(self, applied: Sequence[AppliedSet], sequence_number: int) -> None:
-        self._applied = tuple(applied)
-        # Of keys that others have made redundant nothing may be left: then no column is read for them.
-        self._asked = tuple(one for one in applied if not all(keys.is_empty for keys in one.key_sets))
-        self.recorder: Recorder | None = None
+    def __init__(self, applicable: Sequence[ApplicableKeySets], sequence_number: int) -> None:
+        self._applicable = tuple(applicable)
+        # Where all keys of a set are redundant, its columns need not be read.
+        self._probed = tuple(one for one in applicable if not all(keys.is_empty for keys in one.key_sets))
         self._sequence_number = sequence_number
-        ids = (key.field.id for one in self._asked for key in one.fields)
+        ids = (key.field.id for one in self._probed for key in one.fields)
         self.field_ids: tuple[int, ...] = tuple(dict.fromkeys(ids))
 
     def __bool__(self) -> bool:
-        return bool(self._applied)
+        return bool(self._applicable)
 
     def deleted(self, columns: Mapping[int, pa.Array], num_rows: int) -> NDArray[np.bool_]:
         """Return which data rows are deleted.
@@ -69,47 +74,53 @@ class EqualityDeletes:
             columns: Key columns by field id, in the types of the scan's schema (or of ``key_fields``), with
                 defaults filled in and NULL where a parent struct is NULL.
             num_rows: Rows in each of them.
+
+        Returns:
+            A bool for each row.
         """
         encoded: dict[int, KeyColumn] = {}
         result = np.zeros(num_rows, np.bool_)
-        for applied in self._asked:
-            for key in applied.fields:
+        for one in self._probed:
+            for key in one.fields:
                 if key.field.id not in encoded:
                     encoded[key.field.id] = encode_data(columns, key)
-            groups = list(group_by_nulls([encoded[key.field.id] for key in applied.fields], num_rows))
-            for key_set in applied.key_sets:
+            groups = list(group_by_nulls([encoded[key.field.id] for key in one.fields], num_rows))
+            for key_set in one.key_sets:
                 result |= key_set.probe(groups, num_rows, self._sequence_number)
         return result
 
     @property
-    def is_dense(self) -> bool:
-        """Whether looking a key up costs as good as nothing."""
-        return all(key_set.is_dense for applied in self._asked for key_set in applied.key_sets)
+    def is_direct(self) -> bool:
+        """Whether all keys are in direct tables, where a lookup costs next to nothing."""
+        return all(key_set.is_direct for one in self._probed for key_set in one.key_sets)
 
-    def missing(
+    def runs_without_keys(
         self, pages: KeyPages, known: Mapping[tuple[int, ...], NDArray[np.bool_]], num_rows: int
     ) -> NDArray[np.bool_]:
         """Return which runs of rows hold no key.
 
         Args:
             pages: What is known of the runs.
-            known: Which runs hold no key of the delete files with these equality ids, as these files' bounds tell.
-            num_rows: How many rows are to be asked otherwise.
+            known: By equality ids, which runs hold no key of these delete files, as the files' bounds prove.
+            num_rows: How many rows have to be probed otherwise.
+
+        Returns:
+            A bool for each run.
         """
         result = np.ones(len(pages.lengths), np.bool_)
-        for applied in self._asked:
-            widths = [words_of(key.kind) for key in applied.fields]
-            for ids, key_set in zip(applied.ids, applied.key_sets, strict=True):
-                missed = known.get(ids, np.zeros(len(result), np.bool_))
-                for place, key in enumerate(applied.fields):
-                    if missed.all() or key.kind.name not in INTEGERS:
+        for one in self._probed:
+            widths = [words_of(key.kind) for key in one.fields]
+            for ids, key_set in zip(one.ids, one.key_sets, strict=True):
+                proven = known.get(ids, np.zeros(len(result), np.bool_))
+                for place, key in enumerate(one.fields):
+                    if proven.all() or key.kind.name not in INTEGERS:
                         continue
                     domain = key_set.domain(
-                        place, widths, num_rows, partial(_may_miss, pages, key.field.id, missed)
+                        place, widths, num_rows, partial(_proves_more, pages, key.field.id, proven)
                     )
                     if domain is not None:
-                        missed = missed | pages.missing(key.field.id, domain)
-                result &= missed
+                        proven = proven | pages.runs_outside(key.field.id, domain)
+                result &= proven
         return result
 
     def none_between(self, field_id: int, low: int, high: int) -> bool:
@@ -118,13 +129,13 @@ class EqualityDeletes:
         All sets are of this one column, whose words are its numbers.
         """
         return self.field_ids == (field_id,) and all(
-            key_set.none_between(low, high) for applied in self._asked for key_set in applied.key_sets
+            key_set.none_between(low, high) for one in self._probed for key_set in one.key_sets
         )
 
 
-def _may_miss(pages: KeyPages, field_id: int, missed: NDArray[np.bool_], domain: KeyDomain) -> bool:
-    """Tell whether keys that lie there would miss a run that is not known to be missed."""
-    return bool((pages.missing(field_id, domain) & ~missed).any())
+def _proves_more(pages: KeyPages, field_id: int, proven: NDArray[np.bool_], domain: KeyDomain) -> bool:
+    """Tell whether some run would hold no key if all keys lay in `domain`, beyond the runs proven so far."""
+    return bool((pages.runs_outside(field_id, domain) & ~proven).any())
 
 
 def encode_data(columns: Mapping[int, pa.Array], key: KeyField) -> KeyColumn:

@@ -1,23 +1,24 @@
-"""The equality deletes of a task, chosen row group by row group.
+"""The equality deletes of a task, row group by row group: which files apply, what is proven, which anti-join is used.
 
-Takes a task; tells which of its delete files may touch a row group, and gives what answers for them: a table of
-their keys that the worker keeps, or the delete files themselves, read past the rows that are left. The rule: both
-give the same rows; ``deletes.stream`` chooses, or the numbers of rows and keys do.
+Takes a task; tells which of its delete files may hold a key of a row group, what the bounds of key columns prove of
+its rows, and gives the anti-join for the others: by key sets that the worker keeps (`build_from_deletes`), or by streaming
+the delete files past the remaining rows (`build_from_rows`). The rule: both give the same rows; ``deletes.stream``
+chooses, or the numbers of rows and keys do (`stream_or_load`).
+
+Earns: "bounds of delete files" and "lookups of bounded values" in docs/benchmarks-deletes.md (`prune.deletes`).
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import cachetools
 import numpy as np
 
 from twostage.deletes.anti_join.build_from_deletes import EqualityDeletes
 from twostage.deletes.anti_join.build_from_rows import StreamedDeletes
-from twostage.deletes.anti_join.load_key_sets import load_equality, missing_keys, take_from_host
-from twostage.deletes.keys.encoding import words_of
+from twostage.deletes.anti_join.load_key_sets import await_contents, load_equality
+from twostage.deletes.anti_join.stream_or_load import StreamOrLoad
 from twostage.deletes.pruning.delete_ranges import DeleteRanges
 from twostage.deletes.pruning.page_proofs import KeyPages
 from twostage.errors import ResourceLimitError
@@ -29,33 +30,16 @@ if TYPE_CHECKING:
 
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
-    from twostage.deletes.compiled.recorder import Recorder
+    from twostage.deletes.files.contents import DeletesAhead
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
-FEW = 16
-"""Rows are few if there are so many times as many keys to load."""
-LEAST_KEYS = 50_000
-"""Fewer keys are loaded at once: it takes a few milliseconds, and the next query finds them."""
-SECONDS_OF_NUMBER = 60e-9
-"""What it takes to load a key of one number, reading apart."""
-SECONDS_OF_KEY = 200e-9
-"""Likewise any other key: of a text, or of several columns. Most of it goes into memory that is written first."""
-HOST_SECONDS = 5.0
-"""The host's cache is not asked again so soon: that takes a few milliseconds for 200 files."""
-CHECKED = 4
-"""Values that bounds leave are looked up if there are so many times as many rows."""
+MIN_ROWS_PER_LOOKUP = 4
+"""Rows of a row group for each value that its bounds leave, from which these values are looked up instead of the rows."""
 _NUMBERS = frozenset(("int", "long", "date"))
-"""Types whose words are their internal form."""
+"""Types whose key words are their internal form."""
 
-_streamed: cachetools.LRUCache[Any, tuple[int, float]] = cachetools.LRUCache(256)
-"""How often this worker has streamed keys, and the seconds that took, by table, snapshot and budget."""
-_absent: cachetools.LRUCache[Any, float] = cachetools.LRUCache(256)
-"""When the host's cache did not hold the keys of some delete files."""
-_too_large: cachetools.LRUCache[Any, bool] = cachetools.LRUCache(256)
-"""Tables and snapshots whose keys exceeded the budget."""
-
-Equality = EqualityDeletes | StreamedDeletes
+EqualityAntiJoin = EqualityDeletes | StreamedDeletes
 NONE = EqualityDeletes((), 0)
 
 
@@ -66,52 +50,48 @@ class TaskDeletes:
         context: The scan.
         task: Its deletes of other kinds are not looked at.
         metrics: Gains ``delete_files.*`` and ``delete_keys.*``.
-        recorder: Is told which rows were asked about and which are deleted.
+        ahead: Of a task with its own reads: what remote delete files are read by.
     """
 
     def __init__(
-        self, context: ScanContext, task: ScanTask, metrics: Metrics, recorder: Recorder | None = None
+        self, context: ScanContext, task: ScanTask, metrics: Metrics, ahead: DeletesAhead | None = None
     ) -> None:
+        self._ahead = ahead
+        self._contents = None if ahead is None else ahead.contents
         self._context = context
         self._task = task
         self._metrics = metrics
-        self.recorder = recorder
         self.files = tuple(delete for delete in task.deletes if delete.content == "equality")
         self._ranges = DeleteRanges(self._kind_of)
         self._loaded: dict[tuple[int, ...], EqualityDeletes] = {}
         self._pages: tuple[tuple[int, tuple[int, ...]], KeyPages | None] | None = None
-        self._memo = (
-            context.table,
-            context.storage.root,
-            context.snapshot_id,
-            context.settings.memory_budget,
-        )
+        self._stream_or_load = StreamOrLoad(context, task, metrics, self._kind_of)
 
     @classmethod
     def none(cls, context: ScanContext, task: ScanTask, metrics: Metrics) -> TaskDeletes:
-        """Return no deletes, whatever the task has."""
+        """Return the deletes of a task that has none to apply."""
         return cls(context, replace(task, deletes=()), metrics)
 
     def __bool__(self) -> bool:
         return bool(self.files)
 
-    def all_of(self) -> Equality:
-        """Return what tells which rows of the whole file are deleted."""
+    def choose_for_file(self) -> EqualityAntiJoin:
+        """Return the anti-join for all rows of the data file."""
         return self.choose(self.files, self._task.record_count)
 
-    def meeting(self, data_file: DataFile, row_group: RowGroup) -> tuple[DeleteFile, ...]:
-        """Return the delete files that may hold a key of a row group."""
+    def overlapping(self, data_file: DataFile, row_group: RowGroup) -> tuple[DeleteFile, ...]:
+        """Return the delete files whose bounds overlap the row group's: those that may hold a key of it."""
         if not self.files or not self._context.settings.prune_deletes:
             return self.files
-        return self._ranges.meeting(
+        return self._ranges.overlapping(
             self.files,
             lambda field_id: self._bounds(data_file, row_group, field_id),
             row_group.num_rows,
             self._is_column,
         )
 
-    def choose(self, deletes: tuple[DeleteFile, ...], num_rows: int) -> Equality:
-        """Return what tells which of `num_rows` rows these files delete.
+    def choose(self, deletes: tuple[DeleteFile, ...], num_rows: int) -> EqualityAntiJoin:
+        """Return the anti-join for `num_rows` rows and these delete files.
 
         Raises:
             CorruptFileError: A delete file's bytes are wrong.
@@ -119,75 +99,47 @@ class TaskDeletes:
         """
         if not deletes:
             return NONE
-        if self._prefers_stream(deletes, num_rows):
+        if self._stream_or_load.should_stream(deletes, num_rows):
             return self._stream(deletes)
         key = tuple(id(delete) for delete in deletes)
         if key not in self._loaded:
             try:
-                task = replace(self._task, deletes=deletes)
-                loaded = load_equality(self._context, task, self._metrics)
+                loaded = self._load(replace(self._task, deletes=deletes))
             except ResourceLimitError as error:
                 if error.code != "DELETE_KEYS_TOO_LARGE" or self._context.settings.stream_deletes == "never":
                     raise
-                _too_large[self._memo] = True
+                self._stream_or_load.forbid_loading()
                 return self._stream(deletes)
-            loaded.recorder = self.recorder
             self._loaded[key] = loaded
         return self._loaded[key]
 
+    def _load(self, task: ScanTask) -> EqualityDeletes:
+        if self._ahead is None or self._contents is None:
+            return load_equality(self._context, task, self._metrics)
+        await_contents(self._context, task, self._contents)
+        with self._ahead.keep_turn():  # `load_equality` holds the cache's lock
+            return load_equality(self._context, task, self._metrics, self._contents)
+
     def _stream(self, deletes: tuple[DeleteFile, ...]) -> StreamedDeletes:
-        return StreamedDeletes(self._context, self._task, deletes, self._metrics, self.recorder)
+        return StreamedDeletes(self._context, self._task, deletes, self._metrics, self._contents)
 
-    def _prefers_stream(self, deletes: tuple[DeleteFile, ...], num_rows: int) -> bool:
-        setting = self._context.settings.stream_deletes
-        if setting != "auto":
-            return setting == "always"
-        if _too_large.get(self._memo):
-            return True
-        keys = sum(delete.record_count for delete in deletes)
-        if keys < LEAST_KEYS or num_rows * FEW > keys:
-            return False
-        task = replace(self._task, deletes=deletes)
-        missing = missing_keys(self._context, task)
-        if num_rows * FEW > missing:
-            return False
-        place = self._context.settings.delete_cache_dir
-        # A hash: the paths of some thousand files would be kept with each entry, and a mix-up costs a few seconds.
-        asked = (self._memo, place, hash(frozenset(delete.path for delete in deletes)))
-        if time.monotonic() - _absent.get(asked, -HOST_SECONDS) >= HOST_SECONDS:
-            # Another worker may have built the table: it is mapped in milliseconds.
-            take_from_host(self._context, task, self._metrics)
-            missing = missing_keys(self._context, task)
-            if missing:
-                _absent[asked] = time.monotonic()
-        return num_rows * FEW <= missing and not self._pays(deletes, missing)
+    def add_streaming_cost(self, seconds: float) -> None:
+        """Remember that delete files were streamed once, and how long it took: so that loading becomes due."""
+        self._stream_or_load.add_streaming_cost(seconds)
 
-    def _pays(self, deletes: tuple[DeleteFile, ...], missing: int) -> bool:
-        """Tell whether so many keys should be loaded, given what streaming has cost so far.
-
-        Nobody knows how often they will be asked for again. Who loads them once streaming has cost as much as loading
-        pays twice the least at most, whatever comes. Loading reads all files once more: what a pass took is part of its cost.
-        """
-        passes, seconds = _streamed.get(self._memo, (0, 0.0))
-        is_number = all(
-            len(one.equality_ids) == 1 and words_of(self._kind_of(one.equality_ids[0])) == 1
-            for one in deletes
-        )
-        cost = missing * (SECONDS_OF_NUMBER if is_number else SECONDS_OF_KEY)
-        return passes > 0 and seconds > cost + seconds / passes
-
-    def count_streamed(self, seconds: float) -> None:
-        """Remember that keys went by, and how long it took: who asks often is better served by a table."""
-        passes, before = _streamed.get(self._memo, (0, 0.0))
-        _streamed[self._memo] = passes + 1, before + seconds
-
-    def whole(
-        self, data_file: DataFile, row_group: RowGroup, equality: Equality, num_rows: int
+    def all_or_none_deleted(
+        self, data_file: DataFile, row_group: RowGroup, equality: EqualityAntiJoin, num_rows: int
     ) -> bool | None:
-        """Tell whether all rows of a row group are deleted (True) or none is (False), if its bounds prove it.
+        """Tell whether all rows of a row group are deleted (True) or none is (False); None where the rows must be probed.
 
-        The values that the bounds leave are looked up themselves: one where lowest and highest are the same,
-        few where numbers lie close. None: the rows must be asked.
+        Where the bounds leave few values (one if lowest and highest are the same, some if numbers lie close), these are
+        looked up instead of the rows.
+
+        Args:
+            data_file: The data file.
+            row_group: Its row group.
+            equality: The anti-join.
+            num_rows: How many rows would be probed.
         """
         if isinstance(equality, StreamedDeletes):
             return None
@@ -195,17 +147,19 @@ class TaskDeletes:
             return None
         if self._all_missed(data_file, row_group, equality):
             return False
-        run = KeyPages.whole(
+        run = KeyPages.of_row_group(
             row_group.num_rows,
             equality.field_ids,
             lambda field_id: self._bounds(data_file, row_group, field_id),
             self._kind_of,
             self._is_column,
         )
-        none, every = run.looked_up(equality.field_ids, equality.deleted, np.array([num_rows]), CHECKED)
+        none, every = run.decide_by_lookup(
+            equality.field_ids, equality.deleted, np.array([num_rows]), MIN_ROWS_PER_LOOKUP
+        )
         return True if every[0] else False if none[0] else None
 
-    def pages(
+    def key_pages(
         self, data_file: DataFile, row_group: RowGroup, deletes: tuple[DeleteFile, ...]
     ) -> KeyPages | None:
         """Return the pages of the key columns of these delete files; None if nothing is known of any."""
@@ -223,18 +177,18 @@ class TaskDeletes:
                 self._kind_of,
                 self._is_column,
             )
-            self._pages = key, found  # windows of one row group ask again
+            self._pages = key, found  # for the next window of the same row group
         return self._pages[1]
 
-    def missing_files(
+    def runs_outside_bounds(
         self, pages: KeyPages, deletes: tuple[DeleteFile, ...]
     ) -> dict[tuple[int, ...], NDArray[np.bool_]]:
-        """Tell which runs of rows hold no key of the delete files, as their bounds tell, by equality ids."""
+        """Return by equality ids which runs hold no key of these delete files, as the files' bounds prove: a bool each."""
         found = {}
         for ids, domains in self._ranges.domains(deletes).items():
             found[ids] = np.zeros(len(pages.lengths), np.bool_)
             for field_id, domain in domains.items():
-                found[ids] |= pages.missing(field_id, domain)
+                found[ids] |= pages.runs_outside(field_id, domain)
         return found
 
     def _all_missed(self, data_file: DataFile, row_group: RowGroup, equality: EqualityDeletes) -> bool:
@@ -267,7 +221,7 @@ class TaskDeletes:
     def _kind_of(self, field_id: int) -> Primitive:
         schema, older = self._context.schema, self._context.key_fields
         field = schema.field(field_id) if field_id in schema else older.get(field_id)
-        # What is no primitive column is refused when the deletes are loaded; until then nothing is known.
+        # A key that is no primitive column is refused when the deletes are loaded; until then nothing is known of it.
         return field.type if field is not None and isinstance(field.type, Primitive) else Primitive("unknown")
 
     def _is_column(self, field_id: int) -> bool:

@@ -1,9 +1,14 @@
 """Key sets in the host's cache: one worker process builds a set, the others map the same file.
 
-Takes the delete files of one scope that a scan needs, and a way to add them to a set; gives a set that holds them,
+Takes the delete files of one scope that a task needs, and a way to add them to a set; gives a set that holds them,
 or None where it is better or only possible to build it in memory. The rules: a stored set serves only if all
 its delete files are known to apply together in this snapshot (they are among those that the scan's plan lists, or
-the set was made for the same snapshot); it is exactly what building it would have given.
+the set was made for the same snapshot); and it is exactly what building it would have given.
+
+A snapshot that adds delete files begins with the largest stored set of a part of them. A process that waits for
+another one to build a set loads the kernels meanwhile that will probe it.
+
+Earns: "host's cache" in docs/benchmarks-deletes.md, and there the column "later".
 """
 
 from __future__ import annotations
@@ -14,8 +19,8 @@ from typing import TYPE_CHECKING
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.host import SUFFIX, HostCache
 from twostage.deletes.keys.encoding import TEXT, words_of
-from twostage.deletes.keys.hash_table import get_ready
 from twostage.deletes.keys.key_set import KeySet
+from twostage.deletes.keys.record_table import get_ready
 from twostage.errors import TwoStageError
 
 if TYPE_CHECKING:
@@ -28,16 +33,16 @@ if TYPE_CHECKING:
     from twostage.task import DeleteFile, ScanContext
 
 MIN_KEYS = 10_000
-"""Fewer keys are read again sooner than they are worth a file."""
-MIN_SHARE = 0.25
-"""A task that needs fewer than this share of the scan's keys does not build the set for all."""
-MOST_DESCRIPTIONS = 32
-"""Sets of the same scope that are looked at for one to begin with, those used last first."""
+"""Fewer keys are read again in less time than a file of them costs."""
+MIN_NEEDED_FRACTION = 0.25
+"""A task that needs a smaller fraction of the scan's keys does not build the set of all of them."""
+MAX_DESCRIPTIONS = 32
+"""Stored sets of the same scope that are considered for reuse, the most recently used first."""
 _KIND = "keys"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class HostKeySet:
     """A key set and the digests of the delete files whose keys it holds."""
 
     key_set: KeySet
@@ -45,19 +50,19 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Request:
-    """What is asked for.
+class HostKeySetRequest:
+    """A key set that a task needs.
 
     Attributes:
         context: The scan.
-        shape: Ids, types and defaults of the key fields, and the scope.
+        shape: Ids and types of the key fields, the scope, and a fingerprint of the sets that cover this one.
         needed: The delete files that must be in the set.
         planned: Those that the whole scan applies, `needed` among them.
         budget: For the set.
         add: Adds delete files' keys to a set.
-        adopt: Called with the set that is being built: what it takes must count.
+        adopt: Called with the set that is being built, whose bytes count from then on.
         kinds: The types of the columns to compare.
-        build: Whether to build it if the cache does not hold it.
+        may_build: Whether to build the set if the cache does not hold it.
     """
 
     context: ScanContext
@@ -68,21 +73,21 @@ class Request:
     add: Callable[[KeySet, Sequence[DeleteFile]], None]
     adopt: Callable[[KeySet], None]
     kinds: Sequence[Primitive]
-    build: bool = True
+    may_build: bool = True
 
 
-def shared_keys(request: Request, metrics: Metrics) -> Held | None:
-    """Return a set from the host's cache, built there first if need be; None: build it in memory."""
+def find_host_key_set(request: HostKeySetRequest, metrics: Metrics) -> HostKeySet | None:
+    """Return a key set of the host's cache, built there first if need be; None: build it in memory."""
     if sum(delete.record_count for delete in request.planned) < MIN_KEYS:
         return None
     cache = HostCache.find(request.context.settings, metrics)
-    return None if cache is None else _Keys(cache, request, metrics).find_or_build()
+    return None if cache is None else _HostLookup(cache, request, metrics).find_or_build()
 
 
-class _Keys:
-    """One request to the cache."""
+class _HostLookup:
+    """Answers one request from the cache."""
 
-    def __init__(self, cache: HostCache, request: Request, metrics: Metrics) -> None:
+    def __init__(self, cache: HostCache, request: HostKeySetRequest, metrics: Metrics) -> None:
         self._cache = cache
         self._request = request
         self._metrics = metrics
@@ -92,29 +97,29 @@ class _Keys:
         shape = fingerprint.digest(fingerprint.of_reading(request.context), request.shape)
         self._prefix = f"keys-{fingerprint.of_table(request.context)}-{shape}-"
 
-    def find_or_build(self) -> Held | None:
+    def find_or_build(self) -> HostKeySet | None:
         found = self._find()
-        if found is not None or not self._request.build:
+        if found is not None or not self._request.may_build:
             return found
         needed = [self._planned[one] for one in self._needed]
         keys = _keys_of(self._planned.values())
-        if _keys_of(needed) < MIN_SHARE * keys:
+        if _keys_of(needed) < MIN_NEEDED_FRACTION * keys:
             return None
         name = self._name(self._planned)
-        with self._cache.exclusive(name, meanwhile=lambda: self._get_ready(keys)) as turn:
-            if turn.waited and (found := self._find()) is not None:
+        with self._cache.exclusive(name, meanwhile=lambda: self._get_ready(keys)) as lock:
+            if lock.has_waited and (found := self._find()) is not None:
                 return found
-            if not turn.is_ours:
-                if turn.waited:
+            if not lock.is_held:
+                if lock.has_waited:
                     self._metrics.choices["delete keys built for one worker: another one took long"] += 1
                 return None
-            turn.failed = True
-            held = self._build(name)
-            turn.failed = held is None or bool(held.key_set.nbytes)
-            return held
+            lock.has_failed = True
+            built = self._build(name)
+            lock.has_failed = built is None or bool(built.key_set.nbytes)  # private bytes: it is not mapped
+            return built
 
     def _get_ready(self, keys: int) -> None:
-        """Load what it takes to ask about rows, while another process builds the set of so many keys."""
+        """Load the kernels that will probe the set, while another process builds it; `keys` is how many it will hold."""
         kinds, kernels = self._request.kinds, self._request.context.settings.kernels
         texts = sum(kind.name in TEXT for kind in kinds)
         # All texts but the last have their lengths among the words.
@@ -125,13 +130,13 @@ class _Keys:
         return f"{self._prefix}{fingerprint.of_set(members)}{SUFFIX}"
 
     def _descriptions(self) -> Iterable[tuple[str, Description, frozenset[str]]]:
-        for name in self._cache.names(self._prefix)[:MOST_DESCRIPTIONS]:
+        for name in self._cache.names(self._prefix)[:MAX_DESCRIPTIONS]:
             description = self._cache.describe(name, _KIND)
             if description is not None:
                 yield name, description, frozenset(description.values.get("members", ()))
 
-    def _find(self) -> Held | None:
-        """Return a stored set that holds what is needed and nothing that does not belong to the snapshot."""
+    def _find(self) -> HostKeySet | None:
+        """Return a stored set that holds all that is needed, and nothing that does not belong to the snapshot."""
         exact = self._name(self._planned)
         found = self._load(exact)
         if found is not None:
@@ -146,8 +151,8 @@ class _Keys:
                 return found
         return None
 
-    def _base(self) -> Held | None:
-        """Return the stored set with the most keys, all of delete files that the scan applies."""
+    def _base(self) -> HostKeySet | None:
+        """Return the stored set with the most keys whose delete files are all among the scan's."""
         subsets = [
             (description.values.get("keys", 0), name)
             for name, description, members in self._descriptions()
@@ -158,7 +163,7 @@ class _Keys:
                 return found
         return None
 
-    def _load(self, name: str, *, is_verified: bool = False) -> Held | None:
+    def _load(self, name: str, *, is_verified: bool = False) -> HostKeySet | None:
         entry = self._cache.load(name, _KIND, is_verified=is_verified)
         if entry is None:
             return None
@@ -176,10 +181,10 @@ class _Keys:
         except (ValueError, KeyError, TypeError, IndexError) as error:
             self._cache.ignore(name, f"{type(error).__name__} in its description")
             return None
-        return Held(key_set, members)
+        return HostKeySet(key_set, members)
 
-    def _build(self, name: str) -> Held | None:
-        """Build the set of all planned delete files and store it; None if it was too much."""
+    def _build(self, name: str) -> HostKeySet | None:
+        """Build the set of all planned delete files and store it; None if that failed."""
         request = self._request
         base = self._base()
         members: frozenset[str] = frozenset()
@@ -194,7 +199,7 @@ class _Keys:
         try:
             request.add(key_set, missing)
         except TwoStageError:
-            # Too much for this task's memory, or a file that this task may not need: it then loads its own.
+            # Too large for this task, or a damaged file that this task may not need: it loads its own files then.
             return None
         self._metrics.add("delete_cache.built")
         members = frozenset(self._planned)
@@ -210,17 +215,17 @@ class _Keys:
             mapped = self._load(name, is_verified=True)
             if mapped is not None:
                 return mapped
-        return Held(key_set, members)
+        return HostKeySet(key_set, members)
 
 
 def _keys_of(deletes: Iterable[DeleteFile]) -> int:
     return sum(delete.record_count for delete in deletes)
 
 
-def planned_of(
+def planned_deletes(
     planned: Sequence[DeleteFile], needed: Sequence[DeleteFile], scope: str | None, ids: Mapping[int, object]
 ) -> list[DeleteFile]:
-    """Return the plan's delete files of one scope and one set of ids, and those needed, each once."""
+    """Return the plan's delete files of one scope and one set of equality ids, and those needed, each once."""
     same = (
         delete
         for delete in planned

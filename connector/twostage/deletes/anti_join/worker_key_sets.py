@@ -1,68 +1,62 @@
-"""The key sets that a worker process keeps, and what is known of each.
+"""The key sets that a worker process keeps between tasks, and what each of them is known to hold.
 
-Takes key sets as they are loaded; tells what delete files they hold, under which name they are kept, and which of
-them make keys of others redundant. The rule: a kept set serves only what building it again would serve.
+Takes key sets as they are loaded; tells which delete files they hold, whether these are still the same, and which sets
+make keys of others redundant. The rule: a kept set serves only what building it again would serve.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twostage.deletes.keys.key_columns import GLOBAL
-from twostage.storage import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from twostage.deletes.keys.key_columns import KeyShape
     from twostage.deletes.keys.key_set import KeySet
-    from twostage.task import DeleteFile, ScanContext
 
 
-class SharedKeys:
-    """A key set and the delete files whose keys it holds."""
+class WorkerKeySet:
+    """A key set and the delete files whose keys it holds.
+
+    Attributes:
+        key_set: The keys.
+        files: The fingerprint of each of its delete files, by path.
+        members: The fingerprints of all its delete files, if the set is one of the host's cache; else None.
+        covering_files: The fingerprint, by path, of each delete file whose shorter keys made some of these redundant.
+    """
 
     def __init__(self, key_set: KeySet) -> None:
         self.key_set = key_set
-        self.files: dict[str, tuple[int, ...]] = {}
+        self.files: dict[str, str] = {}
         self.members: frozenset[str] | None = None
-        """The digests of all its delete files, if the set is the host's."""
-        self.without: dict[str, tuple[int, ...]] = {}
-        """The delete files whose shorter keys made some of these redundant."""
+        self.covering_files: dict[str, str] = {}
 
-    def contradicts(self, deletes: Iterable[DeleteFile], covers: Iterable[Loaded]) -> bool:
-        """Tell whether a file is not what it was: the table was made anew in the same place."""
-        if any(self.files.get(delete.path, identity_of(delete)) != identity_of(delete) for delete in deletes):
+    def contradicts(self, fingerprints: Mapping[str, str], covers: Iterable[ScopedKeySet]) -> bool:
+        """Tell whether a delete file is another one than before: a table was made anew in the same place.
+
+        Args:
+            fingerprints: Of the delete files that the task needs, by path.
+            covers: The sets that may make keys of this one redundant, as they are now.
+        """
+        if any(self.files.get(path, known) != known for path, known in fingerprints.items()):
             return True
-        now = {path: known for cover in covers for path, known in cover.shared.files.items()}
-        return any(now.get(path, known) != known for path, known in self.without.items())
+        now = {path: known for cover in covers for path, known in cover.kept.files.items()}
+        return any(now.get(path, known) != known for path, known in self.covering_files.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loaded:
-    """A key set of the task, its shape and its scope."""
+class ScopedKeySet:
+    """A key set of a task, the shape of its keys and the scope of its delete files (None: not known)."""
 
     shape: KeyShape
     scope: str | None
-    shared: SharedKeys
+    kept: WorkerKeySet
 
     def covers(self, shape: KeyShape, scope: str | None) -> bool:
-        """Tell whether its keys apply wherever keys of a shape and scope do, and are shorter."""
+        """Tell whether its keys are of fewer columns than `shape`, and apply wherever keys of `scope` do."""
         if self.scope is None or scope is None or self.scope not in (scope, GLOBAL):
             return False
         return {key.field.id for key in self.shape.fields} < {key.field.id for key in shape.fields}
-
-
-def identity_of(delete: DeleteFile) -> tuple[int, ...]:
-    """Return what tells a delete file from another one at the same place."""
-    return delete.file_size, delete.record_count, delete.sequence_number, files.modified(delete.path)
-
-
-def cache_key(context: ScanContext, shape: KeyShape, scope: str) -> tuple[Any, ...]:
-    """Name a key set among what the worker process keeps."""
-    table = (context.table, context.storage.root, context.storage.moved_from, context.snapshot_id)
-    # Keys that were read unverified must not serve a scan that verifies.
-    given = context.settings
-    settings = (given.kernels, given.dense_keys, given.simplify_keys, given.verify_checksums)
-    return ("equality", *table, repr(context.name_mapping), shape.names, scope, settings)

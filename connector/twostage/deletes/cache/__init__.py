@@ -1,1 +1,1 @@
-"""What outlives a task: memory of the worker, files of the host, and the fingerprints they go by."""
+"""What outlives a task: the worker's memory, the host's files, and the fingerprints that name what they keep."""

@@ -1,8 +1,10 @@
-"""What a worker process keeps of delete files, bounded by bytes.
+"""What a worker process keeps of delete files between tasks: a least-recently-used cache bounded by bytes.
 
-Takes values with their size; gives them back until others need the room. One cache serves positions, vectors
-and key tables, so that together they stay within the task's memory. The rule: keys name everything that
-the value depends on, so that a value is never given to a scan that would have built another one.
+Takes values with their size in bytes; gives them back until others need the space. One cache serves positions, vectors
+and key sets, so that together they stay within ``task-memory``. The rule: keys are fingerprints (`fingerprint`) of
+everything that the value depends on, so that a value is never given to a scan that would have built another one.
+
+Earns: "worker's memory" in docs/benchmarks-deletes.md, and there the columns "warm" against "cold".
 """
 
 from __future__ import annotations
@@ -29,15 +31,16 @@ class ByteCache:
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self.lock = threading.RLock()
-        """Hold it while a value that others may share is changed."""
+        """Held while a value that other threads may share is changed."""
         self.nbytes = 0
-        self._turns: dict[Hashable, tuple[threading.Lock, list[int]]] = {}
+        self._key_locks: dict[Hashable, tuple[threading.Lock, list[int]]] = {}
+        """By key: a lock, and how many threads hold it or wait for it."""
 
     @contextmanager
-    def turn(self, key: Hashable) -> Iterator[None]:
-        """Let one thread at a time look for a value and make it; who wants another value does not wait."""
+    def exclusive(self, key: Hashable) -> Iterator[None]:
+        """Let one thread at a time look for a value and build it; threads that need another value do not wait."""
         with self.lock:
-            own, users = self._turns.setdefault(key, (threading.Lock(), [0]))
+            own, users = self._key_locks.setdefault(key, (threading.Lock(), [0]))
             users[0] += 1
         try:
             with own:
@@ -46,7 +49,7 @@ class ByteCache:
             with self.lock:
                 users[0] -= 1
                 if not users[0]:
-                    del self._turns[key]
+                    del self._key_locks[key]
 
     def get(self, key: Hashable) -> Any | None:
         """Return the value, None if it is not here."""
@@ -58,7 +61,7 @@ class ByteCache:
             return entry[0]
 
     def put(self, key: Hashable, value: Any, nbytes: int, *, limit: int) -> None:
-        """Keep a value of `nbytes`, again if it grew; drop others until all fit in `limit`."""
+        """Keep a value of `nbytes` (anew if it grew); drop others until all together fit in `limit`."""
         with self.lock:
             self.drop(key)
             self.make_room(limit - nbytes)
@@ -67,7 +70,7 @@ class ByteCache:
                 self.nbytes += nbytes
 
     def make_room(self, limit: int, keep: Collection[Hashable] = ()) -> None:
-        """Drop the values used longest ago, but not those in `keep`, until no more than `limit` is taken."""
+        """Drop the least recently used values, but not those in `keep`, until at most `limit` bytes are taken."""
         with self.lock:
             if self.nbytes <= limit:  # before the keys are listed: there may be one for each of 10,000 files
                 return

@@ -1,7 +1,7 @@
-"""Records what equality deletes remove while a scan applies them.
+"""Records which rows equality deletes remove while a scan applies them.
 
-Takes the rows that were probed, row group by row group, and which of them are deleted; gives a bitmap of positions.
-The rule: it is complete only if every row of the data file was probed or is deleted by position.
+Takes the rows that were probed, row group by row group, and a bool for each: whether it is deleted; gives a bitmap of
+their positions in the data file. The rule: it is complete only if every row was probed or is deleted by position.
 """
 
 from __future__ import annotations
@@ -22,39 +22,45 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Collects which rows equality deletes remove, and whether every row was asked about.
+    """Collects which rows equality deletes remove, and whether every row was probed.
 
     Args:
-        gone: Rows that positions delete, which nobody has to ask about.
+        deleted_by_position: Rows that positional deletes remove: these need not be probed.
     """
 
-    def __init__(self, gone: BitMap64 | None = None) -> None:
+    def __init__(self, deleted_by_position: BitMap64 | None = None) -> None:
         self._bitmap = BitMap64()
         self._lock = threading.Lock()
         self._expected = BitMap64()
-        self._asked = BitMap64()
-        self._gone = BitMap64() if gone is None else gone
+        self._probed = BitMap64()
+        self._deleted_by_position = BitMap64() if deleted_by_position is None else deleted_by_position
 
     def counted(self, row_groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
-        """Yield the row groups whose rows are all to be asked about."""
+        """Yield row groups, and expect all of their rows to be probed."""
         for row_group in row_groups:
             self._expected.add_range(row_group.first_row, row_group.first_row + row_group.num_rows)
             yield row_group
 
     def add(self, first_row: int, rows: Selection, deleted: NDArray[np.bool_]) -> None:
-        """Note that these rows, counted from `first_row` of the file, were asked about, and which are deleted."""
+        """Note which rows of a row group were probed, and which of them are deleted.
+
+        Args:
+            first_row: The position of the row group's first row in the file.
+            rows: The rows that were probed.
+            deleted: A bool for each of them.
+        """
         found = first_row + rows.indices()[deleted] if deleted.any() else np.zeros(0, np.int64)
-        with self._lock:  # two row groups may be decided at once
+        with self._lock:  # two threads may have probed two row groups
             if rows.is_all:
-                self._asked.add_range(first_row, first_row + rows.num_rows)
+                self._probed.add_range(first_row, first_row + rows.num_rows)
             else:
-                self._asked.update((first_row + rows.indices()).astype(np.uint64))
+                self._probed.update((first_row + rows.indices()).astype(np.uint64))
             self._bitmap.update(found.astype(np.uint64))
 
     @property
     def is_complete(self) -> bool:
-        """Whether every row was asked about."""
-        return bool(self._expected) and not self._expected - self._asked - self._gone
+        """Whether every row was probed or is deleted by position."""
+        return bool(self._expected) and not self._expected - self._probed - self._deleted_by_position
 
     @property
     def bitmap(self) -> BitMap64:

@@ -1,25 +1,34 @@
-"""Compiled deletes: the positions of one data file's rows that its equality deletes remove.
+"""Compiled deletes: the positions of one data file's rows that its equality deletes remove, as a bitmap.
 
 Takes a `ScanTask`; gives the positions if they were compiled before, else a recorder that compiles them while the
 scan applies the deletes. The rules: an entry serves exactly the data file (path, size, sequence number) and the set
-of equality-delete files that it was made of; it is made only where every row was asked about, whatever other
+of equality-delete files that it was made of (`entry_name`); it is made only where every row was probed, whatever other
 deletes or the query remove; an entry that is damaged, or of anything else, is ignored with a counted warning.
-They lie in the host's cache, and in the folder or bucket that ``deletes.compiled-dir`` names: whoever may write
+Entries are in the host's cache, and in the folder or bucket that ``deletes.compiled-dir`` names: whoever may write
 there decides which rows are deleted.
+
+Earns: the columns "compiled" and "by Spark" in docs/benchmarks-deletes.md.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap64
 
-from twostage.deletes.cache import file_format, fingerprint
+from twostage.deletes.cache import file_format
 from twostage.deletes.cache.host import SUFFIX, HostCache
 from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.compiled.entry_name import (
+    KIND,
+    entry_name,
+    name_set,
+    name_set_with_positions,
+    whole_file_task,
+)
 from twostage.deletes.compiled.recorder import Recorder
 from twostage.deletes.positions.position_deletes import DeletedPositions
 from twostage.errors import MissingFileError, ResourceLimitError, TwoStageError
@@ -34,38 +43,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.data_files.row_group import RowGroup
+    from twostage.deletes.compiled.entry_name import EntryName
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 MIN_KEYS = 10_000
 MIN_FILES = 8
-"""Fewer keys in fewer files are applied again sooner than they are worth a file of the host's cache."""
+"""Fewer keys, in fewer than `MIN_FILES` files, are applied again in less time than a file of the host's cache costs."""
 MIN_ROWS = 1_000_000
-"""Of a data file, that Spark's own reader reads in half of our time once it is told which are deleted."""
+"""A data file of so many rows is worth an entry whatever its deletes: Spark's own reader then takes half of our time."""
 MAX_BYTES = 512 * 2**20
-KIND = "compiled"
-_KIND = "positions"
-
-
-@dataclass(frozen=True, slots=True)
-class EntryName:
-    """What an entry is of; `text` names its file."""
-
-    table: str
-    data_file: str
-    delete_set: str
-    reading: str
-
-    @property
-    def text(self) -> str:
-        """The file's name."""
-        return f"{_KIND}-{self.table}-{self.data_file}-{self.delete_set}-{self.reading}{SUFFIX}"
-
-    @staticmethod
-    def parse(name: str) -> EntryName | None:
-        """Return the parts of a file's name; None if it is no entry's."""
-        kind, *parts = name.removesuffix(SUFFIX).split("-")
-        return EntryName(*parts) if kind == _KIND and len(parts) == 4 and name.endswith(SUFFIX) else None
+"""A larger entry of the chosen folder is not read."""
+COMPILED = "compiled"
+"""The kind of `DeletedPositions` that equality deletes were compiled to."""
 
 
 @dataclass(slots=True)
@@ -75,17 +65,19 @@ class CompiledDeletes:
     Attributes:
         positions: The rows that they remove; None if they were not compiled.
         recorder: Compiles them during the scan; None where nothing would keep the result.
+        name: Of the entry that the recorder makes.
+        stores: Where it is written.
     """
 
     positions: DeletedPositions | None = None
     recorder: Recorder | None = None
     name: EntryName | None = None
-    places: list[Place] = field(default_factory=list)
+    stores: list[CompiledStore] = field(default_factory=list)
 
     def finish(self, metrics: Metrics) -> None:
-        """Keep what the scan has compiled, if it asked about every row; to be called at the end of the task."""
+        """Keep what the scan has compiled, if it probed every row; to be called at the end of the task."""
         if self.recorder is not None and self.name is not None and self.recorder.is_complete:
-            store(self.name, self.recorder.bitmap, self.places, metrics)
+            write_entry(self.name, self.recorder.bitmap, self.stores, metrics)
 
     def row_groups(self, row_groups: Iterable[RowGroup]) -> Iterable[RowGroup]:
         """Return the task's row groups, counted if they are recorded."""
@@ -101,100 +93,57 @@ def find_compiled(
         context: The scan.
         task: Of a data file or a part of it.
         metrics: Gains ``delete_compiled.*``.
-        positions: What the task's positional deletes and vectors remove: nobody asks about these rows, so that what is
-            compiled serves under the same positional deletes only.
+        positions: What the task's positional deletes and vectors remove: these rows are not probed, so that what is
+            compiled serves only under the same positional deletes.
     """
     deletes = [delete for delete in task.deletes if delete.content == "equality"]
     if not deletes:
         return CompiledDeletes()
-    places = places_of(context, deletes, metrics, task.record_count)
-    if not places:
+    stores = stores_for(context, deletes, metrics, task.record_count)
+    if not stores:
         return CompiledDeletes()
-    delete_set = set_name(task, deletes)
-    names = [entry_name(context, one, deletes, delete_set) for one in (whole(task), task)]
+    delete_set = name_set(task, deletes)
+    names = [entry_name(context, one, deletes, delete_set) for one in (whole_file_task(task), task)]
     if positions:
-        besides = set_with_positions(task, delete_set)
-        names += [entry_name(context, one, deletes, besides) for one in (whole(task), task)]
+        with_positions = name_set_with_positions(task, delete_set)
+        names += [entry_name(context, one, deletes, with_positions) for one in (whole_file_task(task), task)]
     for name in dict.fromkeys(names):
-        bitmap = find_entry(context, name, places)
+        bitmap = read_entry(context, name, stores)
         if bitmap is not None:
             metrics.add("delete_compiled.hits")
-            return CompiledDeletes(DeletedPositions(KIND, bitmap, len(bitmap)))
-    # Of a part of the deletes (the others delete nothing that the query returns) no entry is made.
+            return CompiledDeletes(DeletedPositions(COMPILED, bitmap, len(bitmap)))
+    # Planning left out deletes of rows that the query does not return: what is recorded is not of all deletes.
     recorder = Recorder(positions.bitmap) if task.delete_set is None else None
-    return CompiledDeletes(None, recorder, names[-1], places)
+    return CompiledDeletes(None, recorder, names[-1], stores)
 
 
-def find_entry(
-    context: ScanContext, name: EntryName, places: Iterable[Place], limit: int | None = None
+def read_entry(
+    context: ScanContext, name: EntryName, stores: Iterable[CompiledStore], limit: int | None = None
 ) -> BitMap64 | None:
-    """Return an entry's bitmap from this process's memory or the first place that has it; None if none does.
+    """Return an entry's bitmap from this process's memory or the first store that has it; None if none does.
 
     Raises:
         ResourceLimitError: It takes more than `limit` bytes, if that is given.
     """
     found: BitMap64 | None = CACHE.get(name)
     if found is None:
-        found = next((one for place in places if (one := place.read(name.text, limit)) is not None), None)
+        found = next((one for store in stores if (one := store.read(name.text, limit)) is not None), None)
         if found is not None:
             size = len(found.serialize())
             CACHE.put(name, found, size + 2**10, limit=context.settings.memory_budget)
     return found
 
 
-def whole(task: ScanTask) -> ScanTask:
-    """Return the task of all of a file, whatever part of it the task is."""
-    return replace(task, start=0, length=task.file_size)
-
-
-def set_name(task: ScanTask, deletes: Iterable[DeleteFile]) -> str:
-    """Name the set of all equality-delete files that apply to a task's file."""
-    return task.delete_set or fingerprint.of_set(map(fingerprint.of_delete, deletes))
-
-
-def set_with_positions(task: ScanTask, delete_set: str) -> str:
-    """Name a set of equality-delete files together with the positional deletes and vectors of a task's file."""
-    others = (fingerprint.of_positions(delete) for delete in task.deletes if delete.content != "equality")
-    return fingerprint.digest(delete_set, fingerprint.of_set(others))
-
-
-def entry_name(
-    context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFile], delete_set: str | None = None
-) -> EntryName:
-    """Return the name of a task's entry; `delete_set` is what `set_name` gives, if it is known."""
-    deletes = list(deletes)
-    ids = sorted({field_id for delete in deletes for field_id in delete.equality_ids})
-    keys = [
-        (i, repr(context.schema.field(i)), context.schema.path(i))
-        if i in context.schema
-        else (i, repr(context.key_fields.get(i)))
-        for i in ids
-    ]
-    is_whole = task.start == 0 and task.length >= task.file_size
-    part = () if is_whole else (task.start, task.length)
-    return EntryName(
-        fingerprint.of_table(context),
-        fingerprint.of_data_file(task),
-        delete_set or set_name(task, deletes),
-        fingerprint.digest(fingerprint.of_reading(context), keys, part),
-    )
-
-
-def prefix_of(name: EntryName) -> str:
-    """Return how the names of all entries of the same data file begin."""
-    return f"{_KIND}-{name.table}-{name.data_file}-"
-
-
-def store(name: EntryName, bitmap: BitMap64, places: Iterable[Place], metrics: Metrics) -> bool:
-    """Keep an entry wherever that works; tell whether it did anywhere."""
+def write_entry(name: EntryName, bitmap: BitMap64, stores: Iterable[CompiledStore], metrics: Metrics) -> bool:
+    """Write an entry to every store that takes it; tell whether one did."""
     bitmap.run_optimize()
-    kept = [place.write(name.text, bitmap) for place in places]
+    kept = [store.write(name.text, bitmap) for store in stores]
     metrics.add("delete_compiled.written", int(any(kept)))
     return any(kept)
 
 
-class Place:
-    """Where entries are kept."""
+class CompiledStore:
+    """A place where entries are kept."""
 
     def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
         """Return an entry's bitmap; None if it is not there or not usable.
@@ -205,7 +154,7 @@ class Place:
         raise NotImplementedError
 
     def has(self, prefix: str) -> bool:
-        """Tell whether an entry is there whose name begins so; False also where it takes a request to know."""
+        """Tell whether there is an entry whose name begins with `prefix`; False also where that takes a request to know."""
         raise NotImplementedError
 
     def write(self, name: str, bitmap: BitMap64) -> bool:
@@ -213,7 +162,7 @@ class Place:
         raise NotImplementedError
 
 
-class _HostPlace(Place):
+class _HostStore(CompiledStore):
     """The host's cache."""
 
     def __init__(self, cache: HostCache) -> None:
@@ -224,7 +173,7 @@ class _HostPlace(Place):
             raise ResourceLimitError(
                 "FILE_TOO_LARGE", f"Compiled deletes take more than {limit} bytes", stage="deletes"
             )
-        entry = self._cache.load(name, _KIND)
+        entry = self._cache.load(name, KIND)
         if entry is None:
             return None
         try:
@@ -237,14 +186,14 @@ class _HostPlace(Place):
         return bool(self._cache.names(prefix))
 
     def write(self, name: str, bitmap: BitMap64) -> bool:
-        return self._cache.save(name, _KIND, *_encode(bitmap))
+        return self._cache.save(name, KIND, *_encode(bitmap))
 
 
-class ChosenPlace(Place):
-    """The folder or bucket that the user chose, opened with the table's storage properties."""
+class FolderStore(CompiledStore):
+    """The folder or bucket of ``deletes.compiled-dir``, opened with the table's storage properties."""
 
-    def __init__(self, location: str, properties: Any, metrics: Metrics) -> None:
-        self.storage = Storage(properties=properties, root=location)
+    def __init__(self, location: str, table: Storage, metrics: Metrics) -> None:
+        self.storage = Storage(properties=table.properties, root=location, client=table.client)
         self._metrics = metrics
 
     @property
@@ -259,10 +208,12 @@ class ChosenPlace(Place):
             ResourceLimitError: It takes more than `limit` bytes, if that is given.
         """
         try:
-            most = MAX_BYTES if limit is None else limit
-            data = files.read_all(self.storage, join(self.storage.root, name), limit=most)
-            description = file_format.describe(lambda place, n: data[place : place + n], len(data))
-            file_format.verify(lambda place, n: data[place : place + n], description)
+            max_bytes = MAX_BYTES if limit is None else limit
+            data = files.read_all(self.storage, join(self.storage.root, name), limit=max_bytes)
+            description = file_format.describe(
+                lambda offset, length: data[offset : offset + length], len(data)
+            )
+            file_format.verify(lambda offset, length: data[offset : offset + length], description)
             return _decode(description, file_format.arrays_in(data, description), name)
         except MissingFileError:
             return None
@@ -273,7 +224,7 @@ class ChosenPlace(Place):
             return None
 
     def has(self, prefix: str) -> bool:
-        """Tell whether an entry is there whose name begins so; False also where it takes a request to know."""
+        """Tell whether there is an entry whose name begins with `prefix`; False also where that takes a request to know."""
         if self.is_remote:
             return False
         with contextlib.suppress(TwoStageError, OSError):
@@ -284,7 +235,7 @@ class ChosenPlace(Place):
 
     def write(self, name: str, bitmap: BitMap64) -> bool:
         """Keep an entry; tell whether that worked."""
-        _, parts = file_format.encode(_KIND, name.removesuffix(SUFFIX), *_encode(bitmap))
+        _, parts = file_format.encode(KIND, name.removesuffix(SUFFIX), *_encode(bitmap))
         try:
             files.write_all(self.storage, join(self.storage.root, name), b"".join(parts))
         except TwoStageError as error:
@@ -297,25 +248,25 @@ class ChosenPlace(Place):
         self._metrics.choices[sentence] += 1
 
 
-def places_of(
+def stores_for(
     context: ScanContext, deletes: Iterable[DeleteFile] | None, metrics: Metrics, num_rows: int = 0
-) -> list[Place]:
-    """Return where an entry may lie: the host's cache if it is worth it, and what the user chose.
+) -> list[CompiledStore]:
+    """Return where an entry may be kept: the host's cache, where that pays, and the folder of ``deletes.compiled-dir``.
 
     Args:
         context: The scan.
-        deletes: What the entry stands for; None: it is worth it.
+        deletes: What the entry stands for; None: the host's cache pays in any case.
         metrics: Is told why the host's cache cannot be used.
         num_rows: Of the data file.
     """
-    places: list[Place] = []
+    stores: list[CompiledStore] = []
     counts = None if deletes is None else [delete.record_count for delete in deletes]
-    is_worth = counts is None or sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES or num_rows >= MIN_ROWS
-    if is_worth and (cache := HostCache.find(context.settings, metrics)) is not None:
-        places.append(_HostPlace(cache))
+    pays = counts is None or sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES or num_rows >= MIN_ROWS
+    if pays and (cache := HostCache.find(context.settings, metrics)) is not None:
+        stores.append(_HostStore(cache))
     if context.settings.compiled_dir is not None:
-        places.append(ChosenPlace(context.settings.compiled_dir, context.storage.properties, metrics))
-    return places
+        stores.append(FolderStore(context.settings.compiled_dir, context.storage, metrics))
+    return stores
 
 
 def _encode(bitmap: BitMap64) -> tuple[dict[str, Any], list[NDArray[Any]]]:
@@ -326,9 +277,9 @@ def _decode(description: file_format.Description, arrays: list[NDArray[Any]], na
     """Return the bitmap of an entry.
 
     Raises:
-        ValueError: It is none, or another's.
+        ValueError: The file is no entry, or one of another name.
     """
-    if description.kind != _KIND or description.key != name.removesuffix(SUFFIX):
+    if description.kind != KIND or description.key != name.removesuffix(SUFFIX):
         raise ValueError("it was written under another name")
     if len(arrays) != 1 or arrays[0].dtype != np.uint8:
         raise ValueError("an entry of another form")

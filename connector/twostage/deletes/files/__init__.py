@@ -1,1 +1,1 @@
-"""Delete files of every format: their columns, batch by batch."""
+"""Delete files of every format: columns of their rows, batch by batch."""

@@ -1,7 +1,8 @@
-"""An iterator of decoded delete files that works ahead in a thread of its own.
+"""Runs an iterator of decoded delete files ahead of its consumer, in a thread of its own.
 
-Takes an iterator and how many items it may be ahead; gives the same items in the same order, and the same error. The
-rule: once the returned iterator is closed or used up, its thread has ended, and so has the iterator it was given.
+Takes an iterator and the number of items that it may be ahead; gives the same items in the same order, and the same
+error. The rule: once the returned iterator is closed or exhausted, its thread has ended, and the given iterator is
+closed.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ Item = TypeVar("Item")
 
 
 class _End(Generic[Item]):
-    """What comes last: the error that ended it, if any."""
+    """The last entry of the queue: the error that ended the iterator, if any."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
 
 
-def ahead(items: Generator[Item, None, None], most: int) -> Generator[Item, None, None]:
-    """Yield from `items`, which a thread takes while the caller works, at most so many ahead.
+def ahead(items: Generator[Item, None, None], max_ahead: int) -> Generator[Item, None, None]:
+    """Yield from `items`, which a thread advances while the caller works, by `max_ahead` items at most.
 
     >>> list(ahead((number for number in range(3)), 2))
     [0, 1, 2]
     """
     queue: Queue[Item | _End[Item]] = Queue()
-    free = threading.Semaphore(most)
+    free = threading.Semaphore(max_ahead)
     is_closed = threading.Event()
 
     def work() -> None:
@@ -43,7 +44,7 @@ def ahead(items: Generator[Item, None, None], most: int) -> Generator[Item, None
                     free.acquire()
                     if is_closed.is_set():
                         return
-        except BaseException as raised:  # noqa: BLE001 - the caller's to judge
+        except BaseException as raised:  # noqa: BLE001 - raised again in the consumer's thread
             error = raised
         finally:
             queue.put(_End(error))

@@ -1,9 +1,8 @@
-"""Columns of Avro delete files as Arrow arrays, values as stored.
+"""Avro delete files: which fields to read, and batches of them.
 
-Takes an open file and the fields wanted of it; gives batches of arrays whose Arrow types follow the logical
-types of the file's schema. The rule: schemas are understood as those of data files are (`formats.avro.columns`), so
-that whatever a writer says of columns that nobody wants is skipped. Records pass through Python dictionaries, one
-block at a time.
+Takes an open file and the wanted fields; gives batches of Arrow arrays whose types follow the logical types of the
+file's schema. How Avro becomes Arrow arrays is `formats.avro.columns`, for data files and delete files alike; here is
+only which leaves are wanted and how much is read at once: the file whole, decoded one block at a time.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING
 from twostage.deletes.files.wanted_fields import leaf_arrays, resolve
 from twostage.errors import ResourceLimitError
 from twostage.formats import file_schema
-from twostage.formats.avro.columns import arrow_schema, parse_schema, read_schema, to_arrow
-from twostage.formats.avro.container import MALFORMED, open_avro, read_records
+from twostage.formats.avro.columns import AvroColumns
+from twostage.formats.avro.container import MALFORMED, open_avro
+from twostage.formats.avro.schema import arrow_schema, parse_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from twostage.deletes.files.wanted_fields import WantedField
-    from twostage.task import DeleteFile, ScanContext
+    from twostage.task import DeleteFile, TableContext
 
 
 def read_avro(
     file: pa.NativeFile,
     size: int,
-    context: ScanContext,
+    context: TableContext,
     delete: DeleteFile,
     wanted: Sequence[WantedField],
     batch_rows: int,
@@ -55,21 +55,17 @@ def read_avro(
         shape = arrow_schema(root)
     except MALFORMED as error:
         raise avro.corrupt(f"Avro file is malformed: {error!r}") from error
-    fields = file_schema.identify(shape, context.name_mapping or (), path=delete.path)
+    columns = AvroColumns(root, file_schema.identify(shape, context.name_mapping or (), path=delete.path))
     sources = resolve(shape, context, delete, wanted)
     leaves = sorted({source.first_leaf for source in sources if source is not None})
     for block in avro.blocks:
-        # Without a wanted field, too: a block must hold the records that it announces.
-        projection = read_schema(root, fields, set(leaves)) if leaves else None
-        whole = replace(avro, blocks=(block,))
-        records = read_records(whole, read_schema(root, fields), projection, limit=limit)
         try:
-            columns = to_arrow(root, fields, set(leaves), records)
-            arrays = dict(
-                zip(leaves, (leaf for column in columns for leaf in leaf_arrays(column)), strict=True)
-            )
+            decoded = columns.decode(replace(avro, blocks=(block,)), set(leaves), limit=limit)
+            flat = (leaf for column in decoded for leaf in leaf_arrays(column))
+            arrays = dict(zip(leaves, flat, strict=True))
         except MALFORMED as error:
             raise avro.corrupt(f"Avro file is malformed: {error!r}") from error
-        for start in range(0, len(records), batch_rows):
+        num_rows = block[0]
+        for start in range(0, num_rows, batch_rows):
             parts = [source and arrays[source.first_leaf].slice(start, batch_rows) for source in sources]
-            yield min(batch_rows, len(records) - start), parts
+            yield min(batch_rows, num_rows - start), parts

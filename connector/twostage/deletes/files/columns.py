@@ -1,8 +1,9 @@
 """Columns of delete files, in Parquet, ORC or Avro, as Arrow arrays.
 
-Takes a `DeleteFile` and the fields wanted of it; gives batches of arrays as the file stores them (narrower
-types are the caller's to widen), None for a field that the file lacks. The rules: fields are found by id,
-by name only where the file has no ids; every row that the file announces is returned, or a typed error is.
+Takes a `DeleteFile` and the wanted fields; gives batches of arrays as the file stores them (callers widen narrower
+types), None for a field that the file lacks. The rules: fields are found by id, by name only where the file has no ids;
+every row that the file announces is returned, or a typed error is raised.
+Source: Iceberg table spec, "Delete Formats".
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from twostage.deletes.files.contents import MAX_WHOLE_FILE_BYTES
 from twostage.deletes.files.wanted_fields import (
     STAGE,
     WantedField,
@@ -39,30 +41,27 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from twostage.formats.parquet.footer import Footer, RowGroup
+    from twostage.deletes.files.contents import DeleteContents
+    from twostage.formats.parquet.file_metadata import Footer, RowGroupMetadata
     from twostage.formats.parquet.schema_tree import Leaf
     from twostage.metrics import Metrics
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
-    from twostage.task import DeleteFile, ScanContext
+    from twostage.task import DeleteFile, TableContext
 
 BATCH_ROWS = 65_536
-WHOLE_FILE = 8 * 2**20
-"""A file of up to this size is fetched in one request; its columns are most of it anyway."""
-
-
 Columns = list["pa.Array | None"]
 
 
 def read_columns(
-    context: ScanContext,
+    context: TableContext,
     delete: DeleteFile,
     wanted: Sequence[WantedField],
     metrics: Metrics,
     *,
     may_hold: Callable[[Bounds], bool] | None = None,
     predicate: Predicate | None = None,
-    content: bytes | None = None,
+    content: bytes | memoryview | None = None,
     first: int | None = None,
     may_match: Callable[[pa.Array], bool] | None = None,
 ) -> Iterator[tuple[int, Columns]]:
@@ -71,16 +70,18 @@ def read_columns(
     Args:
         context: Storage, name mapping and settings.
         delete: The file.
-        wanted: Its fields, at least one.
+        wanted: The wanted fields, at least one.
         metrics: Gains ``delete_files.opened``.
-        may_hold: Given what a Parquet row group's statistics say of the first wanted field, a string: False
-            leaves the row group out.
-        predicate: True for every row that is asked for; its columns are among the wanted fields. A Parquet row
-            group that proves by statistics or Bloom filters to hold no such row is left out.
+        may_hold: Takes a Parquet row group's bounds of the first wanted field, a string; False leaves the row group
+            out.
+        predicate: TRUE for every row that the caller needs; its columns are among the wanted fields. A Parquet row
+            group whose statistics or Bloom filters prove that it holds no such row is left out.
         content: The file's bytes, if they were fetched ahead.
-        first: The place of a wanted field that a Parquet row group is asked for before the others.
-        may_match: Given values of that field: whether one of them is of a row that is asked for. A row group
-            without such a value is left out.
+        first: The position of the wanted field that is read first of each Parquet row group, for `may_match`.
+        may_match: Takes values of that field; False leaves the row group out, if it holds for all of them.
+
+    Yields:
+        Rows of the batch, and one array for each wanted field.
 
     Raises:
         CorruptFileError: The bytes are wrong, or a field appears twice.
@@ -96,7 +97,7 @@ def read_columns(
             case "orc":
                 yield from _read_orc(file, size, context, delete, wanted)
             case "avro":
-                from twostage.deletes.files.avro import read_avro  # noqa: PLC0415 - 12 ms, seldom needed
+                from twostage.deletes.files.avro import read_avro  # noqa: PLC0415 - 12 ms, rarely needed
 
                 yield from read_avro(file, size, context, delete, wanted, BATCH_ROWS)
             case other:
@@ -104,17 +105,21 @@ def read_columns(
 
 
 def are_remote(deletes: Sequence[DeleteFile]) -> bool:
-    """Tell whether requests for these files take long to be answered."""
+    """Tell whether these files are in an object store, where each request takes long."""
     return any(not parse_location(delete.path).is_local for delete in deletes[:1])
 
 
 def fetch_ahead(
-    context: ScanContext, deletes: Sequence[DeleteFile]
-) -> Generator[tuple[DeleteFile, bytes | None], None, None]:
-    """Yield delete files in order, small remote ones with their content: many requests wait at the same time.
+    context: TableContext, deletes: Sequence[DeleteFile], contents: DeleteContents | None = None
+) -> Generator[tuple[DeleteFile, bytes | memoryview | None], None, None]:
+    """Yield delete files in order, small remote ones with their content, which many requests fetch at the same time.
 
-    An object store takes as long to answer for a file as to send it, and there may be thousands of files.
+    For a small file an object store takes longer to answer than to send it, and there may be thousands of files.
+    `contents` is what the task reads them by, if it has its own reads.
     """
+    if contents is not None:
+        yield from contents.in_order(deletes)
+        return
     cost = cost_of(None, context.settings.parallel_requests, is_remote=True)
     if not are_remote(deletes) or len(deletes) < 2 or cost.parallel < 2:
         for delete in deletes:
@@ -122,10 +127,10 @@ def fetch_ahead(
         return
 
     def fetch(delete: DeleteFile) -> bytes | None:
-        if not 0 < delete.file_size <= WHOLE_FILE:
+        if not 0 < delete.file_size <= MAX_WHOLE_FILE_BYTES:
             return None
         with _errors_of(context, delete):
-            return files.read_all(context.storage, delete.path, limit=2 * WHOLE_FILE)
+            return files.read_all(context.storage, delete.path, limit=2 * MAX_WHOLE_FILE_BYTES)
 
     waiting: deque[tuple[DeleteFile, Future[bytes | None]]] = deque()
     pool = ThreadPoolExecutor(min(cost.parallel, len(deletes)), "twostage-deletes")
@@ -144,25 +149,25 @@ def fetch_ahead(
 
 @contextmanager
 def _opened(
-    context: ScanContext, delete: DeleteFile, content: bytes | None
+    context: TableContext, delete: DeleteFile, content: bytes | memoryview | None
 ) -> Iterator[tuple[pa.NativeFile, int]]:
     if content is not None:
-        yield pa.BufferReader(content), len(content)
+        yield pa.BufferReader(pa.py_buffer(content)), len(content)
         return
     with files.open_file(context.storage, delete.path) as opened:
         size = opened.size()
-        yield (pa.BufferReader(opened.read_at(size, 0)) if 0 < size <= WHOLE_FILE else opened), size
+        yield (pa.BufferReader(opened.read_at(size, 0)) if 0 < size <= MAX_WHOLE_FILE_BYTES else opened), size
 
 
 @contextmanager
-def _errors_of(context: ScanContext, delete: DeleteFile) -> Iterator[None]:
-    """Give every error the stage of the deletes, and the file."""
+def _errors_of(context: TableContext, delete: DeleteFile) -> Iterator[None]:
+    """Give each error that leaves the block the stage of deletes, and the file's path."""
     try:
         with files.translate_errors(delete.path, STAGE, storage=context.storage):
             yield
     except TwoStageError as error:
         if error.path is None or error.stage not in ("storage", STAGE):
-            # The readers are shared with planning and with data files, and ORC's does not know its file.
+            # The decoders are shared with planning and data files, and ORC's does not know which file it reads.
             error.path = error.path or mask(delete.path)
             error.stage = error.stage if error.stage == "storage" else STAGE
             error.args = (str(error),)
@@ -172,7 +177,7 @@ def _errors_of(context: ScanContext, delete: DeleteFile) -> Iterator[None]:
 def _read_parquet(
     file: pa.NativeFile,
     size: int,
-    context: ScanContext,
+    context: TableContext,
     delete: DeleteFile,
     wanted: Sequence[WantedField],
     may_hold: Callable[[Bounds], bool] | None,
@@ -183,7 +188,7 @@ def _read_parquet(
 
     from twostage.formats.parquet.arrow_footer import arrow_footer  # noqa: PLC0415
 
-    # Before pyarrow, which some bad footers abort.
+    # Checked before pyarrow sees the file: some bad footers make it abort the process.
     footer, metadata = arrow_footer(read_footer(file, size, delete.path), delete.path)
     present = {leaf.path for leaf in footer.leaves}
     parquet = pq.ParquetFile(
@@ -223,22 +228,22 @@ def _read_parquet(
 
 
 def _decode(
-    parquet: pq.ParquetFile, group: RowGroup, leaves: list[int], delete: DeleteFile
+    parquet: pq.ParquetFile, group: RowGroupMetadata, leaves: list[int], delete: DeleteFile
 ) -> Iterator[tuple[int, dict[int, pa.Array]]]:
-    """Yield batches of some leaves of a row group: the number of rows, and the arrays."""
+    """Yield batches of some leaves of a row group: the number of rows, and the arrays by leaf."""
     rows = 0
     for batch in parquet.reader.iter_batches(BATCH_ROWS, [group.index], leaves, use_threads=False):
         arrays = (leaf for column in batch.columns for leaf in leaf_arrays(column))
         yield batch.num_rows, dict(zip(leaves, arrays, strict=True))
         rows += batch.num_rows
-    if rows != group.num_rows:  # pyarrow stops silently where a page says fewer values than the footer
+    if rows != group.num_rows:  # pyarrow ends silently where pages hold fewer values than the footer says
         raise corrupt(delete, f"Row group {group.index} holds {group.num_rows} rows, decoded {rows}")
 
 
 def _cannot_hold(
     file: pa.NativeFile,
     footer: Footer,
-    group: RowGroup,
+    group: RowGroupMetadata,
     predicate: Predicate,
     found: Mapping[int, Leaf],
     delete: DeleteFile,
@@ -260,9 +265,9 @@ def _cannot_hold(
 
 
 def _read_orc(
-    file: pa.NativeFile, size: int, context: ScanContext, delete: DeleteFile, wanted: Sequence[WantedField]
+    file: pa.NativeFile, size: int, context: TableContext, delete: DeleteFile, wanted: Sequence[WantedField]
 ) -> Iterator[tuple[int, Columns]]:
-    from twostage.formats.orc.schema import arrow_schema, meanings  # noqa: PLC0415 - 15 ms, seldom needed
+    from twostage.formats.orc.schema import arrow_schema, meanings  # noqa: PLC0415 - 15 ms, rarely needed
     from twostage.formats.orc.stripe import StripeReader  # noqa: PLC0415
     from twostage.formats.orc.tail import read_stripe_footer, read_tail  # noqa: PLC0415
 

@@ -1,7 +1,8 @@
-"""The fields that a reader wants of a delete file, and where they lie in it.
+"""The fields that a reader wants of a delete file, and where they are in it.
 
-Takes a file's schema, whatever its format; gives the leaf of each wanted field. The rule: fields are found by id, by
-name only where the file has no ids.
+Takes a file's schema, whatever its format; gives the leaf of each wanted field. The rule: fields are found by id, by name
+only where the file has no ids.
+Source: Iceberg table spec, "Position Delete Files" and "Equality Delete Files".
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from twostage.formats.file_schema import FileField
-    from twostage.task import DeleteFile, ScanContext
+    from twostage.task import DeleteFile, TableContext
 
 STAGE = "deletes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedField:
-    """A primitive field of a delete file: its id, and the names that lead to it where there are no ids.
+    """A primitive field of a delete file: its id, and the path of names by which it is found in files without ids.
 
-    `named`: take it by name too where the file has ids but not this one (the reserved columns of
-    positional delete files, which some writers leave without). `dictionary`: keep a text dictionary-encoded
-    as in Parquet; paths that repeat for millions of rows are read 2.5 times as fast.
+    `named`: find it by name also in a file that has ids, but not this one; some writers give the reserved columns of
+    position delete files none. `dictionary`: keep text dictionary-encoded as in Parquet; file paths that repeat for
+    millions of rows are read 2.5 times as fast.
     """
 
     field_id: int
@@ -46,8 +47,8 @@ def corrupt(delete: DeleteFile, message: str) -> CorruptFileError:
 def missing_key(delete: DeleteFile, field_id: int, name: str) -> CorruptFileError:
     """Return the error for an equality-delete file without one of the columns that its manifest entry names.
 
-    The spec ("Equality Delete Files") wants them in the file. No value can stand for the column: NULL, as
-    Iceberg-Spark has it, deletes rows that nobody named and leaves those that somebody did.
+    The spec ("Equality Delete Files") requires them in the file. No value can replace the column: NULL, which
+    Iceberg-Spark assumes, deletes rows that were not to be deleted and keeps those that were.
     """
     return CorruptFileError(
         "MISSING_DELETE_KEY",
@@ -60,9 +61,13 @@ def missing_key(delete: DeleteFile, field_id: int, name: str) -> CorruptFileErro
 
 
 def resolve(
-    schema: pa.Schema, context: ScanContext, delete: DeleteFile, wanted: Sequence[WantedField]
+    schema: pa.Schema, context: TableContext, delete: DeleteFile, wanted: Sequence[WantedField]
 ) -> list[FileField | None]:
-    """Return the leaf of the file for each wanted field; None where it lacks one."""
+    """Return the file's leaf for each wanted field; None for one that the file lacks.
+
+    Raises:
+        CorruptFileError: Several columns are the wanted one, or it is not a primitive.
+    """
     fields = file_schema.identify(schema, context.name_mapping or (), path=delete.path)
     every = list(_walk(fields))
     has_ids = any(field.id is not None for field in every)
@@ -93,7 +98,11 @@ def _by_names(fields: Sequence[FileField], names: tuple[str, ...]) -> list[FileF
 
 
 def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
-    """Yield the arrays of the leaves below an array in file order, NULL where a parent is."""
+    """Yield the arrays of the leaves below an array, in file order; NULL where a parent is NULL.
+
+    Raises:
+        ValueError: A leaf lies in a list or map.
+    """
     if pa.types.is_struct(array.type):
         for child in array.flatten():
             yield from leaf_arrays(child)

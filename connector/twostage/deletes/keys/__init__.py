@@ -1,1 +1,1 @@
-"""Keys of equality deletes: comparable form, hash tables, direct tables, prefilters, memory."""
+"""Delete keys: their comparable form, the tables that hold them, what makes probing them cheap or needless."""

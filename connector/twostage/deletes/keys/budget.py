@@ -1,7 +1,7 @@
-"""How many bytes the key tables of one task may take.
+"""The bytes that the key tables of one task may take.
 
-Takes a limit and a way to ask what is taken; answers whether more fits. The rule: it is asked before memory is
-allocated, and the error that it gives names the option to raise.
+Takes a limit and a function that tells what is taken; tells whether more fits. The rule: tables check it before they
+allocate, and the error that it makes names the option to raise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """How many bytes the tables of one task may take; asked before each allocation.
+    """The bytes that the tables of one task may take; checked before each allocation.
 
     Args:
         limit: Bytes.

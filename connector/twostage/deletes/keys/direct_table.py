@@ -1,11 +1,13 @@
-"""Keys that are single words and lie close: an array with one code for each number between them.
+"""A direct table: an array with one code for each number between the lowest key and the highest.
 
-Takes encoded keys with a code for each sequence number; answers which of the asked keys it holds under a code that
-applies. The rules: the answer is the one that a hash table gives; the array is made only where it takes no more
-memory than such a table would, or little, and never past the budget; `takes` says so before keys are added.
+Takes encoded keys of one 64-bit word (`KeyRows` with words of shape (rows, 1), uint64, compared as int64) and a code for
+each sequence number; gives a bool for each probed row: whether the table holds its key under a code that applies. The
+codes are uint8, uint16 or uint32 as their number needs, 0 for a number that is no key. The rules: the answer is the one
+that a hash table gives; the array is used only where it takes little more memory than such a table would, and never
+beyond the budget; `takes` decides that before keys are added.
 
-Measured: 10 M of 20 M numbers take 22 MB, not 167; they are added in 0.1 s, not 0.3, and 10 M rows are asked about
-in order in 0.05 s, not 0.4.
+Earns: "direct table" in docs/benchmarks-deletes.md (``deletes.dense``). Measured: 10 M of 20 M numbers take 22 MB instead
+of 167, are added in 0.1 s instead of 0.3, and 10 M rows in order are probed in 0.05 s instead of 0.4.
 """
 
 from __future__ import annotations
@@ -22,25 +24,26 @@ if TYPE_CHECKING:
     from twostage.deletes.keys.budget import Budget
     from twostage.deletes.keys.encoding import KeyRows
 
-KEY_BYTES = 14
-"""What a hash table takes for a key: a dense one may take as much."""
-SPARSE_KEY_BYTES = 32
-SPARSE_BYTES = 32 * 2**20
-"""A dense table of so few bytes may take so many for a key: it needs no compiled loop, whose first one costs more."""
-LEAST_BYTES = 8192
-"""A dense table may always take so much: no hash table takes less."""
-_SLACK = 16
-_GROWTH = 4
-"""A new table reaches past its first keys by one in `_SLACK` of their range, one that grows by one in `_GROWTH`:
-pages of zeros that nothing is written to take no memory."""
+MAX_BYTES_PER_KEY = 14
+"""What a hash table takes for a key: a direct table may take as much."""
+MAX_SPARSE_BYTES_PER_KEY = 32
+MAX_SPARSE_TABLE_BYTES = 32 * 2**20
+"""A direct table of at most so many bytes may take `MAX_SPARSE_BYTES_PER_KEY`: it needs no kernel, whose loading costs
+more than the memory."""
+MIN_TABLE_BYTES = 8192
+"""A direct table may always take so much: no hash table takes less."""
+_FIRST_MARGIN_DIVISOR = 16
+_GROWTH_MARGIN_DIVISOR = 4
+"""A new table reaches beyond its first keys by 1/16 of their range, one that grows by 1/4 of its own: zeros that nothing
+is written to take no memory."""
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-_CHUNK = 2**20
-_ROWS = 2**15
-"""Rows at once: what is made of them stays in the processor's cache. NumPy alone, because a compiled loop
-waits for memory just as long, and the first one takes 0.3 s and 80 MB for Numba."""
+_CHUNK_SLOTS = 2**20
+_BLOCK_ROWS = 2**15
+"""Rows at once: their intermediate arrays stay in the processor's cache. NumPy alone, because a compiled loop waits for
+memory just as long, and loading Numba takes 0.3 s and 80 MB."""
 
 
-class DenseTable:
+class DirectTable:
     """Keys that are one 64-bit word each, and close as signed numbers."""
 
     kind = "dense"
@@ -52,8 +55,8 @@ class DenseTable:
         self._codes: NDArray[Any] = np.zeros(0, np.uint8)
 
     @classmethod
-    def restored(cls, low: int, arrays: Sequence[NDArray[Any]], budget: Budget) -> DenseTable:
-        """Make a table of what `arrays` gave, read-only.
+    def restored(cls, low: int, arrays: Sequence[NDArray[Any]], budget: Budget) -> DirectTable:
+        """Make a table from what `arrays` gave, read-only.
 
         Raises:
             ValueError: It cannot be one.
@@ -69,7 +72,7 @@ class DenseTable:
 
     @property
     def low(self) -> int:
-        """Return the number at the array's first place."""
+        """Return the number that the array's first element stands for."""
         return self._low
 
     @property
@@ -87,12 +90,12 @@ class DenseTable:
         return (self._codes,)
 
     def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
-        """Return one word, their only one, of all keys or of those in the first places."""
+        """Return the only word of all keys, or of those in the first `slots` elements."""
         assert word == 0
         return np.concatenate([np.zeros(0, np.uint64), *(words for words, _ in self.parts(slots))])
 
     def takes(self, keys: KeyRows, code: int, expected: int) -> bool:
-        """Tell whether the table may hold these keys, of `expected` still to come; make room if so."""
+        """Tell whether the table may hold these keys, of `expected` still to come; make room for them if so."""
         numbers = keys.words[:, 0].view(np.int64)
         low, high = int(numbers.min()), int(numbers.max())
         dtype = np.promote_types(self._codes.dtype, np.min_scalar_type(code))
@@ -103,17 +106,17 @@ class DenseTable:
         if size:
             low, high = min(low, first), max(high, last)
         total = expected + self.count
-        usual = max(KEY_BYTES * total, min(SPARSE_BYTES, SPARSE_KEY_BYTES * total))
-        most = max(LEAST_BYTES, self._codes.nbytes, usual) // dtype.itemsize
+        usual = max(MAX_BYTES_PER_KEY * total, min(MAX_SPARSE_TABLE_BYTES, MAX_SPARSE_BYTES_PER_KEY * total))
+        max_length = max(MIN_TABLE_BYTES, self._codes.nbytes, usual) // dtype.itemsize
         span = high - low + 1
-        # Room ahead where keys come in order, so that a table does not grow with each file.
-        roomy = span // (_GROWTH if size else _SLACK)
-        for more in (roomy, roomy // 8, 0):
+        # A margin where keys come in order, so that the table does not grow with each delete file.
+        margin = span // (_GROWTH_MARGIN_DIVISOR if size else _FIRST_MARGIN_DIVISOR)
+        for more in (margin, margin // 8, 0):
             below = more if not size or low < first else 0
             above = more if not size or high > last else 0
             start, end = max(_LOWEST, low - below), min(_HIGHEST, high + above)
             length = end - start + 1
-            if length <= most and self.budget.allows(length * dtype.itemsize):
+            if length <= max_length and self.budget.allows(length * dtype.itemsize):
                 self._move(start, length, dtype)
                 return True
         return False
@@ -126,22 +129,22 @@ class DenseTable:
         self._low, self._codes, self._is_mapped = low, codes, False
 
     def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None:
-        """Add keys that it `takes`; for a key already there, the code of the higher sequence number stays."""
+        """Add keys that it `takes` under `code`; of two codes for a key, the one with the higher sequence number stays."""
         words, lowest = keys.words[:, 0], self._word
         is_newest = bool(sequences[code] == sequences.max())
-        for start in range(0, len(words), _ROWS):
-            # Signed places are taken as they are, others are converted for each access: 1.5 ns a row, not 4.
-            places = (words[start : start + _ROWS] - lowest).view(np.int64)
+        for start in range(0, len(words), _BLOCK_ROWS):
+            # NumPy takes signed indices as they are, and converts others on each access: 1.5 ns a row instead of 4.
+            places = (words[start : start + _BLOCK_ROWS] - lowest).view(np.int64)
             if not is_newest:
                 places = places[sequences[self._codes[places]] < sequences[code]]
             self._codes[places] = code
 
     def widen_codes(self) -> None:
-        """Do nothing: `takes` makes room for a code that is too large."""
+        """Do nothing: `takes` widens the codes when one is too large."""
 
     @property
     def _word(self) -> np.uint64:
-        """Return the lowest number as a word: distances modulo 2**64 from it do not overflow."""
+        """Return the lowest number as a word: unsigned distances from it do not overflow."""
         return np.uint64(self._low % 2**64)
 
     def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -149,14 +152,14 @@ class DenseTable:
         codes, words, lowest = self._codes, keys.words[:, 0], self._word
         result = np.zeros(len(words), np.bool_)
         all_apply = bool(applies[1:].all())
-        for start in range(0, len(words), _ROWS):
-            places = words[start : start + _ROWS] - lowest
+        for start in range(0, len(words), _BLOCK_ROWS):
+            places = words[start : start + _BLOCK_ROWS] - lowest
             inside = places < np.uint64(len(codes))
             if inside.all():
                 found = codes[places.view(np.int64)]
-                result[start : start + _ROWS] = found != 0 if all_apply else applies[found]
+                result[start : start + _BLOCK_ROWS] = found != 0 if all_apply else applies[found]
             elif inside.any():
-                result[start : start + _ROWS][inside] = applies[codes[places[inside].view(np.int64)]]
+                result[start : start + _BLOCK_ROWS][inside] = applies[codes[places[inside].view(np.int64)]]
         return result
 
     def none_between(self, low: int, high: int) -> bool:
@@ -165,9 +168,9 @@ class DenseTable:
         return start >= end or not self._codes[start:end].any()
 
     def parts(self, slots: int | None = None) -> Iterator[tuple[NDArray[np.uint64], NDArray[Any]]]:
-        """Yield all keys, or those in the first places, as words, with their codes."""
+        """Yield all keys as words, or those in the first `slots` elements, with their codes."""
         end = len(self._codes) if slots is None else min(slots, len(self._codes))
-        for start in range(0, end, _CHUNK):
-            codes = self._codes[start : min(start + _CHUNK, end)]
+        for start in range(0, end, _CHUNK_SLOTS):
+            codes = self._codes[start : min(start + _CHUNK_SLOTS, end)]
             places = np.flatnonzero(codes)
             yield places.astype(np.uint64) + np.uint64((self._low + start) % 2**64), codes[places]

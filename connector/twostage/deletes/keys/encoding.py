@@ -1,6 +1,6 @@
 """Key columns as words and bytes, the form in which equality deletes compare them.
 
-Takes Arrow arrays of key columns (a delete file's, or data rows') and their Iceberg types; gives key rows
+Takes Arrow arrays of key columns (a delete file's, or data rows') and their Iceberg types; gives key rows (`KeyRows`)
 grouped by which of their columns are NULL. The rule: two keys are equal under Iceberg exactly if they are in
 the same group with the same words and the same bytes. NULL equals NULL and NaN equals NaN, whatever its
 bits; -0.0 and 0.0 differ, as they do for Iceberg-Java (``Comparators.forType`` gives float and double their
@@ -40,7 +40,13 @@ _DIGITS = np.delete(np.arange(36), _DASHES)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyColumn:
-    """One key column: fixed-width words (a matrix of rows by words) or, for text, Arrow bytes; and which are not NULL."""
+    """One key column.
+
+    Attributes:
+        words: Fixed-width values as a matrix of rows by words (none for text, else one or two).
+        text: Text and binary values; None for other types.
+        valid: A bool for each row: whether it is not NULL; None if no row is.
+    """
 
     words: NDArray[np.uint64]
     text: pa.LargeBinaryArray | None
@@ -53,7 +59,7 @@ class KeyRows:
 
     Attributes:
         pattern: Bit i is set where column i is NULL.
-        rows: Their row numbers; None for all rows.
+        rows: Their row numbers, ascending; None for all rows.
         words: A matrix of rows by words, read-only.
         offsets: Where each key's bytes begin in `data`, one more than rows; empty if keys have no bytes.
         data: The bytes of all keys.
@@ -106,7 +112,7 @@ def _refuse(array: pa.Array, kind: Primitive) -> ValueError:
 
 
 def _values(array: pa.Array, dtype: Any) -> NDArray[Any]:
-    """Return a fixed-width array's values without copying; what lies under NULL is left as it is."""
+    """Return a fixed-width array's values without copying; values under NULL are left as they are."""
     buffer = array.buffers()[1]
     if buffer is None or len(array) == 0:
         return np.zeros(len(array), dtype)

@@ -1,7 +1,9 @@
-"""Where keys may lie in one column: NULL, NaN, and intervals of values.
+"""Where keys may be in one column: NULL, NaN, and intervals of values.
 
-Takes the bounds of rows or delete files, or the numbers that a key table holds; answers whether rows between some
-bounds can have a key. The rule: an interval may hold more than keys do, never less.
+Takes the bounds of rows or delete files, or the numbers (int64) that a key table holds; tells whether rows between some
+bounds can have a key. The rule: intervals may cover more than the keys, never less.
+
+Earns: "intervals of keys" in docs/benchmarks-deletes.md (``prune.pages``).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twostage.predicates.bounds import Bounds
-from twostage.predicates.prune import order_key
+from twostage.predicates.value_range import order_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,21 +25,21 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive
 
 
-MOST_INTERVALS = 16_384
-"""Of a column, kept: the widest gaps between keys are. 256 KiB, and finer than pages are."""
-SAMPLED = 16
-"""Of so many gaps one tells which are narrow, where there are many: to sort out all takes three times as long."""
+MAX_INTERVALS = 16_384
+"""Intervals of a column: they leave out the widest gaps between keys. 256 KiB, and finer than pages are."""
+SAMPLED_GAPS = 16
+"""Of many gaps, one in so many is sampled to tell which are narrow: to examine all takes three times as long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyDomain:
-    """What values the keys may have in a column.
+    """The values that keys may have in a column.
 
     Attributes:
         may_null: Some key may be NULL there.
         may_nan: Some key may be NaN there.
         lowers: Where intervals of values begin: order keys, ascending.
-        uppers: Where they end, inclusive; no two overlap. None: a value may be anything.
+        uppers: Where they end, inclusive; no two overlap. None: keys may have any value.
     """
 
     may_null: bool
@@ -47,7 +49,7 @@ class KeyDomain:
 
     @staticmethod
     def of_files(ranges: Iterable[KeyRange]) -> KeyDomain:
-        """Return the domain of files whose keys are in these ranges."""
+        """Return the domain of delete files whose keys are in these ranges."""
         ranges = list(ranges)
         may_null = any(one.may_null for one in ranges)
         may_nan = any(one.may_nan for one in ranges)
@@ -64,8 +66,8 @@ class KeyDomain:
                 uppers.append(upper)
         return KeyDomain(may_null, may_nan, lowers, uppers)
 
-    def misses(self, rows: KeyRange) -> bool:
-        """Whether no row in this range has a key's value."""
+    def is_disjoint(self, rows: KeyRange) -> bool:
+        """Tell whether no row in this range can have a key's value."""
         if (self.may_null and rows.may_null) or (self.may_nan and rows.may_nan):
             return False
         if not rows.may_value:
@@ -81,31 +83,31 @@ class KeyDomain:
 
 
 def intervals_of(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where intervals that hold all numbers (at least one; they get sorted) begin and end."""
+    """Return the lowers and uppers (int64) of intervals that hold all numbers: at least one; they are sorted in place."""
     numbers.sort()
     gaps = numbers[1:].view(np.uint64) - numbers[:-1].view(np.uint64)
     cuts = np.zeros(0, np.int64)
-    if len(gaps) >= 4 * SAMPLED * MOST_INTERVALS:
-        least = _from_widest(gaps[::SAMPLED], 1 + 2 * MOST_INTERVALS // SAMPLED)
-        cuts = np.flatnonzero(gaps >= max(least, np.uint64(2)))
-    if len(cuts) < MOST_INTERVALS:
+    if len(gaps) >= 4 * SAMPLED_GAPS * MAX_INTERVALS:
+        narrowest = _from_widest(gaps[::SAMPLED_GAPS], 1 + 2 * MAX_INTERVALS // SAMPLED_GAPS)
+        cuts = np.flatnonzero(gaps >= max(narrowest, np.uint64(2)))
+    if len(cuts) < MAX_INTERVALS:
         cuts = np.flatnonzero(gaps > 1)
-    if len(cuts) >= MOST_INTERVALS:
+    if len(cuts) >= MAX_INTERVALS:
         wide = gaps[cuts]
-        cuts = cuts[wide > _from_widest(wide, MOST_INTERVALS)]
+        cuts = cuts[wide > _from_widest(wide, MAX_INTERVALS)]
     return numbers[np.append(0, cuts + 1)], numbers[np.append(cuts, len(numbers) - 1)]
 
 
 def _from_widest(gaps: NDArray[np.uint64], number: int) -> np.uint64:
-    """Return which gap is in this place, counted from the widest one."""
-    place = len(gaps) - number
-    found: np.uint64 = np.partition(gaps, place)[place]
+    """Return the gap that is number `number` from the widest one on."""
+    rank = len(gaps) - number
+    found: np.uint64 = np.partition(gaps, rank)[rank]
     return found
 
 
 def intervals_in(low: int, codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where intervals of a dense table's keys begin and end: places in `codes`, counted from `low`, not 0."""
-    size = max(1, -(-len(codes) // MOST_INTERVALS))
+    """Return the lowers and uppers (int64) of intervals of a direct table's keys: `low` is the first code's number."""
+    size = max(1, -(-len(codes) // MAX_INTERVALS))
     whole = len(codes) // size * size
     taken = codes[:whole].reshape(-1, size).any(axis=1)
     if whole < len(codes):
@@ -123,10 +125,10 @@ class KeyRange:
 
     Args:
         kind: The column's type.
-        bounds: What is known of it; None: nothing.
+        bounds: Of the column; None: nothing is known.
         num_rows: How many rows; None: not known.
-        counted: Whether the counts in `bounds` are of all rows. Inside a struct a NULL struct counts as NULL in
-            one format and does not count in another.
+        counted: Whether the counts in `bounds` are of all rows. For a field of a struct, some formats count a NULL
+            struct as NULL and others do not count it.
     """
 
     __slots__ = ("bounds", "lower", "may_nan", "may_null", "may_value", "upper")
@@ -145,8 +147,8 @@ class KeyRange:
         self.lower = order_key(kind, bounds.lower)
         self.upper = order_key(kind, bounds.upper)
 
-    def misses(self, other: KeyRange) -> bool:
-        """Whether no value here equals one there."""
+    def is_disjoint(self, other: KeyRange) -> bool:
+        """Tell whether no value here can equal one there."""
         if (self.may_null and other.may_null) or (self.may_nan and other.may_nan):
             return False
         if not self.may_value or not other.may_value:

@@ -1,13 +1,14 @@
-"""The shape of delete keys: the columns that must be compared, and those that one partition decides.
+"""The shape of delete keys: which columns must be compared, and which the partition decides.
 
 Takes the key columns of delete files, the scope that these cover, and a data file's identity partition values; gives
-the columns that are left of the key, and drops delete keys of other partitions. The rule: a column folds away
-only where the delete files cover one partition: it then has one value in every row that they may delete, so
-that a key equals a row exactly if it has this value there and equals the row in the other columns.
+the columns to compare, and drops delete keys of other partitions. The rule: a column is left out only where the
+delete files cover one partition: it then has one value in every row that they may delete, so that a key equals a row
+exactly if it has this value there and equals the row in the other columns.
 
-Flink's upserts have such keys always: they must hold the partition columns. Measured: 1 M keys (string, long) of one
-partition take 2.2 MB instead of 40 where the numbers lie close, else 17; they are loaded with 0.04 or 0.06 s of CPU
-instead of 0.06, and 1 M rows are asked about in 0.002 or 0.03 s instead of 0.045.
+Flink's upserts always have such keys: they must hold the partition columns.
+Earns: "keys without partition columns" in docs/benchmarks-deletes.md (``deletes.simplify``). Measured: 1 M keys
+(string, long) of one partition take 2.2 MB instead of 40 where the numbers lie close, else 17; they are loaded with 0.04
+or 0.06 s of CPU instead of 0.06, and 1 M rows are probed in 0.002 or 0.03 s instead of 0.045.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 from twostage.deletes.files.wanted_fields import corrupt, missing_key
 from twostage.deletes.keys.encoding import encode_column, take_columns
 from twostage.errors import UnsupportedFeatureError
-from twostage.formats import convert
+from twostage.formats import internal_values
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class KeyShape:
             for key in fields:
                 # A field of a struct is NULL where the struct is, whatever the partition says.
                 if key.field.id in constants and len(key.names) == 1:
-                    value = convert.constant(key.kind, constants[key.field.id], 1)
+                    value = internal_values.constant(key.kind, constants[key.field.id], 1)
                     fixed.append((key, encode_column(value, key.kind)))
         folded = {key.field.id for key, _ in fixed}
         return KeyShape(
@@ -84,27 +85,27 @@ class KeyShape:
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """What tells key sets of different shapes apart."""
+        """The field ids and types of the columns, and which of them are fixed: equal for the same shape alone."""
         columns = tuple((key.field.id, str(key.kind)) for key in self.every)
         return (columns, tuple(key.field.id for key, _ in self.fixed)) if self.fixed else columns
 
     def compared(self, columns: Sequence[KeyColumn], num_rows: int) -> tuple[list[KeyColumn], int]:
-        """Return the columns of delete keys that are left to compare, without keys of other partitions; and how many."""
+        """Return the columns to compare, of the delete keys of this partition alone; and how many keys these are."""
         if not self.fixed:
             return list(columns), num_rows
         by_id = {key.field.id: column for key, column in zip(self.every, columns, strict=True)}
         belongs = np.ones(num_rows, np.bool_)
         for key, value in self.fixed:
             belongs &= _equal(by_id[key.field.id], value)
-        left = [by_id[key.field.id] for key in self.fields]
+        compared = [by_id[key.field.id] for key in self.fields]
         if belongs.all():
-            return left, num_rows
+            return compared, num_rows
         rows = np.flatnonzero(belongs)
-        return take_columns(left, rows), len(rows)
+        return take_columns(compared, rows), len(rows)
 
 
 def _equal(column: KeyColumn, one: KeyColumn) -> NDArray[np.bool_]:
-    """Tell which rows of a key column equal the row of another."""
+    """Return which rows of a key column equal the one row of another: a bool each."""
     count = len(column.words)
     if one.valid is not None and not one.valid[0]:
         return np.zeros(count, np.bool_) if column.valid is None else ~column.valid
@@ -113,7 +114,7 @@ def _equal(column: KeyColumn, one: KeyColumn) -> NDArray[np.bool_]:
     for word in range(width if column.words.shape[1] == width else 0):
         equal &= column.words[:, word] == one.words[0, word]
     if one.text is not None:
-        if column.text is None:  # a file whose column is of the type of NULLs alone
+        if column.text is None:  # a file whose column has Arrow's type null
             return equal
         same = pc.equal(column.text, one.text[0])
         equal &= np.asarray(pc.fill_null(same, pa.scalar(value=False)).to_numpy(zero_copy_only=False))

@@ -1,26 +1,30 @@
-"""The keys of many equality-delete files, and which of them are deleted for a data file.
+"""A key set: the keys of many equality-delete files, and which of them apply to a data file.
 
-Takes encoded keys with the sequence number of their delete file; answers which rows' keys are deleted for a data
-file of some sequence number. The rule: a key is deleted exactly if a delete file with a strictly higher
-sequence number holds it. Keys that are NULL in the same columns are in one table: an array with a place for each
-number where single words lie close (`direct_table`), a hash table otherwise (`hash_table`). A set can be
-taken apart into arrays and made again from read-only ones. Threads may ask it at once; while it grows, which moves
-its arrays, they wait.
+Takes encoded keys (`KeyRows`) with the sequence number of their delete file; gives a bool for each probed row of a data
+file: whether its key is deleted. The rule: a key is deleted exactly if a delete file with a strictly higher sequence
+number than the data file's holds it.
+
+Keys that are NULL in the same columns are in one table: a direct table where they are single words close to each other
+(`direct_table`), else a hash table (`word_table`, `record_table`) with a prefilter where that pays (`prefilter`). A set
+can be taken apart into arrays and made again from read-only ones. Threads may probe it at the same time; adding keys,
+which moves its arrays, waits for them.
 """
 
 from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twostage.deletes.keys.direct_table import DenseTable
+from twostage.deletes.keys.direct_table import DirectTable
 from twostage.deletes.keys.encoding import take_rows
-from twostage.deletes.keys.hash_table import FEW, RecordTable, WordTable
-from twostage.deletes.keys.intervals import KeyDomain, intervals_in, intervals_of
-from twostage.deletes.keys.prefilter import LEAST_ROWS, ROWS_FOR_KEY, Sieve
+from twostage.deletes.keys.hash_table import MAX_KEYS_TO_COMPARE
+from twostage.deletes.keys.key_domains import KeyDomains
+from twostage.deletes.keys.prefilter import MIN_ROWS_PER_KEY, MIN_ROWS_TO_FILTER, Prefilter
+from twostage.deletes.keys.record_table import RecordTable
+from twostage.deletes.keys.word_table import WordTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,30 +33,10 @@ if TYPE_CHECKING:
 
     from twostage.deletes.keys.budget import Budget
     from twostage.deletes.keys.encoding import KeyRows
+    from twostage.deletes.keys.intervals import KeyDomain
+    from twostage.deletes.keys.key_table import KeyTable
 
 _NARROW_CODES = 2**16 - 1
-SORTED_AFTER = 4
-"""Keys of a hash table for each row that may have one: with fewer rows, it is not worth sorting the keys."""
-LOOKED_AFTER = 256
-"""Places of a dense table, likewise: it is only looked through."""
-LOOKED_AT = 65_536
-"""Slots of a hash table, whose keys are any of all: scattered keys are in each page that is asked about. So many that of
-a thousand pages none is left out by chance, which had all keys sorted for nothing; 2 ms."""
-
-
-class _Table(Protocol):
-    kind: str
-    budget: Budget
-
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def count(self) -> int: ...
-    def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None: ...
-    def probe(self, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
-    def widen_codes(self) -> None: ...
-    def arrays(self) -> tuple[NDArray[Any], ...]: ...
-    def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]: ...
 
 
 class KeySet:
@@ -61,22 +45,21 @@ class KeySet:
     Args:
         budget: Bytes that its tables may take.
         kernels: Whether compiled kernels may run; their twins otherwise.
-        dense: Whether numbers that lie close may be in a dense table.
+        dense: Whether numbers close to each other may be in a direct table.
     """
 
     def __init__(self, budget: Budget, *, kernels: bool, dense: bool = True) -> None:
         self._budget = budget
         self._kernels = kernels
         self._dense = dense
-        self._tables: dict[int, _Table] = {}
+        self._tables: dict[int, KeyTable] = {}
         self._all_null: dict[int, int] = {}
         """Highest sequence number of a key that is NULL in every column, by pattern."""
         self._sequences = np.full(1, -1, np.int64)
         self._codes: dict[int, int] = {}
-        self._domains: dict[int, KeyDomain] = {}
-        self._rows_asked = 0
-        self._sieves: dict[int, Sieve | None] = {}
-        """By pattern; None where one is no use."""
+        self._domains = KeyDomains()
+        self._prefilters: dict[int, Prefilter | None] = {}
+        """By pattern; None where one would be of no use."""
         self._rows_probed: dict[int, int] = {}
         self._readers = 0
         self._free = threading.Condition()
@@ -84,7 +67,7 @@ class KeySet:
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
-        """Let nobody add keys."""
+        """Keep other threads from adding keys."""
         with self._free:
             self._readers += 1
         try:
@@ -108,8 +91,10 @@ class KeySet:
     @property
     def nbytes(self) -> int:
         """Return the bytes of private memory that all tables take."""
-        sieves = sum(sieve.nbytes for sieve in list(self._sieves.values()) if sieve is not None)
-        return sieves + sum(table.nbytes for table in self._tables.values())
+        prefilters = sum(
+            prefilter.nbytes for prefilter in list(self._prefilters.values()) if prefilter is not None
+        )
+        return prefilters + sum(table.nbytes for table in self._tables.values())
 
     @property
     def count(self) -> int:
@@ -117,12 +102,12 @@ class KeySet:
         return sum(table.count for table in self._tables.values()) + len(self._all_null)
 
     def take_apart(self) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-        """Return what `restored` needs: plain values for JSON, and arrays."""
+        """Return what `restored` takes: plain values for JSON, and arrays."""
         tables, arrays = [], [self._sequences]
         for pattern, table in self._tables.items():
             parts = table.arrays()
             plain = {"kind": table.kind, "pattern": pattern, "count": table.count, "arrays": len(parts)}
-            tables.append(plain | ({"low": table.low} if isinstance(table, DenseTable) else {}))
+            tables.append(plain | ({"low": table.low} if isinstance(table, DirectTable) else {}))
             arrays += parts
         return {"tables": tables, "all_null": sorted(self._all_null.items())}, arrays
 
@@ -136,19 +121,19 @@ class KeySet:
         kernels: bool,
         dense: bool = True,
     ) -> KeySet:
-        """Make a set again of what `take_apart` gave; the arrays may be read-only.
+        """Make a set again from what `take_apart` gave; the arrays may be read-only.
 
         Raises:
             ValueError, KeyError, TypeError: They do not fit each other.
         """
-        tables: dict[int, _Table] = {}
+        tables: dict[int, KeyTable] = {}
         place = 1
         for table in plain["tables"]:
             parts = arrays[place : place + table["arrays"]]
             place += table["arrays"]
-            made: _Table
-            if table["kind"] == DenseTable.kind:
-                made = DenseTable.restored(int(table["low"]), parts, budget)
+            made: KeyTable
+            if table["kind"] == DirectTable.kind:
+                made = DirectTable.restored(int(table["low"]), parts, budget)
             else:
                 hashed = {one.kind: one for one in (WordTable, RecordTable)}[table["kind"]]
                 made = hashed.restored(int(table["count"]), parts, budget, kernels=kernels)
@@ -158,7 +143,9 @@ class KeySet:
         found.map(tables, nulls, np.array(arrays[0], np.int64))
         return found
 
-    def map(self, tables: dict[int, _Table], all_null: dict[int, int], sequences: NDArray[np.int64]) -> None:
+    def map(
+        self, tables: dict[int, KeyTable], all_null: dict[int, int], sequences: NDArray[np.int64]
+    ) -> None:
         """Use these tables."""
         self._tables, self._all_null, self._sequences = tables, all_null, sequences
         self._codes = {number: code for code, number in enumerate(sequences.tolist()) if code}
@@ -167,7 +154,7 @@ class KeySet:
         """Tell whether no key, of a single column, is a number from `low` to `high`; False if that is not known."""
         with self._unchanged():
             table = self._tables.get(0)
-            return table is None or (isinstance(table, DenseTable) and table.none_between(low, high))
+            return table is None or (isinstance(table, DirectTable) and table.none_between(low, high))
 
     @property
     def is_empty(self) -> bool:
@@ -175,61 +162,25 @@ class KeySet:
         return not self._tables and not self._all_null
 
     @property
-    def is_dense(self) -> bool:
-        """Whether looking a key up costs as good as nothing."""
-        return all(isinstance(table, DenseTable) for table in list(self._tables.values()))
+    def is_direct(self) -> bool:
+        """Whether all keys are in direct tables, where a lookup costs next to nothing."""
+        return all(isinstance(table, DirectTable) for table in list(self._tables.values()))
 
     def domain(
         self, column: int, widths: Sequence[int], num_rows: int, helps: Callable[[KeyDomain], bool]
     ) -> KeyDomain | None:
-        """Return where the keys lie in a column whose words are numbers; None if to tell that would cost too much.
+        """Return where the keys are in a column whose words are numbers; None if it would cost too much to tell.
 
         Args:
             column: Its place among the key columns.
             widths: How many words each key column takes.
-            num_rows: Rows that this is about; those asked about so far must be worth it.
-            helps: Whether something could be proven if the keys lay there; it is asked about some of them first.
+            num_rows: Rows that need no probe if the domain proves it; together with earlier ones they must be worth it.
+            helps: Tells whether a domain would prove anything; called first with that of a sample of the keys.
         """
         with self._unchanged():
-            return self._domain(column, widths, num_rows, helps)
-
-    def _domain(
-        self, column: int, widths: Sequence[int], num_rows: int, helps: Callable[[KeyDomain], bool]
-    ) -> KeyDomain | None:
-        if column in self._domains:
-            return self._domains[column]
-        tables = {pattern: one for pattern, one in self._tables.items() if not pattern >> column & 1}
-        words = {
-            pattern: sum(width for place, width in enumerate(widths[:column]) if not pattern >> place & 1)
-            for pattern in tables
-        }
-        if self.is_dense:
-            self._rows_asked += num_rows
-            if sum(len(table.arrays()[0]) for table in tables.values()) > LOOKED_AFTER * self._rows_asked:
-                return None
-        else:
-            some = [
-                table.column(words[pattern], LOOKED_AT).view(np.int64) for pattern, table in tables.items()
-            ]
-            points = np.unique(np.concatenate(some)) if some else np.zeros(0, np.int64)
-            if not helps(KeyDomain(False, False, points, points)):
-                return None
-            self._rows_asked += num_rows
-            count = sum(table.count for table in tables.values())
-            # Once sorted, and what tells the gaps between them.
-            if count > SORTED_AFTER * self._rows_asked or not self._budget.allows(32 * count):
-                return None
-        may_null = any(pattern >> column & 1 for pattern in (*self._tables, *self._all_null))
-        lowers = uppers = np.zeros(0, np.int64)
-        (only, *others) = tables.values() if tables else (None,)
-        if isinstance(only, DenseTable) and not others:
-            lowers, uppers = intervals_in(only.low, only.arrays()[0])
-        elif tables:
-            parts = [table.column(words[pattern]).view(np.int64) for pattern, table in tables.items()]
-            if any(map(len, parts)):
-                lowers, uppers = intervals_of(np.concatenate(parts) if len(parts) > 1 else parts[0])
-        self._domains[column] = KeyDomain(may_null, False, lowers, uppers)
-        return self._domains[column]
+            return self._domains.find(
+                self._tables, self._all_null, self._budget, column, widths, num_rows, helps
+            )
 
     def insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
         """Add the keys of a delete file; `expected` is how many keys are still to come."""
@@ -239,7 +190,7 @@ class KeySet:
 
     def _insert(self, groups: Iterable[KeyRows], sequence_number: int, expected: int) -> None:
         self._domains.clear()
-        self._sieves.clear()
+        self._prefilters.clear()
         code = self._code(sequence_number)
         for keys in groups:
             if not len(keys.words):
@@ -250,23 +201,23 @@ class KeySet:
             still = expected if keys.pattern == 0 else 0
             self._table_for(keys, code, max(still, len(keys.words))).insert(keys, code, self._sequences)
 
-    def _table_for(self, keys: KeyRows, code: int, expected: int) -> _Table:
-        """Return the table for keys of this pattern, `expected` still to come; make or change it if need be."""
+    def _table_for(self, keys: KeyRows, code: int, expected: int) -> KeyTable:
+        """Return the table for keys of this pattern, `expected` still to come; made or converted if need be."""
         made = self._tables.get(keys.pattern)
         if made is None and self._dense and keys.is_word:
-            made = DenseTable(self._budget)
-        if isinstance(made, DenseTable) and not made.takes(keys, code, expected):
+            made = DirectTable(self._budget)
+        if isinstance(made, DirectTable) and not made.takes(keys, code, expected):
             made = self._hashed(made, keys, expected)
         elif made is None:
             made = self._new_table(keys, expected)
         self._tables[keys.pattern] = made
         return made
 
-    def _hashed(self, dense: DenseTable, keys: KeyRows, expected: int) -> _Table:
-        """Return a hash table of a dense table's keys, with room for more."""
-        made = self._new_table(keys, dense.count + expected)
+    def _hashed(self, direct: DirectTable, keys: KeyRows, expected: int) -> KeyTable:
+        """Return a hash table of a direct table's keys, with room for more."""
+        made = self._new_table(keys, direct.count + expected)
         assert isinstance(made, WordTable)
-        for words, codes in dense.parts():
+        for words, codes in direct.parts():
             made.adopt(words, codes)
         return made
 
@@ -291,7 +242,13 @@ class KeySet:
         return code
 
     def probe(self, groups: Iterable[KeyRows], num_rows: int, sequence_number: int) -> NDArray[np.bool_]:
-        """Return which rows' keys a delete file with a higher sequence number holds."""
+        """Return a bool for each row: whether a delete file with a higher sequence number holds its key.
+
+        Args:
+            groups: The rows' keys, by which columns are NULL.
+            num_rows: How many rows.
+            sequence_number: Of their data file.
+        """
         with self._unchanged():
             return self._probe(groups, num_rows, sequence_number)
 
@@ -302,7 +259,7 @@ class KeySet:
             if keys.pattern in self._all_null and not keys.words.shape[1] and not len(keys.offsets):
                 hits: Any = self._all_null[keys.pattern] > sequence_number
             elif keys.pattern in self._tables:
-                hits = self._look_up(self._tables[keys.pattern], keys, applies)
+                hits = self._probe_table(self._tables[keys.pattern], keys, applies)
             else:
                 continue
             if keys.rows is None:
@@ -311,10 +268,10 @@ class KeySet:
                 deleted[keys.rows] = hits
         return deleted
 
-    def _look_up(self, table: _Table, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which rows' keys are in a table under a code that applies; most rows may end in its sieve."""
-        sieve = self._sieve_of(table, keys)
-        rows = None if sieve is None else sieve.rows(keys)
+    def _probe_table(self, table: KeyTable, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which rows' keys are in a table under a code that applies; with a prefilter, only rows that pass are probed."""
+        prefilter = self._prefilter_for(table, keys)
+        rows = None if prefilter is None else prefilter.rows(keys)
         if rows is None:
             return table.probe(keys, applies)
         found = np.zeros(len(keys.words), np.bool_)
@@ -322,20 +279,20 @@ class KeySet:
             found[rows] = table.probe(take_rows(keys, rows), applies)
         return found
 
-    def _sieve_of(self, table: _Table, keys: KeyRows) -> Sieve | None:
-        """Return a hash table's sieve, made once so many rows are asked about that it pays."""
+    def _prefilter_for(self, table: KeyTable, keys: KeyRows) -> Prefilter | None:
+        """Return a hash table's prefilter, built once enough rows have been probed for it to pay."""
         pattern = keys.pattern
-        if pattern in self._sieves:
-            return self._sieves[pattern]
+        if pattern in self._prefilters:
+            return self._prefilters[pattern]
         count = table.count if isinstance(table, WordTable | RecordTable) else 0
-        if count == 0 or (count <= FEW and keys.is_word):
+        if count == 0 or (count <= MAX_KEYS_TO_COMPARE and keys.is_word):
             return None
-        self._rows_probed[pattern] = asked = self._rows_probed.get(pattern, 0) + len(keys.words)
-        if asked < max(LEAST_ROWS, ROWS_FOR_KEY * count):
+        self._rows_probed[pattern] = probed = self._rows_probed.get(pattern, 0) + len(keys.words)
+        if probed < max(MIN_ROWS_TO_FILTER, MIN_ROWS_PER_KEY * count):
             return None
         if isinstance(table, WordTable):
-            made = Sieve.of([table.column(0)], count, None, self._budget)
+            made = Prefilter.of([table.column(0)], count, None, self._budget)
         else:
-            made = Sieve.of(table.arrays(), count, keys.words.shape[1], self._budget)
-        self._sieves[pattern] = made
+            made = Prefilter.of(table.arrays(), count, keys.words.shape[1], self._budget)
+        self._prefilters[pattern] = made
         return made

@@ -1,12 +1,16 @@
-"""Which rows may hold a key of a hash table: a bit for each of many places, by a cheap hash.
+"""A prefilter for hash tables: a one-hash Bloom filter, 32 bits a key; no false negatives.
 
-Takes the keys of a table, then rows; gives those of the rows that may hold a key, which the table itself is asked
-about. The rule: a row that holds a key is never left out; one that holds none may be given.
+Takes the keys of a table (uint64 words; or slots and records), then rows (`KeyRows`); gives the numbers of the rows that
+may hold a key, which alone are probed. The rule: a row that holds a key is never left out; of the others about one in 32
+passes.
 
 Where rows are many and keys few, almost all rows end here: NumPy takes 4 ns for a number, 5 for a text of 16 bytes, 12
-for texts of any length, a fifth of what hashing and looking up take, and no compiled loop needs to be loaded, which takes
-a new worker 0.3 s. The hash is of numbers and a text's first and last eight bytes: keys that differ elsewhere
-are not told apart, and have no sieve.
+for texts of any length, a fifth of hashing and probing; and no kernel needs to be loaded, which takes a new worker
+0.3 s. The hash is of the words, and of a text's first and last eight bytes: where too many keys are alike in these, there
+is no prefilter.
+
+Source: Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970, with k = 1.
+Earns: "prefilter" in docs/benchmarks-deletes.md.
 """
 
 from __future__ import annotations
@@ -25,35 +29,35 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
 
-MOST_KEYS = 2**22
-"""More are seldom few for the rows; their places would take more memory than a processor's cache."""
-ROWS_FOR_KEY = 2
-"""Rows asked about for each key, from which a sieve is made: it takes 50 ns a key."""
-LEAST_ROWS = 2**14
-MOST_PASS = 0.25
-"""Of the rows: of more, the table is asked about all at once."""
-SHARE = 8
-"""Of the free budget, what a sieve may take."""
-_PLACES = 32
-"""For each key: of other rows one in so many passes."""
-_LEAST_BITS = 19
-_TAKEN_MEANWHILE = 16
-"""Bytes a key while a sieve is made."""
-_ROWS = 2**15
-"""Rows or keys at once: what is made of them stays in the processor's cache."""
-_FEWEST = 0.5
-"""Places for each key that must be told apart."""
+MAX_KEYS = 2**22
+"""The bits of more keys would exceed a processor's cache, and so many keys are seldom few for the rows."""
+MIN_ROWS_PER_KEY = 2
+"""Probed rows for each key, from which a prefilter is built: that takes 50 ns a key."""
+MIN_ROWS_TO_FILTER = 2**14
+"""Probed rows from which a prefilter is built, however few the keys."""
+MAX_PASSING_FRACTION = 0.25
+"""Where a larger fraction of the rows passes, all are probed without it."""
+FREE_BUDGET_FACTOR = 8
+"""A prefilter is built only where so many times its bytes are free in the budget."""
+BITS_PER_KEY = 32
+_MIN_LOG2_BITS = 19
+_BUILD_BYTES_PER_KEY = 16
+"""Temporary memory while it is built."""
+_BLOCK_ROWS = 2**15
+"""Rows or keys at once: their intermediate arrays stay in the processor's cache."""
+_MIN_SET_BITS_PER_KEY = 0.5
+"""Where fewer bits are set, too many keys have the same hash."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _LAST = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_HALF, _THREE = np.uint64(32), np.uint64(3)
+_HALF, _LOG2_BYTE = np.uint64(32), np.uint64(3)
 _BYTES = 8
-_PLACE = np.uint64(2**32 - 1)
+_LOW_HALF = np.uint64(2**32 - 1)
 _ONES = np.array([number.bit_count() for number in range(256)], np.uint8)
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(_BYTES + 1)], np.uint64)
 
 
-class Sieve:
-    """What tells which rows may hold a key of a table."""
+class Prefilter:
+    """A bit array of ``2 ** bits`` bits, with one set for each key."""
 
     def __init__(self, bits: int) -> None:
         self._shift = np.uint64(64 - bits)
@@ -65,44 +69,46 @@ class Sieve:
         return self._bits.nbytes
 
     @staticmethod
-    def of(arrays: Sequence[NDArray[Any]], count: int, num_words: int | None, budget: Budget) -> Sieve | None:
-        """Return the sieve of a table; None if it would tell little, or takes too much memory.
+    def of(
+        arrays: Sequence[NDArray[Any]], count: int, num_words: int | None, budget: Budget
+    ) -> Prefilter | None:
+        """Return the prefilter of a table; None if it would filter little or take too much memory.
 
         Args:
-            arrays: The slots and the records of a table of records, or an array of words.
+            arrays: The slots and records of a record table, or the words of a word table.
             count: How many keys there are.
-            num_words: How many words the keys of a table of records have besides their text.
-            budget: What is free of it must be several times as much.
+            num_words: How many words, without their text, the keys of a record table have; None for a word table.
+            budget: Of the table.
         """
-        bits = max(_LEAST_BITS, (_PLACES * count - 1).bit_length())
-        if not 0 < count <= MOST_KEYS or not budget.allows(
-            SHARE * 2 ** (bits - 3) + _TAKEN_MEANWHILE * count
+        bits = max(_MIN_LOG2_BITS, (BITS_PER_KEY * count - 1).bit_length())
+        if not 0 < count <= MAX_KEYS or not budget.allows(
+            FREE_BUDGET_FACTOR * 2 ** (bits - 3) + _BUILD_BYTES_PER_KEY * count
         ):
             return None
-        made = Sieve(bits)
+        made = Prefilter(bits)
         if num_words is None:
-            for start in range(0, len(arrays[0]), _ROWS):
-                made._add(_sum([arrays[0][start : start + _ROWS]]))
+            for start in range(0, len(arrays[0]), _BLOCK_ROWS):
+                made._add(_sum([arrays[0][start : start + _BLOCK_ROWS]]))
         else:
             slots, records = arrays
             heads = slots[slots != 0]
-            heads &= _PLACE
+            heads &= _LOW_HALF
             heads.sort()  # in order, records are read three times as fast
             places = heads.view(np.int64)
             places -= 1
-            for start in range(0, len(places), _ROWS):
-                made._add(_of_records(records, places[start : start + _ROWS], num_words))
-        return made if int(_ONES[made._bits].sum()) >= _FEWEST * count else None
+            for start in range(0, len(places), _BLOCK_ROWS):
+                made._add(_of_records(records, places[start : start + _BLOCK_ROWS], num_words))
+        return made if int(_ONES[made._bits].sum()) >= _MIN_SET_BITS_PER_KEY * count else None
 
     def _places(self, hashes: Words) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return in which bytes the places of these hashes are, which change, and at which bits of these."""
-        # Numbers that differ in their upper bits alone, as doubles do, must fall into different places too.
+        """Return the byte and the bit within it that each hash stands for; overwrites the hashes."""
+        # Numbers that differ in their upper bits alone, as doubles do, must set different bits too.
         hashes ^= hashes >> _HALF
         hashes *= _MIX
         hashes >>= self._shift
         bits = hashes.astype(np.uint8)
         bits &= 7
-        hashes >>= _THREE
+        hashes >>= _LOG2_BYTE
         return hashes.view(np.int64), bits
 
     def _add(self, hashes: Words) -> None:
@@ -118,13 +124,13 @@ class Sieve:
         return taken.view(np.bool_)
 
     def rows(self, keys: KeyRows) -> NDArray[np.int64] | None:
-        """Return the rows that may hold a key, in order; None if they are too many to tell."""
+        """Return the numbers of the rows that may hold a key, ascending; None if they are too many to be worth it."""
         found, passed = [np.zeros(0, np.int64)], 0
-        for start in range(0, len(keys.words), _ROWS):
-            end = min(start + _ROWS, len(keys.words))
+        for start in range(0, len(keys.words), _BLOCK_ROWS):
+            end = min(start + _BLOCK_ROWS, len(keys.words))
             some = np.flatnonzero(self._may_hold(_of_rows(keys, start, end)))
             passed += len(some)
-            if passed > MOST_PASS * end:
+            if passed > MAX_PASSING_FRACTION * end:
                 return None
             some += start
             found.append(some)
@@ -139,7 +145,7 @@ def _of_rows(keys: KeyRows, start: int, end: int) -> Words:
 
 
 def _sum(words: Sequence[Words], first: Words | None = None, last: Words | None = None) -> Words:
-    """Return a new array: the hashes of keys with these words, and with texts that begin and end so."""
+    """Return the hashes of keys with these words, and with texts of these first and last eight bytes: a new array."""
     factors = [np.uint64(int(_MIX) * (2 * place + 1) % 2**64) for place in range(len(words))]
     parts = [*zip(words, factors, strict=True)]
     if first is not None and last is not None:
@@ -151,7 +157,7 @@ def _sum(words: Sequence[Words], first: Words | None = None, last: Words | None 
 
 
 def _ends(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> tuple[Words, Words]:
-    """Return the first and last eight bytes of texts; what is shorter is padded with zeros, and has no last ones."""
+    """Return the first and last eight bytes of texts as words; shorter texts are padded with zeros, and have 0 as last."""
     starts, ends = offsets[:-1], offsets[1:]
     lengths = ends - starts
     shortest, longest = int(lengths.min(initial=0)), int(lengths.max(initial=0))
@@ -164,7 +170,7 @@ def _ends(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> tuple[Words, W
     if shortest >= _BYTES:
         return windows[starts], windows[ends - _BYTES]
     places = np.minimum(starts, len(windows) - 1)
-    beyond = np.minimum(starts - places, _BYTES - 1).astype(np.uint64)  # by eight begins only an empty text
+    beyond = np.minimum(starts - places, _BYTES - 1).astype(np.uint64)  # 8 only for an empty text
     first = windows[places] >> (np.uint64(8) * beyond)
     first &= _MASKS[np.minimum(lengths, _BYTES)]
     last = np.where(lengths >= _BYTES, windows[np.maximum(ends - _BYTES, 0)], np.uint64(0))
@@ -172,7 +178,7 @@ def _ends(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> tuple[Words, W
 
 
 def _of_records(records: Words, places: NDArray[np.int64], num_words: int) -> Words:
-    """Return the hashes of the records that begin at these places: a head with their length, words, and bytes."""
+    """Return the hashes of the records at these places; a record is a head with its length, words, and bytes."""
     words = [records[places + 1 + column] for column in range(num_words)]
     lengths = (records[places] >> _HALF).view(np.int64)
     if not lengths.any():

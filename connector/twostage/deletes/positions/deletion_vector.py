@@ -1,6 +1,6 @@
 """Deletion vectors (Iceberg v3): one blob of a Puffin file becomes a bitmap of deleted positions.
 
-Takes a `DeleteFile` that says where the blob lies, and the data file's row count; gives a `BitMap64`. The
+Takes a `DeleteFile` that says where the blob is, and the data file's row count; gives a `BitMap64`. The
 rule: every byte of the blob is accounted for before the bitmap library sees it. Length, magic, CRC, counts,
 the order of keys and values, and each container's own structure are checked, nothing is allocated for a
 number that the blob merely claims, and whatever does not fit is a `CorruptFileError`.
@@ -22,23 +22,30 @@ from twostage.storage import files
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from twostage.deletes.files.contents import DeleteContents
     from twostage.metrics import Metrics
-    from twostage.task import DeleteFile, ScanContext, ScanTask
+    from twostage.task import DataFileWithDeletes, DeleteFile, TableContext
 
 MAGIC = b"\xd1\xd3\x39\x64"
 MAX_KEY = 2**31 - 2
 """Highest upper half of a position: Iceberg allows positions below ``2^31 - 1`` times ``2^32``."""
-_PUFFIN_MAGIC = 4
-_FRAME = 12  # length, magic, CRC
-_SMALLEST_BITMAP = 12  # key, cookie, container count
+_PUFFIN_MAGIC_BYTES = 4
+_FRAME_BYTES = 12  # length, magic, CRC
+_MIN_BITMAP_BYTES = 12  # key, cookie, container count
 _COOKIE, _RUN_COOKIE = 12346, 12347
-_OFFSETS_FROM = 4  # with runs, smaller bitmaps carry no offsets
-_ARRAY_LIMIT = 4096
+_MIN_CONTAINERS_FOR_OFFSETS = 4  # of a bitmap with runs
+_MAX_ARRAY_VALUES = 4096
 _CONTAINER_VALUES = 2**16
 _BITMAP_BYTES = 8192
 
 
-def read_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metrics: Metrics) -> BitMap64:
+def read_vector(
+    context: TableContext,
+    task: DataFileWithDeletes,
+    delete: DeleteFile,
+    metrics: Metrics,
+    contents: DeleteContents | None = None,
+) -> BitMap64:
     """Read one deletion vector by its range, and check it against its metadata and the data file.
 
     Raises:
@@ -50,7 +57,7 @@ def read_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metric
     if referenced is not None and canonical(referenced) != canonical(task.written_path):
         _corrupt(delete.path, f"Deletion vector is for another data file: {referenced}")
     offset, size = delete.content_offset, delete.content_size
-    if offset < _PUFFIN_MAGIC or size < _FRAME or offset + size > delete.file_size:
+    if offset < _PUFFIN_MAGIC_BYTES or size < _FRAME_BYTES or offset + size > delete.file_size:
         _corrupt(
             delete.path,
             f"Deletion vector lies outside its file: {size} bytes at {offset} of {delete.file_size}",
@@ -65,8 +72,13 @@ def read_vector(context: ScanContext, task: ScanTask, delete: DeleteFile, metric
         )
     metrics.add("delete_files.opened")
     try:
-        blob = files.read_range(context.storage, delete.path, offset, size)
+        if contents is not None and contents.has(delete):
+            blob = bytes(contents.vector(delete))
+        else:
+            blob = files.read_range(context.storage, delete.path, offset, size)
     except CorruptFileError as error:  # the file is shorter than its metadata says
+        if error.code == "FILE_CHANGED":
+            raise
         _corrupt(delete.path, error.message)
     bitmap = decode_vector(blob, delete.path)
     if len(bitmap) != delete.record_count:
@@ -88,7 +100,7 @@ def decode_vector(blob: bytes, path: str) -> BitMap64:
     Raises:
         CorruptFileError: The blob is not exactly one well-formed vector.
     """
-    if len(blob) < _FRAME + 8:
+    if len(blob) < _FRAME_BYTES + 8:
         _corrupt(path, f"Deletion vector is too short: {len(blob)} bytes")
     length = int.from_bytes(blob[:4], "big")
     if length != len(blob) - 8:
@@ -120,7 +132,7 @@ def _check_bitmaps(body: memoryview) -> int:
     """Check a 64-bit bitmap, which must fill `body`; return its cardinality."""
     (count,) = struct.unpack_from("<Q", body)
     position = 8
-    if count > (len(body) - position) // _SMALLEST_BITMAP:
+    if count > (len(body) - position) // _MIN_BITMAP_BYTES:
         raise ValueError(f"{count} bitmaps in {len(body)} bytes")
     last_key, cardinality = -1, 0
     for _ in range(count):
@@ -161,7 +173,7 @@ def _check_bitmap(data: memoryview) -> tuple[int, int]:
     position += 4 * count
     _check_ascending(header[:, 0], "container keys")
     offsets = None
-    if not has_runs or count >= _OFFSETS_FROM:
+    if not has_runs or count >= _MIN_CONTAINERS_FOR_OFFSETS:
         offsets = _array(data, position, count, "<u4")
         position += 4 * count
     cardinality = 0
@@ -185,7 +197,7 @@ def _check_container(data: memoryview, position: int, values: int, *, is_run: bo
         if int((ends - starts).sum()) + count != values:
             raise ValueError(f"runs do not hold {values} values")
         return 2 + 4 * count
-    if values <= _ARRAY_LIMIT:
+    if values <= _MAX_ARRAY_VALUES:
         _check_ascending(_array(data, position, values, "<u2"), "values")
         return 2 * values
     bits = _array(data, position, _BITMAP_BYTES // 8, "<u8")

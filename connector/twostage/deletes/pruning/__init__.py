@@ -1,1 +1,1 @@
-"""Which data files, row groups and pages hold no deleted key, or nothing else."""
+"""Which delete files, row groups and pages need no probe, by their bounds alone."""

@@ -1,8 +1,10 @@
 """Which delete files may hold a key of some rows, by the bounds of both.
 
-Takes what metrics or statistics say of the key columns, on either side; gives the files that no column rules out. The rule: equal means what
-Iceberg says of delete keys (NULL equals NULL, NaN equals NaN), and whatever is not known may be equal. -0.0 and
-0.0, which are two keys, count as one here: that only proves less.
+Takes the bounds of key columns in rows and in delete files, from metrics or statistics; gives the delete files that no
+column rules out. The rule: equal means what Iceberg says of delete keys (NULL equals NULL, NaN equals NaN), and what
+is not known may be equal. -0.0 and 0.0, which are two keys, count as one here: that only rules out less.
+
+Earns: "bounds of delete files" in docs/benchmarks-deletes.md (``prune.deletes``).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DeleteRanges:
-    """Which delete files may hold a key of some rows; what it made of their bounds is kept.
+    """Compares delete files with rows; keeps what it made of the delete files' bounds.
 
     Args:
         kind_of: The type of a key column, by field id.
@@ -28,29 +30,31 @@ class DeleteRanges:
 
     def __init__(self, kind_of: Callable[[int], Primitive]) -> None:
         self._kind_of = kind_of
-        self._made: dict[int, dict[int, KeyRange]] = {}
+        self._ranges_of: dict[int, dict[int, KeyRange]] = {}
         self._domains: dict[tuple[int, ...], dict[tuple[int, ...], dict[int, KeyDomain]]] = {}
 
-    def meeting(
+    def overlapping(
         self,
         deletes: Iterable[DeleteFile],
         bounds_of: Callable[[int], Bounds | None],
         num_rows: int,
         is_column: Callable[[int], bool],
     ) -> tuple[DeleteFile, ...]:
-        """Return the delete files, of those given, that no key column proves to miss the rows.
+        """Return the delete files that may hold a key of the rows: no key column proves that they do not.
 
         Args:
-            deletes: Equality-delete files that live at least as long as this.
-            bounds_of: What is known of a key column in the rows, by field id.
+            deletes: Equality-delete files; they must outlive this object.
+            bounds_of: The bounds of a key column in the rows, by field id; None: not known.
             num_rows: How many rows.
-            is_column: Whether a key is a column, not inside a struct.
+            is_column: Whether a key is a column of its own, not a field of a struct; by field id.
         """
         rows: dict[int, KeyRange] = {}
-        return tuple(one for one in deletes if not self._misses(one, rows, bounds_of, num_rows, is_column))
+        return tuple(
+            one for one in deletes if not self._is_disjoint(one, rows, bounds_of, num_rows, is_column)
+        )
 
     def domains(self, deletes: tuple[DeleteFile, ...]) -> dict[tuple[int, ...], dict[int, KeyDomain]]:
-        """Return where the keys of delete files lie: by equality ids, and by column where anything is known of it."""
+        """Return where the keys of delete files are: by equality ids, then by field id where all files have bounds."""
         key = tuple(map(id, deletes))
         if key not in self._domains:
             groups: dict[tuple[int, ...], list[DeleteFile]] = {}
@@ -67,7 +71,7 @@ class DeleteRanges:
             self._domains[key] = found
         return self._domains[key]
 
-    def _misses(
+    def _is_disjoint(
         self,
         delete: DeleteFile,
         rows: dict[int, KeyRange],
@@ -81,15 +85,15 @@ class DeleteRanges:
                 rows[field_id] = KeyRange(
                     self._kind_of(field_id), bounds_of(field_id), num_rows, counted=counted
                 )
-            if keys.misses(rows[field_id]):
+            if keys.is_disjoint(rows[field_id]):
                 return True
         return False
 
     def _ranges(self, delete: DeleteFile) -> dict[int, KeyRange]:
-        if id(delete) not in self._made:
-            # One row is as good as many: what planning knew of NULL is in the counts already.
-            self._made[id(delete)] = {
+        if id(delete) not in self._ranges_of:
+            # Any number of rows will do: what planning knew of NULL is in the counts already.
+            self._ranges_of[id(delete)] = {
                 field_id: KeyRange(self._kind_of(field_id), bounds, 1)
                 for field_id, bounds in delete.keys.items()
             }
-        return self._made[id(delete)]
+        return self._ranges_of[id(delete)]

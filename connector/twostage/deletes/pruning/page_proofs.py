@@ -1,7 +1,12 @@
-"""The pages of a row group's key columns: which hold no delete key, and which hold nothing but deleted rows.
+"""What the page index of key columns proves: pages that hold no delete key, and pages of deleted rows alone.
 
-Takes what the file knows of the pages; gives proofs for runs of rows, within which no page of a key column ends.
-The rules: what is not known may be deleted or not and must be asked; a proof holds for every row of its run.
+Takes the bounds of a row group's pages; gives a bool for each run of rows, within which no page of a key column ends.
+The rules: a run of which nothing is proven is probed; a proof holds for every row of its run.
+
+Where the bounds of a run leave few values (one if lowest and highest are the same, some if integers lie close), the
+values themselves are looked up instead of the rows.
+
+Earns: "page proofs" and "lookups of bounded values" in docs/benchmarks-deletes.md (``prune.pages``).
 """
 
 from __future__ import annotations
@@ -29,8 +34,9 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive
 
 MAX_RUNS = 20_000
-TRIED = 16
-"""Values of a run that are looked up before all of them are."""
+"""Runs of a row group; with more, nothing is proven."""
+VALUES_TRIED_FIRST = 16
+"""Values of a run that are looked up first: they settle most runs of deleted and other rows."""
 
 
 AntiJoin: TypeAlias = "Callable[[Mapping[int, pa.Array], int], NDArray[np.bool_]]"
@@ -39,7 +45,15 @@ AntiJoin: TypeAlias = "Callable[[Mapping[int, pa.Array], int], NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Column:
-    """The pages of one key column, or its row group as a single one; `page_of` tells which one a run lies in."""
+    """The pages of one key column, or the row group as a single page.
+
+    Attributes:
+        kind: The column's type.
+        is_column: Whether it is a column of its own, not a field of a struct.
+        bounds: Of each page; None: not known.
+        num_rows: Of each page.
+        page_of: For each run, the number of the page that it is in.
+    """
 
     kind: Primitive
     is_column: bool
@@ -47,17 +61,21 @@ class _Column:
     num_rows: NDArray[np.int64]
     page_of: NDArray[np.int64]
 
-    def missing(self, domain: KeyDomain) -> NDArray[np.bool_]:
-        """Tell which runs have no value of a domain."""
-        missed = [
-            domain.misses(KeyRange(self.kind, one, rows, counted=self.is_column))
+    def runs_outside(self, domain: KeyDomain) -> NDArray[np.bool_]:
+        """Return a bool for each run: whether it has no value of a domain."""
+        disjoint = [
+            domain.is_disjoint(KeyRange(self.kind, one, rows, counted=self.is_column))
             for one, rows in zip(self.bounds, self.num_rows.tolist(), strict=True)
         ]
-        return np.array(missed, np.bool_)[self.page_of]
+        return np.array(disjoint, np.bool_)[self.page_of]
 
 
 class KeyPages:
-    """The key columns' pages of a row group."""
+    """The pages of a row group's key columns, as runs of rows within which no page ends.
+
+    Attributes:
+        lengths: The number of rows in each run, int64.
+    """
 
     def __init__(self, lengths: NDArray[np.int64], columns: Mapping[int, _Column]) -> None:
         self.lengths = lengths
@@ -72,15 +90,15 @@ class KeyPages:
         kind_of: Callable[[int], Primitive],
         is_column: Callable[[int], bool],
     ) -> KeyPages | None:
-        """Return the pages of these columns; None if the file tells of none, or of too many.
+        """Return the pages of these columns; None if the file has a page index of none, or too many runs.
 
         Args:
             data_file: The file.
             row_group: Its row group.
             field_ids: The key columns.
-            bounds_of: What is known of a column in the whole row group.
+            bounds_of: The bounds of a column in the whole row group, by field id.
             kind_of: A column's type.
-            is_column: Whether a key is a column, not inside a struct.
+            is_column: Whether a key is a column of its own, not a field of a struct; by field id.
         """
         found = {field_id: data_file.page_bounds(row_group, field_id) for field_id in field_ids}
         first_rows = [pages.first_rows for pages in found.values() if pages is not None]
@@ -99,7 +117,7 @@ class KeyPages:
         return KeyPages(np.diff(starts, append=row_group.num_rows), columns)
 
     @staticmethod
-    def whole(
+    def of_row_group(
         num_rows: int,
         field_ids: Iterable[int],
         bounds_of: Callable[[int], Bounds | None],
@@ -119,27 +137,30 @@ class KeyPages:
         return Selection.of(np.repeat(runs, self.lengths))
 
     def counts(self, rows: Selection) -> NDArray[np.int64]:
-        """Return how many of these rows lie in each run."""
+        """Return how many of these rows are in each run, int64."""
         if rows.mask is None:
             return self.lengths
         ends = np.append(0, np.cumsum(rows.mask, dtype=np.int64))[np.append(0, np.cumsum(self.lengths))]
         counts: NDArray[np.int64] = np.diff(ends)
         return counts
 
-    def missing(self, field_id: int, domain: KeyDomain) -> NDArray[np.bool_]:
-        """Tell which runs have no value of a domain in a column."""
-        return self._columns[field_id].missing(domain)
+    def runs_outside(self, field_id: int, domain: KeyDomain) -> NDArray[np.bool_]:
+        """Return a bool for each run: whether it has no value of a domain in a column."""
+        return self._columns[field_id].runs_outside(domain)
 
-    def looked_up(
-        self, field_ids: Iterable[int], deleted: AntiJoin, counts: NDArray[np.int64], share: int
+    def decide_by_lookup(
+        self, field_ids: Iterable[int], deleted: AntiJoin, counts: NDArray[np.int64], min_rows: int
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Look up every key that a run's bounds leave, where they are few: tell which runs hold none, and no other.
+        """Look up the values that a run's bounds leave, where they are few: instead of its rows.
 
         Args:
             field_ids: The key columns.
             deleted: Tells which of these columns' values are deleted, such as `EqualityDeletes.deleted`.
-            counts: Rows of each run that are of interest.
-            share: Of these rows, how many there must be for each key.
+            counts: Rows of each run that would be probed.
+            min_rows: How many of these rows there must be for each value.
+
+        Returns:
+            A bool for each run: whether it holds no deleted value; and another: whether it holds no other.
         """
         none, every = np.zeros(len(counts), np.bool_), np.zeros(len(counts), np.bool_)
         runs: list[int] = []
@@ -151,7 +172,7 @@ class KeyPages:
             possible = [self._possible(field_id, run) for field_id in chosen]
             spans = [span for one in possible if one is not None for span in one[1:]]
             size = max(spans, default=1)
-            if None in possible or sum(span > 1 for span in spans) > 1 or size * share > counts[run] + 3:
+            if None in possible or sum(span > 1 for span in spans) > 1 or size * min_rows > counts[run] + 3:
                 continue
             runs.append(run)
             sizes.append(size)
@@ -160,10 +181,10 @@ class KeyPages:
                 values.append(one)
         if not runs:
             return none, every
-        # The first few values tell most runs that hold both.
-        few = np.minimum(sizes, TRIED)
-        hits = self._hits(deleted, chosen, few)
-        alike = np.flatnonzero((hits == 0) | (hits == few)).tolist()
+        # The first values tell most runs that hold deleted and other rows.
+        tried = np.minimum(sizes, VALUES_TRIED_FIRST)
+        hits = self._hits(deleted, chosen, tried)
+        alike = np.flatnonzero((hits == 0) | (hits == tried)).tolist()
         if alike:
             runs, sizes = [runs[place] for place in alike], [sizes[place] for place in alike]
             chosen = {field_id: [values[place] for place in alike] for field_id, values in chosen.items()}
@@ -178,7 +199,7 @@ class KeyPages:
         chosen: Mapping[int, Sequence[tuple[Any, int]]],
         sizes: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Return how many of so many values of each run are deleted, from its lowest one on."""
+        """Return how many values of each run are deleted, of the first `sizes` from its lowest one on."""
         arrays = {
             field_id: _array(self._columns[field_id].kind, values, sizes)
             for field_id, values in chosen.items()
@@ -190,7 +211,7 @@ class KeyPages:
         return found
 
     def _possible(self, field_id: int, run: int) -> tuple[Any, int] | None:
-        """Return the lowest of the values that a column may have in a run, and how many; None: not known."""
+        """Return the lowest of the values that a column may have in a run, and how many there are; None: not known."""
         column = self._columns[field_id]
         page = column.page_of[run]
         bounds = column.bounds[page]
@@ -198,9 +219,9 @@ class KeyPages:
 
 
 def _possible(kind: Primitive, bounds: Bounds, rows: int) -> tuple[Any, int] | None:
-    """Return the lowest of all values between bounds, and how many there are; None if they are not known.
+    """Return the lowest of the values between bounds, and how many there are; None if they cannot be listed.
 
-    More than one only of numbers.
+    There is more than one only of integers.
     """
     lower, upper = bounds.lower, bounds.upper
     if bounds.null_count == rows == bounds.value_count and lower is None:
@@ -215,7 +236,7 @@ def _possible(kind: Primitive, bounds: Bounds, rows: int) -> tuple[Any, int] | N
 
 
 def _array(kind: Primitive, values: Sequence[tuple[Any, int]], sizes: NDArray[np.int64]) -> pa.Array:
-    """Return consecutive values from each lowest one on, or it alone as often as `sizes` says."""
+    """Return for each pair of lowest value and number: `sizes` consecutive values, or one value repeated."""
     target = arrow_type(kind)
     if kind.name not in INTEGERS:
         repeated = [lowest for (lowest, _), size in zip(values, sizes, strict=True) for _ in range(size)]

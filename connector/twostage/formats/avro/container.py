@@ -1,14 +1,17 @@
 """Avro container files, strictly.
 
-Takes a whole file's bytes; gives its metadata, the schema it was written with and its records, values as
-stored (no logical types: a date stays days, a decimal stays bytes). The rule: bytes that are not exactly what
-the header announces give a `CorruptFileError`: no record is lost or made up, nothing unpacks without bound.
+Takes a file's bytes; gives its metadata, the schema it was written with, its blocks, and their records as
+dictionaries, values as stored (no logical types: a date stays days, a decimal stays bytes). fastavro decodes the records
+of manifest lists, manifests, data files and delete files here. The rule: bytes that are not exactly what the header
+announces give a `CorruptFileError`; no record is lost or made up, and nothing decompresses without bound.
+
+Containers are taken apart here because fastavro's own reader decompresses without bound and accepts a block of more
+bytes than its records take.
 Source: Apache Avro 1.11 specification, "Object Container Files".
 """
 
 from __future__ import annotations
 
-import bz2
 import io
 import json
 import lzma
@@ -20,15 +23,18 @@ import fastavro
 import pyarrow as pa
 
 from twostage.errors import CorruptFileError, ResourceLimitError, UnsupportedFeatureError
+from twostage.formats.avro.compression import unpack
+from twostage.formats.varint import read_zigzag, write_zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_UNPACKED_BYTES = 256 * 2**20
-"""What a manifest's blocks may unpack to, at most: they are some 8 MB, packed, and their records take more."""
+"""Of a manifest's blocks, decompressed. Writers aim at 8 MB compressed; the records then take several times as much."""
 _MAGIC = b"Obj\x01"
 _ENCRYPTED_MAGIC = b"AGS1"
-SYNC_LENGTH = 16
+SYNC_BYTES = 16
+"""Length of the marker that ends the header and each block."""
 MALFORMED = (
     ValueError,
     TypeError,
@@ -44,12 +50,16 @@ MALFORMED = (
     fastavro.schema.SchemaParseException,
     pa.ArrowException,
 )
-"""What decoding damaged bytes may raise."""
+"""The exceptions that decoding damaged bytes may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroFile:
-    """An opened container. `schema` is a record's, perhaps in a union; `blocks` are pairs of record count and bytes."""
+    """An opened container.
+
+    `code` is the code of its errors, such as ``CORRUPT_MANIFEST``. `schema` is JSON, a record, perhaps in a union with
+    NULL. `blocks` are pairs: the number of records, and the compressed bytes.
+    """
 
     path: str
     code: str
@@ -106,15 +116,15 @@ def open_header(data: bytes, *, path: str, code: str) -> tuple[AvroFile, bytes, 
         kinds = [part for part in schema if part != "null"] if isinstance(schema, list) else [schema]
         if len(kinds) != 1 or not isinstance(kinds[0], dict) or kinds[0].get("type") != "record":
             raise ValueError("the schema is not a record")
-        sync = data[position : position + SYNC_LENGTH]
-        if len(sync) != SYNC_LENGTH:
+        sync = data[position : position + SYNC_BYTES]
+        if len(sync) != SYNC_BYTES:
             raise EOFError("the header is cut off")
         metadata = {key: value.decode() for key, value in header.items()}
     except MALFORMED as error:
         raise CorruptFileError(code, f"Avro file is malformed: {error!r}", path=path, stage="plan") from error
     codec = metadata.get("avro.codec", "null")
     file = AvroFile(path=path, code=code, metadata=metadata, schema=schema, codec=codec, blocks=())
-    return file, sync, position + SYNC_LENGTH
+    return file, sync, position + SYNC_BYTES
 
 
 def read_records(
@@ -141,19 +151,19 @@ def iterate_records(
         file: What `open_avro` returned.
         schema: The file's schema, perhaps with other field names; logical types in it are ignored.
         projection: `schema` with some fields left out, which are skipped.
-        limit: Bytes that the blocks may unpack to; MAX_UNPACKED_BYTES if not given.
+        limit: Bytes that the blocks may decompress to; MAX_UNPACKED_BYTES if not given.
 
     Raises:
         CorruptFileError: The blocks do not hold exactly the records that they announce.
-        ResourceLimitError: They unpack to more than the limit.
+        ResourceLimitError: They decompress to more than the limit.
     """
     limit = MAX_UNPACKED_BYTES if limit is None else limit
     budget = limit
     try:
-        if fewest_bytes(schema) == 0:
-            raise ValueError("records of no bytes")  # a few bytes could then announce 2**60 of them
-        # A block is an Avro array without its end mark. Read as one, it takes one call of fastavro's C code
-        # per block, and the position afterwards tells whether the block held the announced records exactly.
+        if min_bytes(schema) == 0:
+            raise ValueError("records of no bytes")  # a block of ten bytes could then announce 2**60 of them
+        # A block is encoded as an Avro array without the final zero. Read as an array it takes one call of
+        # fastavro's C code, and the position afterwards tells whether it held exactly the announced records.
         array = fastavro.parse_schema({"type": "array", "items": _without_logical_types(schema)})
         wanted = None
         if projection is not None:
@@ -170,7 +180,7 @@ def iterate_records(
             budget -= len(block)
             if not 0 < count <= len(block):
                 raise ValueError(f"a block of {len(block)} bytes announces {count} records")
-            encoded = _encode_long(count) + block + b"\0"
+            encoded = write_zigzag(count) + block + b"\0"
             stream = io.BytesIO(encoded)
             found: Any = fastavro.schemaless_reader(stream, array, wanted)
             if len(found) != count or stream.tell() != len(encoded):
@@ -185,12 +195,12 @@ def _read_header(data: bytes) -> tuple[dict[str, bytes], int]:
     header: dict[str, bytes] = {}
     position = len(_MAGIC)
     while True:
-        count, position = _read_long(data, position)
+        count, position = read_zigzag(data, position)
         if count == 0:
             return header, position
         if count < 0:
             count = -count
-            _, position = _read_long(data, position)
+            _, position = read_zigzag(data, position)
         if count > len(data):
             raise ValueError(f"the header announces {count} entries")
         for _ in range(count):
@@ -201,81 +211,20 @@ def _read_header(data: bytes) -> tuple[dict[str, bytes], int]:
 
 def _read_blocks(data: bytes, position: int, sync: bytes) -> Iterator[tuple[int, bytes]]:
     while position < len(data):
-        count, position = _read_long(data, position)
+        count, position = read_zigzag(data, position)
         block, position = _read_bytes(data, position)
-        if data[position : position + SYNC_LENGTH] != sync or len(sync) != SYNC_LENGTH:
+        if data[position : position + SYNC_BYTES] != sync or len(sync) != SYNC_BYTES:
             raise ValueError("a block does not end with the sync marker")
-        position += SYNC_LENGTH
+        position += SYNC_BYTES
         if count:
             yield count, block
 
 
-def _read_long(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number has more than ten bytes")
-
-
 def _read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
-    length, position = _read_long(data, position)
+    length, position = read_zigzag(data, position)
     if not 0 <= length <= len(data) - position:
         raise EOFError(f"{length} bytes announced, {len(data) - position} left")
     return data[position : position + length], position + length
-
-
-def _encode_long(value: int) -> bytes:
-    rest = value << 1
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
-
-
-def unpack(codec: str, packed: bytes, limit: int) -> bytes:
-    """Return a block's bytes; more than `limit` of them only to show that there are more."""
-    match codec:
-        case "null":
-            return packed
-        case "deflate":
-            inflater = zlib.decompressobj(-15)
-            block = inflater.decompress(packed, limit + 1)
-            if not inflater.eof and len(block) <= limit:
-                raise EOFError("a packed block is cut off")
-            return block
-        case "bzip2":
-            return bz2.BZ2Decompressor().decompress(packed, limit + 1)
-        case "xz":
-            return lzma.LZMADecompressor().decompress(packed, limit + 1)
-        case "zstandard":
-            with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
-                return bytes(stream.read(limit + 1))
-        case "snappy":
-            return _unpack_snappy(packed, limit)
-    raise ValueError(f"unknown codec {codec!r}")
-
-
-def _unpack_snappy(packed: bytes, limit: int) -> bytes:
-    length = shift = 0
-    for byte in packed[:5]:
-        length |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    if length > limit:
-        return bytes(limit + 1)
-    block = pa.Codec("snappy").decompress(packed[:-4], decompressed_size=length, asbytes=True)
-    if zlib.crc32(block) != int.from_bytes(packed[-4:], "big"):
-        raise ValueError("a block's checksum does not match")
-    return bytes(block)
 
 
 def _without_logical_types(schema: Any) -> Any:
@@ -286,16 +235,20 @@ def _without_logical_types(schema: Any) -> Any:
     return schema
 
 
-def fewest_bytes(schema: Any) -> int:
-    """Return the fewest bytes (0 or 1) that a value takes; ValueError for arrays of items of no bytes."""
+def min_bytes(schema: Any) -> int:
+    """Return the bytes that a value takes at least, 0 or 1.
+
+    Raises:
+        ValueError: An array whose items may take no bytes.
+    """
     if isinstance(schema, list):
-        return min(1, *(1 + fewest_bytes(item) for item in schema))
+        return min(1, *(1 + min_bytes(item) for item in schema))
     if not isinstance(schema, dict):
         return 0 if schema == "null" else 1
     if schema["type"] == "record":
-        return max((fewest_bytes(part["type"]) for part in schema["fields"]), default=0)
+        return max((min_bytes(part["type"]) for part in schema["fields"]), default=0)
     if schema["type"] in ("array", "map"):
-        if schema["type"] == "array" and fewest_bytes(schema["items"]) == 0:
+        if schema["type"] == "array" and min_bytes(schema["items"]) == 0:
             raise ValueError("an array of items of no bytes")
         return 1
-    return fewest_bytes(schema["type"]) if schema["type"] != "fixed" else min(1, schema["size"])
+    return min_bytes(schema["type"]) if schema["type"] != "fixed" else min(1, schema["size"])

@@ -1,1 +1,1 @@
-"""Reads ORC files: tail, statistics, and stripes to Arrow arrays. Damaged bytes give an error, nothing worse."""
+"""ORC: tails, statistics, and stripes as Arrow arrays. Damaged bytes end in an error, never in a crash."""

@@ -1,7 +1,7 @@
-"""Unpacks what ORC compresses: streams, footers and metadata, in chunks with a header of three bytes.
+"""Decompresses what ORC compresses: streams, footers and metadata, in chunks behind headers of three bytes.
 
-Takes packed bytes, the codec and the file's block size; gives the bytes. The rule: no chunk unpacks to more
-than the block size, and no stream to more than its limit, whatever it claims.
+Takes compressed bytes, the codec and the file's block size; gives the decompressed bytes. The rule: no chunk decompresses
+to more than the block size, and no stream to more than its limit, whatever it claims.
 Source: ORC specification v1, "Compression".
 """
 
@@ -12,11 +12,12 @@ import zlib
 import pyarrow as pa
 
 from twostage.errors import ResourceLimitError, UnsupportedFeatureError
+from twostage.formats.varint import read_varint
 
 CODECS = {0: "none", 1: "zlib", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstd", 6: "brotli"}
 _READABLE = ("none", "zlib", "snappy", "lz4", "zstd", "brotli")
 MAX_BLOCK_SIZE = 1 << 23
-"""A chunk's length has 23 bits."""
+"""Bytes: the length of a chunk has 23 bits."""
 DEFAULT_BLOCK_SIZE = 1 << 18
 
 
@@ -24,7 +25,7 @@ def codec_of(kind: int) -> str:
     """Return the codec of a PostScript's compression kind.
 
     Raises:
-        UnsupportedFeatureError: One that no library here unpacks.
+        UnsupportedFeatureError: No library here decompresses it.
     """
     name = CODECS.get(kind, f"number {kind}")
     if name not in _READABLE:
@@ -35,11 +36,11 @@ def codec_of(kind: int) -> str:
 
 
 def unpack(data: bytes, codec: str, block_size: int, limit: int) -> bytes:
-    """Return the bytes of a stream.
+    """Return the decompressed bytes of a stream.
 
     Raises:
-        ValueError: The chunks are malformed.
-        ResourceLimitError: They unpack to more than `limit` bytes.
+        ValueError: The chunks are malformed (also as OSError, zlib.error or `pa.ArrowException`).
+        ResourceLimitError: They decompress to more than `limit` bytes.
     """
     if codec == "none":
         return data
@@ -79,7 +80,7 @@ def _unpack_chunk(part: bytes, codec: str, block_size: int) -> bytes:
             raise ValueError("a zlib chunk is cut off or longer than the block size")
         return block
     if codec == "snappy":
-        length = _snappy_length(part)
+        length, _ = read_varint(part[:5], 0)
         if length > block_size:
             raise ValueError("a snappy chunk is longer than the block size")
         return bytes(pa.Codec("snappy").decompress(part, decompressed_size=length, asbytes=True))
@@ -92,18 +93,11 @@ def _unpack_chunk(part: bytes, codec: str, block_size: int) -> bytes:
     return block
 
 
-def _snappy_length(part: bytes) -> int:
-    length = shift = 0
-    for byte in part[:5]:
-        length |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return length
-    raise ValueError("a snappy chunk's length is cut off")
-
-
 def _unpack_lz4(part: bytes, block_size: int) -> bytes:
-    """Unpack a raw LZ4 block, which does not tell its size: measure it first, then let the library do it."""
+    """Decompress a raw LZ4 block.
+
+    pyarrow needs the decompressed size, which such a block does not state: its sequences are added up first.
+    """
     size = position = 0
     end = len(part)
     while position < end:

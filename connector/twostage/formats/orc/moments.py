@@ -1,8 +1,8 @@
 """Timestamps of ORC: seconds since 2015 in the writer's zone, and nanoseconds without their trailing zeros.
 
-Takes the two streams as numbers; gives microseconds (or nanoseconds, where there are some and they fit)
-since 1970. The rule: a value is the local time that the writer meant, or the instant, or an error; a zone
-that is not known is not guessed.
+Takes the two streams as integers; gives microseconds since 1970 (or nanoseconds, where some values have them and all
+fit). The rule: a value is the local time that the writer meant, or the instant, or an error; an unknown zone is never
+guessed.
 Source: ORC specification v1, "Timestamp Columns", and org.apache.orc.impl.TreeReaderFactory.
 """
 
@@ -19,67 +19,70 @@ from twostage.errors import CorruptFileError, UnsupportedFeatureError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_BASE = 1_420_070_400  # 2015-01-01T00:00:00Z
+_EPOCH_OF_ORC = 1_420_070_400  # 2015-01-01T00:00:00Z
 _UTC = frozenset(("UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Universal", "Zulu", "Etc/Zulu"))
 _LAST_KNOWN = 2_114_380_800  # 2037-01-01T00:00:00Z
 _WEEK = 7 * 86_400
-_MOST_SECONDS = 2**63 // 1_000_000 - 2
-_MOST_SECONDS_NANOS, _MOST_REST = divmod(2**63 - 1, 1_000_000_000)
-_LEAST_SECONDS_NANOS, _LEAST_REST = divmod(-(2**63), 1_000_000_000)
+_MAX_SECONDS = 2**63 // 1_000_000 - 2
+_MAX_SECONDS_NANOS, _MAX_REST = divmod(2**63 - 1, 1_000_000_000)
+_MIN_SECONDS_NANOS, _MIN_REST = divmod(-(2**63), 1_000_000_000)
 _POWERS = 10 ** np.array([0, 2, 3, 4, 5, 6, 7, 8], np.int64)
-"""What the lowest three bits say of the zeros that were cut off."""
+"""Factors by the lowest three bits, which count the decimal zeros that were cut off."""
 
 
 def read_timestamps(
     seconds: NDArray[np.int64], packed: NDArray[np.int64], *, zone: str, local: bool, name: str
 ) -> tuple[NDArray[np.int64], str]:
-    """Return the values and their unit, ``us`` or ``ns``.
+    """Return the values since 1970 (int64) and their unit, ``us`` or ``ns``.
 
     Args:
         seconds: Since the beginning of 2015 in `zone`.
         packed: The encoded nanoseconds.
-        zone: The writer's.
-        local: Return local time in `zone`, not the instant.
+        zone: The writer's time zone.
+        local: Whether to return local time in `zone` rather than the instant.
         name: The column's, for errors.
 
     Raises:
         UnsupportedFeatureError: The zone is not stated, or not known here.
-        CorruptFileError: Not a moment that any type here can hold.
+        CorruptFileError: A value is outside of what microseconds in 64 bits can express.
     """
     if len(seconds) == 0:
         return seconds, "us"
     digits = packed >> 3
-    # Arrow's writer stores what is left of moments before 1970 as negative numbers.
+    # Arrow's writer stores the fraction of a second before 1970 as a negative number.
     if int(digits.min()) < -999_999_999 or int(digits.max()) > 999_999_999:
         raise _out_of_range(name)
     nanos = digits * _POWERS[packed & 7]
-    if int(np.abs(nanos).max()) > 999_999_999 or int(np.abs(seconds).max()) > _MOST_SECONDS - 2 * _BASE:
+    if (
+        int(np.abs(nanos).max()) > 999_999_999
+        or int(np.abs(seconds).max()) > _MAX_SECONDS - 2 * _EPOCH_OF_ORC
+    ):
         raise _out_of_range(name)
     if int(seconds.min()) == -(2**63):  # it is its own absolute value
         raise _out_of_range(name)
-    seconds = seconds + (_BASE if zone in _UTC else _base_of(zone, name))
-    # The writer rounded towards zero. (Within the last second before 1970 that lost the sign: what is
-    # stored is a second late, and every reader returns that.)
+    seconds = seconds + (_EPOCH_OF_ORC if zone in _UTC else _epoch_in(zone, name))
+    # Writers round seconds towards zero. Within the last second before 1970 that loses the sign: what is stored is a
+    # second late, and every reader returns it so.
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
     if local and zone not in _UTC:
         seconds = _local(seconds, zone)
     if bool((nanos % 1000).any()) and _fits_nanoseconds(seconds, nanos):
-        return seconds * 1_000_000_000 + nanos, "ns"  # where the product overflows, the sum comes back
+        return seconds * 1_000_000_000 + nanos, "ns"  # where the product overflows, the sum wraps back
     return seconds * 1_000_000 + nanos // 1000, "us"
 
 
 def _fits_nanoseconds(seconds: NDArray[np.int64], nanos: NDArray[np.int64]) -> bool:
-    """Tell whether 64 bits hold each moment in nanoseconds: a type of nanoseconds holds the outermost ones too."""
-    late = (seconds > _MOST_SECONDS_NANOS) | ((seconds == _MOST_SECONDS_NANOS) & (nanos > _MOST_REST))
-    early = (seconds < _LEAST_SECONDS_NANOS) | ((seconds == _LEAST_SECONDS_NANOS) & (nanos < _LEAST_REST))
+    """Tell whether 64 bits hold every value in nanoseconds, up to the very first and last one that they can express."""
+    late = (seconds > _MAX_SECONDS_NANOS) | ((seconds == _MAX_SECONDS_NANOS) & (nanos > _MAX_REST))
+    early = (seconds < _MIN_SECONDS_NANOS) | ((seconds == _MIN_SECONDS_NANOS) & (nanos < _MIN_REST))
     return not bool((late | early).any())
 
 
 def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
-    """Return local time of instants.
+    """Return the local time of instants, both in seconds.
 
-    pyarrow knows the changes of clocks until 2037. The rules in force then are those of a year before that
-    begins on the same weekday and is as long.
+    pyarrow knows daylight saving changes until 2037. Later years use those of an earlier year that begins on the same
+    weekday and has the same length.
     """
     moved = np.zeros(len(seconds), np.int64)
     late = np.flatnonzero(seconds >= _LAST_KNOWN)
@@ -87,7 +90,7 @@ def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
         years = seconds[late].astype("datetime64[s]").astype("datetime64[Y]")
         for year in np.unique(years):
             begin = int(year.astype("datetime64[s]").astype(np.int64))
-            moved[late[years == year]] = begin - _alike(
+            moved[late[years == year]] = begin - _year_alike(
                 begin, int((year + 1).astype("datetime64[s]").astype(np.int64))
             )
     local = pc.local_timestamp(pa.array(seconds - moved, pa.timestamp("s", zone)))
@@ -95,8 +98,8 @@ def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
     return result
 
 
-def _alike(begin: int, end: int) -> int:
-    """Return when a year before 2037 began that has the calendar of the year from `begin` to `end`."""
+def _year_alike(begin: int, end: int) -> int:
+    """Return the beginning of a year before 2037 with the same calendar as the year from `begin` to `end`."""
     for year in range(2009, 2037):
         first, last = (int(np.datetime64(f"{y}-01-01", "s").astype(np.int64)) for y in (year, year + 1))
         if last - first == end - begin and (begin - first) % _WEEK == 0:
@@ -104,7 +107,8 @@ def _alike(begin: int, end: int) -> int:
     raise ValueError("no year is alike")  # 28 years hold all 14 calendars
 
 
-def _base_of(zone: str, name: str) -> int:
+def _epoch_in(zone: str, name: str) -> int:
+    """Return the instant at which 2015 began in a time zone, in seconds."""
     if not zone:
         raise UnsupportedFeatureError(
             "NO_WRITER_TIME_ZONE",
@@ -113,7 +117,9 @@ def _base_of(zone: str, name: str) -> int:
             hint="Rewrite the file with a writer newer than Hive 0.14.",
         )
     try:
-        midnight: Any = pc.assume_timezone(pa.scalar(_BASE, pa.timestamp("s")), zone, nonexistent="latest")
+        midnight: Any = pc.assume_timezone(
+            pa.scalar(_EPOCH_OF_ORC, pa.timestamp("s")), zone, nonexistent="latest"
+        )
     except pa.ArrowException:
         raise UnsupportedFeatureError(
             "UNKNOWN_TIME_ZONE",

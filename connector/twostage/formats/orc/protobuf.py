@@ -1,7 +1,7 @@
-"""Protocol Buffers messages, strictly, without their schemas.
+"""Protocol Buffers messages, read strictly and without a schema.
 
-Takes the bytes of a message; gives its fields by number. The rule: bytes that are no message raise
-`ValueError`; nothing is allocated beyond the size of the message.
+Takes the bytes of a message; gives its fields by number. The rule: bytes that are not a message raise `ValueError`;
+nothing is allocated beyond the size of the message.
 Source: protobuf.dev, "Encoding".
 """
 
@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 
 from twostage.formats.varint import read_varint
 
-_LENGTHS = {1: 8, 5: 4}  # wire types of fixed length
+_LENGTHS = {1: 8, 5: 4}
+"""Bytes of a value, by wire types of fixed length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The fields of a message by number, each with all its occurrences: numbers or bytes."""
+    """The fields of a message by number, each with all its occurrences: integers or bytes.
+
+    Its methods raise `ValueError` for a field of the other kind.
+    """
 
     fields: dict[int, list[int | bytes]] = field(default_factory=dict)
 
@@ -70,7 +74,7 @@ def parse(data: bytes) -> Message:
     """Parse a message.
 
     Raises:
-        ValueError: The bytes are no message.
+        ValueError: The bytes are not a message.
 
     >>> parse(bytes([0x08, 0x96, 0x01])).number(1)
     150

@@ -1,11 +1,11 @@
 """ORC's run-length encodings of bytes, booleans and integers (versions 1 and 2).
 
-Takes an unpacked stream and the number of values; gives them as a NumPy array. The rule: a stream that does
-not hold exactly that many values raises `ValueError`, before memory is taken for more than it holds.
+Takes a decompressed stream and the number of values; gives them as a NumPy array of that length. The rule: a stream that
+does not hold exactly that many values raises `ValueError`, before memory is taken for more than it holds.
 Source: ORC specification v1, "Run Length Encoding".
 
-Only run headers are read in a Python loop (some 1 µs each). What runs hold is turned into values for many
-runs at once: all but packed values are sequences of differences, and one running sum makes values of them.
+Only run headers are read in a Python loop, some 1 µs each. The values of many runs are then made at once: packed values
+are cut out of their bits together, and runs of a constant step are computed from their first value and the step.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.formats.varint import read_varint, zigzag
+from twostage.formats.varint import read_varint, read_zigzag, unzigzag, zigzag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-"""Bits of a packed value by its code of five bits."""
-_CHUNK = 1 << 18
-"""Values that are made at once: 2 MiB, and as much again for each of some six steps between."""
+"""Bits of a packed value, by the code of five bits in a run's header."""
+_VALUES_AT_ONCE = 1 << 18
+"""Values made at once: 2 MiB, and as much again for each of some six intermediate arrays."""
 _MASK = 2**64 - 1
 
 
 def byte_values(data: bytes, count: int) -> NDArray[np.uint8]:
-    """Decode byte runs."""
+    """Decode `count` bytes.
+
+    Raises:
+        ValueError: The stream holds another number of values.
+    """
     parts: list[bytes] = []
     position = found = 0
     while position < len(data):
@@ -51,13 +55,17 @@ def byte_values(data: bytes, count: int) -> NDArray[np.uint8]:
 
 
 def booleans(data: bytes, count: int) -> NDArray[np.bool_]:
-    """Decode runs of bytes of eight booleans each, the first in the highest bit."""
+    """Decode `count` booleans: byte runs of eight booleans a byte, the first in the highest bit."""
     packed = byte_values(data, (count + 7) // 8)
     return np.unpackbits(packed, count=count).view(np.bool_)
 
 
 def integers(data: bytes, count: int, *, signed: bool, version: int) -> NDArray[np.int64]:
-    """Decode runs of integers of encoding version 1 or 2."""
+    """Decode `count` integers of run-length encoding version 1 or 2.
+
+    Raises:
+        ValueError: The stream holds another number of values, or is malformed.
+    """
     runs = _Runs(data, count, signed=signed)
     read = _read_version_1 if version == 1 else _read_version_2
     position = 0
@@ -68,7 +76,7 @@ def integers(data: bytes, count: int, *, signed: bool, version: int) -> NDArray[
 
 
 class _Runs:
-    """Gathers runs, and makes values of them chunk by chunk."""
+    """Gathers runs, and makes their values, `_VALUES_AT_ONCE` or a few more each time."""
 
     def __init__(self, data: bytes, count: int, *, signed: bool) -> None:
         self.data = data
@@ -97,7 +105,7 @@ class _Runs:
         self._packed.append((self._add(length), length, position * 8, width))
 
     def sequence(self, base: int, delta: int, length: int) -> None:
-        """Add `base`, then `delta` more each time."""
+        """Add the values ``base``, ``base + delta``, ``base + 2 * delta`` and so on."""
         self._sequences.append((self._add(length), length, base & _MASK, delta & _MASK))
 
     def values(self, values: NDArray[np.uint64]) -> None:
@@ -111,7 +119,7 @@ class _Runs:
 
     def _at(self, bits: NDArray[np.int64], width: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
         window = self._windows[bits >> 3].astype(np.uint64)
-        # No width has bits in a ninth byte: 64 bits begin at a byte, and the next width is 56.
+        # Eight bytes are enough: values of 64 bits begin at a byte, and the next smaller width is 56.
         result: NDArray[np.uint64] = (window << (bits & 7).astype(np.uint64)) >> (np.uint64(64) - width)
         return result
 
@@ -123,7 +131,7 @@ class _Runs:
         return self._done[0] if len(self._done) == 1 else np.concatenate(self._done)
 
     def make(self) -> None:
-        """Make values of what was gathered."""
+        """Make the values of the runs gathered since the last call."""
         values = np.empty(self.found - self._start, np.uint64)
         if self._packed:
             place, length, bit, width = np.array(self._packed, np.int64).T
@@ -146,7 +154,7 @@ class _Runs:
 
 
 def _within(length: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0, 1, … for each run, one after the other."""
+    """Return the place of each value within its run: 0, 1, … for one run after the other."""
     ends = np.cumsum(length)
     return np.arange(int(ends[-1]), dtype=np.int64) - np.repeat(ends - length, length)
 
@@ -156,17 +164,10 @@ def _check(found: int, count: int) -> None:
         raise ValueError(f"a stream does not hold exactly {count} values")
 
 
-def unzigzag(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the signed numbers that zigzag codes stand for, as the same bits."""
-    one = np.uint64(1)
-    result: NDArray[np.uint64] = (values >> one) ^ (~(values & one) + one)
-    return result
-
-
 def _read_version_1(runs: _Runs, position: int) -> int:
-    """Gather runs from `position` on, about a chunk of them; return the position behind them."""
+    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position behind them."""
     data = runs.data
-    end = runs.found + _CHUNK
+    end = runs.found + _VALUES_AT_ONCE
     while position < len(data) and runs.found < end:
         control = data[position]
         if control < 128:
@@ -185,9 +186,9 @@ def _read_version_1(runs: _Runs, position: int) -> int:
 
 
 def _read_version_2(runs: _Runs, position: int) -> int:
-    """Gather runs from `position` on, about a chunk of them; return the position behind them."""
+    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position behind them."""
     data, signed, size = runs.data, runs.signed, len(runs.data)
-    end = runs.found + _CHUNK
+    end = runs.found + _VALUES_AT_ONCE
     while position < size and runs.found < end:
         first = data[position]
         if first < 64:  # one value, 3 to 10 times
@@ -214,11 +215,8 @@ def _read_version_2(runs: _Runs, position: int) -> int:
 
 
 def _read_deltas(runs: _Runs, position: int, width: int, length: int) -> int:
-    base, position = read_varint(runs.data, position)
-    if runs.signed:
-        base = zigzag(base)
-    code, position = read_varint(runs.data, position)
-    delta = zigzag(code)
+    base, position = (read_zigzag if runs.signed else read_varint)(runs.data, position)
+    delta, position = read_zigzag(runs.data, position)
     if width == 0:
         runs.sequence(base, delta, length)
         return position
@@ -247,7 +245,7 @@ def _read_patched(runs: _Runs, position: int, width: int, length: int) -> int:
     position += base_bytes
     start = position
     position += (length * width + 7) // 8
-    # A patch's gap and value together take the next width that there is.
+    # The gap and the value of a patch together take the smallest encodable width that is wide enough.
     together = next((w for w in _WIDTHS if w >= gap_width + patch_width), 0)
     end = position + (num_patches * together + 7) // 8
     if together == 0 or end > len(data):

@@ -1,7 +1,7 @@
-"""The shape of an ORC file's columns, and what their types stand for.
+"""The shape of an ORC file's columns, and which Iceberg types its plain types stand for.
 
-Takes the types of a file's tail, and the table's schema; gives an Arrow schema to find fields in, and what the plain
-ORC types mean that Iceberg uses for others. The rule: what the writer said of a type counts before what the table says.
+Takes the types of a file's tail, and the table's schema; gives an Arrow schema to find fields in, and what columns mean
+beyond their ORC type. The rule: what the writer declared counts before what the table declares.
 Source: Iceberg table spec, appendix A, "ORC".
 """
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def arrow_schema(root: OrcType) -> pa.Schema:
-    """Return the shape of a file's columns, with the attributes of types as field metadata.
+    """Return the shape of a file's columns, type attributes as field metadata; every leaf is declared as binary.
 
-    Leaves are all of one type: only shape, names and ids are looked at.
+    Only shape, names and ids are meaningful: it is what `file_schema.identify` looks for fields in.
     """
     return pa.schema([_arrow_field(*pair) for pair in zip(root.names, root.children, strict=True)])
 
@@ -43,7 +43,7 @@ def _arrow_field(name: str, kind: OrcType) -> pa.Field:
 def meanings(
     kinds: Sequence[OrcType], fields: Sequence[FileField], schema: Schema
 ) -> Iterator[tuple[int, str]]:
-    """Yield what columns stand for, by their attributes or the table's type; see `StripeReader`."""
+    """Yield columns and their meanings, from their attributes or the table's type; see `StripeReader`."""
     for kind, field in zip(kinds, fields, strict=True):
         if field.children:
             yield from meanings(kind.children, field.children, schema)

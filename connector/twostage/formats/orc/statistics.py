@@ -1,9 +1,8 @@
-"""Turns a stripe's statistics into bounds of an Iceberg column.
+"""Bounds of an Iceberg column from a stripe's ORC statistics.
 
-Takes the encoded statistics of one column of a stripe, and the type that the scan reads it as; gives `Bounds`
-in internal form. The rule: what a writer of ORC is known to get wrong, or may have meant otherwise, says
-nothing.
-Source: ORC specification v1, "Column Statistics".
+Takes the encoded statistics of one column of a stripe, and the type that the scan reads it as; gives `Bounds` in internal
+form. The rule: statistics that a known writer gets wrong, or may have meant in another way, prove nothing.
+Source: ORC specification v1, "Column Statistics"; HIVE-8732.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _SECOND = 1_000_000
 def stripe_bounds(
     tail: Tail, stripe: Stripe, columns: list[bytes], kind: OrcType, target: Primitive, meaning: str | None
 ) -> Bounds | None:
-    """Return what a stripe's statistics say of a column outside lists and maps; None: nothing.
+    """Return the bounds of a column outside lists and maps; None if its statistics prove nothing.
 
     Args:
         tail: The file's tail.
@@ -52,7 +51,10 @@ def stripe_bounds(
         columns: The encoded statistics of the stripe's columns.
         kind: The column in the file.
         target: The type that the scan reads it as.
-        meaning: See `StripeReader`.
+        meaning: What the column means beyond its ORC type; see `StripeReader`.
+
+    Raises:
+        ValueError: The statistics are not a message.
     """
     old = tail.writer == JAVA and tail.writer_version < _FIXED_MAXIMUM
     if tail.writer not in _WRITERS or old or len(columns) != tail.num_columns:
@@ -125,10 +127,10 @@ def _booleans(part: Message, values: int) -> tuple[bool | None, bool | None, boo
 
 
 def _doubles(part: Message) -> tuple[float | None, float | None]:
-    """Return the limits, if the sum proves that no NaN hides values from them.
+    """Return the bounds, if the sum proves that there is no NaN.
 
-    A NaN that comes first stays minimum and maximum of its row group, and merging skips such a group whole;
-    but it always reaches the sum. So where there are limits, there is no NaN.
+    A NaN that comes first stays minimum and maximum of its row group, and merging skips such a group altogether; but it
+    always reaches the sum.
     """
     raw = [part.blob(tag) for tag in (1, 2, 3)]
     if any(item is None or len(item) != _DOUBLE.size for item in raw):
@@ -140,9 +142,9 @@ def _doubles(part: Message) -> tuple[float | None, float | None]:
 
 
 def _timestamps(low: int | None, high: int | None) -> tuple[int | None, int | None]:
-    """Return microseconds of the milliseconds that are stored, a millisecond wider on both sides.
+    """Return bounds in microseconds of stored milliseconds, a millisecond wider on both sides.
 
-    A value within the last second before 1970 is stored, and read, a second late.
+    A value within the last second before 1970 is stored, and read, a second late: the upper bound covers that.
     """
     lower = None if low is None else (low - 1) * 1000
     upper = None if high is None else (high + 2) * 1000
@@ -160,17 +162,17 @@ def _decimal(part: Message, tag: int, target: Primitive) -> Decimal | None:
     if value is None or not value.is_finite() or abs(value) >= Decimal(10) ** 38:
         return None
     _, _, exponent = value.as_tuple()
-    # Digits beyond the scale would not be the column's; more zeros than that change nothing.
+    # More fractional digits than the scale cannot be a value of the column.
     return (
         value if isinstance(exponent, int) and -38 <= exponent and -exponent <= max(target.scale, 0) else None
     )
 
 
 def _strings(part: Message) -> tuple[str | None, str | None]:
-    """Return the limits: the values, or bounds where those are long.
+    """Return the bounds: the extreme values, or what the writer truncated them to.
 
-    The C++ writer compares text only up to a zero character, so of a bound that holds one, what is before it
-    is kept as the lower, and is raised a little as the upper bound.
+    The C++ writer compares text only up to a NUL character. Of a bound that holds one, the part before it is the lower
+    bound, and that part followed by U+0001 the upper bound.
     """
     lower = _text(part.blob(1) if 1 in part else part.blob(4))
     upper = _text(part.blob(2) if 2 in part else part.blob(5))

@@ -1,10 +1,12 @@
-"""Columns of a stripe as Arrow arrays.
+"""Columns of an ORC stripe as Arrow arrays.
 
-Takes an open file, a stripe with its footer, and which leaves are wanted; gives one array for each column
-that holds some of them, structs cut to those. The rules: only the streams of these columns are read; each
-stream holds exactly what rows and lengths ask for, or `ValueError` is raised; nothing is allocated beyond
-the limit, whatever the file claims.
+Takes an open file, a stripe with its footer, and the wanted leaves; gives one array for each column that holds some of
+them, structs cut to those. The rules: only the streams of these columns are read; each stream holds exactly the values
+that rows and lengths call for, or `ValueError` is raised; nothing is allocated beyond the limit, whatever the file
+claims.
 Source: ORC specification v1, "Column Encodings".
+
+A *mask* tells which rows hold a value: bool, one for each row, None where all do. `count` is how many do.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from twostage.errors import ResourceLimitError, UnsupportedFeatureError
 from twostage.formats.orc import compression, run_length
 from twostage.formats.orc.decimals import read_decimals
 from twostage.formats.orc.moments import read_timestamps
+from twostage.formats.orc.streams import DATA, DICTIONARY, LENGTH, PRESENT, SECONDARY, places_of, read_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
@@ -25,16 +28,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.formats.file_schema import FileField
-    from twostage.formats.orc.tail import OrcType, Stream, Stripe, StripeFooter, Tail
+    from twostage.formats.orc.tail import OrcType, Stripe, StripeFooter, Tail
 
     Mask = NDArray[np.bool_] | None
 
-PRESENT, DATA, LENGTH, DICTIONARY, SECONDARY = 0, 1, 2, 3, 5
-_READ = (PRESENT, DATA, LENGTH, DICTIONARY, SECONDARY)
 _DICTIONARY_ENCODINGS = (1, 3)
-GAP = 64 * 2**10
-"""Bytes between two wanted streams that are read along, which is cheaper than a request."""
 MAX_OFFSET = 2**31 - 1
+"""What 32-bit offsets of lists and text reach."""
 DAY_MICROS = 86_400_000_000
 _INTEGERS = {"short": np.int16, "int": np.int32, "long": np.int64, "date": np.int32}
 _LONGS = {"time": pa.time64("us"), "micros": pa.timestamp("us")}
@@ -42,17 +42,17 @@ _TEXTS = ("string", "varchar", "char")
 
 
 class StripeReader:
-    """Decodes columns of one stripe.
+    """Decodes columns of one stripe, once.
 
     Args:
         file: The open file.
         tail: Its tail.
         stripe: The stripe.
         footer: The stripe's footer.
-        meanings: What columns stand for where their kind does not tell: ``uuid`` (binary), ``time`` (long),
-            ``micros`` (a timestamp without zone in a long, as Spark writes it), and ``instant`` (a timestamp
-            that is wanted as an instant, not as the writer's local time).
-        limit: Bytes that one stream or array may take.
+        meanings: By column number, what the column's ORC type does not tell: ``uuid`` (a binary), ``time`` (a long),
+            ``micros`` (a timestamp without zone in a long, as Spark writes it), and ``instant`` (a timestamp that is
+            wanted as an instant, not as the writer's local time).
+        limit: Bytes that one stream or one array may take.
     """
 
     def __init__(
@@ -73,48 +73,33 @@ class StripeReader:
         self._limit = limit
         self._streams: dict[tuple[int, int], bytes] = {}
         self.num_bytes = 0
+        """Read by `read`."""
 
     def read(self, fields: Sequence[FileField], wanted: AbstractSet[int]) -> list[pa.Array]:
-        """Return one array for each field that has wanted leaves."""
+        """Return one array for each field that has wanted leaves, of the stripe's number of rows.
+
+        Raises:
+            ValueError: A stream is damaged, or its values contradict the rows.
+            ResourceLimitError: A stream or an array takes more than the limit.
+            UnsupportedFeatureError: A column's type or time zone cannot be read.
+        """
         self._check_size(self._stripe.num_rows)
-        pairs = [
-            (child, field)
-            for child, field in zip(self._tail.schema.children, fields, strict=True)
-            if _holds(field, wanted)
-        ]
-        columns: set[int] = set()
-        for kind, field in pairs:
-            columns.update(_columns(kind, field, wanted))
-        self._load(columns)
-        alive, count = self._mask(self._tail.schema, self._stripe.num_rows, None)
+        pairs = self._pairs(fields, wanted)
+        self._streams, self.num_bytes = read_streams(self._file, self._footer, _all_columns(pairs, wanted))
+        live, count = self._mask(self._tail.schema, self._stripe.num_rows, None)
         if count != self._stripe.num_rows:
             raise ValueError("rows are missing from the root column")
-        return [self._decode(kind, field, wanted, self._stripe.num_rows, alive) for kind, field in pairs]
+        return [self._decode(kind, field, wanted, self._stripe.num_rows, live) for kind, field in pairs]
 
-    def _load(self, columns: AbstractSet[int]) -> None:
-        """Read the streams of columns, neighbours in one request."""
-        needed = [
-            s for s in self._footer.streams if s.kind in _READ and (s.column in columns or s.column == 0)
-        ]
-        needed = [stream for stream in needed if stream.length]
-        start = 0
-        while start < len(needed):
-            end = start + 1
-            while end < len(needed) and _gap(needed[end - 1], needed[end]) <= GAP:
-                end += 1
-            first, last = needed[start], needed[end - 1]
-            length = last.offset + last.length - first.offset
-            data = bytes(self._file.read_at(length, first.offset))
-            if len(data) != length:
-                raise ValueError("the file ends within a stripe")
-            self.num_bytes += length
-            for stream in needed[start:end]:
-                key = stream.column, stream.kind
-                if key in self._streams:
-                    raise ValueError(f"column {stream.column} has two streams of kind {stream.kind}")
-                at = stream.offset - first.offset
-                self._streams[key] = data[at : at + stream.length]
-            start = end
+    def places(self, fields: Sequence[FileField], wanted: AbstractSet[int]) -> list[tuple[int, int]]:
+        """Return the places (offset, length) of the file that `read` reads."""
+        return places_of(self._footer, _all_columns(self._pairs(fields, wanted), wanted))
+
+    def _pairs(
+        self, fields: Sequence[FileField], wanted: AbstractSet[int]
+    ) -> list[tuple[OrcType, FileField]]:
+        pairs = zip(self._tail.schema.children, fields, strict=True)
+        return [(child, field) for child, field in pairs if field.has_any(wanted)]
 
     def _stream(self, kind: OrcType, stream: int) -> bytes:
         packed = self._streams.get((kind.column, stream), b"")
@@ -130,15 +115,15 @@ class StripeReader:
                 hint="Raise the option 'task-memory'.",
             )
 
-    def _mask(self, kind: OrcType, num_rows: int, alive: Mask) -> tuple[Mask, int]:
-        """Return which rows hold a value (None: all), and how many do."""
-        count = num_rows if alive is None else int(np.count_nonzero(alive))
+    def _mask(self, kind: OrcType, num_rows: int, live: Mask) -> tuple[Mask, int]:
+        """Return the mask of a column below `live`, the mask of its parent, and how many rows hold a value."""
+        count = num_rows if live is None else int(np.count_nonzero(live))
         if (kind.column, PRESENT) not in self._streams:
-            return alive, count
+            return live, count
         present = run_length.booleans(self._stream(kind, PRESENT), count)
-        if alive is not None:
-            mask = alive.copy()
-            mask[alive] = present
+        if live is not None:
+            mask = live.copy()
+            mask[live] = present
             present = mask
         count = int(np.count_nonzero(present))
         return (None if count == num_rows else present), count
@@ -154,13 +139,13 @@ class StripeReader:
         return lengths
 
     def _decode(
-        self, kind: OrcType, field: FileField, wanted: AbstractSet[int], num_rows: int, alive: Mask
+        self, kind: OrcType, field: FileField, wanted: AbstractSet[int], num_rows: int, live: Mask
     ) -> pa.Array:
-        mask, count = self._mask(kind, num_rows, alive)
+        mask, count = self._mask(kind, num_rows, live)
         if kind.kind == "struct":
             parts, fields = [], []
             for child, inner in zip(kind.children, field.children, strict=True):
-                if _holds(inner, wanted):
+                if inner.has_any(wanted):
                     parts.append(self._decode(child, inner, wanted, num_rows, mask))
                     fields.append(pa.field(inner.name, parts[-1].type))
             buffers = [_bits(mask)]
@@ -190,8 +175,8 @@ class StripeReader:
             raise ValueError(f"column {kind.column} holds {total} elements")
         parts = []
         for child, inner in zip(kind.children, field.children, strict=True):
-            held = _holds(inner, wanted)
-            parts.append(self._decode(child, inner, wanted, total, None) if held else pa.nulls(total))
+            is_wanted = inner.has_any(wanted)
+            parts.append(self._decode(child, inner, wanted, total, None) if is_wanted else pa.nulls(total))
         target: pa.DataType
         if kind.kind == "map":
             if parts[0].null_count:
@@ -293,24 +278,20 @@ class StripeReader:
         )
 
 
-def _gap(one: Stream, other: Stream) -> int:
-    return other.offset - one.offset - one.length
-
-
-def _holds(field: FileField, wanted: AbstractSet[int]) -> bool:
-    return any(leaf in wanted for leaf in range(field.first_leaf, field.end_leaf))
+def _all_columns(pairs: Iterable[tuple[OrcType, FileField]], wanted: AbstractSet[int]) -> set[int]:
+    return {column for kind, field in pairs for column in _columns(kind, field, wanted)}
 
 
 def _columns(kind: OrcType, field: FileField, wanted: AbstractSet[int]) -> Iterable[int]:
     yield kind.column
     if field.children:
         for child, inner in zip(kind.children, field.children, strict=True):
-            if _holds(inner, wanted):
+            if inner.has_any(wanted):
                 yield from _columns(child, inner, wanted)
 
 
 def _spread(values: NDArray[Any], mask: Mask, num_rows: int) -> NDArray[Any]:
-    """Put the values where rows hold one."""
+    """Return an array of `num_rows` with the values where rows hold one, and zeros elsewhere."""
     if mask is None:
         return values
     spread = np.zeros(num_rows, values.dtype)
@@ -319,6 +300,7 @@ def _spread(values: NDArray[Any], mask: Mask, num_rows: int) -> NDArray[Any]:
 
 
 def _offsets(lengths: NDArray[np.int64], mask: Mask, num_rows: int) -> NDArray[np.int64]:
+    """Return Arrow offsets (``num_rows + 1``) of values with these lengths; NULLs take no room."""
     offsets = np.zeros(num_rows + 1, np.int64)
     np.cumsum(_spread(lengths, mask, num_rows), out=offsets[1:])
     return offsets
@@ -334,4 +316,5 @@ def _array(target: pa.DataType, values: NDArray[np.generic], mask: Mask, num_row
 
 
 def _places(mask: NDArray[np.bool_]) -> pa.Array:
+    """Return for each row the position of its value among those present, NULL where it has none."""
     return pa.array(np.cumsum(mask) - 1, mask=~mask)

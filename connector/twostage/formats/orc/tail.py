@@ -1,7 +1,7 @@
 """The tail of an ORC file: PostScript, footer, types, stripes and the statistics of stripes.
 
-Takes an open file; gives a `Tail` of plain values. The rule: every offset, length and row count that a
-`Tail` holds was checked against the file's size and the others, so that readers may rely on them.
+Takes an open file; gives a `Tail` of plain values. The rule: every offset, length and row count in a `Tail` was checked
+against the file's size and the others, so that readers may rely on them.
 Source: ORC specification v1, "File Tail" and "Stripes".
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FIRST_READ = 16 * 2**10
-"""Holds the whole tail of most files, so that they need one request."""
+"""Bytes: the whole tail of most files, which then takes one request."""
 MAX_TAIL_BYTES = 2**28
 MAX_DEPTH = 100
 MAGIC = b"ORC"
@@ -28,8 +28,8 @@ KINDS = (
 ).split()
 STRUCT, LIST, MAP, UNION = "struct", "list", "map", "union"
 VERSIONS: tuple[list[int], ...] = ([], [0, 11], [0, 12])
-"""The file versions that were ever released; pre-releases of version 2 encode decimals differently."""
-_INNER = {LIST: 1, MAP: 2}
+"""Versions of files that were ever released. Pre-releases of version 2 encode decimals in another way."""
+_NUM_CHILDREN = {LIST: 1, MAP: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class OrcType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stripe:
-    """A stripe: consecutive rows, and where its bytes are (index, data, then its own footer)."""
+    """A stripe: consecutive rows. Its bytes, from `offset` on, are its index, its data and its own footer."""
 
     index: int
     first_row: int
@@ -60,7 +60,7 @@ class Stripe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """A stream of a column in a stripe."""
+    """A stream of a column in a stripe: `length` bytes at `offset` of the file."""
 
     kind: int
     column: int
@@ -70,7 +70,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeFooter:
-    """Where a stripe's streams are, each column's encoding and dictionary size, and the writer's zone."""
+    """A stripe's streams, each column's encoding and dictionary size, and the writer's time zone."""
 
     streams: tuple[Stream, ...]
     encodings: tuple[tuple[int, int], ...]
@@ -79,7 +79,10 @@ class StripeFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """What the end of an ORC file says. `stripe_statistics` are encoded messages, one a stripe, or none."""
+    """The tail of an ORC file. `stripe_statistics` are encoded messages, one for each stripe, or empty.
+
+    `num_bytes` is the size of the encoded tail.
+    """
 
     codec: str
     block_size: int
@@ -97,7 +100,7 @@ def read_tail(file: pa.NativeFile, size: int) -> Tail:
     """Read and check the tail of an open file.
 
     Raises:
-        ValueError: The bytes are no tail of an ORC file.
+        ValueError: The bytes are not the tail of an ORC file.
         UnsupportedFeatureError: Encrypted, or an unknown version or compression.
     """
     if size < len(MAGIC) + 2:
@@ -156,7 +159,7 @@ def read_tail(file: pa.NativeFile, size: int) -> Tail:
 
 
 def _read_statistics(packed: bytes, codec: str, block_size: int) -> tuple[bytes, ...]:
-    """Return the statistics of stripes; none where they are damaged, for they only prune."""
+    """Return the statistics of stripes; none where they are damaged, because they only prune."""
     try:
         unpacked = compression.unpack(packed, codec, block_size, MAX_TAIL_BYTES)
         return tuple(protobuf.parse(unpacked).blobs(1))
@@ -189,7 +192,7 @@ def _read_stripes(messages: list[protobuf.Message], end: int) -> tuple[Stripe, .
 
 
 def _read_types(messages: list[protobuf.Message]) -> tuple[OrcType, int]:
-    """Build the type tree; columns are numbered in pre-order, which rules out cycles."""
+    """Return the type tree and the number of columns, which are numbered in pre-order; that rules out cycles."""
     position = 0
 
     def build(depth: int) -> OrcType:
@@ -202,7 +205,7 @@ def _read_types(messages: list[protobuf.Message]) -> tuple[OrcType, int]:
             raise ValueError(f"column {column} has type {number} at depth {depth}")
         kind = KINDS[number]
         subtypes, names = message.numbers(2), tuple(message.texts(3))
-        if (kind == STRUCT and len(names) != len(subtypes)) or len(subtypes) != _INNER.get(
+        if (kind == STRUCT and len(names) != len(subtypes)) or len(subtypes) != _NUM_CHILDREN.get(
             kind, len(subtypes) if kind in (STRUCT, UNION) else 0
         ):
             raise ValueError(f"column {column} of type {kind} has {len(subtypes)} children")

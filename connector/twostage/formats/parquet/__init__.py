@@ -1,5 +1,5 @@
-"""Parquet below pyarrow: footers, statistics, dictionaries and Bloom filters, read strictly.
+"""Parquet below pyarrow: footers, statistics, page indexes, dictionaries and Bloom filters, read strictly.
 
-Rule: nothing here trusts a byte of the file. Bad input is a `CorruptFileError`, and pyarrow is only asked
-about files whose footer was checked here first.
+Rule: no byte of the file is trusted. Bad input is a `CorruptFileError`, and pyarrow is handed only files whose footer was
+checked here first.
 """

@@ -1,9 +1,9 @@
-"""Footers as Arrow takes them.
+"""pyarrow's view of a footer, and the footers that pyarrow refuses although other engines read them.
 
-Takes a footer; gives pyarrow's own view of it, and the footer that goes with that. Arrow refuses a whole file for one
-annotation that it doesn't know in its place, such as the null type on the groups inside maps that old writers left
-there, or for a map whose keys are optional; Spark and DuckDB read such files. Of those, and no others, the annotations
-that Arrow refuses are left out. The rule: levels, physical types, names and ids stay, so that values do.
+Takes a footer; gives pyarrow's view of it, and the footer that goes with that view. Arrow refuses a whole file for one
+annotation that it does not know in its place: the null type on the groups inside of maps that old writers left there,
+or a map whose keys are optional. Spark and DuckDB read such files. For these files, and no others, the annotations that
+Arrow refuses are left out. The rule: levels, physical types, names and ids stay, and therefore so do the values.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from twostage.formats.parquet.thrift import read_struct, struct_spans
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from twostage.formats.parquet.footer import Footer
+    from twostage.formats.parquet.file_metadata import Footer
     from twostage.formats.parquet.schema_tree import SchemaNode
 
 _SCHEMA, _KEY_VALUES = 2, 5
-"""Fields of a footer, as in parquet.thrift."""
+"""Fields of FileMetaData in parquet.thrift."""
 _PLAIN = (1, 2, 3, 4, 5, 9)
-"""Of a schema element, what stays: physical type, length, repetition, name, number of children, id."""
+"""Fields of a schema element that stay: physical type, length, repetition, name, number of children, id."""
 _CONVERTED = 6
 _MAP, _LIST = 1, 3
-"""Converted types."""
+"""Values of ConvertedType."""
 _ARROW_SCHEMA = b"ARROW:schema"
 _REFUSED = (pa.ArrowException, OSError)
 
 
 def arrow_footer(footer: Footer, path: str) -> tuple[Footer, pq.FileMetaData]:
-    """Return pyarrow's view of a footer, and the footer that it is the view of.
+    """Return a footer that Arrow accepts, the given one wherever possible, and pyarrow's view of it.
 
     Raises:
-        UnsupportedFeatureError: Arrow cannot read it.
+        UnsupportedFeatureError: Arrow refuses both.
     """
     try:
         return footer, _view(footer)
     except _REFUSED as error:
         text = str(error)
-    mended = _mend(footer)
+    repaired = _repair(footer)
     try:
-        return mended, _view(mended)
+        return repaired, _view(repaired)
     except _REFUSED:
         pass
     lines = text.splitlines() or [""]
@@ -63,11 +63,11 @@ def arrow_footer(footer: Footer, path: str) -> tuple[Footer, pq.FileMetaData]:
 
 def _view(footer: Footer) -> pq.FileMetaData:
     metadata = pq.read_metadata(pa.BufferReader(footer.alone()))
-    metadata.schema.to_arrow_schema()  # which every reader of the file will make
+    metadata.schema.to_arrow_schema()  # raises here what each reader of the file would raise
     return metadata
 
 
-def _mend(footer: Footer) -> Footer:
+def _repair(footer: Footer) -> Footer:
     """Return the footer without the annotations that Arrow refuses; maps with optional keys become lists of pairs."""
     raw = footer.raw
     spans = struct_spans(raw, _SCHEMA)
@@ -76,8 +76,8 @@ def _mend(footer: Footer) -> Footer:
     for (start, end), node in zip(spans, _nodes(footer.schema), strict=True):
         element = raw[start:end]
         if node.leaf is not None:
-            is_taken = virtual_file.is_taken(element)
-            elements.append(element if is_taken else _annotated(element, None))
+            is_accepted = virtual_file.is_accepted(element)
+            elements.append(element if is_accepted else _annotated(element, None))
             continue
         kind = _kind_of(node)
         if kind == _MAP and node.children[0].children[0].repetition != "required":
@@ -92,7 +92,7 @@ def _mend(footer: Footer) -> Footer:
 
 
 def _nodes(node: SchemaNode) -> Iterator[SchemaNode]:
-    """Yield a node and those below, as a footer lists them."""
+    """Yield a node and those below it, depth first, as a footer lists them."""
     yield node
     for child in node.children:
         yield from _nodes(child)
@@ -126,7 +126,7 @@ def _annotated(element: bytes, converted: int | None) -> bytes:
 
 
 def _without_arrow_schema(raw: bytes) -> bytes:
-    """Rename the key of the schema that Arrow stored, which may not fit any more."""
+    """Rename the key of the Arrow schema that a writer stored: it may not match the repaired one."""
     if _ARROW_SCHEMA in raw:
         for start, end in struct_spans(raw, _KEY_VALUES):
             if read_struct(raw[start:end])[0][1] == _ARROW_SCHEMA:
@@ -136,7 +136,12 @@ def _without_arrow_schema(raw: bytes) -> bytes:
 
 
 def with_maps(schema: pa.Schema, loose: frozenset[tuple[int, int]]) -> pa.Schema:
-    """Return the schema with maps where lists of pairs stand for them, told by the range of their leaves."""
+    """Return a schema in which lists of pairs are maps again.
+
+    Args:
+        schema: The Arrow schema of a repaired footer.
+        loose: Leaf ranges of the maps (`Footer.loose_maps`).
+    """
     if not loose:
         return schema
     fields, leaf = [], 0
@@ -160,7 +165,7 @@ def _with_maps(field: pa.Field, first: int, loose: frozenset[tuple[int, int]]) -
         return field.with_type(pa.map_(key, item)), end
     if types.is_list(kind):
         inner, end = _with_maps(kind.value_field, first, loose)
-        # Whatever else has the same leaves holds the map, and so nothing besides.
+        # A list around the map has the same leaves, but its element is not a struct of two fields.
         if (first, end) in loose and types.is_struct(inner.type) and inner.type.num_fields == 2:
             return field.with_type(
                 pa.map_(inner.type.field(0).with_nullable(False), inner.type.field(1))

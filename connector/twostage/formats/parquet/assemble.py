@@ -1,8 +1,8 @@
-"""Puts the leaves of a nested column together again.
+"""Assembles a nested column from arrays of its leaves.
 
-Takes one array for each leaf, each nested as if the leaf were the column's only one; gives the column. The
-rule: the levels above two leaves are the same in both arrays, so that the first one's NULLs and offsets are
-the column's; lengths that differ are an error.
+Takes one array for each leaf, each nested as if the leaf were the column's only one; gives the column. The rule: the
+levels above two leaves are the same in both arrays, so NULLs and offsets are taken from the first one; lengths that
+differ are an error.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def assemble(field: FileField, kind: pa.DataType, leaves: Mapping[int, pa.Array]) -> pa.Array:
-    """Return the column of `field`, cut to the leaves there are.
+    """Return the column of `field`, cut to the given leaves.
 
     Args:
         field: The file's field.
-        kind: Its Arrow type in the whole file; tells lists and maps apart.
-        leaves: Arrays by leaf number, offset 0. A map's leaves come as lists.
+        kind: Its Arrow type in the whole file, which tells lists and maps apart.
+        leaves: Arrays by leaf number, of equal length and with offset 0. A map's leaves come as lists.
 
     Raises:
         ValueError: The arrays do not fit each other.
@@ -36,7 +36,7 @@ def assemble(field: FileField, kind: pa.DataType, leaves: Mapping[int, pa.Array]
     if pa.types.is_struct(kind):
         fields, parts = [], []
         for number, child in enumerate(field.children):
-            below = {leaf: array.field(0) for leaf, array in leaves.items() if _holds(child, leaf)}
+            below = {leaf: array.field(0) for leaf, array in leaves.items() if child.has_leaf(leaf)}
             if below:
                 part = assemble(child, kind.field(number).type, below)
                 parts.append(part)
@@ -48,7 +48,7 @@ def assemble(field: FileField, kind: pa.DataType, leaves: Mapping[int, pa.Array]
     inner = {leaf: array.values for leaf, array in leaves.items()}
     if pa.types.is_map(kind):
         keys, items = (
-            assemble(child, below, {leaf: array for leaf, array in inner.items() if _holds(child, leaf)})
+            assemble(child, below, {leaf: array for leaf, array in inner.items() if child.has_leaf(leaf)})
             for child, below in zip(field.children, (kind.key_type, kind.item_type), strict=True)
         )
         wanted = pa.map_(keys.type, items.type)
@@ -60,7 +60,7 @@ def assemble(field: FileField, kind: pa.DataType, leaves: Mapping[int, pa.Array]
 
 
 def can_assemble(field: FileField, kind: pa.DataType, leaves: frozenset[int]) -> bool:
-    """Tell whether `assemble` works for these leaves of a field: a map needs its keys and some of its values."""
+    """Tell whether these leaves of a field can be assembled: a map needs its keys and a leaf of its values."""
     if not field.children:
         return True
     if pa.types.is_map(kind):
@@ -70,11 +70,7 @@ def can_assemble(field: FileField, kind: pa.DataType, leaves: frozenset[int]) ->
     else:
         kinds = [kind.value_type]
     for child, below in zip(field.children, kinds, strict=True):
-        wanted = frozenset(leaf for leaf in leaves if _holds(child, leaf))
+        wanted = frozenset(leaf for leaf in leaves if child.has_leaf(leaf))
         if (pa.types.is_map(kind) and not wanted) or (wanted and not can_assemble(child, below, wanted)):
             return False
     return True
-
-
-def _holds(field: FileField, leaf: int) -> bool:
-    return field.first_leaf <= leaf < field.end_leaf

@@ -1,8 +1,9 @@
-"""Ask a Parquet split-block Bloom filter whether values may be in a column chunk.
+"""Probes Parquet's split-block Bloom filters.
 
-Takes values in internal form; hashes their plain encoding as the *file* stores the column (xxHash64, seed
-0). The rule: False is a proof that no row equals any of the values; a filter that is malformed, too large or
-of another kind, and a value whose encoding is not unique, give True.
+Takes values in internal form; hashes their plain encoding as the *file* stores the column (xxHash64, seed 0), and looks
+the hashes up in a column chunk's filter. The rule: False proves that no row equals any of the values. A filter that is
+malformed, too large or of another kind, and a value whose encoding is not unique, give True.
+Source: parquet-format, BloomFilter.md.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from twostage.formats.parquet.footer import ColumnChunk
+    from twostage.formats.parquet.file_metadata import ColumnChunk
     from twostage.formats.parquet.schema_tree import Leaf
     from twostage.schema import Primitive
 
 MAX_VALUES = 1_000
-"""A filter errs for 1 % of the values: a longer list finds one of them in nearly every row group."""
-MAX_WHOLE = 2**20
-"""A bitset up to this size is read whole; of a larger one only the blocks of up to MAX_BLOCKS values."""
-MAX_BLOCKS = 8
-MAX_BITSET = 128 * 2**20
+"""Values probed: at the usual 1 % of false positives, a longer list hits nearly every filter."""
+MAX_WHOLE_BYTES = 2**20
+"""Size up to which a bitset is read whole; of a larger one at most MAX_BLOCKS_READ blocks of 32 bytes are read."""
+MAX_BLOCKS_READ = 8
+MAX_BITSET_BYTES = 128 * 2**20
 _HEADER_BYTES = 64
 _BLOCK = struct.Struct("<8I")
 _SALTS = (
@@ -51,20 +52,20 @@ _UNIT_NANOS = {"millis": 1_000_000, "micros": 1_000, "nanos": 1}
 
 
 class EncodingError(ValueError):
-    """The value's plain encoding is not unique, or not known: the filter can't be asked."""
+    """The value's plain encoding is not unique, or not known: the filter cannot be probed."""
 
 
 def bloom_may_contain(
     file: pa.NativeFile, chunk: ColumnChunk, leaf: Leaf, kind: Primitive, values: Iterable[Any]
 ) -> bool:
-    """Tell whether any of the values may be in the chunk; False is certain.
+    """Tell whether any of the values may be in the chunk; False is a proof.
 
     Args:
         file: The open data file.
         chunk: The column chunk; without a filter the answer is True.
         leaf: How the file stores the column.
         kind: The type that `values` are in the internal form of.
-        values: Not NULL.
+        values: Without NULL.
     """
     if chunk.bloom_filter_offset is None or not may_read(leaf, kind):
         return True
@@ -80,10 +81,10 @@ def bloom_may_contain(
 
 
 def plain_encodings(value: Any, leaf: Leaf, kind: Primitive) -> tuple[bytes, ...]:
-    """Return the plain encodings that equal `value` may be stored under; none if it cannot be stored.
+    """Return every plain encoding that a row equal to `value` may be stored with; none if no row can equal it.
 
     Raises:
-        EncodingError: There are too many, or it is not certain which.
+        EncodingError: There are too many, or they are not known.
     """
     match leaf.physical:
         case _ if kind.name == "decimal":
@@ -115,16 +116,16 @@ def plain_encodings(value: Any, leaf: Leaf, kind: Primitive) -> tuple[bytes, ...
 
 
 def _stored_number(value: Any, leaf: Leaf, kind: Primitive) -> int | None:
-    """Return what an integer column stores for `value`; None if its unit of time is too coarse for it."""
+    """Return the integer that the column stores for `value`; None if the column's unit of time cannot express it."""
     if type(value) is not int:
         raise EncodingError
     if kind.name in ("int", "long", "date"):
         return value
-    unit = _UNIT_NANOS.get(leaf.logical.unit) if leaf.logical is not None else None
-    mine = 1 if kind.name.endswith("_ns") else 1_000
-    if unit is None or unit < mine:  # many stored values are read as one
+    unit_nanos = _UNIT_NANOS.get(leaf.logical.unit) if leaf.logical is not None else None
+    own_nanos = 1 if kind.name.endswith("_ns") else 1_000
+    if unit_nanos is None or unit_nanos < own_nanos:  # several stored values are read as this one
         raise EncodingError
-    number, rest = divmod(value * mine, unit)
+    number, rest = divmod(value * own_nanos, unit_nanos)
     return None if rest else number
 
 
@@ -162,7 +163,7 @@ def _decimal(value: Any, leaf: Leaf, kind: Primitive) -> tuple[bytes, ...]:
     else:
         unscaled, rest = divmod(unscaled, 10**-shift)
         if rest:
-            return ()  # more digits after the point than the column has
+            return ()  # more fractional digits than the column's scale
     unscaled = -unscaled if sign else unscaled
     if leaf.physical in (INT32, INT64):
         return _integer(unscaled, 4 if leaf.physical == INT32 else 8)
@@ -175,11 +176,12 @@ def _decimal(value: Any, leaf: Leaf, kind: Primitive) -> tuple[bytes, ...]:
 
 
 def _filter_has_any(file: pa.NativeFile, chunk: ColumnChunk, hashes: set[int]) -> bool:
+    """Tell whether the chunk's filter may hold one of some 64-bit hashes; True where it cannot be read."""
     offset = chunk.bloom_filter_offset
     if offset is None:
         return True
     known = chunk.bloom_filter_length
-    first = known if known is not None and 0 < known <= MAX_WHOLE + _HEADER_BYTES else _HEADER_BYTES
+    first = known if known is not None and 0 < known <= MAX_WHOLE_BYTES + _HEADER_BYTES else _HEADER_BYTES
     head = file.read_at(first, offset)
     try:
         header, header_length = read_struct(head)
@@ -188,18 +190,18 @@ def _filter_has_any(file: pa.NativeFile, chunk: ColumnChunk, hashes: set[int]) -
         plain = all(list(header[field]) == [1] for field in (2, 3, 4))
     except (ThriftError, LookupError, TypeError):
         return True
-    if not plain or type(size) is not int or not 32 <= size <= MAX_BITSET or size % 32:
+    if not plain or type(size) is not int or not 32 <= size <= MAX_BITSET_BYTES or size % 32:
         return True
     if known is not None and known != header_length + size:
         return True
     blocks = {((value >> 32) * (size // 32)) >> 32 for value in hashes}
-    if size > MAX_WHOLE and len(blocks) > MAX_BLOCKS:
+    if size > MAX_WHOLE_BYTES and len(blocks) > MAX_BLOCKS_READ:
         return True
     start = offset + header_length
     if start + size > file.size():
         return True
     bitset = head[header_length : header_length + size]
-    if size <= MAX_WHOLE and len(bitset) < size:
+    if size <= MAX_WHOLE_BYTES and len(bitset) < size:
         bitset = file.read_at(size, start)
     whole = len(bitset) == size
     for value in hashes:

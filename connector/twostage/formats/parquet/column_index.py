@@ -1,7 +1,7 @@
-"""What a Parquet file's ColumnIndex says of each page's values.
+"""Bounds of each page's values, from a Parquet file's ColumnIndex.
 
-Takes the index's bytes; gives one `Bounds` for each data page, in the pages' order. The rule: an index that
-is malformed, or disagrees with the page table about the number of pages, says nothing.
+Takes the index's bytes; gives one `Bounds` for each data page, in the pages' order. The rule: an index that is
+malformed, or disagrees with the page table about the number of pages, proves nothing.
 Source: parquet-format, PageIndex.md and parquet.thrift.
 """
 
@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.formats.parquet.footer import Statistics
+from twostage.formats.parquet.file_metadata import Statistics
 from twostage.formats.parquet.statistics import stored_bounds
 from twostage.formats.parquet.thrift import ThriftError, read_struct
 from twostage.predicates.bounds import Bounds
 
 if TYPE_CHECKING:
-    from twostage.formats.parquet.footer import Footer, Leaf
+    from twostage.formats.parquet.file_metadata import Footer
     from twostage.formats.parquet.pages import PageTable
+    from twostage.formats.parquet.schema_tree import Leaf
     from twostage.schema import Primitive
 
 MAX_PAGES = 20_000
-"""Of one chunk whose bounds are looked at: each costs some 3 µs."""
+"""Pages of a chunk up to which their bounds are decoded: each costs some 3 µs."""
 
 
 def page_bounds(
@@ -30,7 +31,7 @@ def page_bounds(
 
     Args:
         raw: The ColumnIndex.
-        footer: The file's; tells the order of the leaf's statistics.
+        footer: The file's, which tells the order of the leaf's statistics.
         leaf: Outside lists and maps.
         kind: The field's type in the scan.
         table: The chunk's pages.
@@ -43,8 +44,9 @@ def page_bounds(
         null_counts = index.get(5) or [None] * len(table)
     except (ThriftError, LookupError, TypeError):
         return None
-    if not len(table) == len(null_pages) == len(lowers) == len(uppers) == len(null_counts):
-        return None
+    lists = (null_pages, lowers, uppers, null_counts)
+    if not all(isinstance(one, list) and len(one) == len(table) for one in lists):
+        return None  # in a damaged index a number or text may stand in a list's place
     found = []
     counts = table.row_counts.tolist()
     for is_null, lower, upper, nulls, rows in zip(

@@ -1,10 +1,10 @@
 """Takes few rows out of a flat column's pages without decoding the rows between them.
 
-Takes pages as they lie in the file, and which rows of each are wanted; gives one Arrow array with these rows, of the
-type that pyarrow gives. The rule: right values or None. Then pyarrow decodes the pages whole, and says what is
-wrong with them, if anything is. A needle over 120 columns takes a quarter less CPU this way, without Spark; half of what
-is left is decompression.
-Source: parquet-format, Encodings.md and Data Pages in README.md.
+Takes pages as they lie in the file, and which rows of each are wanted; gives one Arrow array of these rows, of the type
+that pyarrow gives. The rule: right values or None; pyarrow then decodes the pages whole, and reports what is wrong with
+them, if anything is. A needle over 120 columns takes a quarter less CPU this way, without Spark; half of the remaining
+time is decompression.
+Source: parquet-format, Encodings.md and "Data Pages" in README.md.
 """
 
 from __future__ import annotations
@@ -17,9 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from twostage.formats.parquet import plain_values
-from twostage.formats.parquet.dictionary import DAMAGED, plain_page
+from twostage.formats.parquet.dictionary import DAMAGED
+from twostage.formats.parquet.dictionary_lookup import (
+    MAX_SLICES,
+    ByteArrays,
+    FixedWidthValues,
+    fixed_width_values,
+    read_dictionary,
+)
 from twostage.formats.parquet.page_bytes import decompress, first_bytes
 from twostage.formats.parquet.schema_tree import BYTE_ARRAY, Leaf
+from twostage.formats.promotion import MAX_TEXT_BYTES
+from twostage.formats.varint import read_varint, write_varint
 from twostage_native.page_values import codes_at, ranks_at, text_ends
 
 if TYPE_CHECKING:
@@ -27,31 +36,29 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.formats.parquet.footer import ColumnChunk
+    from twostage.formats.parquet.file_metadata import ColumnChunk
     from twostage.formats.parquet.pages import PageHeader
     from twostage.formats.parquet.schema_tree import LogicalType
 
-FEW = 64
-"""Below one wanted row in FEW of the pages read, rows are taken one by one."""
-MOST_BYTES = 2**31 - 1
-"""Of the values taken: what Arrow's 32-bit offsets reach."""
+MIN_ROWS_READ_PER_ROW_TAKEN = 64
+"""Rows of the pages read for each wanted one, from which on rows are taken out of their pages one by one."""
 _PLAIN, _RLE = 0, 3
 _DICTIONARY = (2, 8)
-_WIDEST_CODE = 32
-_BLOCK = 128 * 2**10
-"""Bytes that Zstandard decompresses at once."""
-_USUAL_LEVELS = 10
-"""Bytes that the levels of a page without NULLs take at most: their length, one run's length, what it repeats."""
-_BY_SLICES = 16
-"""Of a page's values, up to which slices are sooner made than NumPy's index."""
+_MAX_CODE_BITS = 32
+_BLOCK_BYTES = 128 * 2**10
+"""Of one block of Zstandard, decompressed."""
+_MAX_USUAL_LEVEL_BYTES = 10
+"""Of the levels of a page without NULLs: their length (4), the length of one run (at most 5), the repeated level (1)."""
 CODES_SECONDS, TEXTS_SECONDS = 9e-9, 9e-9
-"""For each row of the pages read: by which machine code takes text sooner than pyarrow decodes codes, or texts."""
-_ROWS_A_TEXT = 4
-"""Of the pages read, which pyarrow decodes while NumPy finds one text of a dictionary, at worst twice."""
+"""Saved for each row of the pages read, where compiled code takes text out of pages: against pyarrow decoding the codes,
+or the texts. Decides when compiling pays."""
+_MIN_ROWS_PER_TEXT = 4
+"""Rows of the pages read for each text of the dictionary, from which on NumPy (before anything is compiled) takes rows out
+of pages at most twice as slowly as pyarrow decodes them."""
 
 
 class WantedPage(NamedTuple):
-    """A data page: its header, its bytes behind the header, and the wanted rows, counted from its first, ascending."""
+    """A data page: its header, its bytes behind the header, and the wanted rows (int64, ascending, from the page's first)."""
 
     header: PageHeader
     body: memoryview
@@ -71,28 +78,32 @@ def take_rows(
     """Return the wanted rows of all pages; None if pyarrow has to decode them.
 
     Args:
-        dictionary: The dictionary page, header included.
+        leaf: The column.
+        chunk: Its column chunk.
+        dictionary: The dictionary page, header included; None without one.
+        pages: The pages that hold wanted rows, in file order.
         kind: The type that pyarrow gives.
-        always: Take text even before there is machine code for it, when pyarrow is faster.
+        verify_checksums: Whether pages with a wrong CRC-32 are left to pyarrow.
+        always: Take text even before its kernel is compiled, when pyarrow is faster.
     """
     if len(leaf.path) > 1 or leaf.max_repetition or leaf.max_definition > 1:
         return None
-    most_texts: int | None = None
+    max_texts: int | None = None
     num_rows = 0
     if leaf.physical == BYTE_ARRAY:
         if not always and not text_ends.is_ready(0):
             num_rows = sum(page.header.num_values for page in pages)
-            most_texts = num_rows // _ROWS_A_TEXT if dictionary is not None else 0
+            max_texts = num_rows // _MIN_ROWS_PER_TEXT if dictionary is not None else 0
     elif plain_values.width_of(leaf) == 0:
         return None
     try:
         if _type_of(leaf.physical, leaf.type_length, leaf.logical) != kind:
             return None
         lookup = None
-        if dictionary is not None and most_texts != 0:
-            lookup = _lookup(dictionary, leaf, chunk, most_texts, verify=verify_checksums)
-        if lookup is None and (dictionary is not None or most_texts is not None):
-            if most_texts is not None:
+        if dictionary is not None and max_texts != 0:
+            lookup = read_dictionary(dictionary, leaf, chunk, max_texts, verify=verify_checksums)
+        if lookup is None and (dictionary is not None or max_texts is not None):
+            if max_texts is not None:
                 text_ends.is_ready((TEXTS_SECONDS if dictionary is None else CODES_SECONDS) * num_rows)
             return None
         values: list[bytes] = []
@@ -112,7 +123,7 @@ def take_rows(
             taken, present = found
             values += taken
             size += sum(map(len, taken))
-            if size > MOST_BYTES:
+            if size > MAX_TEXT_BYTES:
                 return None
             defined.append(present)
         array = _array(values, leaf)
@@ -131,7 +142,7 @@ def take_rows(
 
 @functools.lru_cache(maxsize=1024)
 def _type_of(physical: int, type_length: int, logical: LogicalType | None) -> pa.DataType | None:
-    """Return the type of the arrays that rows are taken to; None where they can't be."""
+    """Return the type of the array that rows of such a leaf make; None for leaves that are left to pyarrow."""
     leaf = Leaf(
         index=0, path=("",), field_id=None, physical=physical, type_length=type_length, logical=logical,
         repetition="required", max_definition=0, max_repetition=0,
@@ -152,63 +163,24 @@ def _array(values: Sequence[bytes], leaf: Leaf) -> pa.Array | None:
     return plain_values.decode(memoryview(plain), len(plain) // plain_values.width_of(leaf), leaf)
 
 
-class _Numbers:
-    """A dictionary of values of one width."""
-
-    def __init__(self, plain: memoryview, count: int, width: int) -> None:
-        self._plain, self._count, self._width = plain, count, width
-
-    def __len__(self) -> int:
-        return self._count
-
-    def look_up(self, codes: NDArray[np.int64]) -> list[bytes]:
-        """Return the values of codes, in pieces."""
-        return _fixed(self._plain, self._count, self._width, codes)
-
-
-class _Texts:
-    """A dictionary of byte arrays, of which only those looked up are made."""
-
-    def __init__(self, plain: memoryview, count: int) -> None:
-        self._plain = plain
-        self._ends = text_ends(np.frombuffer(plain, np.uint8), count)
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def look_up(self, codes: NDArray[np.int64]) -> list[bytes]:
-        """Return the values of codes, one by one."""
-        ends = self._ends
-        if len(codes) <= _BY_SLICES:
-            few = codes.tolist()
-            return [
-                bytes(self._plain[(ends.item(code - 1) if code else 0) + 4 : ends.item(code)]) for code in few
-            ]
-        starts = np.where(codes > 0, ends[codes - 1], 0) + 4
-        places = zip(starts.tolist(), ends[codes].tolist(), strict=True)
-        return [bytes(self._plain[start:end]) for start, end in places]
-
-
-def _lookup(
-    raw: memoryview, leaf: Leaf, chunk: ColumnChunk, most_texts: int | None, *, verify: bool
-) -> _Numbers | _Texts | None:
-    """Return a dictionary's values; None where the page is not in order, or holds more than `most_texts`."""
-    page = plain_page(bytes(raw), chunk.codec_name, verify_checksum=verify)
-    if page is None:
-        return None
-    plain, count = page
-    if leaf.physical == BYTE_ARRAY:
-        return _Texts(plain, count) if most_texts is None or count <= most_texts else None
-    width = plain_values.width_of(leaf)
-    return _Numbers(plain, count, width) if width and count * width == len(plain) else None
-
-
 def _take(
-    page: WantedPage, max_definition: int, width: int, codec: str, lookup: _Numbers | _Texts | None
+    page: WantedPage,
+    max_definition: int,
+    width: int,
+    codec: str,
+    lookup: FixedWidthValues | ByteArrays | None,
 ) -> tuple[list[bytes], NDArray[np.bool_] | None] | None:
-    """Return the values of a page's wanted rows that are not NULL, in pieces, and which rows these are (None: all).
+    """Return the values of a page's wanted rows that are not NULL, and which rows these are; None for pyarrow's pages.
 
-    `width` is 0 for byte arrays.
+    Args:
+        page: The page.
+        max_definition: 1 if values may be NULL, else 0.
+        width: Bytes of a value; 0 for byte arrays.
+        codec: The chunk's.
+        lookup: The dictionary's values.
+
+    Returns:
+        The values, joined in any number of pieces; and a bool for each wanted row, or None where none is NULL.
     """
     header = page.header
     sections = _sections(page, max_definition, codec)
@@ -227,40 +199,34 @@ def _take(
         if not len(ranks):
             return [], present
     if header.encoding in _DICTIONARY:
-        if lookup is None or not plain or plain[0] > _WIDEST_CODE:
+        if lookup is None or not plain or plain[0] > _MAX_CODE_BITS:
             return None
         codes = codes_at(np.frombuffer(plain, np.uint8, offset=1), plain[0], num_values, ranks)
-        # Those that can't be told are -1, here the largest.
+        # A code that cannot be decoded is -1, which is the largest unsigned number.
         if int(np.maximum.reduce(codes.view(np.uint64))) >= len(lookup):
             return None
         return lookup.look_up(codes), present
     if header.encoding != _PLAIN:
         return None
     if width == 0:
-        texts = _Texts(plain, num_values)
+        texts = ByteArrays(plain, num_values)
         return (texts.look_up(ranks), present) if len(texts) == num_values else None
     if len(plain) < num_values * width or ranks.item(-1) >= num_values:
         return None
-    return _fixed(plain, num_values, width, ranks), present
-
-
-def _fixed(plain: memoryview, count: int, width: int, places: NDArray[np.int64]) -> list[bytes]:
-    """Return some of `count` values of one width, in pieces."""
-    if len(places) <= _BY_SLICES:
-        return [bytes(plain[place * width : (place + 1) * width]) for place in places.tolist()]
-    return [np.frombuffer(plain, np.uint8, count * width).reshape(count, width)[places].tobytes()]
+    return fixed_width_values(plain, num_values, width, ranks), present
 
 
 def _take_early(
     page: WantedPage, max_definition: int, width: int, *, is_verified: bool
 ) -> tuple[list[bytes], None] | None:
-    """Return the values of a page's wanted rows, in pieces, from the page's first bytes; None if all are needed.
+    """Return the values of a page's wanted rows, one each, from its first bytes; None if the whole page is needed.
 
-    They are not where blocks of 128 KiB lie behind the last wanted value and, if values may be NULL, none is.
+    The first bytes are enough where no value of the page is NULL and at least one block of 128 KiB lies behind the last
+    wanted value.
     """
     header, rows = page.header, page.rows
     last = rows.item(-1)
-    if last >= header.num_values or len(rows) > _BY_SLICES or header.level_encoding not in (None, _RLE):
+    if last >= header.num_values or len(rows) > MAX_SLICES or header.level_encoding not in (None, _RLE):
         return None
     body, levels_size, start = page.body, 0, 0
     if header.level_encoding is None:
@@ -271,9 +237,9 @@ def _take_early(
             return None
         body, levels_size = body[definition:], definition
     elif max_definition:
-        start = _USUAL_LEVELS
+        start = _MAX_USUAL_LEVEL_BYTES
     size = start + (last + 1) * width
-    if (size - 1) // _BLOCK >= (header.decoded_size - levels_size - 1) // _BLOCK:
+    if (size - 1) // _BLOCK_BYTES >= (header.decoded_size - levels_size - 1) // _BLOCK_BYTES:
         return None
     plain = first_bytes(body, size, is_verified=is_verified and header.checksum is not None)
     if plain is None:
@@ -291,32 +257,25 @@ def _take_early(
 
 @functools.lru_cache(maxsize=1024)
 def _levels_of_all(count: int) -> bytes:
-    """Return the levels that writers give a page of version 1 without NULLs, their length included."""
-    run = bytearray()
-    number = count << 1
-    while number > 0x7F:
-        run.append(number & 0x7F | 0x80)
-        number >>= 7
-    run += bytes((number, 1))
-    return len(run).to_bytes(4, "little") + bytes(run)
+    """Return the definition levels that writers give a page of version 1 without NULLs: their length, and one run."""
+    run = write_varint(count << 1) + b"\x01"
+    return len(run).to_bytes(4, "little") + run
 
 
 def _are_all_set(levels: memoryview, count: int) -> bool:
-    """Tell whether levels of one bit begin with one run of ones of at least `count`: so a page without NULLs is written."""
-    number = shift = 0
-    for at, byte in enumerate(levels[:5]):
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            is_run = number & 1 == 0 and number >> 1 >= count > 0
-            return is_run and at + 1 < len(levels) and levels[at + 1] == 1
-        shift += 7
-    return False
+    """Tell whether levels of one bit begin with a run of at least `count` ones, as pages without NULLs are written."""
+    try:
+        number, end = read_varint(levels[:5], 0)
+    except ValueError:
+        return False
+    is_run = number & 1 == 0 and number >> 1 >= count > 0
+    return is_run and end < len(levels) and levels[end] == 1
 
 
 def _sections(
     page: WantedPage, max_definition: int, codec: str
 ) -> tuple[memoryview | None, memoryview] | None:
-    """Return a page's definition levels (None where all values are there) and its values; None if they can't be told."""
+    """Return a page's definition levels (None where no value is NULL) and its values; None if the page is not in order."""
     header, body = page.header, page.body
     if header.level_encoding is None:
         repetition, definition = header.level_sizes

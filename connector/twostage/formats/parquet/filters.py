@@ -1,8 +1,8 @@
-"""Prove by Bloom filters and dictionaries that no row of a row group can match.
+"""Proves by Bloom filters and dictionaries that no row of a row group can match.
 
-Takes a predicate tree and a row group; gives True only where no row can be TRUE. Each part of an OR may be
-disproved by other evidence: the statistics of its columns count in both functions. The rule: any doubt is
-False, which only means that the row group is read.
+Takes a predicate and a row group; gives True only where no row can be TRUE. Each branch of an OR may be disproved by
+other evidence; both functions also use the statistics. The rule: any doubt is False, which only means that the row group
+is read.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from twostage.errors import CorruptFileError, InternalError
-from twostage.formats import convert
 from twostage.formats.parquet.bloom import MAX_VALUES, bloom_may_contain
 from twostage.formats.parquet.dictionary import dictionary_lacks, dictionary_values, is_all_dictionary
 from twostage.formats.parquet.schema_tree import BYTE_ARRAY
 from twostage.formats.parquet.statistics import may_read, row_group_bounds
+from twostage.formats.promotion import promote
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.predicate import And, Column, Compare, In, Or, both, columns, is_exact, push_not_down
-from twostage.predicates.prune import Match, match, order_key
+from twostage.predicates.prune import Match, match
+from twostage.predicates.value_range import order_key
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from twostage.formats.parquet.footer import Footer, RowGroup
+    from twostage.formats.parquet.file_metadata import Footer, RowGroupMetadata
     from twostage.formats.parquet.schema_tree import Leaf
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["bloom_may_contain", "dictionary_values", "prune_by_bloom", "prune_by_dictionary"]
 
 MAX_TEXTS = 4096
-"""Strings of a dictionary that are decoded to ask any predicate of them: 3 ms."""
+"""Strings of a dictionary up to which they are decoded to evaluate a predicate on them: 3 ms."""
 MAX_SEARCHED = 64
-"""Literals that a dictionary's bytes are searched for: each search takes up to 0.3 ms."""
+"""Literals up to which a dictionary's bytes are searched for each: a search takes up to 0.3 ms."""
 _SAME_ENCODING = frozenset((("int", "long"), ("float", "double")))
-"""Casts under which a literal is stored as the value it equals."""
+"""Pairs (type of the column, type it is compared as): the column stores values that equal the literal, unchanged."""
 _EVALUATED = frozenset(
     "int long float double decimal date time timestamp timestamptz string uuid fixed binary".split()
 )
@@ -49,7 +50,7 @@ _EVALUATED = frozenset(
 def prune_by_bloom(
     file: pa.NativeFile,
     footer: Footer,
-    row_group: RowGroup,
+    row_group: RowGroupMetadata,
     predicate: Predicate,
     leaf_of: LeafOf,
     path: str,
@@ -61,8 +62,8 @@ def prune_by_bloom(
         footer: Its footer.
         row_group: The row group in question.
         predicate: What the rows are filtered by.
-        leaf_of: The file's leaf and the scan's type of a field id; None if the file's own
-            values are not what the scan reads (missing column, partition constant, nested in a list).
+        leaf_of: Gives the file's leaf and the scan's type of a field id; None if the scan does not read the
+            file's own values (missing column, partition constant, nested in a list).
         path: The file, for errors.
     """
     evidence = _Evidence(file, footer, row_group, leaf_of, path)
@@ -74,15 +75,15 @@ def prune_by_bloom(
 def prune_by_dictionary(
     file: pa.NativeFile,
     footer: Footer,
-    row_group: RowGroup,
+    row_group: RowGroupMetadata,
     predicate: Predicate,
     leaf_of: LeafOf,
     path: str,
 ) -> bool:
     """Tell whether dictionaries, with the statistics, prove that no row can be TRUE.
 
-    The parts of a conjunction that concern one column are asked together, so ``a > 3 AND a < 5`` is
-    disproved by a dictionary that lacks 4. Arguments as of `prune_by_bloom`.
+    Conjuncts about one column are evaluated together, so ``a > 3 AND a < 5`` is disproved by a dictionary that
+    lacks 4. Arguments are those of `prune_by_bloom`.
     """
     evidence = _Evidence(file, footer, row_group, leaf_of, path)
     return evidence.never_true(push_not_down(predicate), evidence.dictionary_excludes)
@@ -90,11 +91,11 @@ def prune_by_dictionary(
 
 @dataclass(slots=True)
 class _Evidence:
-    """What is known of one row group while one predicate is asked; dictionaries are read once."""
+    """What is known of one row group while one predicate is examined; dictionaries are read once."""
 
     file: pa.NativeFile
     footer: Footer
-    row_group: RowGroup
+    row_group: RowGroupMetadata
     leaf_of: LeafOf
     path: str
     dictionaries: dict[int, pa.Array | None] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class _Evidence:
         return None if found is None else row_group_bounds(self.footer, self.row_group, *found)
 
     def never_true(self, predicate: Predicate, excludes: Callable[[Predicate], bool]) -> bool:
-        """Walk a predicate in negation normal form; ask `excludes` about parts of one column."""
+        """Walk a predicate in negation normal form; `excludes` judges the parts about a single column."""
         if match(predicate, self.bounds, self.row_group.num_rows) is Match.NONE:
             return True
         if isinstance(predicate, Or):
@@ -126,7 +127,7 @@ class _Evidence:
         )
 
     def bloom_excludes(self, predicate: Predicate) -> bool:
-        """Tell whether the column's filter holds none of the literals that it is compared to."""
+        """Tell whether the column's Bloom filter holds none of the literals that it is compared to."""
         values: tuple[Any, ...]
         match predicate:
             case Compare("=" | "<=>", column, value):
@@ -152,7 +153,7 @@ class _Evidence:
         return not bloom_may_contain(self.file, chunk, leaf, kind, values)
 
     def _within(self, column: Column, kind: Primitive, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Keep the values that the statistics allow."""
+        """Return the values within the column's bounds."""
         known = self.bounds(column.field_id)
         if known is None or kind.name in ("float", "double"):
             return values
@@ -179,7 +180,7 @@ class _Evidence:
             return False
 
     def _lacks(self, predicate: Predicate) -> bool:
-        """Tell whether a string is compared with values that its dictionary does not hold at all."""
+        """Tell whether a column of text is compared only with values that its dictionary does not hold."""
         match predicate:
             case Compare("=" | "<=>", column, value) if isinstance(value, str):
                 values: tuple[Any, ...] = (value,)
@@ -197,7 +198,7 @@ class _Evidence:
         return dictionary_lacks(self.file, self.row_group.columns[leaf.index], encoded)
 
     def _dictionary(self, column: Column) -> pa.Array | None:
-        """Return what the column's rows may be, in the scan's type, NULL included; None if not known."""
+        """Return the distinct values that rows may have, in the scan's type, NULL included; None if not known."""
         if column.field_id not in self.dictionaries:
             self.dictionaries[column.field_id] = self._read_dictionary(column)
         return self.dictionaries[column.field_id]
@@ -216,7 +217,7 @@ class _Evidence:
         if values is None:
             return None
         try:
-            values = convert.promote(values, kind, self.path, ".".join(column.path))
+            values = promote(values, kind, self.path, ".".join(column.path))
         except CorruptFileError:  # the reader reports it, if a row holds such a value
             return None
         if row_group_bounds(self.footer, self.row_group, leaf, kind).null_count == 0:

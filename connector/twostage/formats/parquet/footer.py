@@ -1,152 +1,38 @@
-"""Read a Parquet file's footer without pyarrow.
+"""Reads a Parquet file's footer, without pyarrow.
 
-Takes an open file and its size; gives a `Footer` of plain values: the leaves of the schema, the row groups,
-and of each column chunk its pages' place, encodings, statistics and indexes. The rule: what is returned is
-consistent (counts add up, offsets lie inside the file) and safe to hand to pyarrow, which aborts the
-process on encrypted columns and unknown codecs; everything else is a typed error that names the file.
+Takes an open file and its size; gives a `Footer` of plain values: the leaves of the schema, the row groups, and where
+each column chunk's pages and indexes are, its encodings and statistics. The rule: what is returned is consistent (counts
+add up, offsets lie inside the file) and safe to hand to pyarrow, which aborts the process on encrypted columns and
+unknown codecs; everything else is a typed error that names the file.
+Source: parquet-format, README.md ("File format") and parquet.thrift.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
-from twostage.formats.parquet.schema_tree import Leaf, SchemaNode, read_schema
+from twostage.formats.parquet.file_metadata import (
+    CODECS,
+    MAGIC,
+    ColumnChunk,
+    Footer,
+    RowGroupMetadata,
+    Statistics,
+)
+from twostage.formats.parquet.schema_tree import read_schema
 from twostage.formats.parquet.thrift import ThriftError, read_struct
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "ColumnChunk",
-    "Footer",
-    "Leaf",
-    "RowGroup",
-    "SchemaNode",
-    "Statistics",
-    "parse_footer",
-    "read_end",
-    "read_footer",
-]
+    from twostage.formats.parquet.schema_tree import Leaf
 
-MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
 FIRST_READ = 64 * 1024
-"""Enough for 50 columns in eight row groups; one request more for wider files."""
-MAX_FOOTER = 128 * 2**20
-CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+"""Bytes: enough for 50 columns in eight row groups. A wider file takes a second request."""
+MAX_FOOTER_BYTES = 128 * 2**20
 _STAGE = "prune"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
-    """A column chunk's statistics as stored: plain-encoded bytes; None where not stored.
-
-    `minimum` and `maximum` are the fields whose order is the column's own; `old_minimum` and `old_maximum`
-    the deprecated ones, ordered as signed values whatever the type.
-    """
-
-    minimum: bytes | None = None
-    maximum: bytes | None = None
-    old_minimum: bytes | None = None
-    old_maximum: bytes | None = None
-    null_count: int | None = None
-    minimum_exact: bool | None = None
-    maximum_exact: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnChunk:
-    """One leaf's data in one row group. Offsets are from the file's start; None where there is none."""
-
-    codec: int
-    encodings: tuple[int, ...]
-    num_values: int
-    compressed_size: int
-    uncompressed_size: int
-    data_page_offset: int
-    dictionary_page_offset: int | None
-    statistics: Statistics | None
-    encoding_stats: tuple[tuple[int, int, int], ...] | None
-    """Page type, encoding, number of pages."""
-    bloom_filter_offset: int | None
-    bloom_filter_length: int | None
-    offset_index: tuple[int, int] | None
-    """Offset and length."""
-    column_index: tuple[int, int] | None
-    text_size: int = 0
-    """Bytes of all texts, decoded; 0 where the writer does not tell."""
-
-    @property
-    def decoded_size(self) -> int:
-        """The bytes that the values take at least; by dictionary or by runs a chunk may be far smaller."""
-        return max(self.uncompressed_size, 4 * self.num_values + self.text_size)
-
-    @property
-    def start(self) -> int:
-        """The offset of the chunk's first page."""
-        dictionary = self.dictionary_page_offset
-        return self.data_page_offset if dictionary is None else min(dictionary, self.data_page_offset)
-
-    @property
-    def codec_name(self) -> str:
-        """The codec's name in the Parquet format, such as ``ZSTD``."""
-        return CODECS[self.codec]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowGroup:
-    """A row group: its chunks are in the order of the leaves. `first_row` is its first row's position."""
-
-    index: int
-    num_rows: int
-    first_row: int
-    compressed_bytes: int
-    start: int
-    """Where its first page begins, inside the file: decides which split reads it."""
-    columns: tuple[ColumnChunk, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footer:
-    """A file's footer. `ordered` tells for each leaf whether its statistics follow the type's own order."""
-
-    path: str
-    file_size: int
-    num_rows: int
-    created_by: str | None
-    schema: SchemaNode
-    leaves: tuple[Leaf, ...]
-    row_groups: tuple[RowGroup, ...]
-    ordered: tuple[bool, ...]
-    key_values: dict[str, str]
-    offset: int
-    """Where the footer's metadata begins."""
-    raw: bytes
-    """The footer's metadata itself."""
-    loose_maps: frozenset[tuple[int, int]] = frozenset()
-    """First leaf and end of the maps that Arrow is told are lists of pairs (see `arrow_footer`)."""
-
-    def alone(self) -> bytes:
-        """Return a file of this footer and nothing else, from which a library can parse it."""
-        return MAGIC + self.raw + len(self.raw).to_bytes(4, "little") + MAGIC
-
-    def indexes_start(self) -> int:
-        """Return where the page indexes begin that lie together before the footer."""
-        places = [
-            place[0]
-            for group in self.row_groups
-            for chunk in group.columns
-            for place in (chunk.offset_index, chunk.column_index)
-            if place is not None
-        ]
-        return min(places, default=self.offset)
-
-    def leaf_of(self, field_id: int) -> Leaf | None:
-        """Return the one leaf with this field id; None if there is none, or more than one."""
-        found = [leaf for leaf in self.leaves if leaf.field_id == field_id]
-        return found[0] if len(found) == 1 else None
 
 
 def read_footer(file: pa.NativeFile, size: int, path: str) -> Footer:
@@ -169,7 +55,7 @@ def read_end(
         The footer, and the end of the file as far as it was read: offset and bytes.
 
     Raises:
-        CorruptFileError: The bytes are no Parquet footer, or contradict themselves or the file's size.
+        CorruptFileError: The bytes are not a Parquet footer, or contradict themselves or the file's size.
         UnsupportedFeatureError: Encrypted, in several files, or compressed by an unknown codec.
     """
     if size < 12:
@@ -181,7 +67,7 @@ def read_end(
     if magic != MAGIC:
         _corrupt(path, f"File does not end as Parquet does: {magic!r} at byte {size - 4}")
     length = int.from_bytes(tail[-8:-4], "little")
-    if not 0 < length <= min(size - 12, MAX_FOOTER):
+    if not 0 < length <= min(size - 12, MAX_FOOTER_BYTES):
         _corrupt(path, f"Footer length is out of range: {length} of {size} bytes")
     if length + 8 > len(tail):
         tail = _read(file, size - 8 - length, length + 8 - len(tail), path) + tail
@@ -225,7 +111,7 @@ def _unsupported(path: str, code: str, message: str) -> NoReturn:
 
 
 class _Parser:
-    """Turns the footer's Thrift fields (numbers as in parquet.thrift) into values, checking each."""
+    """Turns the footer's Thrift fields, by their numbers in parquet.thrift, into values, and checks each."""
 
     def __init__(self, path: str, file_size: int, offset: int) -> None:
         self.path = path
@@ -239,7 +125,7 @@ class _Parser:
             _unsupported(self.path, "ENCRYPTED_PARQUET", "File has encrypted columns")
         schema, leaves = read_schema(meta[2])
         self.names = [[name.encode() for name in leaf.path] for leaf in leaves]
-        groups: list[RowGroup] = []
+        groups: list[RowGroupMetadata] = []
         first_row = 0
         for index, group in enumerate(meta[4]):
             groups.append(self.row_group(index, group, leaves, first_row))
@@ -269,7 +155,7 @@ class _Parser:
 
     def row_group(
         self, index: int, group: dict[int, Any], leaves: tuple[Leaf, ...], first_row: int
-    ) -> RowGroup:
+    ) -> RowGroupMetadata:
         chunks, num_rows = group[1], group[3]
         if type(num_rows) is not int or num_rows < 0:
             _corrupt(self.path, f"Row group {index} has a bad number of rows: {num_rows}")
@@ -278,7 +164,7 @@ class _Parser:
         columns = tuple(
             [self.chunk(index, num_rows, leaf, chunk) for leaf, chunk in zip(leaves, chunks, strict=True)]
         )
-        return RowGroup(
+        return RowGroupMetadata(
             index=index,
             num_rows=num_rows,
             first_row=first_row,
@@ -306,7 +192,7 @@ class _Parser:
         if leaf.max_repetition == 0 and num_values != num_rows:
             self.bad(group, leaf, f"{num_values} values in {num_rows} rows")
         if dictionary_page is not None and dictionary_page <= 0:
-            dictionary_page = None  # some writers store 0 for none
+            dictionary_page = None  # some writers store 0 where there is none
         if num_values:
             start = data_page if dictionary_page is None else min(dictionary_page, data_page)
             if start < 4 or start + compressed > self.offset or data_page >= self.offset:
@@ -334,8 +220,8 @@ class _Parser:
         )
 
     def place(self, offset: int | None, length: int | None) -> tuple[int, int] | None:
-        """Return an index's place; None if there is none or it lies outside the file: it is optional."""
-        # Drill's old writer kept a list in what became the Bloom filter's field.
+        """Return where an index is, as offset and length; None without one, or for one outside the file: it is optional."""
+        # Drill's old writer stored a list in the field that later became the Bloom filter's offset.
         if type(offset) is not int or type(length) is not int or offset < 4 or length <= 0:
             return None
         return (offset, length) if offset + length <= self.offset else None

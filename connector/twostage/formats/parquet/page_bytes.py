@@ -1,7 +1,8 @@
-"""What a page's compressed bytes hold.
+"""Decompresses pages.
 
-Takes bytes as they lie in the file; gives the bytes that were compressed. The rule: exactly as many as the page's
-header says, or None.
+Takes a page's compressed bytes; gives what was compressed. The rule: exactly as many bytes as the page's header says, or
+None.
+Source: parquet-format, Compression.md.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ import threading
 
 import pyarrow as pa
 
-MOST_WINDOW = 8 * 2**20
-"""Bytes that a Zstandard frame may ask to be kept while it is read in part; Parquet's writers ask for 2 MiB at most."""
+from twostage.formats.varint import read_varint
+
+MAX_WINDOW_BYTES = 8 * 2**20
+"""Window that a Zstandard frame may require while it is read in part; Parquet's writers require at most 2 MiB."""
 _codecs = threading.local()
-"""By name, a thread's own: nothing says that two may decompress with one."""
+"""By name, one for each thread: pyarrow does not promise that a codec may be shared."""
 
 
 def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | None:
     """Decompress exactly `size` bytes; None if there are more or fewer.
 
-    Of pyarrow's one-shot decompressions only Zstandard's tells when it wrote less than asked for: streams are read to
-    their end, Snappy's own length is looked at, and LZ4 is asked for a byte too few.
+    Of pyarrow's one-shot decompressors only Zstandard's reports that it wrote fewer bytes than requested. So streams are
+    read to their end, Snappy's own length is compared, and LZ4 must fail when one byte less is requested.
+
+    Raises:
+        ValueError, OSError, pa.ArrowException: The bytes are not of this codec.
     """
     if codec == "ZSTD":
         return memoryview(_codec("zstd").decompress(body, size, asbytes=True))
@@ -32,13 +38,7 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
                 plain = stream.read_buffer(size + 1)
             return _unsigned(plain) if len(plain) == size else None
         case "SNAPPY":
-            length = shift = 0
-            for byte in body[:5]:
-                length |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            if length != size:
+            if read_varint(body[:5], 0)[0] != size:
                 return None
             return memoryview(_codec("snappy").decompress(body, size, asbytes=True))
         case "LZ4_RAW":
@@ -51,13 +51,16 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
 
 
 def first_bytes(body: bytes | memoryview, size: int, *, is_verified: bool) -> memoryview | None:
-    """Return the first `size` bytes of what Zstandard compressed; None where only all of them can be had.
+    """Return the first `size` decompressed bytes of a Zstandard frame; None where it has to be decompressed whole.
 
-    Blocks of 128 KiB behind those bytes are not decompressed: a fifth of the time where one value of a page of numbers
-    is wanted.
+    The blocks of 128 KiB behind these bytes are not decompressed: a fifth of the time, where one value of a page of
+    numbers is wanted.
 
     Args:
-        is_verified: Whether the page's own checksum was right. Else a frame that ends with one is left to `decompress`.
+        body: The frame.
+        size: Bytes wanted.
+        is_verified: Whether the page's checksum was verified. If not, a frame with a checksum of its own, which stands
+            at its end, is decompressed whole.
     """
     import zstandard  # noqa: PLC0415 - 8 ms, in workers that read few rows of such files only
 
@@ -65,7 +68,7 @@ def first_bytes(body: bytes | memoryview, size: int, *, is_verified: bool) -> me
         return None
     reader = getattr(_codecs, "first", None)
     if reader is None:
-        reader = _codecs.first = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
+        reader = _codecs.first = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
     try:
         with reader.stream_reader(body, read_size=len(body)) as stream:
             found = stream.read(size)
@@ -75,7 +78,7 @@ def first_bytes(body: bytes | memoryview, size: int, *, is_verified: bool) -> me
 
 
 def _codec(name: str) -> pa.Codec:
-    """Return this thread's codec of a name: making one takes a microsecond."""
+    """Return this thread's codec of a name: making a new one takes a microsecond."""
     found = getattr(_codecs, name, None)
     if found is None:
         found = pa.Codec(name)
@@ -84,5 +87,5 @@ def _codec(name: str) -> pa.Codec:
 
 
 def _unsigned(buffer: pa.Buffer) -> memoryview:
-    """Return a view whose bytes are 0 to 255: those of pyarrow's buffers are -128 to 127."""
+    """Return a view of unsigned bytes: pyarrow's buffers give signed ones."""
     return memoryview(buffer).cast("B")

@@ -1,9 +1,10 @@
-"""Which plain pages of text cannot hold what a predicate looks for.
+"""Which plain-encoded pages of text cannot hold what a predicate looks for.
 
-Takes a predicate about one column of text, and pages as they lie in the file; tells which pages hold none of its
-bytes. A plain page has its texts one after the other, each behind its length, so that bytes which occur nowhere in it
-are in none of them: searching takes a third of the time of decoding and comparing. The rule: any doubt is "may hold",
-and whoever decodes the page says what is wrong with it.
+Takes a predicate about one column of text, and pages as they lie in the file; tells which pages hold none of its bytes.
+A plain-encoded page holds its texts one after the other, each behind its length, so bytes that occur nowhere in the page
+are in none of them. Searching takes a third of the time of decoding and comparing. The rule: any doubt is True, and
+whoever decodes the page reports what is wrong with it.
+Source: parquet-format, Encodings.md, "Plain".
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     from twostage.formats.parquet.pages import PageHeader
     from twostage.predicates.predicate import Predicate
 
-MOST_LITERALS = 4
+MAX_LITERALS = 4
 """Of an IN list: each search takes a tenth of the time of decoding."""
-LEAST_BYTES = 3
-"""Of a LIKE's text: fewer occur in any page."""
-MOST_PAGE = 8 * 2**20
-"""Bytes of a page, decompressed: pages that are larger are left to the decoder."""
+MIN_PATTERN_BYTES = 3
+"""Of the text of a LIKE: shorter ones occur in nearly every page."""
+MAX_PAGE_BYTES = 8 * 2**20
+"""Of a page, decompressed: larger ones are left to the decoder."""
 
 
 def sought(predicate: Predicate) -> tuple[Column, tuple[bytes, ...]] | None:
-    """Return the column of text and bytes of which one is in each row that matches; None where there are none.
+    """Return a predicate's column, and bytes of which each matching row holds at least one; None for other predicates.
 
     >>> column = Column(1, ("c",), Primitive("string"))
     >>> sought(Compare("=", column, "ab"))[1], sought(StringMatch("prefix", column, "abc"))[1]
@@ -40,7 +41,7 @@ def sought(predicate: Predicate) -> tuple[Column, tuple[bytes, ...]] | None:
     match predicate:
         case Compare("=" | "<=>", column, str() as value):
             values, is_whole = (value,), True
-        case In(column, values) if 0 < len(values) <= MOST_LITERALS and all(type(v) is str for v in values):
+        case In(column, values) if 0 < len(values) <= MAX_LITERALS and all(type(v) is str for v in values):
             is_whole = True
         case StringMatch(_, column, str() as value):
             values, is_whole = (value,), False
@@ -51,22 +52,22 @@ def sought(predicate: Predicate) -> tuple[Column, tuple[bytes, ...]] | None:
     found = tuple(value.encode("utf-8", "surrogatepass") for value in values)
     if is_whole:
         return column, tuple(len(text).to_bytes(4, "little") + text for text in found)
-    return (column, found) if len(found[0]) >= LEAST_BYTES else None
+    return (column, found) if len(found[0]) >= MIN_PATTERN_BYTES else None
 
 
 def may_hold(
     header: PageHeader, body: memoryview, codec: str, texts: Sequence[bytes], *, verify: bool
 ) -> bool:
-    """Tell whether a data page may hold one of some bytes.
+    """Tell whether a data page may hold one of some texts.
 
     Args:
-        header: The page's.
+        header: The page's header.
         body: Its bytes behind the header.
-        codec: The chunk's.
-        texts: The bytes.
-        verify: Whether its checksum is verified.
+        codec: The chunk's codec.
+        texts: What `sought` returned.
+        verify: Whether a page with a wrong checksum is left to the decoder.
     """
-    if header.encoding != PLAIN or header.decoded_size > MOST_PAGE:
+    if header.encoding != PLAIN or header.decoded_size > MAX_PAGE_BYTES:
         return True
     if verify and header.checksum is not None and zlib.crc32(body) != header.checksum & 0xFFFFFFFF:
         return True
@@ -78,5 +79,5 @@ def may_hold(
         return True
     if plain is None:
         return True
-    held = plain.obj if isinstance(plain.obj, bytes) and len(plain.obj) == len(plain) else bytes(plain)
-    return any(text in held for text in texts)
+    searched = plain.obj if isinstance(plain.obj, bytes) and len(plain.obj) == len(plain) else bytes(plain)
+    return any(text in searched for text in texts)

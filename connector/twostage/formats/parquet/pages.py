@@ -1,9 +1,8 @@
-"""Where the data pages of a column chunk lie, and which rows each holds.
+"""Where the data pages of a column chunk are, and which rows each holds.
 
-Takes the chunk's OffsetIndex or, where the writer left none, its page headers; gives a `PageTable`. The rule:
-a table is consistent (pages follow each other without a hole from the first data page to the chunk's end, the
-first row is 0, rows ascend) or there is none, and the chunk is read whole: an index is optional, and none of
-its bytes has a checksum.
+Takes the chunk's OffsetIndex or, where the writer left none, its page headers; gives a `PageTable`. The rule: a table is
+consistent (pages follow each other without a gap from the first data page to the chunk's end, the first row is 0, rows
+ascend) or there is none, and the chunk is read whole: the index is optional, and none of its bytes has a checksum.
 Source: parquet-format, PageIndex.md and parquet.thrift.
 """
 
@@ -17,31 +16,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twostage.formats.parquet.thrift import ThriftError, read_struct
+from twostage.formats.varint import read_zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from twostage.formats.parquet.footer import ColumnChunk
+    from twostage.formats.parquet.file_metadata import ColumnChunk
     from twostage.formats.parquet.schema_tree import Leaf
 
 DATA_PAGE, DATA_PAGE_V2 = 0, 3
 HEADER_READ = 512
-"""Bytes read of a page to see its header: statistics of long strings make it longer, and a second read."""
-MAX_HEADER = 2**20
-MOST = 2**31 - 1
-"""What any number of a page's header can be: 32 bits, signed."""
+"""Bytes read of a page for its header. Statistics of long strings make it longer, which takes a second read."""
+MAX_HEADER_BYTES = 2**20
+MAX_HEADER_NUMBER = 2**31 - 1
+"""The numbers of a page header are signed, of 32 bits."""
 MAX_WALKED = 100_000
-"""Pages whose headers are followed; a chunk of more is read whole."""
+"""Pages of a chunk up to which headers are followed; a chunk of more is read whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageTable:
-    """The data pages of a chunk. Arrays are int64, one value a page, in file order.
+    """The data pages of a chunk. Arrays are int64, one value for each page, in file order.
 
-    `offsets` and `sizes` are bytes in the file, headers included; `first_rows` count within the row group.
-    `dictionary` is the place of what lies before the first data page (offset, bytes), None for nothing.
+    `offsets` and `sizes` are bytes of the file, headers included; `first_rows` are rows of the row group, `row_counts`
+    the rows of each page. `dictionary` is the place (offset, length) of what precedes the first data page; None for
+    nothing.
     """
 
     offsets: NDArray[np.int64]
@@ -55,15 +56,15 @@ class PageTable:
 
     @property
     def num_bytes(self) -> int:
-        """The bytes of all pages, which lie side by side."""
+        """The bytes of all pages, which are contiguous."""
         return self.offsets.item(-1) + self.sizes.item(-1) - self.offsets.item(0)
 
     def share(self, numbers: Sequence[int]) -> float:
-        """Return the share of the bytes that some pages have."""
+        """Return the share of the chunk's bytes that some pages take."""
         return sum(map(self.sizes.item, numbers)) / self.num_bytes
 
     def holding(self, rows: NDArray[np.int64]) -> KeptPages:
-        """Return the pages that hold at least one of `rows` (ascending), and which rows each holds."""
+        """Return the pages that hold at least one of `rows` (int64, ascending, within the row group)."""
         starts = np.searchsorted(rows, self.first_rows)
         counts = np.diff(starts, append=len(rows))
         kept = np.flatnonzero(counts)
@@ -71,43 +72,43 @@ class PageTable:
 
 
 class KeptPages:
-    """Those pages of a chunk that hold wanted rows; one object for all chunks whose pages begin at the same rows.
+    """The pages of a chunk that hold wanted rows. Chunks whose pages begin at the same rows share one object.
 
-    `numbers` are the pages, ascending, `wanted` how many rows are wanted of each, `held` how many each holds; `num_rows`
-    and `num_wanted` are their sums. `runs` are neighbouring pages: (first, last). `rows` has the rows wanted of each
-    page, counted from its first.
+    Arrays are int64, one value for each kept page: `numbers` (ascending), `wanted_counts` (wanted rows), `row_counts`
+    (all rows) and `first_rows` (within the row group). `num_rows` and `num_wanted` are sums over the kept pages; `runs`
+    are the first and last page of each run of neighbours.
     """
 
     def __init__(
         self,
         numbers: NDArray[np.int64],
-        wanted: NDArray[np.int64],
+        wanted_counts: NDArray[np.int64],
         first_rows: NDArray[np.int64],
-        held: NDArray[np.int64],
+        row_counts: NDArray[np.int64],
         rows: NDArray[np.int64],
     ) -> None:
-        self.numbers, self.wanted, self.held = numbers, wanted, held
-        self.num_rows, self.num_wanted = int(held.sum()), len(rows)
+        self.numbers, self.wanted_counts, self.row_counts = numbers, wanted_counts, row_counts
+        self.num_rows, self.num_wanted = int(row_counts.sum()), len(rows)
         self.runs = _runs(numbers)
         self.first_rows = first_rows
         self._rows = rows
 
     @functools.cached_property
-    def listed(self) -> list[int]:
-        """`numbers` as Python's numbers."""
+    def numbers_list(self) -> list[int]:
+        """`numbers` as Python's integers."""
         found: list[int] = self.numbers.tolist()
         return found
 
     @functools.cached_property
-    def held_by_page(self) -> list[int]:
-        """`held` as Python's numbers."""
-        counts: list[int] = self.held.tolist()
+    def row_counts_list(self) -> list[int]:
+        """`row_counts` as Python's integers."""
+        counts: list[int] = self.row_counts.tolist()
         return counts
 
     @functools.cached_property
     def rows(self) -> list[NDArray[np.int64]]:
-        """The rows wanted of each page, counted from its first."""
-        ends = np.cumsum(self.wanted).tolist()
+        """The wanted rows of each page (int64, ascending, from the page's first row)."""
+        ends = np.cumsum(self.wanted_counts).tolist()
         starts = [0, *ends]
         firsts = self.first_rows.tolist()
         return [
@@ -122,7 +123,7 @@ def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
     [(0, 1), (4, 4)]
     """
     runs: list[tuple[int, int]] = []
-    for page in kept.tolist():  # few, mostly: 20 times faster than NumPy's calls
+    for page in kept.tolist():  # mostly few pages: 20 times faster than calls of NumPy
         if runs and runs[-1][1] + 1 == page:
             runs[-1] = (runs[-1][0], page)
         else:
@@ -131,7 +132,7 @@ def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def pages_of_index(raw: bytes, leaf: Leaf, chunk: ColumnChunk, num_rows: int) -> PageTable | None:
-    """Return the pages that an OffsetIndex tells; None where it contradicts the chunk or itself."""
+    """Return the page table of an OffsetIndex; None where it contradicts the chunk or itself."""
     try:
         fields, _ = read_struct(raw)  # 1 µs a page
         locations = np.array([(page[1], page[2], page[3]) for page in fields[1]], np.int64).reshape(-1, 3)
@@ -143,10 +144,13 @@ def pages_of_index(raw: bytes, leaf: Leaf, chunk: ColumnChunk, num_rows: int) ->
 def pages_of_headers(
     read_at: Callable[[int, int], bytes], leaf: Leaf, chunk: ColumnChunk, num_rows: int
 ) -> PageTable | None:
-    """Return the pages by following their headers; None where they can't be followed or don't tell rows.
+    """Return the page table that a chunk's page headers tell; None where they do not lead from page to page, or to rows.
 
     Args:
-        read_at: Gives at most that many bytes (second) from an offset of the file (first).
+        read_at: Takes an offset of the file and a number of bytes; gives at most so many bytes.
+        leaf: The column.
+        chunk: Its column chunk.
+        num_rows: Rows of the row group.
     """
     if leaf.max_repetition:
         return None  # a header counts values, and a list may have any number of them
@@ -162,7 +166,7 @@ def pages_of_headers(
             locations.append((at, length + size, row))
             row += values
         elif locations:
-            return None  # a dictionary behind data, or a page of a kind to come
+            return None  # a dictionary page behind data pages, or a page of an unknown type
         at += length + size
     if at != end or row != num_rows:
         return None
@@ -170,7 +174,7 @@ def pages_of_headers(
 
 
 class PageHeader(NamedTuple):
-    """What a data page's header says of it; sizes are bytes."""
+    """A data page's header; sizes are in bytes."""
 
     num_values: int
     """NULLs included."""
@@ -181,9 +185,9 @@ class PageHeader(NamedTuple):
     checksum: int | None
     """CRC-32 of the body, signed or not."""
     level_encoding: int | None
-    """Of the definition levels of version 1; None in version 2, which has but one."""
+    """Of the definition levels, in version 1; None in version 2, which knows only one encoding."""
     level_sizes: tuple[int, int]
-    """Of repetition and definition levels before the body's compressed part; version 2 only."""
+    """Of the repetition and definition levels, which version 2 stores before the compressed part; (0, 0) in version 1."""
     is_compressed: bool
 
 
@@ -191,23 +195,31 @@ _NUMBER = rb"\x15([\x80-\xff]{0,4}[\x00-\x7f])"
 _USUAL_HEADER = re.compile(
     rb"\x15\x00" + _NUMBER * 2 + b"(?:" + _NUMBER + rb"\x1c|\x2c)" + _NUMBER * 4 + rb"\x00\x00", re.DOTALL
 )
-"""A header of version 1 without statistics: type, two sizes, maybe the checksum, and the four numbers of its details."""
+"""A header of version 1 without statistics: type, two sizes, perhaps the checksum, and the four numbers of DataPageHeader."""
 
 
 def data_page_header(page: memoryview | bytes) -> PageHeader | None:
-    """Return what a data page's header says; None where it can't be read or contradicts the page's place."""
+    """Return a data page's header; None where it is malformed or contradicts the page's size.
+
+    Args:
+        page: The whole page, header and body.
+    """
     usual = _USUAL_HEADER.match(page)
-    if usual is not None:  # a third of the general way's time, which judges whatever this is not
+    if usual is not None:  # a third of the time of `read_struct`, which decides about everything else
         decoded, size, checksum, *of_data = usual.groups()
         values, encoding, level_encoding, _ = map(_zigzag, of_data)
         decoded_size = _zigzag(decoded)
         if _zigzag(size) != len(page) - usual.end():
             return None
-        if not (0 <= decoded_size <= MOST and 0 <= values <= MOST and 0 <= encoding <= MOST):
+        if not (
+            0 <= decoded_size <= MAX_HEADER_NUMBER
+            and 0 <= values <= MAX_HEADER_NUMBER
+            and 0 <= encoding <= MAX_HEADER_NUMBER
+        ):
             return None
         of_body = None if checksum is None else _zigzag(checksum)
         return PageHeader(values, encoding, usual.end(), decoded_size, of_body, level_encoding, (0, 0), True)
-    for length in (HEADER_READ, MAX_HEADER):
+    for length in (HEADER_READ, MAX_HEADER_BYTES):
         try:
             header, used = read_struct(bytes(page[:length]))
         except ThriftError:
@@ -218,7 +230,7 @@ def data_page_header(page: memoryview | bytes) -> PageHeader | None:
             return None
         numbers: tuple[Any, ...] = (details.get(1), details.get(2 if version1 else 4), header.get(2))
         numbers += (0, 0) if version1 else (details.get(6), details.get(5))
-        if not all(type(number) is int and 0 <= number <= MOST for number in numbers):
+        if not all(type(number) is int and 0 <= number <= MAX_HEADER_NUMBER for number in numbers):
             return None
         checksum = header.get(4)
         return PageHeader(
@@ -236,18 +248,15 @@ def data_page_header(page: memoryview | bytes) -> PageHeader | None:
 
 @functools.lru_cache(maxsize=4096)
 def _zigzag(varint: bytes) -> int:
-    """Return the number that a varint stands for; most of a file's are the same few."""
-    number = 0
-    for byte in reversed(varint):
-        number = number << 7 | byte & 0x7F
-    return (number >> 1) ^ -(number & 1)
+    """Return the number of a zigzag varint; the headers of a file repeat few numbers, so they are kept."""
+    return read_zigzag(varint, 0)[0]
 
 
 def _header(
     read_at: Callable[[int, int], bytes], at: int, end: int
 ) -> tuple[int | None, int, int, int] | None:
     """Return a page's type, its header's length, its body's length and its number of values."""
-    for length in (HEADER_READ, MAX_HEADER):
+    for length in (HEADER_READ, MAX_HEADER_BYTES):
         raw = read_at(at, min(length, end - at))
         try:
             header, used = read_struct(raw)
@@ -263,6 +272,7 @@ def _header(
 
 
 def _checked(locations: NDArray[np.int64], leaf: Leaf, chunk: ColumnChunk, num_rows: int) -> PageTable | None:
+    """Return the table of pages (offset, size, first row: one row each); None where they are inconsistent."""
     if not len(locations):
         return None
     offsets, sizes, first_rows = (np.ascontiguousarray(locations[:, i]) for i in range(3))

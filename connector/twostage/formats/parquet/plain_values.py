@@ -1,7 +1,7 @@
 """Plain-encoded values of a leaf as an Arrow array.
 
-Takes bytes that hold nothing but values, as dictionary pages and plain data pages do; gives an array without NULLs of
-the type that pyarrow gives for the leaf, or None for leaves that are left to pyarrow.
+Takes bytes that hold nothing but values, as dictionary pages and plain-encoded data pages do; gives an array without
+NULLs of the type that pyarrow gives for the leaf, or None for leaves that are left to pyarrow.
 Source: parquet-format, Encodings.md and LogicalTypes.md.
 """
 
@@ -27,12 +27,16 @@ _TEXTS = frozenset(("string", "enum", "json", "bson"))
 
 
 def width_of(leaf: Leaf) -> int:
-    """Return the bytes of each value; 0 where values have lengths of their own, or are left to pyarrow."""
+    """Return the bytes of one value; 0 where each has its own length, and for leaves that are left to pyarrow."""
     return leaf.type_length if leaf.physical == FIXED else _WIDTHS.get(leaf.physical, 0)
 
 
 def decode(plain: memoryview, count: int, leaf: Leaf) -> pa.Array | None:
-    """Decode `count` plain values that must fill `plain` exactly."""
+    """Decode `count` plain values; None unless they fill `plain` exactly.
+
+    Raises:
+        ValueError: Text that is not UTF-8, or a decimal of more digits than its precision (`pa.ArrowInvalid`).
+    """
     logical = leaf.logical.name if leaf.logical is not None else ""
     if leaf.physical == BYTE_ARRAY:
         found = _split(plain, count) if logical != "decimal" else None
@@ -72,14 +76,18 @@ def _split(plain: memoryview, count: int) -> list[bytes] | None:
 
 
 def texts(values: Sequence[bytes], leaf: Leaf) -> pa.Array:
-    """Return byte arrays as the leaf's type: strings, if it says so, which must be UTF-8 (else a ValueError)."""
+    """Return byte arrays as strings or binary, whichever the leaf is.
+
+    Raises:
+        ValueError: A string is not UTF-8.
+    """
     if leaf.logical is not None and leaf.logical.name in _TEXTS:
         return pa.array([value.decode() for value in values], pa.string())
     return pa.array(values, pa.binary())
 
 
 def _decimals(plain: memoryview, count: int, width: int, leaf: Leaf) -> pa.Array | None:
-    """Widen integers of any width and byte order to Arrow's 16 little-endian bytes."""
+    """Return decimals of integers of up to 16 bytes, big-endian in FIXED_LEN_BYTE_ARRAY and little-endian elsewhere."""
     logical = leaf.logical
     if logical is None or not 0 < width <= 16 or not 0 < logical.precision <= 38:
         return None

@@ -1,7 +1,8 @@
 """The schema of a Parquet file: a tree of groups and leaves, with Iceberg's field ids.
 
-Takes the footer's flat list of schema elements; gives the tree and its leaves. The rule: levels, counts and
-types are consistent, or `ValueError` says what is not; depth is limited.
+Takes the footer's flat list of schema elements; gives the tree and its leaves. The rule: levels, counts and types are
+consistent, or `ValueError` says what is not; depth is limited.
+Source: parquet-format, parquet.thrift (SchemaElement) and LogicalTypes.md.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _LOGICAL = {
     17: "geometry",
     18: "geography",
 }
+"""Fields of the union LogicalType."""
 _CONVERTED: tuple[tuple[str, str, bool], ...] = (
     ("string", "", False),
     ("map", "", False),
@@ -61,11 +63,12 @@ _CONVERTED: tuple[tuple[str, str, bool], ...] = (
     ("bson", "", False),
     ("interval", "", False),
 )
+"""By ConvertedType: the logical type's name, unit of time, and whether it is in UTC or signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalType:
-    """What a leaf's bytes mean: `name` as in the Parquet format, lower case, and the name's parameters."""
+    """What a leaf's values mean: `name` as in the Parquet format, in lower case, and the type's parameters."""
 
     name: str
     unit: str = ""
@@ -78,7 +81,7 @@ class LogicalType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A column of the file. `path` holds the names from the root, groups of lists and maps included."""
+    """A column of the file. `path` holds the names below the root, those of the groups of lists and maps included."""
 
     index: int
     path: tuple[str, ...]
@@ -141,10 +144,10 @@ def _node(
         and element.get(6) is not None
         and (logical is None or logical.name not in _GROUPS)
     ):
-        # Writers gave the null type to what the converted type calls a map's pairs.
+        # Some writers give the logical type null to a group that the converted type declares as a map's pairs.
         logical = _logical({6: element[6]})
     repetition = REPETITIONS[_index(element.get(3, 0), len(REPETITIONS))]
-    if at:  # the root is neither optional nor named
+    if at:  # the root has no repetition and is not part of a path
         path = (*path, name)
         definition += repetition != "required"
         repeated += repetition == "repeated"
@@ -189,7 +192,7 @@ def _index(value: Any, count: int) -> int:
 
 
 def _logical(element: dict[int, Any]) -> LogicalType | None:
-    """Return the logical type, or the older converted type in its terms; None for none or unknown."""
+    """Return the logical type, or the older converted type in its terms; None where there is neither."""
     union = element.get(10)
     if union:
         ((number, value),) = union.items()

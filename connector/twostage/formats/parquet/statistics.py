@@ -1,7 +1,8 @@
-"""Turn a row group's Parquet statistics into bounds of an Iceberg column.
+"""Bounds of an Iceberg column from a row group's Parquet statistics.
 
-Takes the footer's raw statistics and the type that the scan reads the column as; gives `Bounds` in internal
-form. The rule: statistics whose order, unit or writer is in doubt say nothing, as in Spark and Iceberg.
+Takes the footer's raw statistics and the type that the scan reads the column as; gives `Bounds` in internal form. The
+rule: statistics whose order, unit or writer is in doubt prove nothing, as in Spark and Iceberg.
+Source: parquet.thrift (Statistics, ColumnOrder); PARQUET-251 and PARQUET-1655.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from twostage.formats.parquet.schema_tree import (
 from twostage.predicates.bounds import MAX_DECIMAL_BYTES, Bounds, decimal_of, unscaled_decimal
 
 if TYPE_CHECKING:
-    from twostage.formats.parquet.footer import Footer, RowGroup, Statistics
+    from twostage.formats.parquet.file_metadata import Footer, RowGroupMetadata, Statistics
     from twostage.formats.parquet.schema_tree import Leaf
     from twostage.schema import Primitive
 
@@ -42,8 +43,8 @@ _TEXTS = frozenset(("string", "enum", "json", "bson"))
 _OLD_ARROW = re.compile(r"parquet-cpp(?:-arrow)? version (\d+)\.")
 
 
-def row_group_bounds(footer: Footer, row_group: RowGroup, leaf: Leaf, kind: Primitive) -> Bounds:
-    """Return what the statistics say of a leaf that the scan reads as `kind`; all unknown when in doubt."""
+def row_group_bounds(footer: Footer, row_group: RowGroupMetadata, leaf: Leaf, kind: Primitive) -> Bounds:
+    """Return the bounds of a leaf that the scan reads as `kind`; whatever is in doubt is unknown."""
     chunk = row_group.columns[leaf.index]
     return stored_bounds(footer, leaf, kind, chunk.statistics, chunk.num_values)
 
@@ -51,7 +52,7 @@ def row_group_bounds(footer: Footer, row_group: RowGroup, leaf: Leaf, kind: Prim
 def stored_bounds(
     footer: Footer, leaf: Leaf, kind: Primitive, statistics: Statistics | None, num_values: int
 ) -> Bounds:
-    """Return what statistics of `num_values` values of a leaf say; see `row_group_bounds`."""
+    """Return the bounds that statistics of `num_values` values of a leaf prove; see `row_group_bounds`."""
     if leaf.max_repetition:
         return Bounds()
     nulls = 0 if leaf.max_definition == 0 else statistics.null_count if statistics is not None else None
@@ -64,7 +65,7 @@ def stored_bounds(
         lower = _value(raw_lower, leaf, kind, up=False)
         upper = _value(raw_upper, leaf, kind, up=True)
         if _is_nan(lower) or _is_nan(upper):
-            lower = upper = None  # a writer that let NaN in may have lost other values
+            lower = upper = None  # a writer that stores NaN as a bound may have lost other values
     return Bounds(
         lower=lower,
         upper=upper,
@@ -76,7 +77,7 @@ def stored_bounds(
 
 
 def may_read(leaf: Leaf, kind: Primitive) -> bool:
-    """Tell whether the leaf's stored values are those of `kind`, up to widening and the unit of time."""
+    """Tell whether the leaf stores values of `kind`, apart from their width and unit of time."""
     logical, physical = leaf.logical, leaf.physical
     name = logical.name if logical is not None else ""
     if logical is not None and name == "integer" and not logical.signed:
@@ -115,12 +116,14 @@ def may_read(leaf: Leaf, kind: Primitive) -> bool:
 def _chosen(
     footer: Footer, leaf: Leaf, statistics: Statistics
 ) -> tuple[bytes | None, bytes | None, bool, bool]:
-    """Choose between the new and the deprecated fields; tell also whether the bounds are exact."""
+    """Return the encoded lower and upper bound, and whether each is a value of the column rather than beyond all."""
     binary = leaf.physical in (BYTE_ARRAY, FIXED)
     if statistics.minimum is not None or statistics.maximum is not None:
         if not footer.ordered[leaf.index] or (binary and _decimals_unordered(footer, leaf)):
             return None, None, False, False
-        exact = not binary or leaf.physical == FIXED  # no flag: parquet-mr may truncate byte arrays
+        exact = (
+            not binary or leaf.physical == FIXED
+        )  # without the flag, parquet-mr may have truncated byte arrays
         return (
             statistics.minimum,
             statistics.maximum,
@@ -177,7 +180,7 @@ def _in_unit(number: Any, leaf: Leaf, kind: Primitive, *, up: bool) -> Any | Non
 
 
 def _text(raw: bytes, *, up: bool) -> str | None:
-    """Decode UTF-8; of a lower bound that was cut within a character, what is before it is one too."""
+    """Return a bound as text; a lower bound that was cut within a character is one even without the rest of it."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,8 +1,9 @@
-"""Read Thrift's compact protocol, as Parquet footers and page headers use it.
+"""Thrift's compact protocol, as Parquet footers, page headers and indexes use it.
 
-Takes bytes and a position; gives a struct as ``{field id: value}`` with ``int``, ``bool``, ``float``,
-``bytes``, ``list`` and ``dict`` values, and the position after it. The rule: any input ends in a value or a
-`ThriftError`, in time and memory proportional to its length; nesting and the number of parts are limited.
+Takes bytes and a position; gives a struct as ``{field id: value}`` with ``int``, ``bool``, ``float``, ``bytes``, ``list``
+and ``dict`` values, and the position behind it. The rule: any input ends in a value or a `ThriftError`, in time and
+memory proportional to its length; nesting and the number of parts are limited.
+Source: apache/thrift, doc/specs/thrift-compact-protocol.md.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from twostage.formats.varint import read_varint, read_zigzag
+
 MAX_DEPTH = 40
 """Parquet's own structs nest six deep; the rest is for fields to come."""
 MAX_PARTS = 8_000_000
-"""Structs and list elements: an empty struct is one byte of input and 64 bytes of memory."""
+"""Structs and list elements in one input: an empty struct is one byte of input and 64 bytes of memory."""
 
 _DOUBLE = struct.Struct("<d")
 
@@ -26,7 +29,7 @@ def read_struct(data: bytes, position: int = 0) -> tuple[dict[int, Any], int]:
     """Read the struct at `position`; return its fields by id and the position behind it.
 
     Raises:
-        ThriftError: Truncated, malformed, nested too deep or of too many parts.
+        ThriftError: It is truncated, malformed, nested too deep or has too many parts.
 
     >>> read_struct(bytes([0x15, 0x0E, 0x18, 0x02, 0x68, 0x69, 0x00]))
     ({1: 7, 2: b'hi'}, 7)
@@ -35,15 +38,15 @@ def read_struct(data: bytes, position: int = 0) -> tuple[dict[int, Any], int]:
         raise ThriftError("negative position")
     try:
         return _struct(data, position, 0, [MAX_PARTS])
-    except IndexError:
-        raise ThriftError("truncated") from None
+    except (ValueError, IndexError) as error:
+        raise _malformed(error) from None
 
 
 def struct_spans(data: bytes, field_id: int) -> list[tuple[int, int]]:
-    """Return where each struct of the list in one field of the struct at 0 begins and ends.
+    """Return where each struct begins and ends, of the list of structs in one field of the struct at 0.
 
     Raises:
-        ThriftError: As `read_struct`; also if the field is no list of structs, or not there.
+        ThriftError: As for `read_struct`; also if the field is missing, or not a list of structs.
     """
     budget = [MAX_PARTS]
     at = found = 0
@@ -53,7 +56,7 @@ def struct_spans(data: bytes, field_id: int) -> list[tuple[int, int]]:
             if header > 0x0F:
                 found += header >> 4
             else:
-                found, at = _zigzag(data, at)
+                found, at = read_zigzag(data, at)
             kind = header & 0x0F
             if found != field_id:
                 if kind not in (1, 2):
@@ -63,20 +66,32 @@ def struct_spans(data: bytes, field_id: int) -> list[tuple[int, int]]:
                 break
             count, at = data[at] >> 4, at + 1
             if count == 15:
-                count, at = _varint(data, at)
+                count, at = read_varint(data, at)
             spans = []
             for _ in range(count):
                 start = at
                 _, at = _struct(data, at, 2, budget)
                 spans.append((start, at))
             return spans
-    except IndexError:
-        raise ThriftError("truncated") from None
+    except (ValueError, IndexError) as error:
+        raise _malformed(error) from None
     raise ThriftError("no such list")
 
 
+def _malformed(error: ValueError | IndexError) -> ThriftError:
+    """Return the error for bytes that end too early (an IndexError), or of `read_varint`."""
+    if isinstance(error, ThriftError):
+        return error
+    return ThriftError("truncated" if isinstance(error, IndexError) else str(error))
+
+
 def _struct(data: bytes, at: int, depth: int, budget: list[int]) -> tuple[dict[int, Any], int]:
-    """Read fields up to the stop byte. Varints are inlined: calls would double the time."""
+    """Read fields up to the stop byte.
+
+    The varints of integers and the lengths of short binaries are inlined, because they are most of a footer: with calls
+    of `read_zigzag`, `read_footer` of 120 columns in eight row groups takes 23 ms of CPU instead of 20. The
+    `needles` of `make bench` read such footers.
+    """
     if depth > MAX_DEPTH:
         raise ThriftError("nested too deep")
     budget[0] -= 1
@@ -93,7 +108,7 @@ def _struct(data: bytes, at: int, depth: int, budget: list[int]) -> tuple[dict[i
         if header > 0x0F:
             field_id += header >> 4
         else:
-            field_id, at = _zigzag(data, at)
+            field_id, at = read_zigzag(data, at)
         if kind in (5, 6):  # i32, i64
             value = data[at]
             at += 1
@@ -114,7 +129,7 @@ def _struct(data: bytes, at: int, depth: int, budget: list[int]) -> tuple[dict[i
             length = data[at]
             at += 1
             if length > 0x7F:
-                length, at = _varint(data, at - 1)
+                length, at = read_varint(data, at - 1)
             end = at + length
             if end > len(data):
                 raise ThriftError("truncated")
@@ -136,13 +151,13 @@ def _value(data: bytes, at: int, kind: int, depth: int, budget: list[int]) -> tu
         case 3:
             return data[at] - ((data[at] & 0x80) << 1), at + 1
         case 4 | 5 | 6:
-            return _zigzag(data, at)
+            return read_zigzag(data, at)
         case 7:
             if at + 8 > len(data):
                 raise ThriftError("truncated")
             return _DOUBLE.unpack_from(data, at)[0], at + 8
         case 8:
-            length, at = _varint(data, at)
+            length, at = read_varint(data, at)
             if at + length > len(data):
                 raise ThriftError("truncated")
             return data[at : at + length], at + length
@@ -166,7 +181,7 @@ def _list(data: bytes, at: int, depth: int, budget: list[int]) -> tuple[list[Any
     at += 1
     count, kind = header >> 4, header & 0x0F
     if count == 15:
-        count, at = _varint(data, at)
+        count, at = read_varint(data, at)
     if count > len(data) - at:  # each element is a byte at least
         raise ThriftError("list longer than its bytes")
     _spend(budget, 1 if kind == 12 else count + 1)
@@ -195,10 +210,10 @@ def _list(data: bytes, at: int, depth: int, budget: list[int]) -> tuple[list[Any
 
 
 def _map(data: bytes, at: int, depth: int, budget: list[int]) -> tuple[list[tuple[Any, Any]], int]:
-    """Read a map as pairs: its keys need not be hashable."""
+    """Read a map as a list of pairs, because keys may be lists or structs."""
     if depth > MAX_DEPTH:
         raise ThriftError("nested too deep")
-    count, at = _varint(data, at)
+    count, at = read_varint(data, at)
     if not count:
         return [], at
     if count * 2 > len(data) - at:
@@ -218,21 +233,3 @@ def _spend(budget: list[int], parts: int) -> None:
     budget[0] -= parts
     if budget[0] < 0:
         raise ThriftError("too many parts")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ThriftError("varint too long")
-
-
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at)
-    return (value >> 1) ^ -(value & 1), at

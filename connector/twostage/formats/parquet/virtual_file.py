@@ -1,10 +1,10 @@
-"""A Parquet file in memory that holds only some pages of another.
+"""A Parquet file in memory that holds only some pages of another file.
 
-Takes a file's footer and, for some leaves of one row group, the pages that were read; gives the bytes of a
-small file that pyarrow decodes: the pages as they are, checksums included, and a footer of their own. Each
-leaf is a column of its own, nested as in the file, because pages of two leaves rarely begin at the same row;
-columns therefore have different lengths, and are read one by one. The rule: whoever reads a column compares
-its length with what the pages should hold, because pyarrow stops silently at what the footer says.
+Takes a file's footer and, for some leaves of one row group, the pages that were read; gives the bytes of a small file
+for pyarrow to decode: the pages as they are, checksums included, and a footer written here. Each leaf is a column of its
+own, nested as in the original file, because pages of two leaves rarely begin at the same row; columns therefore have
+different lengths, and are read one by one. The rule: whoever reads a column compares its length with that of the pages,
+because pyarrow stops silently at the number of rows in the footer.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from twostage.formats.parquet.file_metadata import MAGIC
 from twostage.formats.parquet.thrift import struct_spans
+from twostage.formats.varint import write_varint, write_zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from twostage.formats.parquet.footer import ColumnChunk, Footer
+    from twostage.formats.parquet.file_metadata import ColumnChunk, Footer
     from twostage.formats.parquet.schema_tree import Leaf, SchemaNode
 
-MAGIC = b"PAR1"
+
 _LIST = 3
-"""ConvertedType of a list. A map's leaf is declared as a list, too: pyarrow takes no map without its values."""
+"""ConvertedType of a list. A single leaf of a map is declared as a list, too: pyarrow refuses a map without values."""
 _REPETITIONS = {"required": 0, "optional": 1, "repeated": 2}
 
 
@@ -33,8 +35,8 @@ _REPETITIONS = {"required": 0, "optional": 1, "repeated": 2}
 class VirtualColumn:
     """The pages of one leaf.
 
-    `parts` are bytes in file order; the first `dictionary_size` of them are the dictionary page (0 for none).
-    `num_values` counts values as the pages' headers do.
+    `parts` are bytes in file order, of which the first `dictionary_size` are the dictionary page (0 without one).
+    `num_values` counts values as the page headers do, NULLs included.
     """
 
     leaf: Leaf
@@ -47,18 +49,18 @@ class VirtualColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VirtualSchema:
-    """What the virtual files of one footer share: for each leaf, the groups above it and its schema element."""
+    """What the virtual files of one footer share: for each leaf, the groups above it and its encoded schema element."""
 
     created_by: str | None
     groups: tuple[tuple[SchemaNode, ...], ...]
     elements: tuple[bytes, ...]
     stand_alone: tuple[bool, ...]
-    """Whether a file that has this leaf alone below its column means the same."""
+    """Whether a file in which this leaf is its column's only one has the same meaning."""
     leaves: tuple[Leaf, ...]
     _types: list[pa.DataType | None] = field(default_factory=list)
 
     def arrow_types(self) -> Sequence[pa.DataType | None]:
-        """Return each leaf's type, as pyarrow reads it from a virtual file; None for leaves below others."""
+        """Return the type that pyarrow gives each leaf of a virtual file; None for nested leaves."""
         if not self._types:
             flat = [leaf for leaf in self.leaves if len(leaf.path) == 1]
             file = pq.ParquetFile(
@@ -69,13 +71,13 @@ class VirtualSchema:
                 arrow_extensions_enabled=False,
             )
             types = dict(zip((leaf.index for leaf in flat), file.schema_arrow.types, strict=True))
-            # At once: another thread may do the same, or ask meanwhile.
+            # In one step: another thread may do the same, or read the list meanwhile.
             self._types[:] = [types.get(leaf.index) for leaf in self.leaves]
         return self._types
 
     @staticmethod
     def of(footer: Footer) -> VirtualSchema:
-        """Prepare a footer's schema."""
+        """Return the schema of a footer's virtual files."""
         raw = footer.raw
         spans = iter(struct_spans(raw, 2))
         groups: list[tuple[SchemaNode, ...]] = []
@@ -118,12 +120,14 @@ def build(schema: VirtualSchema, columns: Sequence[VirtualColumn]) -> pa.Buffer:
         parts.extend(column.parts)
         position += size
     num_rows = max((column.num_rows for column in columns), default=0)
-    row_group = b"\x19" + _list(12, chunks) + b"\x16" + _zigzag(0) + b"\x16" + _zigzag(num_rows) + b"\x00"
+    row_group = (
+        b"\x19" + _list(12, chunks) + b"\x16" + write_zigzag(0) + b"\x16" + write_zigzag(num_rows) + b"\x00"
+    )
     return _file(parts, schema.created_by, elements, len(columns), num_rows, [row_group])
 
 
-def is_taken(element: bytes) -> bool:
-    """Tell whether Arrow takes a leaf's schema element."""
+def is_accepted(element: bytes) -> bool:
+    """Tell whether Arrow accepts a leaf's encoded schema element."""
     try:
         pq.read_schema(pa.BufferReader(_file([], None, [element], 1)))
     except (pa.ArrowException, OSError):
@@ -132,11 +136,15 @@ def is_taken(element: bytes) -> bool:
 
 
 def schema_element(fields: Mapping[int, int | bytes]) -> bytes:
-    """Write a schema element of numbers and a name, by their fields in parquet.thrift, the logical type left out."""
+    """Encode a schema element without a logical type.
+
+    Args:
+        fields: Numbers and the name, by their fields in parquet.thrift.
+    """
     out, last = [], 0
     for number in sorted(fields):
         value = fields[number]
-        kind, data = (8, _text(value)) if isinstance(value, bytes) else (5, _zigzag(value))
+        kind, data = (8, _text(value)) if isinstance(value, bytes) else (5, write_zigzag(value))
         out.append(bytes(((number - last) << 4 | kind,)) + data)
         last = number
     return b"".join(out) + b"\x00"
@@ -150,13 +158,13 @@ def _file(
     num_rows: int = 0,
     row_groups: Sequence[bytes] = (),
 ) -> pa.Buffer:
-    """Return pages and the footer that names them."""
-    root = b"\x48" + _text(b"schema") + b"\x15" + _zigzag(num_columns) + b"\x00"
+    """Return a file of pages and a footer."""
+    root = b"\x48" + _text(b"schema") + b"\x15" + write_zigzag(num_columns) + b"\x00"
     tail = b"".join(
         (
-            b"\x15" + _zigzag(1),
+            b"\x15" + write_zigzag(1),
             b"\x19" + _list(12, [root, *elements]),
-            b"\x16" + _zigzag(num_rows),
+            b"\x16" + write_zigzag(num_rows),
             b"\x19" + _list(12, row_groups),
             b"\x28" + _text(created_by.encode()) if created_by else b"",
             b"\x00",
@@ -170,10 +178,10 @@ def _is_map(node: SchemaNode) -> bool:
 
 
 def _stands_alone(groups: Sequence[SchemaNode]) -> bool:
-    """Tell whether the groups above a leaf mean the same when each has but the one child.
+    """Tell whether the groups above a leaf keep their meaning when each has only one child.
 
-    A repeated group of several fields in an old list of two levels is the element itself; cut to one field
-    it would be taken for the list's middle level.
+    In an old list of two levels, a repeated group of several fields is the element itself; with one field it would be
+    taken for the middle level of a list of three.
     """
     for above, node in zip((None, *groups), groups, strict=False):
         if node.repetition == "repeated" and len(node.children) > 1 and (above is None or not _is_map(above)):
@@ -182,15 +190,15 @@ def _stands_alone(groups: Sequence[SchemaNode]) -> bool:
 
 
 def _group(name: bytes, node: SchemaNode) -> bytes:
-    """Return the schema element of a group with one child."""
+    """Encode the schema element of a group with one child."""
     logical = node.logical.name if node.logical is not None else ""
     is_list = node.repetition != "repeated" and logical in ("list", "map", "map_key_value")
     return b"".join(
         (
-            b"\x35" + _zigzag(_REPETITIONS[node.repetition]),
+            b"\x35" + write_zigzag(_REPETITIONS[node.repetition]),
             b"\x18" + _text(name),
-            b"\x15" + _zigzag(1),
-            b"\x15" + _zigzag(_LIST) if is_list else b"",
+            b"\x15" + write_zigzag(1),
+            b"\x15" + write_zigzag(_LIST) if is_list else b"",
             b"\x00",
         )
     )
@@ -202,43 +210,32 @@ def _chunk(
     chunk = column.chunk
     meta = b"".join(
         (
-            b"\x15" + _zigzag(column.leaf.physical),
-            b"\x19" + _list(5, [_zigzag(encoding) for encoding in chunk.encodings]),
+            b"\x15" + write_zigzag(column.leaf.physical),
+            b"\x19" + _list(5, [write_zigzag(encoding) for encoding in chunk.encodings]),
             b"\x19" + _list(8, [_text(name) for name in path]),
-            b"\x15" + _zigzag(chunk.codec),
-            b"\x16" + _zigzag(column.num_values),
-            b"\x16" + _zigzag(chunk.uncompressed_size),
-            b"\x16" + _zigzag(size),
-            b"\x26" + _zigzag(data_page),
-            b"" if dictionary_page is None else b"\x26" + _zigzag(dictionary_page),
+            b"\x15" + write_zigzag(chunk.codec),
+            b"\x16" + write_zigzag(column.num_values),
+            b"\x16" + write_zigzag(chunk.uncompressed_size),
+            b"\x16" + write_zigzag(size),
+            b"\x26" + write_zigzag(data_page),
+            b"" if dictionary_page is None else b"\x26" + write_zigzag(dictionary_page),
             b"\x00",
         )
     )
-    return b"\x26" + _zigzag(0) + b"\x1c" + meta + b"\x00"
+    return b"\x26" + write_zigzag(0) + b"\x1c" + meta + b"\x00"
 
 
 # --- Thrift's compact protocol, written: a field's header is (id delta << 4 | type) ----------------------
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append((number & 0x7F) | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _zigzag(number: int) -> bytes:
-    return _varint(number << 1 if number >= 0 else ((-number) << 1) - 1)
-
-
 def _text(value: bytes) -> bytes:
-    return _varint(len(value)) + value
+    return write_varint(len(value)) + value
 
 
 def _list(kind: int, items: Sequence[bytes]) -> bytes:
     head = (
-        bytes(((len(items) << 4) | kind,)) if len(items) < 15 else bytes((0xF0 | kind,)) + _varint(len(items))
+        bytes(((len(items) << 4) | kind,))
+        if len(items) < 15
+        else bytes((0xF0 | kind,)) + write_varint(len(items))
     )
     return head + b"".join(items)

@@ -1,1 +1,1 @@
-"""Variants: their binary encoding, and shredded ones put together."""
+"""Variants: their binary encoding, the reconstruction of shredded ones, and columns of them."""

@@ -1,7 +1,7 @@
 """The binary encoding of variants: metadata, objects, arrays, and whole columns of scalars.
 
-Takes Python bytes, or Arrow arrays of one type; gives a variant's bytes. The rule: what is read is checked against
-its own length, and `ValueError` says what does not fit; what is written is an encoding that any reader takes.
+Takes Python bytes, or Arrow arrays of one type; gives a variant's bytes. The rule: what is read is checked against its
+own length, and `ValueError` says what does not fit; what is written is an encoding that any reader accepts.
 Source: apache/parquet-format, VariantEncoding.md.
 """
 
@@ -21,35 +21,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NULL = b"\x00"
-"""The variant that is null, which is a value and not a missing one."""
+"""The variant null, which is a value; a missing variant is SQL's NULL."""
 _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 _VERSION = 1
 _SORTED = 0x10
 _FIXED_SIZES = {0: 0, 1: 0, 2: 0, 3: 1, 4: 2, 5: 4, 6: 8, 7: 8, 8: 5, 9: 9, 10: 17, 11: 4, 12: 8, 13: 8, 14: 4,
                 17: 8, 18: 8, 19: 8, 20: 16}  # fmt: skip
-"""Bytes behind the first one, by primitive type."""
+"""Bytes behind the header byte, by primitive type."""
 _BINARY, _STRING = 15, 16
 _DECIMALS = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
-"""Digits at most, primitive type, bytes of the unscaled value."""
+"""Triples: greatest precision, primitive type, bytes of the unscaled value."""
 _MOMENTS = {("us", True): 12, ("us", False): 13, ("ns", True): 18, ("ns", False): 19}
-_SHORT = 64
-_WIDE = 255
+_MAX_SHORT_STRING_BYTES = 63
+_MAX_NARROW_COUNT = 255
+"""Elements or fields whose number takes one byte."""
 
 
 class Names(dict[bytes, int]):
-    """A metadata's field names and their numbers; a name that is asked for and not there is added.
+    """A metadata's field names and their numbers; looking up an unknown name adds it.
 
-    All names of a variant must be in its metadata, but Spark, too, reads files of writers that leave out those of
-    shredded fields.
+    By the specification all names of a variant are in its metadata. Some writers leave out those of shredded fields,
+    and Spark reads their files, too.
     """
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         self.listed = _read_names(raw)
-        # Of equal names, which only unsorted metadata may have, the first.
+        # Of equal names, which only unsorted metadata may have, the first one counts.
         super().__init__(zip(reversed(self.listed), reversed(range(len(self.listed))), strict=True))
         self.known = len(self.listed)
-        """Names that were read: no value that was refers to others."""
+        """How many names were read, rather than added: a value in the file can refer only to these."""
 
     def __missing__(self, name: bytes) -> int:
         self[name] = number = len(self.listed)
@@ -91,8 +92,8 @@ def read_object(value: bytes) -> list[tuple[int, bytes]]:
     """Return an object's fields as the numbers of their names, and values, in the object's order.
 
     Raises:
-        ValueError: The bytes are no object, reach beyond their end, or overlap: of 20 kB that all fields share, a
-            thousand of them would be 20 MB.
+        ValueError: The bytes are not an object, or its fields reach beyond its end or overlap: a thousand fields that
+            share 20 kB would become 20 MB.
     """
     if not is_object(value):
         raise ValueError("it is shredded as an object, and its value is none")
@@ -103,19 +104,19 @@ def read_object(value: bytes) -> list[tuple[int, bytes]]:
         raise ValueError("an object is longer than its bytes")
     ids = _read_numbers(value, ids_at, count, id_size)
     offsets = _read_numbers(value, offsets_at, count + 1, offset_size)
-    fields, left = [], len(value) - first
+    fields, remaining = [], len(value) - first
     for number, offset in zip(ids, offsets, strict=False):
         start = first + offset
         end = start + _size(value, start)  # values may lie in any order
-        left -= end - start
-        if end > len(value) or left < 0:
+        remaining -= end - start
+        if end > len(value) or remaining < 0:
             raise ValueError("an object is longer than its bytes")
         fields.append((number, value[start:end]))
     return fields
 
 
 def _object_head(value: bytes, at: int = 0) -> tuple[int, int, int, int]:
-    """Return where the ids of an object's names begin, their count, and the bytes of an id and of an offset."""
+    """Return where the ids of an object's names begin, their number, and the bytes of an id and of an offset."""
     head = value[at]
     width = 4 if head & 0x40 else 1
     count = int.from_bytes(value[at + 1 : at + 1 + width], "little")
@@ -123,7 +124,7 @@ def _object_head(value: bytes, at: int = 0) -> tuple[int, int, int, int]:
 
 
 def _size(value: bytes, at: int) -> int:
-    """Return the bytes that the value which begins at a byte says it has."""
+    """Return how many bytes the value at a position claims to have."""
     if at >= len(value):
         raise ValueError("a value begins behind the end of its bytes")
     head = value[at]
@@ -154,24 +155,31 @@ def encode_object(ids: Sequence[int], values: Sequence[bytes]) -> bytes:
     offsets = [0, *accumulate(map(len, values))]
     count = len(ids)
     id_size, offset_size = _width(max(ids, default=0)), _width(offsets[-1])
-    head = _OBJECT | (offset_size - 1) << 2 | (id_size - 1) << 4 | (0x40 if count > _WIDE else 0)
+    head = _OBJECT | (offset_size - 1) << 2 | (id_size - 1) << 4 | (0x40 if count > _MAX_NARROW_COUNT else 0)
     return b"".join((_counted(head, count), _numbers(ids, id_size), _numbers(offsets, offset_size), *values))
 
 
 def encode_array(offsets: Sequence[int], values: bytes) -> bytes:
-    """Return an array whose elements lie one behind the other in `values`; `offsets` are one more than they."""
+    """Return an array of elements.
+
+    Args:
+        offsets: Where each element begins in `values`, and where the last one ends.
+        values: The encoded elements, one behind the other.
+    """
     count = len(offsets) - 1
     size = _width(offsets[-1])
-    head = _ARRAY | (size - 1) << 2 | (0x10 if count > _WIDE else 0)
+    head = _ARRAY | (size - 1) << 2 | (0x10 if count > _MAX_NARROW_COUNT else 0)
     return b"".join((_counted(head, count), _numbers(offsets, size), values))
 
 
 def _counted(head: int, count: int) -> bytes:
-    return bytes((head, count)) if count <= _WIDE else bytes((head,)) + count.to_bytes(4, "little")
+    return (
+        bytes((head, count)) if count <= _MAX_NARROW_COUNT else bytes((head,)) + count.to_bytes(4, "little")
+    )
 
 
 def _width(number: int) -> int:
-    """Return the bytes that a number takes, 1 to 4."""
+    """Return how many bytes a number takes, 1 to 4."""
     return max(1, (number.bit_length() + 7) // 8)
 
 
@@ -196,7 +204,7 @@ def encode_scalars(array: pa.Array) -> pa.Array:
     """Return a column of scalars as variants (large_binary), NULL where they are NULL.
 
     Raises:
-        ValueError: Of a type that shredding does not know.
+        ValueError: The type is not one of shredding's, or text is not UTF-8.
     """
     kind, types = array.type, pa.types
     if types.is_boolean(kind):
@@ -223,7 +231,7 @@ def encode_scalars(array: pa.Array) -> pa.Array:
 
 
 def _filled(array: pa.Array) -> NDArray[np.generic]:
-    """Return the values, something for NULLs."""
+    """Return the values; those of NULLs are arbitrary."""
     if array.null_count:
         array = array.fill_null(pa.scalar(0).cast(array.type))
     values: NDArray[np.generic] = array.to_numpy(zero_copy_only=False)
@@ -231,7 +239,7 @@ def _filled(array: pa.Array) -> NDArray[np.generic]:
 
 
 def _raw(array: pa.Array, width: int) -> NDArray[np.uint8]:
-    """Return the values of a type of fixed width as rows of bytes."""
+    """Return the values of a type of fixed width in bytes: shape (rows, width)."""
     data = array.buffers()[1]
     if data is None:
         return np.zeros((len(array), width), np.uint8)
@@ -253,7 +261,7 @@ def _fixed(array: pa.Array, kind: int, values: NDArray[np.generic]) -> pa.Array:
 
 
 def _from_bytes(array: pa.Array, rows: NDArray[np.uint8]) -> pa.Array:
-    """Return rows of bytes as an array that is NULL where `array` is."""
+    """Return rows of bytes, shape (rows, width), as large_binary that is NULL where `array` is."""
     count, width = rows.shape
     offsets = np.arange(0, width * count + 1, width, dtype=np.int64)
     validity = array.is_valid().buffers()[1] if array.null_count else None
@@ -270,7 +278,9 @@ def _decimals(array: pa.Array) -> pa.Array:
     fits[4] = fits[8] and bool((low == low.astype(np.int32)).all())
     digits = array.type.precision
     # A value may have more digits than its type.
-    kind, width = next((kind, width) for most, kind, width in _DECIMALS if digits <= most and fits[width])
+    kind, width = next(
+        (kind, width) for precision, kind, width in _DECIMALS if digits <= precision and fits[width]
+    )
     scale = np.full((len(array), 1), array.type.scale, np.uint8)
     return _fixed(array, kind, np.concatenate([scale, raw[:, :width]], axis=1))
 
@@ -286,5 +296,5 @@ def _texts(array: pa.Array, kind: int) -> pa.Array:
     heads = _fixed(array, kind, sizes)
     if kind == _STRING:
         short = _from_bytes(array, (sizes << 2 | _SHORT_STRING).astype(np.uint8)[:, None])  # type: ignore[operator]
-        heads = pc.if_else(pa.array(sizes < _SHORT), short, heads)  # type: ignore[operator]
+        heads = pc.if_else(pa.array(sizes <= _MAX_SHORT_STRING_BYTES), short, heads)  # type: ignore[operator]
     return pc.binary_join_element_wise(heads, data, pa.scalar(b"", pa.large_binary()))

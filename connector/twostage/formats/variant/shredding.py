@@ -1,8 +1,8 @@
-"""Puts shredded variants together again.
+"""Reconstructs shredded variants.
 
-Takes a variant column of a Parquet file, a struct of `metadata`, `value` and `typed_value`; gives the column's
-values and metadata as if it had never been shredded. The rule: a row's `value` and `typed_value` do not contradict
-each other, or `ValueError` says how they do.
+Takes a variant column of a Parquet file, a struct of `metadata`, `value` and `typed_value`; gives the column's values and
+metadata as if it had never been shredded. The rule: a row's `value` and `typed_value` do not contradict each other, or
+`ValueError` says how they do.
 Source: apache/parquet-format, VariantShredding.md, "Reconstructing a Shredded Variant".
 """
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROWS_AT_ONCE = 8_192
-"""Objects are put together as Python bytes, some 50 bytes more than their own for each field."""
+"""Rows reconstructed together: objects are built as Python bytes, some 50 bytes more than their own for each field."""
 _LARGE = pa.large_binary()
 _PARTS = frozenset(("value", "typed_value"))
 
 
-def put_together(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
+def reconstruct(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
     """Return values and metadata (large_binary) of a shredded variant column, NULL where the variant is.
 
     Raises:
@@ -40,7 +40,7 @@ def put_together(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
     if kind != array.type:
         array = array.cast(kind)
     for start in range(0, len(array), ROWS_AT_ONCE):
-        one, other = _put_together(array.slice(start, ROWS_AT_ONCE))
+        one, other = _reconstruct(array.slice(start, ROWS_AT_ONCE))
         values.append(one)
         metadata.append(other)
     if not values:
@@ -49,7 +49,7 @@ def put_together(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:
-    """Return a type without the views of text and bytes that Rust's library asks for: Arrow filters none."""
+    """Return a type without views of text and bytes, which files of Rust's library declare and Arrow cannot filter."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
@@ -61,7 +61,7 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
     return _LARGE if types.is_binary_view(kind) else kind
 
 
-def _put_together(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
+def _reconstruct(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
     present = array.is_valid()
     parts = _parts(array, _PARTS | {"metadata"})
     if "metadata" not in parts or pc.any(pc.and_(present, parts["metadata"].is_null())).as_py():
@@ -71,7 +71,7 @@ def _put_together(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
     if array.null_count:
         parts = {name: part.filter(present) for name, part in parts.items()}
     codes = encoded.indices.to_numpy()
-    # The spec: what is missing where there must be a value is null.
+    # By the specification, a missing value where there must be one is the variant null.
     values = _values(parts, names, codes).fill_null(pa.scalar(encoding.NULL, _LARGE))
     metadata = pa.array([one.encode() for one in names], _LARGE).take(encoded.indices)
     if array.null_count:
@@ -106,9 +106,9 @@ def _values(parts: dict[str, pa.Array], names: Sequence[Names], codes: NDArray[n
     """Return the variants of `value` and `typed_value` (large_binary), NULL where both are.
 
     Args:
-        parts: The two, of which either may not be there.
-        names: Metadata.
-        codes: For each row which of them is its own.
+        parts: One or both of them, by name.
+        names: The distinct metadata of the rows.
+        codes: For each row, which of `names` is its own.
     """
     count = len(codes)
     value = _bytes(parts["value"]) if "value" in parts else pa.nulls(count, _LARGE)
@@ -120,7 +120,7 @@ def _values(parts: dict[str, pa.Array], names: Sequence[Names], codes: NDArray[n
     is_group = pa.types.is_nested(typed.type)
     if typed.null_count == count:
         if not is_group:
-            encoding.encode_scalars(typed)  # which refuses what is no type
+            encoding.encode_scalars(typed)  # raises for a type that cannot be shredded
         return value
     is_typed = typed.is_valid()
     if not pa.types.is_struct(typed.type) and pc.any(pc.and_(is_typed, value.is_valid())).as_py():
@@ -129,11 +129,11 @@ def _values(parts: dict[str, pa.Array], names: Sequence[Names], codes: NDArray[n
         return pc.coalesce(encoding.encode_scalars(typed), value)
     if typed.null_count:
         codes = codes[is_typed.to_numpy(zero_copy_only=False)]
-        typed, left = typed.filter(is_typed), value.filter(is_typed)
+        typed, remaining = typed.filter(is_typed), value.filter(is_typed)
     else:
-        left = value
+        remaining = value
     if pa.types.is_struct(typed.type):
-        built = _objects(typed, left, names, codes)
+        built = _objects(typed, remaining, names, codes)
     elif pa.types.is_list(typed.type) or pa.types.is_large_list(typed.type):
         built = _arrays(typed, names, codes)
     else:
@@ -155,7 +155,7 @@ def _arrays(typed: pa.Array, names: Sequence[Names], codes: NDArray[np.int32]) -
 
 
 def _objects(
-    typed: pa.StructArray, left: pa.Array, names: Sequence[Names], codes: NDArray[np.int32]
+    typed: pa.StructArray, remaining: pa.Array, names: Sequence[Names], codes: NDArray[np.int32]
 ) -> Iterator[bytes]:
     shredded = [field.name for field in typed.type]
     if len(set(shredded)) < len(shredded):
@@ -165,7 +165,7 @@ def _objects(
     columns = [_values(_parts(part, _PARTS), names, codes).to_pylist() for _, part in fields]
     taken = frozenset(keys)
     rows = zip(*columns, strict=True) if columns else [()] * len(codes)
-    for row, rest, code in zip(rows, left.to_pylist(), codes.tolist(), strict=True):
+    for row, rest, code in zip(rows, remaining.to_pylist(), codes.tolist(), strict=True):
         own = names[code]
         found = [(key, value) for key, value in zip(keys, row, strict=True) if value is not None]
         if rest is not None:
@@ -186,8 +186,8 @@ def _rest(value: bytes, names: Names, taken: frozenset[bytes]) -> Iterator[tuple
 
 
 def _order(name: bytes) -> bytes:
-    """Return what orders names as Spark looks for them: by UTF-16 code units.
+    """Return the sort key of a name in the order of Spark's binary search, which compares UTF-16 code units.
 
-    The encoding's own order, of UTF-8 bytes, is another one only beyond U+FFFF.
+    The specification's order, by UTF-8 bytes, differs only beyond U+FFFF.
     """
     return name.decode("utf-8", "replace").encode("utf-16-be")

@@ -1,0 +1,99 @@
+"""The tables of the benchmark of indexes, written by Iceberg's own connector, and their indexes, by twostage.
+
+Takes a folder and a size; leaves a warehouse with `wide`, rows of many columns in few files, and `small_files`, whose scattered
+keys are in some three files each. Both have Parquet's Bloom filters. What is there already is used again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_tables import ROWS_PER_FILE, wide_columns
+from iceberg_session import start
+from queries import KEYS_OF_A_FILE, SIZES, SMALL_FILES
+
+import twostage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = 40
+BLOOM = "'write.parquet.bloom-filter-enabled.column.{}' = 'true'"
+ASKED = ("m1", "device", "user_id", "key")
+SMALL = 20
+"""Times fewer files, with as many times fewer keys in each, where the size is small."""
+INDEXES = (
+    ("wide", "m1", "postings,files"),
+    ("wide", "user_id", "postings"),
+    ("wide", "device", "postings"),
+    ("wide", "m0", "sorted"),
+    ("small_files", "key", "files"),
+)
+"""Tables, columns, kinds."""
+
+
+def make_tables(warehouse: Path, size: str) -> None:
+    """Make the tables and their indexes, unless they are there."""
+    done = warehouse / "done.json"
+    asked = {"size": size, "indexes": [list(one) for one in INDEXES]}
+    if done.exists() and json.loads(done.read_text())["asked"] == asked:
+        return
+    shutil.rmtree(warehouse, ignore_errors=True)
+    warehouse.mkdir(parents=True)
+    spark = start(str(warehouse))
+    rows = SIZES[size].rows
+    files, keys = SMALL_FILES, KEYS_OF_A_FILE
+    if size == "small":
+        files, keys = files // SMALL, keys // SMALL
+    scattered = f"pmod(xxhash64(id, 1), {files * keys // 3})"
+    small = ["id", f"{scattered} AS key", *wide_columns(files * keys, 10)[2:]]
+    tables = {
+        "wide": _make(spark, "wide", rows, max(4, rows // ROWS_PER_FILE), wide_columns(rows, COLUMNS), 2**20),
+        "small_files": _make(spark, "small_files", files * keys, files, small, max(2**13, 2 * keys)),
+    }
+    indexes = []
+    for table, column, kinds in INDEXES:
+        owned = twostage.index(spark, f"{warehouse}/db/{table}")
+        started = time.perf_counter()
+        owned.create([column], kinds)
+        seconds = time.perf_counter() - started
+        (status,) = [one for one in owned.list() if column in one.columns]
+        if status.indexed != status.data_files:
+            raise AssertionError(f"{table}.{column}: {status.indexed} of {status.data_files} files")
+        indexes.append(
+            {
+                "table": table,
+                "columns": f"{column} ({kinds.replace(',', ', ')})",
+                "bytes": status.nbytes,
+                "seconds": round(seconds, 2),
+            }
+        )
+        tables[table] |= {"files": status.data_files, "bytes": status.table_bytes}
+    spark.stop()
+    done.write_text(json.dumps({"asked": asked, "tables": tables, "indexes": indexes}))
+
+
+def _make(
+    spark: SparkSession, name: str, rows: int, files: int, columns: list[str], bloom_bytes: int
+) -> dict[str, Any]:
+    """Write a table; return how large it is."""
+    blooms = ", ".join(BLOOM.format(column) for column in ASKED if any(_is(one, column) for one in columns))
+    spark.range(rows, numPartitions=files).selectExpr(*columns).createOrReplaceTempView("rows")
+    spark.sql(
+        f"CREATE TABLE ice.db.{name} USING iceberg TBLPROPERTIES ('format-version' = '2', {blooms}, "
+        f"'write.parquet.bloom-filter-max-bytes' = '{bloom_bytes}') AS SELECT * FROM rows"
+    )
+    return {"rows": rows, "columns": len(columns)}
+
+
+def _is(expression: str, column: str) -> bool:
+    return expression.endswith(f" AS {column}")
+
+
+if __name__ == "__main__":
+    make_tables(Path(sys.argv[1]), sys.argv[2])

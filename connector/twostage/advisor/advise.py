@@ -1,0 +1,159 @@
+"""From logs to recommendations: one pass over the scans, the sums by table, and what these recommend.
+
+Takes logs of either kind; gives an `Advice`. The rule: the logs are read once, and nothing in them is executed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.choose_columns import MIN_GAIN
+from twostage.advisor.event_log import EventLogs
+from twostage.advisor.query_log import QueryLog
+from twostage.advisor.recommend import recommend
+from twostage.advisor.tally import QUANTILES, Tally
+from twostage.advisor.thresholds import Thresholds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from twostage.advisor.column_metadata import TableMetadata
+    from twostage.advisor.logged_scan import LoggedScan
+    from twostage.advisor.recommend import Recommendation
+
+MIN_SELECTIVITY = 2.0
+"""S from which a column counts unless thresholds are given: an index that keeps most rows is read for nothing."""
+Source = str | QueryLog | EventLogs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What logs say.
+
+    Attributes:
+        recommendations: For each table that counts, the tables that scan the most first.
+        tallies: The sums of each table, in the same order.
+        problems: What could not be read, as text; empty for nothing.
+    """
+
+    recommendations: tuple[Recommendation, ...]
+    tallies: tuple[Tally, ...]
+    problems: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            "recommendations": [one.as_dict() for one in self.recommendations],
+            "tables": [table_facts(tally) for tally in self.tallies],
+            "problems": self.problems,
+        }
+
+
+def table_facts(tally: Tally) -> dict[str, Any]:
+    """Return what a table's scans add up to, as plain values; ``quantiles`` are those of `tally.QUANTILES`."""
+    model = tally.latency()
+    quantiles = {
+        name: [None if value != value else value for value in values]  # noqa: PLR0124 - NaN
+        for name, values in tally.quantiles().items()
+    }
+    return {
+        "table": tally.table,
+        "scans": tally.scans,
+        "filtered": tally.filtered,
+        "entries_in_filter": tally.entries,
+        "bytes_read": tally.bytes_read,
+        "quantiles": {"at": list(QUANTILES), **quantiles},
+        "latency": None
+        if model is None
+        else {"alpha": model.alpha, "beta": model.beta, "constant": model.constant, "r2": model.fit},
+    }
+
+
+def open_log(place: str) -> QueryLog | EventLogs:
+    """Return the log at a place: a query log if files there end as one's do or the place is a bucket, else Spark event logs."""
+    path = Path(place)
+    if "://" in place or place.endswith(".jsonl") or (path.is_dir() and any(path.glob("*.jsonl"))):
+        return QueryLog(place)
+    return EventLogs(place)
+
+
+def advise(
+    log: Source | Iterable[Source],
+    *,
+    metadata: Mapping[str, TableMetadata] | None = None,
+    thresholds: Thresholds | None = None,
+    min_gain: float = MIN_GAIN,
+    max_columns: int | None = None,
+) -> Advice:
+    """Return what the queries of logs recommend.
+
+    Args:
+        log: Where a query log or Spark event logs are, or several of them.
+        metadata: What is known of tables, by name; columns that have an index get no vote.
+        thresholds: What counts; default: columns whose filters leave at most half of the rows.
+        min_gain: What one more index must save of all entries, 0 to 1.
+        max_columns: The largest number of indexes for a table.
+
+    Examples:
+        >>> for one in twostage.advise("/logs/queries").recommendations:  # doctest: +SKIP
+        ...     print(one.action, one.columns, one.reason)
+    """
+    metadata = metadata or {}
+    thresholds = _with_existing(thresholds or Thresholds(selectivity=MIN_SELECTIVITY), metadata)
+    sources = [log] if isinstance(log, str | QueryLog | EventLogs) else list(log)
+    tallies: dict[str, Tally] = {}
+    problems: list[str] = []
+    for source in sources:
+        opened = open_log(source) if isinstance(source, str) else source
+        for scan in opened:
+            _add(tallies, scan, thresholds, metadata)
+        if opened.problems.counts:
+            problems.append(str(opened.problems))
+    problems += [
+        f"{count:,} votes dropped, {one.table} has no column {name}"
+        for one in tallies.values()
+        for name, count in one.missing.most_common()
+    ]
+    counted = [one for one in tallies.values() if one.filtered >= thresholds.queries]
+    counted.sort(key=lambda one: (-one.entries, one.table))
+    return Advice(
+        recommendations=tuple(
+            found
+            for tally in counted
+            for found in recommend(
+                tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns
+            )
+        ),
+        tallies=tuple(counted),
+        problems="\n".join(problems),
+    )
+
+
+def _with_existing(thresholds: Thresholds, metadata: Mapping[str, TableMetadata]) -> Thresholds:
+    """Return thresholds that know the indexes of tables."""
+    indexed = dict(thresholds.indexed)
+    for name, known in metadata.items():
+        columns = frozenset(column for column, one in known.columns.items() if one.indexed)
+        if columns:
+            indexed[name] = indexed.get(name, frozenset()) | columns
+    return replace(thresholds, indexed=indexed)
+
+
+def _add(
+    tallies: dict[str, Tally], scan: LoggedScan, thresholds: Thresholds, metadata: Mapping[str, TableMetadata]
+) -> None:
+    if thresholds.tables is not None and scan.table not in thresholds.tables:
+        return
+    tally = tallies.get(scan.table)
+    if tally is None:
+        known = metadata.get(scan.table)
+        tally = tallies[scan.table] = Tally(
+            scan.table,
+            thresholds,
+            None if known is None else known.cardinalities,
+            None if known is None else frozenset(known.columns),
+            known,
+        )
+    tally.add(scan)

@@ -1,0 +1,237 @@
+"""The bytes that indexes save a logged scan: what its filter columns took, and what they would take.
+
+Takes a logged scan and what is known of the table's columns; emulates the reader. A conjunct's columns are read in the
+pages that still hold a live row, so that later conjuncts read less; an index is asked where it reads less than its column
+(`reading.index_answers` decides by the same rule), and what it leaves narrows everything after it. The rule: the emulation
+without indexes is scaled to the bytes that the scan measured, so that only the difference is a prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from twostage.advisor.index_offers import Offer, holding_files, offer_of, pays
+from twostage.advisor.selectivity import selectivity
+from twostage.reading.aligned_columns import MIN_ROWS_PER_LIVE_ROW, MIN_ROWS_PER_ROW_READ_ALONE
+from twostage.reading.index_answers import ROWS_OF_A_PAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.logged_predicate import LoggedPredicate
+    from twostage.advisor.logged_scan import LoggedScan
+    from twostage.advisor.selectivity import Cardinalities
+
+    Indexed = Mapping[str, tuple[str, ...]]
+
+FEW_ROWS = 100
+"""What was measured on so many rows says as much as an estimate from the number of distinct values."""
+
+
+def bytes_saved(scan: LoggedScan, metadata: TableMetadata, indexed: Indexed) -> float | None:
+    """Return the bytes that a scan would not read with indexes, less those read of the indexes.
+
+    Args:
+        scan: One that twostage read, without indexes.
+        metadata: Of its table, with the bytes of columns.
+        indexed: By column, the kinds of its index.
+
+    Returns:
+        None if that is not known: the scan was not measured, or the bytes of none of its filter columns are known.
+    """
+    emulation = Emulation.of(scan, metadata)
+    return None if emulation is None else emulation.saved(indexed)
+
+
+@dataclass(slots=True)
+class _Read:
+    """What a row group's filter columns take: the columns, their bytes, and the rows that are left to the next."""
+
+    columns: set[str] = field(default_factory=set)
+    nbytes: float = 0.0
+    rows: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulation:
+    """A scan, taken apart.
+
+    Attributes:
+        parts: The filter's conjuncts, in the order in which they were evaluated.
+        metadata: Of the table.
+        known: Its cardinalities.
+        files: Data files that it read.
+        groups: Row groups, of those that statistics left.
+        rows: Rows of a row group that pages' bounds left.
+        returned: Rows that it returned.
+        measured: Bytes of its filter columns; None if it read indexes already.
+        projection: The columns that it returns.
+    """
+
+    parts: tuple[LoggedPredicate, ...]
+    metadata: TableMetadata
+    known: Cardinalities
+    files: int
+    groups: int
+    rows: float
+    returned: int
+    measured: int | None
+    projection: tuple[str, ...]
+
+    @staticmethod
+    def of(scan: LoggedScan, metadata: TableMetadata) -> Emulation | None:
+        """Return the emulation of a scan; None if it was not measured."""
+        whole = scan.filter
+        measured = scan.count("bytes.filter")
+        was_indexed = bool(scan.count("indexes.used") or scan.count("files.pruned.index"))
+        if whole is None or scan.reader != "twostage" or (measured <= 0 and not was_indexed):
+            return None
+        pruned = ("statistics", "dictionary", "bloom", "deletes")
+        left = scan.count("row_groups.considered") - sum(
+            scan.count(f"row_groups.pruned.{by}") for by in pruned
+        )
+        groups = max(1, left)
+        parts = tuple(sorted(whole.conjuncts, key=lambda part: -(part.rows_in or 0)))
+        # What an index answered was evaluated on no row.
+        rows = (
+            scan.rows_read if was_indexed else max((part.rows_in or 0 for part in parts), default=0)
+        ) / groups
+        if rows <= 0:
+            return None
+        return Emulation(
+            parts=parts,
+            metadata=metadata,
+            known=metadata.cardinalities,
+            files=max(1, min(scan.count("files.read"), groups)),
+            groups=groups,
+            rows=rows,
+            returned=scan.count("rows.fetched"),
+            measured=None if was_indexed else measured,
+            projection=scan.columns,
+        )
+
+    def saved(self, indexed: Indexed) -> float | None:
+        """Return the bytes saved with indexes of some columns; None if no column's bytes are known."""
+        before = self._read({}, self.rows, {})
+        if before.nbytes <= 0:
+            return None
+        emulated = before.nbytes * self.groups
+        # What was read beyond that are keys of equality deletes, which no index saves.
+        measured = emulated if self.measured is None else min(self.measured, emulated)
+        scale = measured / emulated
+        kept, files_bytes = holding_files(self.parts, indexed, self)
+        offers, left = self._asked(indexed, kept)
+        possible = {id(part): share for part in self.parts if (share := self._possible(part, offers)) < 1.0}
+        after = self._read(offers, left, possible)
+        groups = self.groups * kept
+        fetched = groups * self._fetched(after) - self.groups * self._fetched(before)
+        of_indexes = files_bytes + self.files * kept * sum(one.nbytes for one in offers.values())
+        return measured - scale * groups * after.nbytes - fetched - of_indexes
+
+    # --- what indexes answer ----------------------------------------------------------------------------
+
+    def _asked(self, indexed: Indexed, kept: float) -> tuple[dict[int, Offer], float]:
+        """Return the offers that pay, by the `id` of their leaf, and the rows of a row group that they leave."""
+        found: dict[int, Offer] = {}
+        choices: list[tuple[float, LoggedPredicate, list[tuple[LoggedPredicate, Offer]]]] = []
+        if kept > 0:
+            for part in self.parts:
+                offers = [
+                    (leaf, offer)
+                    for leaf in part.leaves()
+                    if (offer := offer_of(leaf, indexed, self)) is not None
+                ]
+                if offers:
+                    choices.append((sum(offer.cost for _, offer in offers), part, offers))
+        remaining: float | None = None
+        for _, part, offers in sorted(choices, key=lambda choice: choice[0]):
+            for leaf, offer in offers:
+                if pays(offer, leaf.columns[0], remaining, self):
+                    found[id(leaf)] = offer
+            share = self._possible(part, found)
+            if share < 1.0:
+                every = self.rows * self.groups / self.files
+                remaining = (every if remaining is None else remaining) * share
+        left = self.rows * math.prod(self._possible(part, found) for part in self.parts)
+        return found, left
+
+    def _possible(self, part: LoggedPredicate, offers: Mapping[int, Offer]) -> float:
+        """Return the share of rows for which indexes say that a predicate may be true."""
+        if part.op == "and":
+            return math.prod(self._possible(child, offers) for child in part.children)
+        if part.op == "or":
+            return min(1.0, sum(self._possible(child, offers) for child in part.children))
+        offer = offers.get(id(part))
+        return 1.0 if offer is None else min(1.0, self.share(part) + offer.unsure)
+
+    def _is_answered(self, part: LoggedPredicate, offers: Mapping[int, Offer]) -> bool:
+        """Tell whether indexes say of all rows whether a predicate is true."""
+        return all(id(leaf) in offers and offers[id(leaf)].is_exact for leaf in part.leaves())
+
+    # --- what is read -------------------------------------------------------------------------------------
+
+    def _read(self, offers: Mapping[int, Offer], rows: float, possible: Mapping[int, float]) -> _Read:
+        """Return what a row group's filter columns take, if some rows are live before the first conjunct."""
+        read = _Read(rows=rows)
+        # What an index has narrowed drops hardly a row any more, and the reader learns to evaluate it last.
+        for part in sorted(self.parts, key=lambda one: id(one) in possible):
+            if not self._is_answered(part, offers):
+                for leaf in part.leaves():
+                    self._read_leaf(leaf, part, offers.get(id(leaf)), read)
+            # What an index left out of it is left out already.
+            read.rows *= min(1.0, self.share(part) / possible.get(id(part), 1.0)) if self.share(part) else 0.0
+        return read
+
+    def _read_leaf(
+        self, leaf: LoggedPredicate, part: LoggedPredicate, offer: Offer | None, read: _Read
+    ) -> None:
+        rows = read.rows
+        if leaf is not part and leaf.rows_in is not None and part.rows_in:
+            rows *= min(1.0, leaf.rows_in / part.rows_in)
+        if offer is not None and leaf is not part:
+            own = 0.0 if offer.is_exact else self.rows * (self.share(leaf) + offer.unsure)
+            rows = own if own * MIN_ROWS_PER_ROW_READ_ALONE <= rows else rows
+        for column in leaf.columns:
+            if column not in read.columns and rows > 0:
+                read.nbytes += self.bytes_of(column, rows)
+                read.columns.add(column)
+
+    def _fetched(self, read: _Read) -> float:
+        """Return what a row group's filter columns take that are returned, and were not read for the filter."""
+        named = {column for part in self.parts for leaf in part.leaves() for column in leaf.columns}
+        again = (named & set(self.projection)) - read.columns
+        return sum(self.bytes_of(column, self.returned / self.groups) for column in again)
+
+    # --- what is known ------------------------------------------------------------------------------------
+
+    def share(self, part: LoggedPredicate) -> float:
+        """Return the share of rows for which a predicate is true: measured, and where that was on few rows, estimated, too."""
+        estimated = selectivity(replace(part, rows_in=None), self.known)
+        if part.share is None:
+            return estimated.share
+        if part.children or estimated.value <= 1.0:
+            return part.share
+        rows_in, rows_out = part.rows_in or 0, part.rows_out or 0
+        return min(1.0, (rows_out + estimated.share * FEW_ROWS) / (rows_in + FEW_ROWS))
+
+    def column(self, name: str) -> ColumnMetadata | None:
+        """Return what is known of a column; None without its bytes."""
+        known = self.metadata.columns.get(name)
+        return known if known is not None and known.bytes and known.rows else None
+
+    def bytes_of(self, name: str, rows: float) -> float:
+        """Return the bytes that some rows of a column take, scattered over a row group."""
+        known = self.column(name)
+        if known is None:
+            return 0.0
+        share = self.rows / known.rows
+        whole = known.bytes * share
+        if rows * MIN_ROWS_PER_LIVE_ROW >= self.rows:
+            return whole
+        pages = max(1.0, known.pages * share if known.pages else self.rows / ROWS_OF_A_PAGE)
+        held = 1.0 - (1.0 - 1.0 / pages) ** rows if pages > 1 else -math.expm1(-rows)
+        dictionary = min(whole, known.dictionary_bytes * share)
+        return (whole - dictionary) * held - dictionary * math.expm1(-rows)

@@ -1,0 +1,118 @@
+"""What is known of a table's columns: values for the formulas of the advisor, packed into one JSON file.
+
+Takes and gives plain values and their JSON; `collect.py` makes them of a table. The rule: what is not known is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.selectivity import Cardinalities
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSION = 1
+BYTES_PER_ROW = {"values": 2.0, "postings": 3.5, "sorted": 3.5, "bins": 1.0}
+"""Of an index of a kind, for each row; of `values` at most: rows that are neighbours take less."""
+BYTES_PER_KEY = 3.0
+"""Of a `files` index, for each distinct value of each data file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMetadata:
+    """What is known of one column.
+
+    Attributes:
+        type: Iceberg's type, as text.
+        rows: Rows that have a place for it, NULL or not.
+        nulls: NULL rows; None if not known.
+        distinct: Distinct values of the table; estimated, see `is_exact`.
+        distinct_per_file: Distinct values of a data file, on average.
+        is_exact: `distinct` was counted over all rows, not estimated.
+        entries_per_row: Values per row; 1 for a column that is no list.
+        bytes: Compressed bytes of its column chunks; 0 if not known.
+        dictionary_bytes: Of these, dictionaries.
+        pages: Data pages of its column chunks; 0 if not known.
+        dictionary_share: Share of the sampled column chunks that are dictionary-encoded throughout, 0 to 1.
+        bloom_share: Share of them with a Bloom filter.
+        overlap: How clustered it is: the share of data files whose bounds hold a value, on average; 1 / files where each value
+            is in one file, 1 where bounds exclude nothing. None without bounds.
+        indexed: The kinds of the index that it has already.
+    """
+
+    type: str = ""
+    rows: int = 0
+    nulls: int | None = None
+    distinct: float | None = None
+    distinct_per_file: float | None = None
+    is_exact: bool = False
+    entries_per_row: float = 1.0
+    bytes: int = 0
+    dictionary_bytes: int = 0
+    pages: int = 0
+    dictionary_share: float = 0.0
+    bloom_share: float = 0.0
+    overlap: float | None = None
+    indexed: tuple[str, ...] = ()
+
+    def index_bytes(self, kind: str, files: int) -> float | None:
+        """Return the estimated bytes of an index of a kind; None if that is not known."""
+        if kind == "files":
+            return None if self.distinct_per_file is None else BYTES_PER_KEY * self.distinct_per_file * files
+        return BYTES_PER_ROW[kind] * self.rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMetadata:
+    """What is known of a table at a snapshot: its size, its layout, its columns by name."""
+
+    table: str
+    snapshot: int | None
+    rows: int
+    files: int
+    bytes: int
+    partitioning: tuple[str, ...] = ()
+    sort_order: tuple[str, ...] = ()
+    columns: Mapping[str, ColumnMetadata] = field(default_factory=dict)
+
+    @property
+    def cardinalities(self) -> Cardinalities:
+        """What the formulas take of it."""
+        return Cardinalities(
+            distinct={name: one.distinct for name, one in self.columns.items() if one.distinct is not None},
+            entries_per_row={name: one.entries_per_row for name, one in self.columns.items()},
+        )
+
+    def json(self) -> str:
+        """Return it as JSON."""
+        return json.dumps({"v": VERSION, **asdict(self)}, indent=1)
+
+
+def parse_metadata(text: str) -> TableMetadata:
+    """Return what `TableMetadata.json` gave.
+
+    Raises:
+        ValueError: It is no such JSON.
+    """
+    raw = json.loads(text)
+    if not isinstance(raw, dict) or raw.pop("v", None) != VERSION or not isinstance(raw.get("columns"), dict):
+        raise ValueError("no column metadata, or of another version")
+    try:
+        columns = {
+            str(name): ColumnMetadata(
+                **{**_known(ColumnMetadata, one), "indexed": tuple(one.get("indexed", ()))}
+            )
+            for name, one in raw.pop("columns").items()
+        }
+        layout: dict[str, Any] = {name: tuple(raw.pop(name, ())) for name in ("partitioning", "sort_order")}
+        return TableMetadata(**_known(TableMetadata, raw), **layout, columns=columns)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"no column metadata: {error}") from None
+
+
+def _known(kind: type, raw: Mapping[str, Any]) -> dict[str, Any]:
+    names = {one.name for one in fields(kind)}
+    return {name: value for name, value in raw.items() if name in names}

@@ -1,0 +1,384 @@
+"""The command ``advise``: what logs recommend, and how much their queries scan, as tables or JSON.
+
+Takes the command's arguments; prints to standard output, and what could not be read to standard error. The rule: without
+``--apply`` it changes nothing; a recommendation names the command that would carry it out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twostage.errors import OptionError, TwoStageError, mask
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+    from rich.console import Console
+
+    from twostage.advisor.advise import Advice
+    from twostage.advisor.apply_command import Build
+    from twostage.advisor.column_metadata import TableMetadata
+    from twostage.advisor.recommend import Recommendation
+    from twostage.options import ReadOptions
+
+_SHOWN_QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """Add ``advise`` to the commands, and return its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "advise", help="say what would make the queries of a log cheaper: indexes, a sort order, or nothing"
+    )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("recommend", "report", "check"),
+        default="recommend",
+        help="recommend (default); report: quantiles of entries scanned, bytes and seconds by table; check: replay the heaviest "
+        "scans without and with indexes, and compare with what was predicted",
+    )
+    parser.add_argument(
+        "--log",
+        action="append",
+        required=True,
+        metavar="PLACE",
+        help="a query log (spark.twostage.query-log) or Spark event logs; may be given several times",
+    )
+    parser.add_argument(
+        "--metadata",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="what is known of a table's columns, as advise-collect writes it",
+    )
+    parser.add_argument(
+        "--table", action="append", metavar="NAME", help="this table only; may be given several times"
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=("parser", "score", "frequency"),
+        default="parser",
+        help="parser (default): emulate each scan; score: rank columns by how selective each filter is; frequency: count how "
+        "often a column is filtered on",
+    )
+    parser.add_argument(
+        "--selectivity",
+        type=float,
+        default=2.0,
+        metavar="S",
+        help="a column counts where its filter leaves less than 1/S of the rows (2)",
+    )
+    parser.add_argument(
+        "--entries",
+        type=int,
+        default=0,
+        metavar="N",
+        help="scans count from so many entries in the filter on",
+    )
+    parser.add_argument(
+        "--queries", type=int, default=0, metavar="N", help="tables count from so many filtered scans on"
+    )
+    parser.add_argument(
+        "--indexed",
+        action="append",
+        default=[],
+        metavar="TABLE=COLUMN,…",
+        help="columns that have an index already",
+    )
+    parser.add_argument("--max-columns", type=int, metavar="K", help="at most so many indexes for a table")
+    parser.add_argument(
+        "--scans", type=int, default=10, metavar="N", help="check: how many of the heaviest scans (10)"
+    )
+    parser.add_argument(
+        "--path", metavar="PLACE", help="where the one --table is, if its name in the log does not say"
+    )
+    parser.add_argument(
+        "--apply",
+        action="store_true",
+        help="build the recommended indexes, after asking; print the rest as SQL",
+    )
+    parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a page with charts, too; needs the extra charts"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
+    """Add ``advise-collect`` to the commands, and return its parser; the caller adds the reader's options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "advise-collect",
+        help="find out what advise wants to know of a table's columns, as a JSON file for --metadata",
+    )
+    parser.add_argument("--out", required=True, metavar="FILE", help="the JSON file to write")
+    parser.add_argument(
+        "--files",
+        type=int,
+        default=8,
+        metavar="N",
+        help="data files of which the first row group is read (8)",
+    )
+    parser.add_argument(
+        "--name", metavar="TABLE", help="what logs call the table, if not as it is given here"
+    )
+    return parser
+
+
+def run_collect(
+    parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, str], console: Console
+) -> None:
+    """Run ``advise-collect``.
+
+    Raises:
+        OptionError: There is no such table; the file cannot be written.
+    """
+    from rich.progress import Progress  # noqa: PLC0415 - as below
+
+    from twostage.advisor.collect import collect  # noqa: PLC0415
+
+    with Progress(console=console) as progress:
+        bar = progress.add_task("reading a sample", total=None)
+        found = collect(
+            options,
+            confs,
+            sampled_files=max(1, parsed.files),
+            step=lambda done, of: progress.update(bar, completed=done, total=of),
+        )
+    if parsed.name is not None:
+        found = replace(found, table=parsed.name)
+    _write(parsed.out, found.json(), "--out")
+    console.print(
+        f"{found.rows:,} rows in {found.files:,} files, {len(found.columns):,} columns: {parsed.out}",
+        markup=False,
+    )
+
+
+def _write(path: str, text: str, argument: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(
+            "BAD_OPTION", f"{argument} cannot be written: {error}", path=path, stage="options"
+        ) from None
+
+
+def run(
+    parsed: argparse.Namespace,
+    options_of: Callable[[str], ReadOptions],
+    confs: Mapping[str, str],
+    progress: Console,
+    build: Build,
+) -> int:
+    """Run the command; return the exit code.
+
+    Args:
+        parsed: The arguments.
+        options_of: Returns the reader's options for a table.
+        confs: Spark's, for catalogs.
+        progress: Where progress is shown.
+        build: Builds an index, for ``--apply``.
+
+    Raises:
+        OptionError: An argument is none, or a file of metadata is not usable.
+        NotFoundError: There is no log.
+    """
+    from twostage.advisor.advise import advise  # noqa: PLC0415 - only this command needs NumPy and the rest
+    from twostage.advisor.thresholds import Thresholds  # noqa: PLC0415
+
+    thresholds = Thresholds(
+        selectivity=parsed.selectivity,
+        entries=parsed.entries,
+        queries=parsed.queries,
+        tables=None if parsed.table is None else frozenset(parsed.table),
+        indexed=_indexed(parsed.indexed),
+    )
+    metadata = {one.table: one for one in map(_read_metadata, parsed.metadata)}
+    if parsed.what == "check":
+        return _check(parsed, options_of, confs, metadata, progress)
+    if parsed.path is not None and len(parsed.table or ()) != 1:
+        raise OptionError("BAD_OPTION", "--path says where the one --table is", stage="options")
+    for name in parsed.table or ():
+        try:
+            metadata[name] = _looked_at(name, options_of(parsed.path or name), confs, metadata.get(name))
+        except TwoStageError as error:
+            print(f"{name} was not looked at: {mask(str(error))}", file=sys.stderr)  # noqa: T201
+    advice = advise(parsed.log, metadata=metadata, thresholds=thresholds, max_columns=parsed.max_columns)
+    if parsed.html is not None:
+        from twostage.advisor.html_report import page  # noqa: PLC0415
+
+        _write(parsed.html, page(advice), "--html")
+    if parsed.json:
+        print(json.dumps(advice.as_dict(), indent=1))  # noqa: T201 - this is the command's output
+    else:
+        from rich.console import Console  # noqa: PLC0415 - keeps the other forms cheap
+
+        console = Console(highlight=False, soft_wrap=True)
+        if parsed.what == "report":
+            _print_report(advice, console)
+        elif parsed.strategy != "parser":
+            _print_ranks(advice, parsed.strategy, console)
+        else:
+            _print_recommendations(advice, console)
+    if advice.problems:
+        print(advice.problems, file=sys.stderr)  # noqa: T201
+    if parsed.apply and parsed.what == "recommend" and parsed.strategy == "parser":
+        from twostage.advisor.apply_command import apply  # noqa: PLC0415
+
+        return apply(advice.recommendations, build, progress, is_agreed=parsed.yes)
+    return 0
+
+
+def _looked_at(
+    name: str, options: ReadOptions, confs: Mapping[str, str], known: TableMetadata | None
+) -> TableMetadata:
+    """Return what is known of a table that the user named, with the indexes that it has now."""
+    from twostage.advisor.collect import collect, with_indexes  # noqa: PLC0415
+
+    if known is not None:
+        return with_indexes(known, options, confs)
+    return replace(collect(options, confs), table=name)
+
+
+def _check(
+    parsed: argparse.Namespace,
+    options_of: Callable[[str], ReadOptions],
+    confs: Mapping[str, str],
+    metadata: Mapping[str, TableMetadata],
+    progress: Console,
+) -> int:
+    from rich.console import Console  # noqa: PLC0415
+
+    from twostage.advisor.check_command import print_check, run_check  # noqa: PLC0415
+
+    found = run_check(parsed, options_of, confs, metadata, progress)
+    if parsed.json:
+        print(json.dumps(found.as_dict(), indent=1))  # noqa: T201 - as above
+    else:
+        print_check(found, Console(highlight=False, soft_wrap=True))
+    if found.problems:
+        print(found.problems, file=sys.stderr)  # noqa: T201
+    return 0
+
+
+def _indexed(texts: list[str]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for text in texts:
+        table, equals, columns = text.partition("=")
+        if not equals:
+            raise OptionError("BAD_OPTION", f"Not of the form TABLE=COLUMN,…: {text}", stage="options")
+        names = frozenset(name.strip() for name in columns.split(",") if name.strip())
+        found[table] = found.get(table, frozenset()) | names
+    return found
+
+
+def _read_metadata(path: str) -> TableMetadata:
+    from twostage.advisor.column_metadata import parse_metadata  # noqa: PLC0415
+
+    try:
+        return parse_metadata(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            "BAD_OPTION", f"Not usable as --metadata: {error}", path=path, stage="options"
+        ) from None
+
+
+def _print_recommendations(advice: Advice, console: Console) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    if not advice.recommendations:
+        console.print("No table of the log has enough scans to say anything.")
+    table = ""
+    for one in advice.recommendations:
+        if one.table != table:
+            table = one.table
+            tally = next(known for known in advice.tallies if known.table == table)
+            console.print(
+                Text(
+                    f"{table}: {tally.scans:,} scans, {tally.filtered:,} with a filter, "
+                    f"{tally.entries:,} entries scanned in filters",
+                    style="bold",
+                )
+            )
+        console.print(Text(mask(f"  {_title(one)}"), style="green"))
+        console.print(Text(mask(f"    {one.reason}")))
+        if facts := one.facts:
+            console.print(Text(f"    {'; '.join(facts)}"))
+        for text in one.queries:
+            console.print(Text(mask(f"    e.g. {text}")))
+        if one.command:
+            console.print(Text(mask(f"    {one.command}")), soft_wrap=True)
+
+
+def _title(one: Recommendation) -> str:
+    name = ", ".join(one.columns)
+    match one.action:
+        case "index":
+            return f"Index {name}" + (f" ({', '.join(one.kinds)})" if one.kinds else "")
+        case "sort":
+            return f"Sort by {name} at the next rewrite"
+        case "bloom filter":
+            return f"Write Bloom filters for {name}"
+        case "drop index":
+            return f"Drop the index of {name}"
+        case "compile deletes":
+            return "Compile deletes"
+    return "Nothing to do"
+
+
+def _print_ranks(advice: Advice, strategy: str, console: Console) -> None:
+    from rich.table import Table  # noqa: PLC0415
+
+    for tally in advice.tallies:
+        shown = Table("column", "scans", "entries", title=tally.table, title_justify="left", box=None)
+        for place in (1, 2):
+            shown.columns[place].justify = "right"
+        for one in tally.scores() if strategy == "score" else tally.frequencies():
+            shown.add_row(one.column, f"{one.scans:,}", f"{one.weight:,.0f}")
+        console.print(shown)
+
+
+def _print_report(advice: Advice, console: Console) -> None:
+    from rich.table import Table  # noqa: PLC0415
+
+    from twostage.advisor.tally import QUANTILES  # noqa: PLC0415
+    from twostage.report_funnel import format_bytes  # noqa: PLC0415
+
+    for tally in advice.tallies:
+        title = f"{tally.table}: {tally.scans:,} scans, {tally.filtered:,} with a filter"
+        heads = ("", *("most" if at == 1 else f"{at:.0%}" for at in _SHOWN_QUANTILES))
+        shown = Table(*heads, title=title, title_justify="left", box=None)
+        for column in shown.columns[1:]:
+            column.justify = "right"
+        found = tally.quantiles()
+        for name, label in (
+            ("entries_in_filter", "entries in filter"),
+            ("bytes_read", "bytes read"),
+            ("seconds", "seconds"),
+        ):
+            values = [found[name][QUANTILES.index(at)] for at in _SHOWN_QUANTILES]
+            if name == "bytes_read":
+                cells = [format_bytes(int(value)) for value in values]
+            elif name == "seconds":
+                cells = ["" if value != value else f"{value:,.2f}" for value in values]  # noqa: PLR0124 - NaN
+            else:
+                cells = [f"{value:,.0f}" for value in values]
+            shown.add_row(label, *cells)
+        console.print(shown)
+        model = tally.latency()
+        if model is None:
+            console.print("  no latency model: too few different queries")
+        elif not model.is_usable:
+            console.print(
+                f"  no latency model: entries explain {max(0.0, model.fit):.0%} of the time (R²), too little"
+            )
+        else:
+            console.print(
+                f"  seconds = {model.alpha:.2e} x entries in filter + {model.beta:.2e} x entries after it + "
+                f"{model.constant:.2f}; R² {model.fit:.2f}"
+            )

@@ -1,0 +1,153 @@
+"""The filter of a scan in Spark's plan, as text, made a logged predicate: what other readers leave in event logs.
+
+Takes SQL as Iceberg's connector and ours write it, items separated by commas; gives a `LoggedPredicate` without figures. The
+parser is sqlglot's. The rule: what is not understood is a leaf ``unknown``, and nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.logged_predicate import LoggedPredicate, without_implied
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_COMPARISONS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>"}
+_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_FUNCTIONS = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
+_APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+_MAX_TEXT = 200_000
+_MAX_SHOWN = 1_000
+
+
+def parse_filters(text: str) -> LoggedPredicate | None:
+    """Return the conjunction of a list of filters; None for an empty one.
+
+    >>> parse_filters("dev IS NOT NULL, (id > 3 OR dev IN ('a', 'b'))").children[1].op
+    'or'
+    """
+    text = text.strip()
+    if not text or text.upper() == "TRUE":
+        return None
+    import sqlglot  # noqa: PLC0415 - 0.2 s, and only event logs need it
+
+    if len(text) > _MAX_TEXT:
+        return _unknown(text)
+    items = None
+    # Iceberg writes 'it's' for the text it's.
+    for attempt in (text, _APOSTROPHE.sub(r"\\'", text)):
+        try:
+            items = sqlglot.parse_one(f"SELECT {attempt}", dialect="spark").expressions
+            break
+        except (sqlglot.errors.SqlglotError, RecursionError):
+            continue
+    if not items:
+        return _unknown(text)
+    parts = [part for item in items for part in _predicate(item).conjuncts]
+    return without_implied(parts, text[:_MAX_SHOWN])
+
+
+def _predicate(node: exp.Expression, *, negate: bool = False) -> LoggedPredicate:
+    kind = type(node).__name__
+    if kind in ("Paren", "Alias"):
+        return _predicate(node.this, negate=negate)
+    if kind == "Not":
+        return _predicate(node.this, negate=not negate)
+    if kind in ("And", "Or"):
+        op = "and" if (kind == "And") != negate else "or"
+        children: list[LoggedPredicate] = []
+        for side in (node.this, node.expression):
+            found = _predicate(side, negate=negate)
+            children.extend(found.children if found.op == op else (found,))
+        return LoggedPredicate(op=op, children=tuple(children), text=_shown(node, negate=negate))
+    return _leaf(node, kind, negate=negate)
+
+
+def _leaf(node: exp.Expression, kind: str, *, negate: bool) -> LoggedPredicate:
+    text = _shown(node, negate=negate)
+    left, right = _column(node.args.get("this")), _column(node.args.get("expression"))
+    if kind in _COMPARISONS:
+        op = _COMPARISONS[kind]
+        if left is None and right is not None:
+            left, op = right, _MIRRORED[op]
+            values: tuple[Any, ...] | None = _literals([node.this])
+        elif left is not None and right is not None:
+            return LoggedPredicate(op=op, columns=(left, right), text=text)
+        else:
+            values = _literals([node.expression])
+        if left is not None and values is not None:
+            op = _NEGATED.get(op, f"not {op}") if negate else op
+            return LoggedPredicate(op=op, columns=(left,), values=values, count=1, text=text)
+    prefix = "not " if negate else ""
+    if kind == "In" and left is not None:
+        values = _literals(node.expressions)
+        if values is not None:
+            return LoggedPredicate(
+                op=f"{prefix}in", columns=(left,), values=values, count=len(values), text=text
+            )
+    if kind == "Is" and left is not None and type(node.expression).__name__ == "Null":
+        return LoggedPredicate(op=f"{prefix}is null", columns=(left,), text=text)
+    if kind == "Like" and left is not None and (pattern := _literals([node.expression])) is not None:
+        return LoggedPredicate(
+            op=prefix + _like(str(pattern[0])), columns=(left,), values=pattern, count=1, text=text
+        )
+    if kind in _FUNCTIONS and left is not None and (values := _literals([node.expression])) is not None:
+        return LoggedPredicate(
+            op=prefix + _FUNCTIONS[kind], columns=(left,), values=values, count=1, text=text
+        )
+    return _unknown(text)
+
+
+def _like(pattern: str) -> str:
+    if pattern.startswith("%"):
+        return "contains" if pattern.endswith("%") else "suffix"
+    return "prefix"
+
+
+def _column(node: Any) -> str | None:
+    """Return a column's name, nested ones with dots; None for anything else."""
+    match type(node).__name__:
+        case "Column":
+            return ".".join(part.name for part in node.parts)
+        case "Dot":
+            left = _column(node.this)
+            return None if left is None else f"{left}.{node.expression.name}"
+        case "Paren":
+            return _column(node.this)
+    return None
+
+
+def _literals(nodes: list[Any]) -> tuple[Any, ...] | None:
+    """Return the values of literals; None if one is no literal."""
+    found: list[Any] = []
+    for node in nodes:
+        sign = 1
+        inner = node
+        while type(inner).__name__ in ("Neg", "Cast", "Paren"):
+            sign = -sign if type(inner).__name__ == "Neg" else sign
+            inner = inner.this
+        match type(inner).__name__:
+            case "Literal" if inner.is_string:
+                found.append(inner.this)
+            case "Literal":
+                number = inner.this
+                found.append(sign * int(number) if number.isdigit() else f"{'-' if sign < 0 else ''}{number}")
+            case "Boolean":
+                found.append(bool(inner.this))
+            case "HexString" | "DateStrToDate" | "TsOrDsToDate":
+                found.append(str(inner.this))
+            case _:
+                return None
+    return tuple(found)
+
+
+def _shown(node: exp.Expression, *, negate: bool) -> str:
+    text = node.sql("spark")
+    return (f"NOT ({text})" if negate else text)[:_MAX_SHOWN]
+
+
+def _unknown(text: str) -> LoggedPredicate:
+    return LoggedPredicate(op="unknown", text=text[:_MAX_SHOWN])

@@ -1,0 +1,168 @@
+"""What indexes offer to a logged scan: what an answer would read, and whether the reader would ask for it.
+
+Takes a leaf of a logged filter and the kinds of index that its column has; gives estimates for one data file. The rule:
+which index is asked is decided as `reading.index_answers` and `planning.index_pruning` decide it, by their own constants.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from twostage.indexes.file_keys import FILES
+from twostage.indexes.kinds.bins import BINS
+from twostage.indexes.kinds.sorted_rows import MAX_SHARE
+from twostage.planning.index_pruning import MIN_FILES
+from twostage.reading.index_answers import MIN_GAIN, ROWS_OF_A_PAGE
+from twostage.storage.ranges import LOCAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.logged_predicate import LoggedPredicate
+
+_ROWS_OF_A_CONTAINER, _CONTAINER_BYTES = 65_536, 8_192
+"""Of a bitmap: so many rows take so many bytes, or two each where that is less."""
+_VALUES_OF_A_BLOCK, _BYTES_OF_A_VALUE = 512, 16
+"""Of the kind ``values``: its values, with where their bitmaps are, compressed."""
+_POSTINGS_BLOCK = 6_000
+"""Bytes that one key takes of the kinds ``postings`` and ``sorted``: a block, now and then two."""
+_BYTES_OF_A_ROW = 3.5
+"""Of these kinds."""
+_FILES_BLOCK = 10_000
+"""Bytes that one key takes of the kind ``files``, for the whole table."""
+_POINTS = frozenset({"=", "<=>", "in"})
+_LISTED = frozenset({"=", "<=>", "in", "<>", "not in", "not <=>"})
+_RANGES = frozenset({"<", "<=", ">", ">="})
+_NULLS = frozenset({"is null", "not is null"})
+
+
+class Scanned(Protocol):
+    """What offers are computed from: a scan and its table, see `byte_model.Emulation`."""
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """Of the table."""
+
+    @property
+    def files(self) -> int:
+        """Data files that the scan read."""
+
+    @property
+    def groups(self) -> int:
+        """Their row groups."""
+
+    @property
+    def rows(self) -> float:
+        """Rows of a row group."""
+
+    def share(self, part: LoggedPredicate) -> float:
+        """Return the share of rows for which a predicate is true."""
+
+    def column(self, name: str) -> ColumnMetadata | None:
+        """Return what is known of a column."""
+
+    def bytes_of(self, name: str, rows: float) -> float:
+        """Return the bytes that some rows of a row group take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """An index's answer for one leaf, in one data file.
+
+    Attributes:
+        cost: The bytes that the reader expects to read, requests included.
+        nbytes: Those that it does read.
+        to_check: Rows whose values are left to check, as the reader expects.
+        unsure: The share of rows that are left to check in vain.
+        is_exact: None are left to check.
+    """
+
+    cost: float
+    nbytes: float
+    to_check: float
+    unsure: float
+    is_exact: bool
+
+
+def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan: Scanned) -> Offer | None:
+    """Return what the index of a leaf's column offers; None if it has none that answers."""
+    known = scan.column(leaf.columns[0]) if len(leaf.columns) == 1 else None
+    kinds = indexed.get(leaf.columns[0], ()) if known is not None else ()
+    if known is None or not kinds:
+        return None
+    rows = scan.metadata.rows / max(1, scan.metadata.files)
+    keys = max(1, leaf.count)
+    bitmap = math.ceil(rows / _ROWS_OF_A_CONTAINER) * _CONTAINER_BYTES
+    if leaf.op in _NULLS:
+        nulls = (
+            0 if known.nulls == 0 else min(bitmap, 2 * (known.nulls or rows) / max(1, scan.metadata.files))
+        )
+        return Offer(cost=nulls + LOCAL.gap, nbytes=nulls, to_check=0, unsure=0, is_exact=True)
+    if "values" in kinds:
+        distinct = max(1.0, known.distinct_per_file or 1.0)
+        of_a_value = min(bitmap, 2 * rows / distinct) + 16
+        blocks = math.ceil(distinct / _VALUES_OF_A_BLOCK)
+        block = min(distinct, _VALUES_OF_A_BLOCK) * _BYTES_OF_A_VALUE
+        if leaf.op in _LISTED:
+            asked, expected = min(blocks, keys), keys * of_a_value
+            values = keys * of_a_value
+        else:
+            asked = max(1, math.ceil(blocks * scan.share(leaf)))
+            values = scan.share(leaf) * distinct * of_a_value
+            expected = asked / blocks * distinct * of_a_value
+        cost = asked * block + expected + 2 * asked * LOCAL.gap
+        return Offer(cost=cost, nbytes=asked * block + values, to_check=0, unsure=0, is_exact=True)
+    if ("postings" in kinds or "sorted" in kinds) and leaf.op in _POINTS:
+        nbytes = keys * 1.125 * _POSTINGS_BLOCK
+        cost = nbytes + keys * 2.125 * LOCAL.gap  # a page of the directory for each
+        return Offer(cost=cost, nbytes=nbytes, to_check=keys, unsure=0, is_exact=False)
+    if "sorted" in kinds and leaf.op in _RANGES and scan.share(leaf) <= MAX_SHARE:
+        nbytes = _POSTINGS_BLOCK + _BYTES_OF_A_ROW * rows * scan.share(leaf)
+        return Offer(cost=nbytes + 2 * LOCAL.gap, nbytes=nbytes, to_check=2, unsure=0, is_exact=False)
+    if "bins" in kinds and (leaf.op in _RANGES or leaf.op in _LISTED):
+        edges = 2 / BINS  # of a range, the bins at its ends are left to check
+        return Offer(
+            cost=rows + LOCAL.gap, nbytes=rows, to_check=rows * edges, unsure=edges / 2, is_exact=False
+        )
+    return None
+
+
+def pays(offer: Offer, column: str, remaining: float | None, scan: Scanned) -> bool:
+    """Tell whether the reader would ask an index, if so many rows of the data file are left by others; None: all."""
+    groups = scan.groups / scan.files
+    pages = max(1.0, groups * math.ceil(scan.rows / ROWS_OF_A_PAGE))
+    size = groups * scan.bytes_of(column, scan.rows)
+    share = 1.0 if remaining is None else min(1.0, remaining / pages)
+    checked = min(share, offer.to_check / pages)
+    return (offer.cost + size * checked) * MIN_GAIN <= size * share + groups * LOCAL.gap
+
+
+def holding_files(
+    parts: Sequence[LoggedPredicate], indexed: Mapping[str, tuple[str, ...]], scan: Scanned
+) -> tuple[float, float]:
+    """Return the share of the data files that a table-wide index leaves, 0 to 1, and the bytes that it reads."""
+    if scan.files < MIN_FILES:
+        return 1.0, 0.0
+    total, left = 0.0, 1.0
+    for part in parts:
+        share, nbytes = _holding(part, indexed, scan)
+        total += nbytes
+        left *= share
+    return left, total
+
+
+def _holding(
+    part: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan: Scanned
+) -> tuple[float, float]:
+    if part.children:
+        found = [_holding(child, indexed, scan) for child in part.children]
+        shares = [share for share, _ in found]
+        left = math.prod(shares) if part.op == "and" else 1.0 - math.prod(1.0 - share for share in shares)
+        return left, sum(nbytes for _, nbytes in found)
+    if part.op not in _POINTS or len(part.columns) != 1 or FILES not in indexed.get(part.columns[0], ()):
+        return 1.0, 0.0
+    rows = scan.share(part) * scan.rows * scan.groups
+    return 1.0 - (1.0 - 1.0 / scan.files) ** rows, max(1, part.count) * _FILES_BLOCK

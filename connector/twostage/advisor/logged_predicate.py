@@ -1,0 +1,242 @@
+"""A predicate as a log keeps it: plain values that any program can read back, with what evaluating it took.
+
+Takes a bound predicate and the measured costs of its parts by their text; gives a tree of `LoggedPredicate`, and its JSON.
+The rules: NOT is in the leaves' operators, so that only AND and OR have children; and where literals are to be left out,
+neither values nor texts hold one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from twostage.predicates import predicate as tree
+from twostage.predicates.normalize import pull_common_factors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from twostage.metrics import PredicateCost
+    from twostage.predicates.predicate import Predicate
+
+MAX_VALUES = 100
+"""Literals of one IN that are logged; `LoggedPredicate.count` counts all. Keys of a join may be thousands."""
+_MAX_DEPTH = 50
+_MAX_NODES = 10_000
+"""Of one predicate read from a log: whoever wrote it may not exhaust this process."""
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedPredicate:
+    """A node of a logged predicate.
+
+    Attributes:
+        op: ``and``, ``or``; for leaves ``=``, ``<>``, ``<``, ``<=``, ``>``, ``>=``, ``<=>``, ``in``, ``is null``,
+            ``prefix``, ``suffix``, ``contains``, ``length``, each but the comparisons also with ``not`` before it;
+            ``constant``, or ``unknown`` for an expression that is none of these.
+        columns: The leaf's columns; nested ones with dots. Two for a comparison of columns.
+        values: The literals, in Iceberg's JSON form where JSON has none of its own (decimals and bytes as text); at most
+            `MAX_VALUES`; None if they were left out or are not known.
+        count: The number of literals.
+        type: The type that the literals have; empty if not known.
+        text: The predicate as SQL; with ``?`` for each literal that was left out.
+        rows_in: Rows that it was evaluated for; None if that was not measured.
+        rows_out: Of these, the rows for which it was true.
+        nanoseconds: That evaluating took, reading its columns included.
+        children: Of ``and`` and ``or``.
+    """
+
+    op: str
+    columns: tuple[str, ...] = ()
+    values: tuple[Any, ...] | None = None
+    count: int = 0
+    type: str = ""
+    text: str = ""
+    rows_in: int | None = None
+    rows_out: int | None = None
+    nanoseconds: int | None = None
+    children: tuple[LoggedPredicate, ...] = field(default=())
+
+    def leaves(self) -> Iterator[LoggedPredicate]:
+        """Yield the leaves, left to right."""
+        if self.op in ("and", "or"):
+            for child in self.children:
+                yield from child.leaves()
+        else:
+            yield self
+
+    @property
+    def conjuncts(self) -> tuple[LoggedPredicate, ...]:
+        """The parts that must all be true; the predicate itself if it is no AND."""
+        return self.children if self.op == "and" else (self,)
+
+    @property
+    def share(self) -> float | None:
+        """The measured share of rows for which it was true, from 0 to 1; None if no row was evaluated."""
+        if not self.rows_in or self.rows_out is None:
+            return None
+        return min(1.0, self.rows_out / self.rows_in)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the node as plain values that JSON can hold; what is empty or not known is left out."""
+        plain: dict[str, Any] = {
+            "op": self.op,
+            "columns": list(self.columns),
+            "values": None if self.values is None else list(self.values),
+            "count": self.count,
+            "type": self.type,
+            "text": self.text,
+            "in": self.rows_in,
+            "out": self.rows_out,
+            "ns": self.nanoseconds,
+            "children": [child.as_dict() for child in self.children],
+        }
+        return {
+            key: value
+            for key, value in plain.items()
+            if value is not None and (value not in ([], "", 0) or key in ("in", "out", "ns"))
+        }
+
+
+def without_implied(parts: Sequence[LoggedPredicate], text: str = "") -> LoggedPredicate | None:
+    """Return the conjunction of parts without the ``IS NOT NULL`` that another part implies; None for none.
+
+    Spark adds them to every comparison, and no index over them would save anything.
+    """
+    others = {
+        column
+        for part in parts
+        if not part.children and part.op not in ("is null", "not is null", "<=>", "not <=>")
+        for column in part.columns
+    }
+    kept = [part for part in parts if part.op != "not is null" or not others.issuperset(part.columns)]
+    if len(kept) < 2:
+        return kept[0] if kept else None
+    return LoggedPredicate(op="and", children=tuple(kept), text=text)
+
+
+def log_predicate(
+    predicate: Predicate, costs: Mapping[str, PredicateCost], *, literals: bool = True
+) -> LoggedPredicate | None:
+    """Return a bound predicate as a log keeps it; None for TRUE.
+
+    Args:
+        predicate: The tree.
+        costs: What evaluating its parts took, by the part's text; conjuncts and leaves.
+        literals: Keep literals.
+    """
+    normal = pull_common_factors(tree.push_not_down(predicate))
+    return None if normal == tree.TRUE else _log(normal, costs, literals=literals)
+
+
+def _log(part: Predicate, costs: Mapping[str, PredicateCost], *, literals: bool) -> LoggedPredicate:
+    cost = costs.get(str(part))
+    measured: dict[str, Any] = {}
+    if cost is not None:
+        measured = {"rows_in": cost.rows_in, "rows_out": cost.rows_out, "nanoseconds": cost.nanoseconds}
+    if isinstance(part, tree.And | tree.Or):
+        children = tuple(_log(child, costs, literals=literals) for child in part.children)
+        op = "and" if isinstance(part, tree.And) else "or"
+        return LoggedPredicate(op=op, children=children, text=_joined(op, children), **measured)
+    negated = isinstance(part, tree.Not)
+    leaf = part.child if isinstance(part, tree.Not) else part
+    op, columns, values = _parts(leaf)
+    if negated:
+        op = _NEGATED.get(op, f"not {op}")
+    kind = str(columns[0].value_type) if columns and values else ""
+    text = str(part)
+    if values and not literals:
+        text = _without_literals(op, str(columns[0]), len(values))
+    return LoggedPredicate(
+        op=op,
+        columns=tuple(".".join(column.path) for column in columns),
+        values=tuple(map(_plain, values[:MAX_VALUES])) if values and literals else None,
+        count=len(values),
+        type=kind,
+        text=text,
+        **measured,
+    )
+
+
+def _parts(leaf: Predicate) -> tuple[str, tuple[tree.Column, ...], tuple[Any, ...]]:
+    """Return a leaf's operator, columns and literals."""
+    match leaf:
+        case tree.Compare(op, column, value):
+            return op, (column,), (value,)
+        case tree.CompareColumns(op, left, right):
+            return op, (left, right), ()
+        case tree.CompareLength(_, column, value):
+            return "length", (column,), (value,)
+        case tree.In(column, values, has_null):
+            return "in", (column,), (*((None,) if has_null else ()), *values)
+        case tree.IsNull(column):
+            return "is null", (column,), ()
+        case tree.StringMatch(kind, column, value):
+            return kind, (column,), (value,)
+        case tree.Constant():
+            return "constant", (), ()
+    return "unknown", (), ()
+
+
+def _without_literals(op: str, column: str, count: int) -> str:
+    if op.endswith("in"):
+        shown = ", ".join("?" * min(count, 8)) + (f", … {count} values" if count > 8 else "")
+        return f"{column} {op.upper()} ({shown})"
+    for kind in ("prefix", "suffix", "contains"):
+        op = op.replace(kind, "like")
+    return f"{column} {op.upper()} ?"
+
+
+def _joined(op: str, children: tuple[LoggedPredicate, ...]) -> str:
+    return f" {op.upper()} ".join(f"({one.text})" if one.children else one.text for one in children)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal) or (isinstance(value, float) and value - value != 0):
+        return str(value)
+    return value
+
+
+def parse_predicate(raw: Any) -> LoggedPredicate | None:
+    """Return a predicate of a log's JSON; None for none.
+
+    Raises:
+        ValueError: It is no such predicate, or too large.
+    """
+    return None if raw is None else _parse(raw, 0, [0])
+
+
+def _parse(raw: Any, depth: int, nodes: list[int]) -> LoggedPredicate:
+    nodes[0] += 1
+    if not isinstance(raw, dict) or depth > _MAX_DEPTH or nodes[0] > _MAX_NODES:
+        raise ValueError("no predicate, or too large a one")
+    values = raw.get("values")
+    children = raw.get("children", [])
+    op, columns = raw.get("op"), raw.get("columns", [])
+    texts = [op, raw.get("type", ""), raw.get("text", ""), *columns]
+    numbers = [raw.get(name) for name in ("in", "out", "ns")]
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or not all(number is None or isinstance(number, int) for number in [*numbers, raw.get("count")])
+        or not (values is None or isinstance(values, list))
+        or not isinstance(children, list)
+        or (op in ("and", "or")) != bool(children)
+    ):
+        raise ValueError("no predicate")
+    rows_in, rows_out, nanoseconds = numbers
+    return LoggedPredicate(
+        op=str(op),
+        columns=tuple(columns),
+        values=None if values is None else tuple(values),
+        count=raw.get("count") or 0,
+        type=raw.get("type", ""),
+        text=raw.get("text", ""),
+        rows_in=rows_in,
+        rows_out=rows_out,
+        nanoseconds=nanoseconds,
+        children=tuple(_parse(child, depth + 1, nodes) for child in children),
+    )

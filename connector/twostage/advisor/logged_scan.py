@@ -1,0 +1,270 @@
+"""One scan of a log: what a query wanted of a table, and what that cost.
+
+Takes a scan's plan and report, or a line of a log; gives a `LoggedScan`, the value that all of the advisor works on,
+wherever it came from. The rule: what was not measured is None or missing, never a guess.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.logged_predicate import (
+    LoggedPredicate,
+    log_predicate,
+    parse_predicate,
+    without_implied,
+)
+from twostage.errors import mask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.metrics import PredicateCost
+    from twostage.report import ScanReport
+    from twostage.task import ScanPlan
+
+VERSION = 1
+"""Of a line's form; a reader refuses lines of later ones."""
+_TEXTS = ("scan", "table", "reader")
+_MORE_TEXTS = ("top", "application", "application_name", "user", "description")
+_NUMBERS = ("snapshot", "limit", "query_milliseconds", "query")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedScan:
+    """A scan as a log has it.
+
+    Attributes:
+        time: When its query ended, in UTC.
+        scan: The scan's id; unique within its application.
+        table: The table's name as the query gave it.
+        reader: Who read it: ``twostage``; ``spark``, Spark's own reader for us; or ``iceberg``, Iceberg's connector.
+        snapshot: The snapshot's id; None if it has none or it is not known.
+        columns: The columns returned; nested fields are not told apart.
+        predicate: What was evaluated, as bound, with what its parts took; None: all rows were wanted.
+        hint: What only pruned, or was left to Spark; None for none.
+        limit: The maximum number of rows of a task, for ``LIMIT``.
+        top: The order and limit of a top-n scan.
+        counters: Those of `metrics.COUNTERS` that are not zero.
+        query_milliseconds: The wall-clock time of the whole query; None if not known.
+        scans: How many logged scans the query had.
+        failed: The query failed or was cancelled.
+        application: Spark's id of the application.
+        application_name: And its name.
+        user: Who ran it.
+        query: Spark's number of the query in the application; None if not known.
+        description: What Spark calls the query: the job's description, or where it was called from.
+    """
+
+    time: datetime.datetime
+    scan: str
+    table: str
+    reader: str = "twostage"
+    snapshot: int | None = None
+    columns: tuple[str, ...] = ()
+    predicate: LoggedPredicate | None = None
+    hint: LoggedPredicate | None = None
+    limit: int | None = None
+    top: str = ""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    query_milliseconds: int | None = None
+    scans: int = 1
+    failed: bool = False
+    application: str = ""
+    application_name: str = ""
+    user: str = ""
+    query: int | None = None
+    description: str = ""
+
+    def count(self, name: str) -> int:
+        """Return a counter; 0 if nothing was counted."""
+        return self.counters.get(name, 0)
+
+    @property
+    def filter(self) -> LoggedPredicate | None:
+        """All that the rows had to meet, the predicate and the hint, without ``IS NOT NULL`` that the rest implies."""
+        parts = [part for one in (self.predicate, self.hint) if one is not None for part in one.conjuncts]
+        found = without_implied(parts)
+        whole = self.predicate if self.hint is None else None
+        if found is None or whole is None or found.rows_in is not None:
+            return found
+        return replace(found, rows_in=whole.rows_in, rows_out=whole.rows_out, nanoseconds=whole.nanoseconds)
+
+    @property
+    def rows_read(self) -> int:
+        """Rows that were left to filter when metadata had pruned what it could."""
+        if "rows.considered" not in self.counters:
+            return self.count("spark.rows") or self.count("handed_over.rows")
+        deleted = sum(number for name, number in self.counters.items() if name.startswith("rows.deleted."))
+        left = self.count("rows.considered") - self.count("rows.pruned") - deleted
+        return max(0, left)
+
+    @property
+    def entries_in_filter(self) -> int:
+        """Values scanned to evaluate the filter, column by column: Pinot's ``numEntriesScannedInFilter``.
+
+        Counted where the scan was ours; elsewhere every filter column of every row read is scanned.
+        """
+        whole = self.filter
+        if whole is None:
+            return 0
+        if self.reader == "twostage":
+            return 0 if self.predicate is None else sum(map(_entries, self.predicate.conjuncts))
+        return self.rows_read * len({column for leaf in whole.leaves() for column in leaf.columns})
+
+    @property
+    def entries_after_filter(self) -> int:
+        """Values of the columns returned, of the rows returned: Pinot's ``numEntriesScannedPostFilter``."""
+        rows = self.count("rows.fetched") if self.reader == "twostage" else self.rows_read
+        return rows * len(self.columns)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read of data files; for other readers than ours what the footers say of the selected columns."""
+        return self.count("bytes.read") or self.count("handed_over.bytes") or self.count("spark.files.bytes")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the line's values; what is empty or not known is left out."""
+        plain: dict[str, Any] = {
+            "v": VERSION,
+            "time": self.time.astimezone(datetime.UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
+        }
+        for name in ("scan", "table", "reader", "snapshot", "limit", "top", "failed", "scans"):
+            plain[name] = getattr(self, name)
+        plain["columns"] = list(self.columns)
+        for name, predicate in (("predicate", self.predicate), ("hint", self.hint)):
+            plain[name] = None if predicate is None else predicate.as_dict()
+        plain["text"] = self.text
+        plain["counters"] = dict(sorted(self.counters.items()))
+        plain["entries_in_filter"] = self.entries_in_filter
+        plain["entries_after_filter"] = self.entries_after_filter
+        for name in ("query_milliseconds", "application", "application_name", "user", "query", "description"):
+            plain[name] = getattr(self, name)
+        return {name: value for name, value in plain.items() if value is not None and value != ""}
+
+    @property
+    def text(self) -> str:
+        """The whole filter as SQL, literals left out where the log leaves them out; empty for none."""
+        whole = self.filter
+        if whole is None:
+            return ""
+        return whole.text or " AND ".join(
+            f"({one.text})" if one.op == "or" else one.text for one in whole.children
+        )
+
+    def json(self) -> str:
+        """Return the line, without its end."""
+        return json.dumps(self.as_dict(), separators=(",", ":"), ensure_ascii=False)
+
+
+def _entries(part: LoggedPredicate) -> int:
+    """Return the values that a predicate's leaves scanned; a leaf that was not measured, as many as what it stands in."""
+    leaves = list(part.leaves())
+    return sum(
+        (part.rows_in or 0 if leaf.rows_in is None else leaf.rows_in) * len(leaf.columns) for leaf in leaves
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFacts:
+    """What is known of a query beside its scans; see `LoggedScan` for the fields."""
+
+    time: datetime.datetime
+    milliseconds: int | None = None
+    failed: bool = False
+    scans: int = 1
+    application: str = ""
+    application_name: str = ""
+    user: str = ""
+    query: int | None = None
+    description: str = ""
+
+
+def log_scan(plan: ScanPlan, report: ScanReport, query: QueryFacts, *, literals: bool = True) -> LoggedScan:
+    """Return what is logged of one of our scans.
+
+    Args:
+        plan: The scan's plan.
+        report: The same scan's report, after its query.
+        query: Of which it is a part.
+        literals: Keep literals; without them the query's description and the order of a top-n scan are left out, too.
+    """
+    context, metrics = plan.context, report.metrics
+    costs: dict[str, PredicateCost] = {**metrics.parts, **metrics.predicates}
+    return LoggedScan(
+        time=query.time,
+        scan=context.scan_id,
+        table=mask(context.table),
+        reader="spark" if plan.is_handed_over else "twostage",
+        snapshot=context.snapshot_id,
+        columns=tuple(column.name for column in context.projection),
+        predicate=log_predicate(context.predicate, costs, literals=literals),
+        hint=log_predicate(context.hint, costs, literals=literals),
+        limit=context.limit,
+        top="" if context.top is None or not literals else str(context.top),
+        counters={name: count for name, count in metrics.counters.items() if count},
+        query_milliseconds=query.milliseconds,
+        scans=query.scans,
+        failed=query.failed,
+        application=query.application,
+        application_name=query.application_name,
+        user=query.user,
+        query=query.query,
+        description=mask(query.description) if literals else "",
+    )
+
+
+_masked = functools.lru_cache(maxsize=1024)(mask)
+"""A log names few tables and readers, and reading a million lines is to take no longer for that."""
+
+
+def parse_scan(line: str | bytes) -> LoggedScan:
+    """Return the scan of a line.
+
+    Raises:
+        ValueError: It is no JSON, or no scan's.
+    """
+    try:
+        raw = json.loads(line)
+    except RecursionError:
+        raise ValueError("JSON is nested too deep") from None
+    if not isinstance(raw, dict) or not isinstance(raw.get("v"), int):
+        raise ValueError("no line of a query log")  # noqa: TRY004 - a value of the log, not of the program
+    if raw["v"] > VERSION:
+        raise ValueError(f"a line of a later version: {raw['v']}")
+    columns, counters = raw.get("columns", []), raw.get("counters", {})
+    if (
+        not all(isinstance(raw.get(name), str) for name in (*_TEXTS, "time"))
+        or not isinstance(columns, list)
+        or not isinstance(counters, dict)
+        or not all(isinstance(number, int) for number in counters.values())
+    ):
+        raise ValueError("no line of a query log")
+    time = datetime.datetime.fromisoformat(raw["time"])
+    more: dict[str, Any] = {name: _whole(raw, name) for name in _NUMBERS}
+    more |= {name: str(raw.get(name, "")) for name in _MORE_TEXTS} | {
+        name: _masked(raw[name]) for name in _TEXTS
+    }
+    return LoggedScan(
+        time=time if time.tzinfo else time.replace(tzinfo=datetime.UTC),
+        predicate=parse_predicate(raw.get("predicate")),
+        hint=parse_predicate(raw.get("hint")),
+        columns=tuple(map(str, columns)),
+        counters=counters,
+        scans=_whole(raw, "scans") or 1,
+        failed=raw.get("failed") is True,
+        **more,
+    )
+
+
+def _whole(raw: dict[str, Any], name: str) -> int | None:
+    value = raw.get(name)
+    if value is not None and not isinstance(value, int):
+        raise ValueError(f"no number: {name}")
+    return value

@@ -1,0 +1,303 @@
+"""Recommendations for one table: what to index, how to lay it out, what to drop, or nothing.
+
+Takes the sums of its scans and what is known of its columns; gives recommendations, the best first, each with the reason in a
+sentence, what voted for it, its size and its saving. The rules: an index whose saving in the log is less than what it costs to
+write once is not recommended; where nothing pays, that is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.choose_columns import MIN_GAIN, choose_columns
+from twostage.advisor.tally import MAX_DISTINCT_FOR_VALUES
+from twostage.advisor.votes import Vote
+from twostage.report_funnel import format_bytes
+
+if TYPE_CHECKING:
+    from twostage.advisor.choose_columns import Choice
+    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.tally import Tally
+
+MIN_SHARE_TO_SORT = 0.5
+"""Of all entries: a column that alone saves so much is worth the table's one sort order."""
+MIN_SHARE_OF_DELETES = 0.5
+"""Of the tasks' time: from here on deletes are worth compiling."""
+MAX_OVERLAP = 0.1
+"""A column whose bounds leave fewer than this share of the files needs no index of them."""
+_EQUALITY = frozenset({"=", "<=>", "in"})
+_RANGES = frozenset({"<", "<=", ">", ">="})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """One thing to do, or not to.
+
+    Attributes:
+        table: The table.
+        action: ``index``, ``sort``, ``bloom filter``, ``compile deletes``, ``drop index`` or ``nothing``.
+        columns: What it is about.
+        kinds: Kinds of index, by the names of ``index create --kind``.
+        reason: Why, in one sentence.
+        votes: Queries that asked for it; of one query there may be several.
+        queries: The filters of the heaviest of them.
+        saved_entries: Entries in filters that the log's queries would not have scanned.
+        saved_share: Of all entries that they scanned.
+        saved_bytes: What the byte model says that these queries would not have read, what is read of the index subtracted;
+            without the bytes of columns, bytes of filter columns in proportion; None if none were measured.
+        saved_seconds: By the latency model; None if that does not fit.
+        size: Estimated bytes of the index; None if not known.
+        command: How to do it; empty if twostage has no command for it.
+    """
+
+    table: str
+    action: str
+    reason: str
+    columns: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    votes: int = 0
+    queries: tuple[str, ...] = ()
+    saved_entries: float = 0.0
+    saved_share: float = 0.0
+    saved_bytes: float | None = None
+    saved_seconds: float | None = None
+    size: float | None = None
+    command: str = ""
+
+    @property
+    def facts(self) -> list[str]:
+        """What it saves and takes, each as a text."""
+        found = []
+        if self.saved_share:
+            found.append(f"saves {self.saved_share:.1%} of the entries")
+        if self.saved_bytes is not None:
+            found.append(f"{format_bytes(max(0, int(self.saved_bytes)))} of filter columns")
+        if self.saved_seconds is not None:
+            found.append(f"{self.saved_seconds:,.1f} s")
+        if self.size is not None:
+            found.append(f"size about {format_bytes(int(self.size))}")
+        if self.votes:
+            found.append(f"{self.votes:,} votes")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+
+def recommend(
+    tally: Tally,
+    metadata: TableMetadata | None = None,
+    *,
+    min_gain: float = MIN_GAIN,
+    max_columns: int | None = None,
+) -> list[Recommendation]:
+    """Return the recommendations for a table.
+
+    Args:
+        tally: Of its scans.
+        metadata: Of its columns; without it, sizes and the kind of an index are not told.
+        min_gain: G0: what one more index must save of all entries.
+        max_columns: The largest number of indexes.
+    """
+    found = [*_indexes(tally, metadata, min_gain, max_columns), *_deletes(tally), *_unused(tally, metadata)]
+    indexed = [one for one in found if one.action == "index"]
+    found += [more for one in indexed for more in _layout(one, metadata)]
+    return found or [
+        Recommendation(table=tally.table, action="nothing", reason=_why_nothing(tally), votes=tally.filtered)
+    ]
+
+
+def _indexes(
+    tally: Tally, metadata: TableMetadata | None, min_gain: float, max_columns: int | None
+) -> list[Recommendation]:
+    rejected: frozenset[str] = frozenset()
+    while True:
+        votes = [kept for vote in tally.votes if (kept := _without(vote, rejected)).alternatives]
+        chosen = choose_columns(votes, tally.entries, min_gain=min_gain, max_columns=max_columns)
+        found = _of_choice(tally, metadata, votes, chosen[-1]) if chosen else []
+        lost = frozenset(chosen[-1].columns if chosen else ()) - {one.columns[0] for one in found}
+        if not lost:
+            return sorted(found, key=lambda one: (-one.saved_entries, one.columns))
+        # One at a time: without it, the others save more.
+        rejected |= {min(lost, key=lambda name: (tally.voters(name), name))}
+
+
+def _without(vote: Vote, rejected: frozenset[str]) -> Vote:
+    return Vote(alternatives=tuple(one for one in vote.alternatives if not one.columns & rejected))
+
+
+def _of_choice(
+    tally: Tally, metadata: TableMetadata | None, votes: list[Vote], chosen: Choice
+) -> list[Recommendation]:
+    """Return the indexes of a choice that save more than they cost."""
+    best = chosen.columns
+    model = tally.latency()
+    found = []
+    for column in best:
+        # What is lost without it, while the others stay.
+        saved = chosen.saved - sum(vote.saved_by(best - {column}) for vote in votes)
+        saved = min(saved, float(tally.entries))
+        known = None if metadata is None else metadata.columns.get(column)
+        kinds = _kinds(tally, column, known)
+        sizes = [known.index_bytes(kind, metadata.files) if known and metadata else None for kind in kinds]
+        size = None if not sizes or None in sizes else sum(one or 0.0 for one in sizes)
+        saved_bytes = tally.bytes_saved(saved)
+        if tally.knows_bytes:
+            saved_bytes = sum(
+                vote.bytes_saved_by(best) - vote.bytes_saved_by(best - {column}) for vote in votes
+            )
+        if saved_bytes is not None and (saved_bytes < (size or 0.0) or saved_bytes < 0):
+            continue
+        if known is not None and known.overlap is not None and known.overlap < MAX_OVERLAP:
+            continue
+        share = saved / tally.entries if tally.entries else 0.0
+        others = "" if len(best) == 1 else f", with the indexes of {', '.join(sorted(best - {column}))}"
+        kind = f" --kind {','.join(kinds)}" if known is not None else ""
+        found.append(
+            Recommendation(
+                table=tally.table,
+                action="index",
+                columns=(column,),
+                kinds=kinds if known is not None else (),
+                reason=f"filters on {column} would not have scanned {saved:,.0f} of {tally.entries:,} entries{others}",
+                votes=tally.voters(column),
+                queries=tuple(tally.heaviest(column)),
+                saved_entries=saved,
+                saved_share=share,
+                saved_bytes=saved_bytes,
+                saved_seconds=model.alpha * saved if model is not None and model.is_usable else None,
+                size=size,
+                command=f"python -m twostage index create {quote(tally.table)} --columns {quote(column)}{kind}",
+            )
+        )
+    return found
+
+
+def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str, ...]:
+    """Return the kinds of index that answer what is asked of a column."""
+    asked = set(tally.operators[column])
+    distinct = known.distinct_per_file if known is not None else None
+    if distinct is not None and distinct <= MAX_DISTINCT_FOR_VALUES:
+        return ("values",)
+    kinds = []
+    if asked & _RANGES:
+        kinds.append("sorted")
+    if asked & _EQUALITY:  # which sorted rows of numbers answer as well
+        is_text = known is not None and known.type in ("string", "binary")
+        kinds += ["files"] if kinds and not is_text else ["postings", "files"]
+    return tuple(kinds) or ("values",)
+
+
+def _layout(index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
+    """Return what the next rewrite of the table could do for the column of an index."""
+    found = []
+    (column,) = index.columns
+    if index.saved_share >= MIN_SHARE_TO_SORT and (metadata is None or column not in metadata.sort_order[:1]):
+        found.append(
+            Recommendation(
+                table=index.table,
+                action="sort",
+                columns=(column,),
+                reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: sorted by it, bounds of files and "
+                "pages leave them out without an index; a table has one such order",
+                votes=index.votes,
+                saved_entries=index.saved_entries,
+                saved_share=index.saved_share,
+                command=f"ALTER TABLE {_identifier(index.table)} WRITE ORDERED BY {_identifier(column)}",
+            )
+        )
+    known = None if metadata is None else metadata.columns.get(column)
+    if "postings" in index.kinds and known is not None and known.distinct_per_file and not known.bloom_share:
+        found.append(
+            Recommendation(
+                table=index.table,
+                action="bloom filter",
+                columns=(column,),
+                reason=f"filters ask for single values of {column}, which has about {known.distinct_per_file:,.0f} different "
+                "ones in a data file: files written with Bloom filters are left out by any reader",
+                votes=index.votes,
+                command=f"ALTER TABLE {_identifier(index.table)} SET TBLPROPERTIES "
+                f"({_text(f'write.parquet.bloom-filter-enabled.column.{column}')}='true')",
+            )
+        )
+    return found
+
+
+def _deletes(tally: Tally) -> list[Recommendation]:
+    if not tally.time_tasks or tally.time_deletes < MIN_SHARE_OF_DELETES * tally.time_tasks:
+        return []
+    share = tally.time_deletes / tally.time_tasks
+    return (
+        [
+            Recommendation(
+                table=tally.table,
+                action="compile deletes",
+                reason=f"equality deletes took {share:.0%} of the tasks' time",
+                votes=tally.scans,
+                saved_seconds=tally.time_deletes / 1e9,
+                command=f"python -m twostage compile-deletes {quote(tally.table)}",
+            )
+        ]
+        if tally.deleted_by_equality
+        else []
+    )
+
+
+def _unused(tally: Tally, metadata: TableMetadata | None) -> list[Recommendation]:
+    """Return the indexes that no filter names, and those that save less than they take."""
+    found = []
+    for column in sorted(tally.thresholds.indexed_of(tally.table)):
+        known = None if metadata is None else metadata.columns.get(column)
+        sizes = (
+            []
+            if known is None or metadata is None
+            else [known.index_bytes(kind, metadata.files) for kind in tally.existing.get(column, ())]
+        )
+        size = sum(one or 0.0 for one in sizes) if sizes and None not in sizes else None
+        reason = f"none of {tally.filtered:,} filters names {column}"
+        if column in tally.operators:
+            saved = max(0, tally.saved_by_existing(column))
+            if size is None or not tally.knows_bytes or saved >= size:
+                continue
+            reason = (
+                f"it takes about {format_bytes(int(size))}, and saves the filters on {column} of this log "
+                f"{format_bytes(saved)}"
+            )
+        found.append(
+            Recommendation(
+                table=tally.table,
+                action="drop index",
+                columns=(column,),
+                kinds=tally.existing.get(column, ()),
+                reason=reason,
+                size=size,
+                command=f"python -m twostage index drop {quote(tally.table)} --columns {quote(column)}",
+            )
+        )
+    return found
+
+
+def _why_nothing(tally: Tally) -> str:
+    if not tally.scans:
+        return "the log has no scan of it"
+    if not tally.filtered:
+        return f"none of its {tally.scans:,} scans has a filter that counts"
+    if not tally.entries:
+        return "metadata alone decided its filters: no entry was scanned for them"
+    read = format_bytes(tally.bytes_read)
+    if not tally.votes:
+        return f"no index would leave out entries of its filters as they are; {read} were read in {tally.scans:,} scans"
+    return f"no index would save enough of {tally.entries:,} entries, in {tally.scans:,} scans of {read}, to pay for itself"
+
+
+def _identifier(name: str) -> str:
+    """Return a name as Spark SQL takes it, part by part: names of a log may hold anything."""
+    parts = name.split(".")
+    return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

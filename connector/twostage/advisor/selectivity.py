@@ -1,0 +1,126 @@
+"""How selective a logged predicate is: S(p), and key(p), the columns whose index would give it.
+
+Takes a predicate and what is known of the table's columns; gives S, the reciprocal of the share of rows that stay, so that
+S = 1 drops nothing. Measured shares go before estimates from the number of distinct values.
+
+- A leaf: ``=`` has S = cardinality; ``IN`` of n values cardinality / n; ``<>`` cardinality / (cardinality - 1); ``NOT IN``
+  cardinality / (cardinality - n). Any leaf that was measured has S = rows in / rows out. Any other one has S = 1.
+- AND: the largest S of its children, and the key of that child: evaluating begins with one index.
+- OR: 1 / (the sum of 1 / S of the children), and all of their keys: every child needs its index.
+
+Source: "Parser-based Scoring" in the design document of Apache Pinot's index tuner; where that shows
+its formulas as pictures, the implementation (``ParserBasedImpl`` of Pinot's tuner).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.advisor.logged_predicate import LoggedPredicate
+
+_PLAIN = "<=> in prefix suffix contains".split()
+INDEXABLE = frozenset(
+    ["=", "<>", "<", "<=", ">", ">=", "is null", "not is null", *_PLAIN, *(f"not {op}" for op in _PLAIN)]
+)
+"""Operators that an index over one column answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cardinalities:
+    """What selectivities and scan costs are estimated from.
+
+    Attributes:
+        distinct: Distinct values by column.
+        entries_per_row: Values per row by column; 1 for a column that is no list.
+    """
+
+    distinct: Mapping[str, float] = field(default_factory=dict)
+    entries_per_row: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selectivity:
+    """S(p) and key(p); a key without columns: no index over single columns gives it."""
+
+    value: float = 1.0
+    key: frozenset[str] = frozenset()
+
+    @property
+    def share(self) -> float:
+        """The share of rows that stay, above 0 and at most 1."""
+        return 1.0 / self.value
+
+
+def selectivity(predicate: LoggedPredicate, known: Cardinalities) -> Selectivity:
+    """Return S and key of a predicate."""
+    if predicate.op == "and":
+        found = [selectivity(child, known) for child in predicate.children]
+        return max(found, key=lambda one: one.value if one.key else 1.0)
+    if predicate.op == "or":
+        found = [selectivity(child, known) for child in predicate.children]
+        keys = [one.key for one in found]
+        value = 1.0 / sum(one.share for one in found)
+        return Selectivity(value=max(1.0, value), key=frozenset().union(*keys) if all(keys) else frozenset())
+    return Selectivity(value=_leaf(predicate, known), key=key_of_leaf(predicate))
+
+
+def with_spread_shares(whole: LoggedPredicate, known: Cardinalities) -> LoggedPredicate:
+    """Return a scan's filter, the rows that it left spread over its parts where only the whole was measured.
+
+    That is all that Spark's event logs say. Parts that nothing else is known of get equal shares: of an AND of n such parts
+    the n-th root of the share that is left to them, of an OR the n-th part.
+    """
+    if not whole.children or not whole.rows_in:
+        return whole
+    share = max(whole.rows_out or 0, 0.5) / whole.rows_in
+    is_open = [
+        child.rows_in is None
+        and child.op not in ("not is null", "is null")
+        and selectivity(child, known).value <= 1.0
+        for child in whole.children
+    ]
+    count = sum(is_open)
+    if not count:
+        return whole
+    others = [
+        selectivity(child, known).share for child, one in zip(whole.children, is_open, strict=True) if not one
+    ]
+    if whole.op == "and":
+        each = min(1.0, share / math.prod(others)) ** (1 / count)
+    else:
+        each = max(0.0, share - sum(others)) / count
+    rows_out = max(1, round(whole.rows_in * each))
+    children = tuple(
+        replace(child, rows_in=whole.rows_in, rows_out=rows_out) if one else child
+        for child, one in zip(whole.children, is_open, strict=True)
+    )
+    return replace(whole, children=children)
+
+
+def key_of_leaf(leaf: LoggedPredicate) -> frozenset[str]:
+    """Return the column whose index answers a leaf; none if no index over one column does."""
+    return frozenset(leaf.columns) if leaf.op in INDEXABLE and len(leaf.columns) == 1 else frozenset()
+
+
+def _leaf(leaf: LoggedPredicate, known: Cardinalities) -> float:
+    if leaf.rows_in:
+        # Of no row that stayed, half a row: 1 / 0 would outweigh every other query.
+        return max(1.0, leaf.rows_in / max(leaf.rows_out or 0, 0.5))
+    distinct = known.distinct.get(leaf.columns[0], 0.0) if leaf.columns else 0.0
+    if distinct <= 1 or len(leaf.columns) != 1:
+        return 1.0
+    match leaf.op:
+        case "=" | "<=>":
+            return distinct
+        case "in":
+            return max(1.0, distinct / max(1, leaf.count))
+        case "<>":
+            return distinct / (distinct - 1)
+        case "not in":
+            return distinct / (distinct - leaf.count) if distinct > leaf.count else distinct
+    return 1.0

@@ -1,0 +1,286 @@
+"""What the scans of one table add up to: votes, frequencies, quantiles, times.
+
+Takes logged scans one by one and keeps sums by template, so that a log of any length fits; gives what recommendations are made
+of. The rule: a scan counts once, and the order of scans changes nothing but which of equally heavy queries are shown.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twostage.advisor.byte_model import Emulation
+from twostage.advisor.frequency import ColumnVotes, named_columns, ranked
+from twostage.advisor.latency import fit_latency
+from twostage.advisor.selectivity import Cardinalities, key_of_leaf, with_spread_shares
+from twostage.advisor.templates import HEAVIEST, Template, form_of
+from twostage.advisor.votes import Alternative, Vote, score, votes_of
+
+if TYPE_CHECKING:
+    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.latency import LatencyModel
+    from twostage.advisor.logged_scan import LoggedScan
+    from twostage.advisor.thresholds import Thresholds
+
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+MAX_TEMPLATES = 20_000
+"""That are kept at once: of more, those so far vote."""
+MAX_DISTINCT_FOR_VALUES = 1_000
+"""Different values of a data file up to which a column gets the index kind ``values``, as ``index create --kind auto`` decides."""
+
+
+class Tally:
+    """The sums of one table's scans.
+
+    Args:
+        table: Its name.
+        thresholds: What counts.
+        known: Of its columns.
+        columns: Those that the table has; votes for others are dropped. None: not known.
+        metadata: Of the table; with it, votes say bytes.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        thresholds: Thresholds,
+        known: Cardinalities | None = None,
+        columns: frozenset[str] | None = None,
+        metadata: TableMetadata | None = None,
+    ) -> None:
+        self.table = table
+        self.thresholds = thresholds
+        self.known = known or Cardinalities()
+        self.columns = columns
+        self._missing: Counter[str] = Counter()
+        self.scans = 0
+        self.filtered = 0
+        self.measured = 0
+        """Scans that were measured by twostage, so that bytes of filters are known."""
+        self.entries = 0
+        self.bytes_filter = 0
+        self.bytes_read = 0
+        self.time_deletes = 0
+        self.time_tasks = 0
+        self.deleted_by_equality = 0
+        self.operators: dict[str, Counter[str]] = defaultdict(Counter)
+        """How often a filter has an operator on a column, by column."""
+        self._metadata = metadata
+        self._kinds = (
+            {} if metadata is None else {name: _kinds(one) for name, one in metadata.columns.items()}
+        )
+        self.existing: dict[str, tuple[str, ...]] = (
+            {}
+            if metadata is None
+            else {name: one.indexed for name, one in metadata.columns.items() if one.indexed}
+        )
+        """The kinds of the indexes that there are, by column."""
+        self._saved_by: Counter[str] = Counter()
+        self._templates: dict[tuple[object, ...], Template] = {}
+        self._votes: dict[tuple[frozenset[str], ...], list[list[float]]] = {}
+        self._frequencies: dict[str, tuple[int, float]] = {}
+        self._scores: dict[str, tuple[int, float]] = {}
+        self._voters: Counter[str] = Counter()
+        self._heaviest: dict[str, dict[str, float]] = defaultdict(dict)
+        self._in_filter, self._after, self._read, self._times = (array("d") for _ in range(4))
+
+    def add(self, scan: LoggedScan) -> None:
+        """Add a scan of this table."""
+        self.scans += 1
+        in_filter = scan.entries_in_filter
+        self._in_filter.append(in_filter)
+        self._after.append(scan.entries_after_filter)
+        self._read.append(scan.bytes_read)
+        # Of a query with several scans it is not known which of them took the time.
+        alone = scan.query_milliseconds is not None and scan.scans == 1 and not scan.failed
+        self._times.append((scan.query_milliseconds or 0) / 1000 if alone else float("nan"))
+        self.bytes_read += scan.bytes_read
+        self.time_deletes += scan.count("time.deletes")
+        self.time_tasks += scan.count("time.tasks")
+        self.deleted_by_equality += scan.count("rows.deleted.equality")
+        whole = scan.filter
+        if whole is None or in_filter < self.thresholds.entries:
+            return
+        self.filtered += 1
+        self.entries += in_filter
+        self.measured += scan.reader == "twostage"
+        self.bytes_filter += scan.count("bytes.filter")
+        for leaf in whole.leaves():
+            for column in key_of_leaf(leaf):
+                self.operators[column][leaf.op] += 1
+        form = form_of(scan, whole)
+        template = self._templates.get(form)
+        if template is None:
+            if len(self._templates) >= MAX_TEMPLATES:
+                self._settle()
+            template = self._templates[form] = Template(scan, whole)
+        template.add(scan, whole, in_filter)
+
+    def _settle(self) -> None:
+        """Let the templates vote."""
+        templates = list(self._templates.values())
+        self._templates.clear()
+        for template in templates:
+            self._vote(template)
+
+    def _vote(self, template: Template) -> None:
+        scan, whole = template.mean()
+        whole = with_spread_shares(whole, self.known)
+        emulation = None if self._metadata is None else Emulation.of(scan, self._metadata)
+        before: frozenset[str] = frozenset()
+        for vote in votes_of(scan, whole, self.known, self.thresholds):
+            if (kept := self._of_present(vote, template.count)).alternatives:
+                self._count(self._with_bytes(kept, before, emulation), template)
+                before |= kept.alternatives[0].columns
+        if emulation is not None:
+            for column in self.existing.keys() & {name for leaf in whole.leaves() for name in leaf.columns}:
+                others = {name: kinds for name, kinds in self.existing.items() if name != column}
+                gained = (emulation.saved(self.existing) or 0.0) - (emulation.saved(others) or 0.0)
+                self._saved_by[column] += round(gained * template.count)
+        for column in named_columns(self.table, whole, self.thresholds, self.known):
+            times, weight = self._frequencies.get(column, (0, 0.0))
+            self._frequencies[column] = (times + template.count, weight + template.entries)
+        key, scored = score(scan, self.known, self.thresholds)
+        for column in key:
+            times, weight = self._scores.get(column, (0, 0.0))
+            self._scores[column] = (times + template.count, weight + scored * template.count)
+
+    def _with_bytes(self, vote: Vote, before: frozenset[str], emulation: Emulation | None) -> Vote:
+        """Return a vote with the bytes of each alternative, beside the indexes that there are and those voted for before."""
+        if emulation is None:
+            return vote
+
+        def saved(columns: frozenset[str]) -> float | None:
+            return emulation.saved({**{name: self._kinds.get(name, ()) for name in columns}, **self.existing})
+
+        base = saved(before)
+        found = []
+        for one in vote.alternatives:
+            nbytes = saved(before | one.columns)
+            found.append(replace(one, saved_bytes=None if nbytes is None or base is None else nbytes - base))
+        return Vote(alternatives=tuple(found))
+
+    def _of_present(self, vote: Vote, count: int) -> Vote:
+        """Return a vote without alternatives over columns that the table does not have any more."""
+        if self.columns is None:
+            return vote
+        for one in vote.alternatives:
+            for column in one.columns - self.columns:
+                self._missing[column] += count
+        kept = tuple(one for one in vote.alternatives if one.columns <= self.columns)
+        return Vote(alternatives=kept)
+
+    def _count(self, vote: Vote, template: Template) -> None:
+        sums = self._votes.setdefault(
+            tuple(one.columns for one in vote.alternatives), [[0.0, 0.0] for _ in vote.alternatives]
+        )
+        mean = max(1.0, template.entries / template.count)
+        for place, one in enumerate(vote.alternatives):
+            sums[place][0] += one.saved * template.count
+            sums[place][1] += (one.saved_bytes or 0.0) * template.count
+            for column in one.columns:
+                self._voters[column] += template.count
+                for entries, text in template.heaviest:
+                    known = self._heaviest[column]
+                    known[text] = max(known.get(text, 0.0), one.saved * entries / mean)
+                    if len(known) > HEAVIEST:
+                        del known[min(known, key=lambda text: (known[text], text))]
+
+    @property
+    def votes(self) -> list[Vote]:
+        """The sums of all votes with the same alternatives in the same order."""
+        self._settle()
+        return [
+            Vote(
+                alternatives=tuple(
+                    Alternative(columns=columns, saved=saved, saved_bytes=nbytes)
+                    for columns, (saved, nbytes) in zip(alternatives, sums, strict=True)
+                )
+            )
+            for alternatives, sums in self._votes.items()
+        ]
+
+    @property
+    def missing(self) -> Counter[str]:
+        """Columns that votes name and the table does not have, and how often."""
+        self._settle()
+        return self._missing
+
+    def frequencies(self) -> list[ColumnVotes]:
+        """Return the columns by the strategy *frequency*, the best first."""
+        self._settle()
+        return ranked(self._frequencies)
+
+    def scores(self) -> list[ColumnVotes]:
+        """Return the columns by the strategy *score*, the best first."""
+        self._settle()
+        return ranked(self._scores)
+
+    def voters(self, column: str) -> int:
+        """Return how many votes name a column."""
+        self._settle()
+        return self._voters[column]
+
+    def heaviest(self, column: str) -> list[str]:
+        """Return the filters of the queries that a column would save the most, the heaviest first."""
+        self._settle()
+        known = self._heaviest.get(column, {})
+        return sorted(known, key=lambda text: (known[text], text), reverse=True)
+
+    @property
+    def knows_bytes(self) -> bool:
+        """Whether votes say bytes: scans were measured, and the bytes of columns are known."""
+        return self.measured > 0 and bool(
+            self._metadata and any(one.bytes for one in self._metadata.columns.values())
+        )
+
+    def saved_by_existing(self, column: str) -> int:
+        """Return the bytes that the index of a column saves the log's scans, less what is read of it."""
+        self._settle()
+        return self._saved_by[column]
+
+    def bytes_saved(self, saved_entries: float) -> float | None:
+        """Return the bytes of filter columns that go with entries that are not scanned, if all columns took the same.
+
+        None if none was measured.
+        """
+        if not self.measured or not self.entries or not self.bytes_filter:
+            return None
+        return self.bytes_filter * min(1.0, saved_entries / self.entries)
+
+    def quantiles(self) -> dict[str, list[float]]:
+        """Return the quantiles `QUANTILES` of entries in the filter, bytes read and seconds; without a scan none.
+
+        Seconds are of queries with one scan; NaN where there is none.
+        """
+        found = {}
+        for name, values in (
+            ("entries_in_filter", self._in_filter),
+            ("bytes_read", self._read),
+            ("seconds", self._times),
+        ):
+            numbers = np.array(values)
+            numbers = numbers[~np.isnan(numbers)]
+            found[name] = (
+                [float(one) for one in np.quantile(numbers, QUANTILES, method="inverted_cdf")]
+                if len(numbers)
+                else [float("nan")] * len(QUANTILES)
+            )
+        return found
+
+    def latency(self) -> LatencyModel | None:
+        """Return the latency model of the table's queries; None for too few."""
+        times = np.array(self._times)
+        known = ~np.isnan(times)
+        return fit_latency(np.array(self._in_filter)[known], np.array(self._after)[known], times[known])
+
+
+def _kinds(known: ColumnMetadata) -> tuple[str, ...]:
+    """Return the kinds of index that a column would have."""
+    if known.distinct_per_file is not None and known.distinct_per_file <= MAX_DISTINCT_FOR_VALUES:
+        return ("values",)
+    return ("postings", "files", "sorted")

@@ -1,0 +1,114 @@
+"""Scans of one form, added up: a million logged scans have few templates, and one mean scan of each stands for all of them.
+
+Takes logged scans one by one; gives `Template`s. Two scans have the same form if they read and return the same columns by the
+same operators, and what each part of their filters leaves of the rows is alike: shares between the same powers of two. The
+rule: sums are exact; only what is made of the mean scan is an estimate, and of a template of one scan not even that.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from twostage.advisor.logged_predicate import LoggedPredicate
+    from twostage.advisor.logged_scan import LoggedScan
+
+HEAVIEST = 3
+"""Filters that are kept of a template: those that scanned the most."""
+_MAX_TEXT = 200
+_COUNTERS = (
+    *("rows.considered", "rows.pruned", "rows.fetched", "spark.rows", "handed_over.rows"),
+    *("rows.deleted.position", "rows.deleted.vector", "rows.deleted.equality", "rows.deleted.compiled"),
+    *(
+        "files.read",
+        "row_groups.considered",
+        "bytes.filter",
+        "bytes.read",
+        "indexes.used",
+        "files.pruned.index",
+    ),
+    *(f"row_groups.pruned.{by}" for by in ("statistics", "dictionary", "bloom", "deletes")),
+)
+"""Counters that estimates are made of."""
+
+
+@dataclass(slots=True, eq=False)
+class Template:
+    """Scans of one form.
+
+    Attributes:
+        first: One of them.
+        whole: Its filter.
+        count: How many there were.
+        entries: Entries in filters of all.
+        heaviest: The filters that scanned the most: entries and text.
+    """
+
+    first: LoggedScan
+    whole: LoggedPredicate
+    count: int = 0
+    entries: int = 0
+    heaviest: list[tuple[int, str]] = field(default_factory=list)
+    _counters: dict[str, int] = field(default_factory=dict)
+    _rows: list[int] = field(default_factory=list)
+
+    def add(self, scan: LoggedScan, whole: LoggedPredicate, entries: int) -> None:
+        """Add a scan of this form."""
+        self.count += 1
+        self.entries += entries
+        sums = self._counters
+        for name in _COUNTERS:
+            if number := scan.counters.get(name):
+                sums[name] = sums.get(name, 0) + number
+        rows: list[int] = []
+        _collect(whole, rows)
+        self._rows = rows if self.count == 1 else [a + b for a, b in zip(self._rows, rows, strict=True)]
+        heaviest = self.heaviest
+        if len(heaviest) < HEAVIEST or entries > heaviest[0][0]:
+            text = (whole.text or scan.text)[:_MAX_TEXT]
+            if all(text != known for _, known in heaviest):
+                push = heapq.heappush if len(heaviest) < HEAVIEST else heapq.heappushpop
+                push(heaviest, (entries, text))
+
+    def mean(self) -> tuple[LoggedScan, LoggedPredicate]:
+        """Return the mean scan, and its filter."""
+        if self.count == 1:
+            return self.first, self.whole
+        rows = iter(self._rows)
+        whole = _with_means(self.whole, rows, self.count)
+        counters = {name: round(number / self.count) for name, number in self._counters.items()}
+        return replace(self.first, predicate=whole, hint=None, counters=counters), whole
+
+
+def form_of(scan: LoggedScan, whole: LoggedPredicate) -> tuple[object, ...]:
+    """Return what scans of one template have in common, as a key."""
+    indexed = scan.count("indexes.used") > 0 or scan.count("files.pruned.index") > 0
+    return scan.reader, scan.columns, scan.rows_read.bit_length(), indexed, _form(whole)
+
+
+def _form(part: LoggedPredicate) -> tuple[object, ...]:
+    rows_in = part.rows_in
+    left = None if rows_in is None else (rows_in // max(part.rows_out or 0, 1)).bit_length()
+    if part.children:
+        return part.op, left, *map(_form, part.children)
+    return part.op, left, part.columns, part.count.bit_length()
+
+
+def _collect(part: LoggedPredicate, rows: list[int]) -> None:
+    if part.rows_in is not None:
+        rows.append(part.rows_in)
+        rows.append(part.rows_out or 0)
+    for child in part.children:
+        _collect(child, rows)
+
+
+def _with_means(part: LoggedPredicate, rows: Iterator[int], count: int) -> LoggedPredicate:
+    rows_in, rows_out = part.rows_in, part.rows_out
+    if rows_in is not None:
+        rows_in, rows_out = round(next(rows) / count), round(next(rows) / count)
+    children = tuple(_with_means(child, rows, count) for child in part.children)
+    return replace(part, rows_in=rows_in, rows_out=rows_out, children=children)

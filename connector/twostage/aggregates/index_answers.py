@@ -1,0 +1,304 @@
+"""Aggregates of the data files for which metadata proves too little, answered by their indexes in the driver.
+
+Takes data files with their deletes; gives for each the groups with their aggregates, or why it must be read. The rules: a file
+without a fitting index is read, and no other for its sake; no data file is opened but to ask its store whether it is
+still the one that was indexed; and the driver reads no more of indexes and deletes than takes as long as starting
+tasks would.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twostage.aggregates.deleted_counts import WantedDeletes
+from twostage.aggregates.file_proofs import COUNTED, FileProofs
+from twostage.aggregates.indexed_file import Budget, IndexedFile, UnansweredError
+from twostage.aggregates.indexed_groups import COMPARED_BY_INDEX, GROUPED_BY_INDEX, GroupsOfFile
+from twostage.aggregates.selected_rows import select_rows
+from twostage.data_files.computed_columns import COMPUTED
+from twostage.indexes.kind import MAX_ROWS
+from twostage.indexes.of_scan import indexes_of_table
+from twostage.indexes.open_index import open_index
+from twostage.metrics import Metrics
+from twostage.planning.index_pruning import prune_by_keys
+from twostage.planning.name_mapping import parse_name_mapping
+from twostage.planning.plan import own_folders, refuse_inside
+from twostage.predicates.predicate import TRUE
+from twostage.schema import Primitive
+from twostage.storage import files
+from twostage.storage.location import parse_location
+from twostage.storage.ranges import cost_of
+from twostage.task import ScanContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from twostage.aggregates.totals import Aggregate, Group
+    from twostage.indexes.data_file_index import DataFileIndex
+    from twostage.indexes.of_scan import ScanIndexes
+    from twostage.options import ReadOptions
+    from twostage.planning.choose_files import Planning
+    from twostage.planning.splits import Candidate
+    from twostage.predicates.predicate import Predicate
+    from twostage.schema import Field
+    from twostage.table.manifest_entry import ContentFile
+    from twostage.table.pinned import PinnedTable
+    from twostage.task import ScanTask
+
+MAX_FILES = 256
+"""Data files whose indexes the driver reads for one query: 1 ms each, a Spark task takes 10 ms to start."""
+MAX_IN_VAIN = 16
+"""Data files that are asked in vain before the others are not asked any more."""
+MAX_WAITING_FILES = 20_000
+"""Data files for which a table-wide index is asked before."""
+_FORMATS = ("parquet", "orc")
+
+Groups = dict["Group", list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFile:
+    """A data file for which metadata proves too little.
+
+    Attributes:
+        file: Its manifest entry.
+        candidate: Its task.
+        all_match: All of its rows meet the predicate.
+    """
+
+    file: ContentFile
+    candidate: Candidate
+    all_match: bool
+
+    @property
+    def task(self) -> ScanTask:
+        """The task of the whole file."""
+        return self.candidate.task
+
+
+class IndexAnswers:
+    """Answers one query's aggregates for files with indexes.
+
+    Args:
+        table: The pinned table.
+        options: The reader's options.
+        planning: The query's planning.
+        indexes: The table's.
+        aggregates: The aggregates.
+        groups: The columns to group by.
+        predicate: The query's filter.
+
+    Attributes:
+        metrics: Gains what was read, and warnings.
+    """
+
+    def __init__(
+        self,
+        table: PinnedTable,
+        options: ReadOptions,
+        planning: Planning,
+        indexes: ScanIndexes,
+        aggregates: tuple[Aggregate, ...],
+        groups: tuple[Field, ...],
+        predicate: Predicate,
+    ) -> None:
+        self.metrics = Metrics()
+        self._lock = threading.Lock()
+        self._planning = planning
+        self._indexes = indexes
+        self._aggregates, self._groups, self._predicate = aggregates, groups, predicate
+        self._proofs = FileProofs(table, ())
+        self._budget = Budget()
+        self._context = ScanContext(
+            scan_id=uuid.uuid4().hex,
+            table=table.name,
+            snapshot_id=None if table.snapshot is None else table.snapshot.snapshot_id,
+            schema=planning.schema,
+            projection=(),
+            predicate=predicate,
+            table_uuid=table.metadata.table_uuid,
+            storage=table.storage,
+            settings=options.settings,
+        )
+
+    @staticmethod
+    def of(
+        table: PinnedTable,
+        options: ReadOptions,
+        planning: Planning,
+        aggregates: tuple[Aggregate, ...],
+        groups: tuple[Field, ...],
+        predicate: Predicate,
+        needs_values: frozenset[int] = frozenset(),
+    ) -> IndexAnswers | None:
+        """Return what answers by indexes; None if the table has none, or none could answer.
+
+        Args:
+            table: The pinned table.
+            options: The reader's options.
+            planning: The query's planning.
+            aggregates: The aggregates.
+            groups: The columns to group by.
+            predicate: The query's filter.
+            needs_values: Columns of which metadata tells no file's values.
+
+        Raises:
+            OptionError: ``index.location`` lies inside the table.
+        """
+        if not options.settings.index or not _are_answerable(aggregates, groups):
+            return None
+        if parse_name_mapping(table.metadata) is not None:  # which column an index is of may have changed
+            return None
+        refuse_inside(table, options.settings.index_location, "index.location")
+        metrics, metadata = Metrics(), table.metadata
+        found = indexes_of_table(
+            table.storage, options.settings, metadata.table_uuid, metrics, own_folders(table)
+        )
+        if found is None:
+            return None
+        with_values = {
+            field_id for group in found.groups for field_id, kinds in group.columns if "values" in kinds
+        }
+        if not with_values.issuperset(needs_values):
+            return None
+        made = IndexAnswers(table, options, planning, found, aggregates, groups, predicate)
+        made.metrics.merge(metrics)
+        return made
+
+    def answer(self, waiting: Sequence[WaitingFile]) -> Iterator[tuple[WaitingFile, Groups | str]]:
+        """Yield each file with its groups, or with the reason why it must be read."""
+        chosen = waiting
+        if self._predicate != TRUE:
+            chosen = self._without_pruned(waiting)
+            kept = set(map(id, chosen))
+            yield from ((one, {}) for one in waiting if id(one) not in kept)
+        wanted = WantedDeletes(MAX_FILES)
+        for number, one in enumerate(chosen):
+            if number < MAX_FILES:
+                wanted.add(one.task.deletes)
+        asked: list[WaitingFile] = []
+        for number, one in enumerate(chosen):
+            reason = None
+            if number >= MAX_FILES:
+                reason = f"indexes of more than {MAX_FILES} files would have to be read first"
+            elif one.task.deletes:
+                reason = wanted.too_much
+            if reason is None:
+                asked.append(one)
+            else:
+                yield one, reason
+        yield from zip(asked, self._answers(asked), strict=True)
+
+    def _without_pruned(self, waiting: Sequence[WaitingFile]) -> list[WaitingFile]:
+        """Return the files that may hold the keys of the predicate, as table-wide indexes tell."""
+        kept = prune_by_keys(
+            [one.candidate for one in waiting],
+            self._predicate,
+            self._indexes,
+            self._context.settings.memory_budget,
+            Counter(),
+            self.metrics,
+        )
+        left = set(map(id, kept))
+        return [one for one in waiting if id(one.candidate) in left]
+
+    def _answers(self, asked: Sequence[WaitingFile]) -> Iterator[Groups | str]:
+        """Yield the answer of each file; if the first ones have none, the others are not asked."""
+        reasons = []
+        for found in self._all(asked[:MAX_IN_VAIN]):
+            reasons += [found] if isinstance(found, str) else []
+            yield found
+        others = asked[MAX_IN_VAIN:]
+        if len(reasons) == MAX_IN_VAIN:
+            yield from (reasons[0] for _ in others)
+        else:
+            yield from self._all(others)
+
+    def _all(self, asked: Sequence[WaitingFile]) -> Iterable[Groups | str]:
+        is_remote = self._indexes.place.is_remote
+        parallel = cost_of(None, self._context.settings.parallel_requests, is_remote=is_remote).parallel
+        if not is_remote or parallel < 2 or len(asked) < 2:
+            return map(self._of_file, asked)
+        with ThreadPoolExecutor(min(parallel, len(asked)), "twostage-index") as pool:
+            return list(pool.map(self._of_file, asked))
+
+    def _of_file(self, one: WaitingFile) -> Groups | str:
+        metrics = Metrics()
+        try:
+            return self._groups_of(one, metrics)
+        except UnansweredError as error:
+            return str(error)
+        finally:
+            with self._lock:
+                self.metrics.merge(metrics)
+
+    def _groups_of(self, one: WaitingFile, metrics: Metrics) -> Groups:
+        entry, task = one.file, one.task
+        num_rows = entry.record_count
+        if entry.format not in _FORMATS:
+            raise UnansweredError(f"a data file has the format {entry.format}")
+        if not 0 < num_rows <= MAX_ROWS:
+            raise UnansweredError("a file's rows were not counted")
+        metrics.add("indexes.asked")
+        file = IndexedFile(num_rows, self._open(task, metrics), self._budget, metrics)
+        bounds_of = self._planning.bounds_of(entry) if self._context.settings.prune_files else None
+        predicate = TRUE if one.all_match else self._predicate
+        rows = select_rows(file, self._context, task, predicate, bounds_of)
+        groups = GroupsOfFile(
+            file,
+            lambda field: self._proofs.whole_column(entry, field),
+            lambda field: self._constant(entry, field),
+        )
+        found = groups.aggregate(rows, self._groups, self._aggregates)
+        metrics.add("indexes.used")
+        return found
+
+    def _constant(self, entry: ContentFile, field: Field) -> Any:
+        """Return a partition's value, of types of which it is the group's."""
+        found = self._proofs.constant_of(entry, field)
+        return ... if isinstance(found, float) else found
+
+    def _open(self, task: ScanTask, metrics: Metrics) -> dict[int, DataFileIndex]:
+        """Return the indexes of a data file by field id."""
+        found: dict[int, DataFileIndex] = {}
+        version: bytes | None = None
+        for group in self._indexes.groups:
+            index = open_index(self._context, self._indexes.place, group, task, metrics)
+            if index is None:
+                continue
+            if version is None:
+                version = self._version(task)
+            if index.is_of(version):
+                found.update(dict.fromkeys(index.field_ids, index))
+        return {
+            field_id: index
+            for field_id, index in found.items()
+            if field_id not in task.constants and field_id not in COMPUTED
+        }
+
+    def _version(self, task: ScanTask) -> bytes:
+        """Return the ETag of the data file as it is now; empty for a local one, whose index names its time of change."""
+        if parse_location(task.path).is_local:
+            return b""
+        with files.open_file(self._context.storage, task.path) as file:
+            return files.version_of(file)
+
+
+def _are_answerable(aggregates: tuple[Aggregate, ...], groups: tuple[Field, ...]) -> bool:
+    """Tell whether indexes answer functions of these types at all."""
+    allowed = {
+        "count": COUNTED,
+        "distinct": GROUPED_BY_INDEX,
+        "min": COMPARED_BY_INDEX,
+        "max": COMPARED_BY_INDEX,
+    }
+    return all(
+        part.field is None
+        or (isinstance(part.field.type, Primitive) and part.field.type.name in allowed[part.function])
+        for part in aggregates
+    ) and all(isinstance(field.type, Primitive) and field.type.name in GROUPED_BY_INDEX for field in groups)

@@ -1,0 +1,136 @@
+"""The running aggregates of a query: what files' metadata and indexes say, added up group by group.
+
+Takes a `FileProof`, or the groups of a file; gives the rows of the answer. The rule: a file is added whole or not at all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.aggregates.file_proofs import FileProof
+    from twostage.schema import Field
+
+MAX_GROUPS = 10_000
+"""Groups of an answer, which are kept in the driver."""
+MAX_DISTINCT = 2**20
+"""Different values that are kept for ``count(DISTINCT …)``."""
+
+Function = Literal["rows", "count", "distinct", "min", "max"]
+Group = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """``count(*)`` (``rows``), or `function` of a column; ``distinct`` counts its different values."""
+
+    function: Function
+    field: Field | None = None
+
+
+class Totals:
+    """The aggregates of all groups.
+
+    Args:
+        aggregates: The functions.
+        is_grouped: Whether there are groups; without, there is one row even if no row matches.
+    """
+
+    def __init__(self, aggregates: tuple[Aggregate, ...], *, is_grouped: bool) -> None:
+        self._aggregates = aggregates
+        self._groups: dict[Group, list[Any]] = {} if is_grouped else {(): initial(aggregates)}
+        self._distinct = 0
+
+    def add_proof(self, known: FileProof) -> str | None:
+        """Add what metadata proves of a file; return what it does not prove, if anything."""
+        if not known.rows:
+            return None
+        found = _values_of(known, self._aggregates)
+        return found if isinstance(found, str) else self.add({known.group: found})
+
+    def add(self, groups: Mapping[Group, list[Any]]) -> str | None:
+        """Add the groups of a file, each with a value for every aggregate: a set for ``distinct``; return why not, if so."""
+        if len(self._groups) + len(groups) > MAX_GROUPS and len(self._groups.keys() | groups) > MAX_GROUPS:
+            return f"more than {MAX_GROUPS} groups"
+        self._distinct += sum(
+            len(values[place])
+            for place, part in enumerate(self._aggregates)
+            if part.function == "distinct"
+            for values in groups.values()
+        )
+        if self._distinct > MAX_DISTINCT:
+            return f"more than {MAX_DISTINCT:,} different values"
+        for group, values in groups.items():
+            total = self._groups.get(group)
+            if total is None:
+                total = self._groups[group] = initial(self._aggregates)
+            for place, part in enumerate(self._aggregates):
+                total[place] = _merged(part.function, total[place], values[place])
+        return None
+
+    def rows(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the rows of the answer: the values of the groups, then those of the aggregates."""
+        return tuple(
+            (*group, *(len(value) if isinstance(value, set) else value for value in values))
+            for group, values in self._groups.items()
+        )
+
+
+def initial(aggregates: tuple[Aggregate, ...]) -> list[Any]:
+    """Return the aggregates of no rows."""
+    empty: dict[str, Any] = {"rows": 0, "count": 0, "min": None, "max": None}
+    return [set() if part.function == "distinct" else empty[part.function] for part in aggregates]
+
+
+def _merged(function: Function, left: Any, right: Any) -> Any:
+    match function:
+        case "rows" | "count":
+            return left + right
+        case "distinct":
+            left |= right
+            return left
+    if left is None or right is None:
+        return right if left is None else left
+    return right if _is_less(right, left) == (function == "min") else left
+
+
+def _is_less(left: Any, right: Any) -> bool:
+    """Tell whether a value stands before another; NaN is the greatest."""
+    if isinstance(left, float) and (math.isnan(left) or math.isnan(right)):
+        return not math.isnan(left)
+    return bool(left < right)
+
+
+def _values_of(known: FileProof, aggregates: tuple[Aggregate, ...]) -> list[Any] | str:
+    """Return the aggregates of a file, all of whose live rows match; or what its metadata does not tell."""
+    values: list[Any] = []
+    for part in aggregates:
+        if part.field is None:
+            values.append(known.rows)
+            continue
+        name = part.field.name
+        column = known.column(part.field)
+        if isinstance(column, str):
+            return column
+        is_empty = column.nulls == known.rows
+        if part.function == "count":
+            if column.nulls is None:
+                return f"a file does not tell how many values {name} has"
+            values.append(known.rows - column.nulls)
+        elif part.function == "distinct":
+            if is_empty:
+                values.append(set())
+            elif column.lower is not None and column.lower == column.upper:
+                values.append({column.lower})
+            else:
+                return f"a file's metadata does not tell the different values of {name}"
+        else:
+            value = column.lower if part.function == "min" else column.upper
+            if value is None and not is_empty:
+                return f"a file's metadata does not tell the {part.function} of {name}"
+            values.append(None if is_empty else value)
+    return values

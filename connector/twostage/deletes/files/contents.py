@@ -1,0 +1,167 @@
+"""The contents of a task's remote delete files: asked for before they are needed, each once.
+
+Takes delete files; gives their bytes. Data files that share a delete file share its request, and so do deletion vectors that
+lie near each other in one Puffin file. The rule: whoever waits here holds no lock, or keeps its turn, because other data
+files of the task are read meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twostage.storage.location import parse_location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from twostage.storage.pending_ranges import PendingRanges
+    from twostage.storage.task_reads import TaskReads
+    from twostage.task import DeleteFile, ScanTask, Storage
+
+MAX_WHOLE_FILE_BYTES = 8 * 2**20
+"""Size up to which a file is fetched in one request: the wanted columns are most of it anyway."""
+MAX_VECTOR_BYTES = 4 * 2**20
+"""Of deletion vectors of one Puffin file that are asked for together, for this data file and those that follow."""
+MAX_BYTES_AHEAD = 32 * 2**20
+"""Of delete files that are read one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletesAhead:
+    """How a task that reads several data files at the same time reads its delete files."""
+
+    contents: DeleteContents
+    keep_turn: Callable[[], AbstractContextManager[None]]
+    """Within its block no other data file is read: for whoever holds a lock."""
+
+
+@dataclass(slots=True)
+class _Vectors:
+    """A Puffin file: the ranges that the task will need, in the order of its data files, and what was asked for."""
+
+    ranges: deque[tuple[int, int]]
+    asked: dict[tuple[int, int], tuple[PendingRanges, int]]
+    """By range: the read that it is part of, and its place there."""
+
+
+class DeleteContents:
+    """What a task has asked for of its delete files.
+
+    Args:
+        reads: The task's.
+        storage: The scan's.
+        tasks: The task's data files.
+    """
+
+    def __init__(self, reads: TaskReads, storage: Storage, tasks: Iterable[ScanTask]) -> None:
+        self._reads = reads
+        self._storage = storage
+        self._whole: dict[str, PendingRanges] = {}
+        self._vectors: dict[str, _Vectors] = {}
+        for task in tasks:
+            for delete in task.deletes:
+                if delete.content == "vector" and self.has(delete):
+                    found = self._vectors.setdefault(delete.path, _Vectors(deque(), {}))
+                    found.ranges.append((delete.content_offset, delete.content_size))
+
+    @staticmethod
+    def has(delete: DeleteFile) -> bool:
+        """Tell whether a delete file is remote: others are read where they are needed."""
+        return not parse_location(delete.path).is_local
+
+    @staticmethod
+    def is_sound(delete: DeleteFile) -> bool:
+        """Tell whether a vector is small and lies within its file, as the manifest has it; whoever reads others reports them."""
+        return _is_sound((delete.content_offset, delete.content_size), delete.file_size)
+
+    def ask(self, deletes: Iterable[DeleteFile]) -> None:
+        """Ask for the small ones of these delete files, each whole; returns at once."""
+        for delete in deletes:
+            if delete.path not in self._whole and self._is_small(delete):
+                file = self._reads.file(self._storage, delete.path)
+                self._whole[delete.path] = self._reads.ask_whole(file, 2 * MAX_WHOLE_FILE_BYTES)
+
+    def await_whole(self, deletes: Sequence[DeleteFile]) -> None:
+        """Wait for the small ones of these delete files; `in_order` then gives them without waiting.
+
+        Raises:
+            MissingFileError: A file is not in storage.
+            StorageError: The transport failed.
+        """
+        self.ask(deletes)
+        for pending in [self._whole[delete.path] for delete in deletes if delete.path in self._whole]:
+            pending.result()
+
+    def forget(self, delete: DeleteFile) -> None:
+        """Let go of a file's bytes: what they say is kept, or not needed."""
+        self._whole.pop(
+            delete.path, None
+        )  # another data file's thread may be waiting for it: it is let go of with the last
+
+    def in_order(
+        self, deletes: Sequence[DeleteFile]
+    ) -> Generator[tuple[DeleteFile, memoryview | None], None, None]:
+        """Yield delete files with their bytes, None for one that is too large to be read at once, or local.
+
+        The next ones are asked for meanwhile; what was yielded is forgotten.
+
+        Raises:
+            MissingFileError: A file is not in storage.
+            StorageError: The transport failed.
+        """
+        ahead: deque[tuple[DeleteFile, PendingRanges | None, int]] = deque()
+        upcoming, size = iter(deletes), 0
+        while True:
+            while size < MAX_BYTES_AHEAD and (delete := next(upcoming, None)) is not None:
+                self.ask([delete])
+                pending = self._whole.get(delete.path)
+                ahead.append((delete, pending, 0 if pending is None else delete.file_size))
+                size += ahead[-1][2]
+            if not ahead:
+                return
+            delete, pending, num_bytes = ahead.popleft()
+            try:
+                yield delete, None if pending is None else pending.result()[0]
+            finally:
+                self.forget(delete)
+            size -= num_bytes
+
+    def vector(self, delete: DeleteFile) -> memoryview:
+        """Return a deletion vector's blob.
+
+        Raises:
+            CorruptFileError: The Puffin file ends before the blob does.
+            MissingFileError: It is not in storage.
+        """
+        pending, number = self.ask_vector(delete)
+        return pending.result()[number]
+
+    def ask_vector(self, delete: DeleteFile) -> tuple[PendingRanges, int]:
+        """Ask for a deletion vector, and for others of its file that the task will need; returns at once.
+
+        Returns:
+            The read, and the vector's place in it.
+        """
+        place = delete.content_offset, delete.content_size
+        vectors = self._vectors.setdefault(delete.path, _Vectors(deque(), {}))
+        if place not in vectors.asked:
+            wanted, size = {place: None}, 0
+            while vectors.ranges and size < MAX_VECTOR_BYTES:
+                following = vectors.ranges.popleft()
+                if following not in vectors.asked and _is_sound(following, delete.file_size):
+                    wanted[following] = None
+                    size += following[1]
+            file = self._reads.file(self._storage, delete.path, delete.file_size or None)
+            pending = self._reads.ask(file, list(wanted))
+            vectors.asked.update({one: (pending, number) for number, one in enumerate(wanted)})
+        return vectors.asked[place]
+
+    def _is_small(self, delete: DeleteFile) -> bool:
+        return 0 < delete.file_size <= MAX_WHOLE_FILE_BYTES and self.has(delete)
+
+
+def _is_sound(place: tuple[int, int], file_size: int) -> bool:
+    return place[0] >= 0 and 0 < place[1] <= MAX_VECTOR_BYTES and place[0] + place[1] <= file_size

@@ -1,0 +1,72 @@
+"""By which columns keys of a join leave out whole files where Spark's own reader does the scan.
+
+Takes the facts of the scan's files; gives columns and each file's range of their values. Spark looks up every value of a
+file's range among the keys once they have come, and does not read the file if it finds none. The rule: a file of which
+the range is not known, or too wide to look up, is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twostage.handover.protocol import KeyRange
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from twostage.handover.file_facts import FileFacts
+    from twostage.schema import Field
+
+TYPES = ("int", "long", "date")
+MAX_COLUMNS = 2
+"""For each key column Spark's reader carries two more, and Spark plans the sides of joins that give its keys once more."""
+MAX_VALUES_PER_FILE = 10_000
+"""Values of a file's range: 27 years of days. Spark looks up about 10 of them in a microsecond."""
+MAX_VALUES = 1_000_000
+"""Of all files of a scan: 0.1 s."""
+MAX_SHARE = 0.5
+"""Of all files' values, which a file's range has on average; in files that are not clustered by the column, keys of any
+join find something."""
+
+
+def key_columns(facts: Sequence[FileFacts], fields: Sequence[Field]) -> tuple[str, ...]:
+    """Return the columns by whose values the files are clustered, the most clustered first.
+
+    Args:
+        facts: Those of the scan's files.
+        fields: The columns that Spark would read.
+    """
+    shares = {field.name: _share(facts, field) for field in fields}
+    chosen = sorted((share, name) for name, share in shares.items() if share <= MAX_SHARE)
+    return tuple(name for _, name in chosen[:MAX_COLUMNS])
+
+
+def ranges_of(known: FileFacts, columns: Sequence[Field]) -> tuple[KeyRange, ...]:
+    """Return a file's ranges of these columns, without those that are unknown or too wide."""
+    found = ((field.name, known.ranges.get(field.id)) for field in columns)
+    return tuple(
+        KeyRange(column=name, lower=both[0], upper=both[1])
+        for name, both in found
+        if both is not None and _width(both) <= MAX_VALUES_PER_FILE
+    )
+
+
+def _share(facts: Sequence[FileFacts], field: Field) -> float:
+    """Return which share of all files' values a file's range has on average; 1 if it is of no use."""
+    if not isinstance(field.type, Primitive) or field.type.name not in TYPES:
+        return 1.0
+    ranges = [known.ranges.get(field.id) for known in facts]
+    found = [both for both in ranges if both is not None]
+    if len(found) < 2:
+        return 1.0
+    every = max(upper for _, upper in found) - min(lower for lower, _ in found) + 1
+    widths = [
+        every if both is None or _width(both) > MAX_VALUES_PER_FILE else _width(both) for both in ranges
+    ]
+    looked_up = sum(width for width in widths if width <= MAX_VALUES_PER_FILE)
+    return 1.0 if looked_up > MAX_VALUES else sum(widths) / (len(widths) * every)
+
+
+def _width(both: tuple[int, int]) -> int:
+    return both[1] - both[0] + 1

@@ -1,0 +1,346 @@
+"""The index of one data file, open: which rows a leaf of a predicate is TRUE for, and what it costs to know.
+
+Takes an index file's footer and a leaf; gives an `Answer`. The rules: the kinds see non-NULL values alone, NULL and NOT are
+decided here, by the bitmap of the NULL rows; an index that turns out bad is not asked again, and that is counted once; and
+an index of another data file is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from twostage.errors import TwoStageError
+from twostage.indexes import bitmaps
+from twostage.indexes.answer import Answer, Cost
+from twostage.indexes.kinds.registered import KINDS
+from twostage.indexes.kinds.values import ValuesReader
+from twostage.indexes.place import warn
+from twostage.indexes.puffin import BadIndexError, BlobReader
+from twostage.indexes.wanted import wanted_of
+from twostage.predicates.predicate import Compare, CompareLength, In, IsNull, StringMatch
+from twostage.schema import Primitive, parse_type
+from twostage.storage import files
+from twostage.storage.location import parse_location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from twostage.indexes.kind import Found, KindReader
+    from twostage.indexes.puffin import Footer
+    from twostage.indexes.wanted import Range, Wanted
+    from twostage.metrics import Metrics
+    from twostage.task import Storage
+
+    IndexLeaf = Compare | CompareLength | In | IsNull | Range | StringMatch
+
+Told = TypeVar("Told")
+NULLS = "nulls"
+"""The kind of the blobs that every indexed column has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueCounts:
+    """How often a column has each value, deleted rows included.
+
+    Attributes:
+        values: Distinct non-NULL values, in Spark's order; one zero, one NaN.
+        counts: Rows of each, int64.
+        nulls: Rows without a value.
+    """
+
+    values: pa.Array
+    counts: NDArray[np.int64]
+    nulls: int
+
+
+@dataclass(slots=True, eq=False)
+class _Column:
+    """What is open of one column: `kinds` by name, in the order to ask them."""
+
+    type: Primitive
+    num_nulls: int
+    kinds: dict[str, KindReader]
+    null: BitMap | None = None
+
+
+class DataFileIndex:
+    """The index of one data file. Threads may share it.
+
+    Args:
+        storage: How to open the index file.
+        path: The index file.
+        footer: Of it.
+
+    Attributes:
+        num_rows: Of the data file.
+        field_ids: The columns that it has.
+
+    Raises:
+        BadIndexError: The footer does not describe an index.
+    """
+
+    def __init__(self, storage: Storage, path: str, footer: Footer) -> None:
+        self._file = _Lazy(storage, path)
+        self._footer = footer
+        self._columns: dict[int, _Column] = {}
+        self._lock = threading.Lock()
+        self.is_bad = False
+        try:
+            self.num_rows = int(footer.properties["rows"])
+            self._etag = footer.properties.get("etag", "")
+            self.field_ids = tuple(int(one) for one in footer.properties["columns"].split(",") if one)
+        except (KeyError, ValueError) as error:
+            raise BadIndexError(f"it does not say what it is an index of: {error!r}") from None
+        if not 0 <= self.num_rows < 2**32:
+            raise BadIndexError(f"an index of {self.num_rows} rows")
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it takes while nothing was looked for."""
+        directories = sum(
+            blob.length for (*_, part), blob in self._footer.blobs.items() if part == "directory"
+        )
+        return len(self._footer.tail) + 4 * directories + 2000 + 1000 * len(self._footer.blobs)
+
+    def is_of(self, version: bytes) -> bool:
+        """Tell whether it is of the data file that has this ETag now (`files.version_of`); unknown ones fit."""
+        return not self._etag or not version or self._etag == version.hex()
+
+    def kinds(self, field_id: int) -> tuple[str, ...]:
+        """Return the kinds of indexes that a column has."""
+        return tuple(name for name in KINDS if self._has(field_id, name))
+
+    def find(self, leaf: IndexLeaf, metrics: Metrics) -> Answer | None:
+        """Return for which rows a leaf is TRUE; None if no index of its column tells.
+
+        Exact kinds are asked first, then those that read least.
+        """
+        return self._safely(lambda reader: self._find(leaf, reader), metrics)
+
+    def cost(self, leaf: IndexLeaf, metrics: Metrics) -> Cost | None:
+        """Return what `find` would read, about; None if it would give None."""
+        return self._safely(lambda reader: self._cost(leaf, reader), metrics)
+
+    def value_counts(self, field_id: int, metrics: Metrics) -> ValueCounts | None:
+        """Return how often a column has each value; None without the kind ``values``. Reads no bitmap."""
+
+        def count(reader: BlobReader) -> ValueCounts | None:
+            column = self._column(field_id, reader)
+            kind = column.kinds.get("values") if column is not None else None
+            if column is None or not isinstance(kind, ValuesReader):
+                return None
+            arrays, counts = kind.counts(reader)
+            if int(counts.sum()) + column.num_nulls != self.num_rows:
+                raise BadIndexError("counts that do not add up")
+            values = pa.concat_arrays(arrays) if arrays else pa.nulls(0)
+            return ValueCounts(values, counts, column.num_nulls)
+
+        return self._safely(count, metrics)
+
+    def of_values(
+        self, field_id: int, ask: Callable[[ValuesReader, BlobReader], Told | None], metrics: Metrics
+    ) -> Told | None:
+        """Return what the bitmaps of a column's values say to a question; None without the kind ``values``."""
+
+        def answer(reader: BlobReader) -> Told | None:
+            column = self._column(field_id, reader)
+            kind = column.kinds.get("values") if column is not None else None
+            return ask(kind, reader) if isinstance(kind, ValuesReader) else None
+
+        return self._safely(answer, metrics)
+
+    def nulls(self, field_id: int, metrics: Metrics) -> BitMap | None:
+        """Return the rows in which a column is NULL; None if it is not indexed."""
+        return self._safely(lambda reader: self._nulls(field_id, reader), metrics)
+
+    # --- what may find the file bad -------------------------------------------------------------------
+
+    def _safely(self, ask: Callable[[BlobReader], Told | None], metrics: Metrics) -> Told | None:
+        if self.is_bad:
+            return None
+        try:
+            with self._lock, self._reader() as reader:
+                return ask(reader)
+        except (
+            ValueError,
+            TypeError,  # made-up fences of another type
+            LookupError,
+            ArithmeticError,
+            MemoryError,
+            struct.error,
+            TwoStageError,
+        ) as error:
+            self.is_bad = True
+            warn(metrics, "ignored", f"an index was ignored: {error}")
+            return None
+
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[BlobReader]:
+        with self._file as file:
+            yield BlobReader(file, self._footer, is_remote=file.is_remote)
+
+    def _has(self, field_id: int, kind: str) -> bool:
+        return any(one == field_id and name == kind for one, name, _ in self._footer.blobs)
+
+    def _column(self, field_id: int, reader: BlobReader) -> _Column | None:
+        """Return a column, its directories read; None if it is not indexed."""
+        if field_id not in self._columns:
+            if field_id not in self.field_ids:
+                return None
+            blob = reader.blob(field_id, NULLS, "rows")
+            try:
+                kind = parse_type(blob.properties["type"])
+                num_nulls = int(blob.properties["nulls"])
+            except (KeyError, ValueError, TwoStageError) as error:
+                raise BadIndexError(f"a column without a type: {error!r}") from None
+            if not isinstance(kind, Primitive) or not 0 <= num_nulls <= self.num_rows:
+                raise BadIndexError("a column of another form")
+            readers = {
+                name: one.open(field_id, self.num_rows, reader)
+                for name, one in KINDS.items()
+                if self._has(field_id, name)
+            }
+            self._columns[field_id] = _Column(kind, num_nulls, readers)
+        return self._columns[field_id]
+
+    def _nulls(self, field_id: int, reader: BlobReader) -> BitMap | None:
+        column = self._column(field_id, reader)
+        if column is None:
+            return None
+        if column.null is None:
+            found = BitMap()
+            if column.num_nulls:
+                data = reader.whole(reader.blob(field_id, NULLS, "rows"))
+                found = bitmaps.deserialize(data, self.num_rows)
+                if len(found) != column.num_nulls:
+                    raise BadIndexError("a bitmap of NULLs of another size")
+            column.null = found
+        return column.null
+
+    def _choices(
+        self, leaf: IndexLeaf, reader: BlobReader
+    ) -> list[tuple[Cost, str, KindReader, Wanted | None]]:
+        """Return the kinds that answer a leaf, the best first."""
+        column = self._column(leaf.column.field_id, reader)
+        if column is None or isinstance(leaf, IsNull) or not isinstance(leaf.column.type, Primitive):
+            return []
+        wanted = wanted_of(leaf, column.type)
+        if wanted is None and not _is_text_test(leaf, column.type):
+            return []
+        found = []
+        for name, kind in column.kinds.items():
+            cost = kind.cost(leaf, wanted, reader)
+            if cost is not None:
+                found.append((cost, name, kind, wanted))
+        return sorted(found, key=lambda choice: (KINDS[choice[1]].certainty != "exact", choice[0].nbytes))
+
+    def _cost(self, leaf: IndexLeaf, reader: BlobReader) -> Cost | None:
+        column = self._column(leaf.column.field_id, reader)
+        if column is None:
+            return None
+        cost = Cost()
+        if column.num_nulls and column.null is None:
+            cost = Cost(requests=1, nbytes=reader.blob(leaf.column.field_id, NULLS, "rows").length)
+        if isinstance(leaf, IsNull):
+            return cost
+        choices = self._choices(leaf, reader)
+        return choices[0][0] + cost if choices else None
+
+    def _find(self, leaf: IndexLeaf, reader: BlobReader) -> Answer | None:
+        null = self._nulls(leaf.column.field_id, reader)
+        if null is None:
+            return None
+        if isinstance(leaf, IsNull):
+            return self._answer(null, null, BitMap(), reader, NULLS)
+        for _, name, kind, wanted in self._choices(leaf, reader):
+            found = kind.find(leaf, wanted, reader)
+            if found is not None:
+                return self._of_found(leaf, found, null, wanted, reader, name)
+        return None
+
+    def _of_found(
+        self,
+        leaf: IndexLeaf,
+        found: Found,
+        null: BitMap,
+        wanted: Wanted | None,
+        reader: BlobReader,
+        name: str,
+    ) -> Answer:
+        """Return the answer of a leaf whose wanted rows were found: as `predicates.evaluate` has it for NULL."""
+        possible, certain = found.possible, found.certain
+        if null:
+            possible, certain = possible - null, certain - null
+        if wanted is not None and wanted.is_negated:
+            present = bitmaps.whole(self.num_rows) - null
+            possible, certain = present - certain, present - possible
+        if isinstance(leaf, In) and leaf.has_null:  # a value that is not listed gives NULL
+            every = bitmaps.whole(self.num_rows)
+            return Answer(
+                num_rows=self.num_rows,
+                possible=possible,
+                certain=certain,
+                possible_not_false=every,
+                certain_not_false=every,
+                cost=reader.cost,
+                kinds=(name,),
+            )
+        is_never_null = (isinstance(leaf, Compare) and leaf.op == "<=>") or (
+            isinstance(leaf, CompareLength) and leaf.op == "<=>"
+        )
+        if is_never_null or (isinstance(leaf, In) and not leaf.values):
+            null = BitMap()
+        return self._answer(possible, certain, null, reader, name)
+
+    def _answer(
+        self, possible: BitMap, certain: BitMap, null: BitMap, reader: BlobReader, name: str
+    ) -> Answer:
+        return Answer.of_leaf(
+            self.num_rows, possible=possible, certain=certain, null=null, cost=reader.cost, kinds=(name,)
+        )
+
+
+def _is_text_test(leaf: IndexLeaf, built: Primitive) -> bool:
+    """Tell whether a leaf tests the text itself, which only its evaluation tells."""
+    is_text = isinstance(leaf, StringMatch | CompareLength) and leaf.column.cast is None
+    return is_text and built == leaf.column.type == Primitive("string")
+
+
+class _Lazy:
+    """An index file that is opened when the first byte is read of it.
+
+    A remote one stays open: that takes a request, and then holds no connection.
+    """
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self._storage = storage
+        self._path = path
+        self.is_remote = not parse_location(path).is_local
+        self._file: pa.NativeFile | None = None
+        self._opening = threading.Lock()
+
+    def __enter__(self) -> _Lazy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None and not self.is_remote:
+            self._file.close()
+            self._file = None
+
+    def read_at(self, length: int, place: int) -> bytes:
+        """Read some bytes."""
+        with files.translate_errors(self._path, "index", storage=self._storage):
+            with self._opening:
+                if self._file is None:
+                    self._file = files.open_file(self._storage, self._path)
+            return bytes(self._file.read_at(length, place))

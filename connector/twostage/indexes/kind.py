@@ -1,0 +1,150 @@
+"""What a kind of index is: one module that builds it, finds rows by it, and says beforehand how large it will be.
+
+Takes a column's values, in the order of a data file's rows; gives blobs of an index file, and from these the rows that a
+leaf of a predicate is TRUE for. The rule: what a kind says is right for every row, and only as exact as it says; NULL,
+NOT and three-valued logic are not its business, it sees non-NULL values alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyroaring import BitMap
+
+    from twostage.indexes.answer import Cost
+    from twostage.indexes.puffin import BlobReader, IndexWriter
+    from twostage.indexes.wanted import Leaf, Wanted
+    from twostage.schema import Primitive
+
+MAX_ROWS = 2**32 - 1
+"""Of a data file with an index: row positions have 32 bits."""
+
+
+class ColumnValues(Protocol):
+    """The values of one column of a data file; they can be read several times.
+
+    Attributes:
+        field_id: The column.
+        type: Its type in the scan's schema.
+        num_rows: Of the data file.
+    """
+
+    field_id: int
+    type: Primitive
+    num_rows: int
+
+    def chunks(self) -> Iterator[pa.Array]:
+        """Yield all values in the order of the rows, NULLs included, in the scan's type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What building may use.
+
+    Attributes:
+        folder: For what exceeds the memory; removed afterwards.
+        budget: Bytes of memory.
+    """
+
+    folder: Path
+    budget: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What is known of a column before its index is built; estimates.
+
+    Attributes:
+        type: In the scan's schema.
+        num_rows: Values, NULLs included.
+        num_distinct: Of the non-NULL values.
+        num_nulls: Rows.
+        value_bytes: Mean size of a distinct value.
+        num_runs: Runs of equal neighbours.
+        column_bytes: The column's bytes in the data files, encoded and compressed.
+    """
+
+    type: Primitive
+    num_rows: int
+    num_distinct: int
+    num_nulls: int
+    value_bytes: float
+    num_runs: int
+    column_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Rows whose value is wanted: all that may be (`possible`), and those that are (`certain`)."""
+
+    possible: BitMap
+    certain: BitMap
+
+
+class KindReader(Protocol):
+    """One column's index of one kind in an open file."""
+
+    def find(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Found | None:
+        """Return the rows of a leaf's wanted values; None if this kind cannot tell.
+
+        Args:
+            leaf: One column's comparison. With ``wanted.is_negated``, the rows of what is wanted, not of the leaf.
+            wanted: What the leaf asks of keys; None where keys cannot tell.
+            reader: Of the file.
+
+        Raises:
+            BadIndexError: What was read cannot be an index.
+        """
+
+    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Cost | None:
+        """Return what `find` would read, at most; None if it would give None."""
+
+
+class IndexKind(Protocol):
+    """A kind of index.
+
+    Attributes:
+        name: Lower-case letters: part of file names.
+        certainty: What its answers are: ``exact``, ``at most`` or ``between``.
+    """
+
+    name: str
+    certainty: str
+
+    def refuses(self, kind: Primitive) -> str | None:
+        """Return why columns of a type cannot have it; None if they can."""
+
+    def estimate(self, profile: Profile) -> int:
+        """Return about how many bytes it would take."""
+
+    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
+        """Write the blobs of one column; return why these values cannot have this kind, with nothing written then."""
+
+    def open(self, field_id: int, num_rows: int, reader: BlobReader) -> KindReader:
+        """Return the reader of one column's blobs.
+
+        Raises:
+            BadIndexError: They cannot be such an index.
+        """
+
+
+def non_null(chunks: Iterator[pa.Array]) -> Iterator[tuple[np.ndarray, pa.Array]]:
+    """Yield for each chunk the positions of its non-NULL values in the data file (int64), and these values."""
+    first = 0
+    for chunk in chunks:
+        if chunk.null_count == len(chunk):
+            pass
+        elif chunk.null_count:
+            places = np.flatnonzero(chunk.is_valid().to_numpy(zero_copy_only=False))
+            yield first + places, chunk.drop_null()
+        else:
+            yield np.arange(first, first + len(chunk)), chunk
+        first += len(chunk)

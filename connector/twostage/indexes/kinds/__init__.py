@@ -1,0 +1,1 @@
+"""The kinds of indexes, one module each; `registered` names them."""

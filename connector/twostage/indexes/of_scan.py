@@ -1,0 +1,118 @@
+"""The indexes that a scan may ask: found in the driver by one listing, sent to its tasks.
+
+Takes a table's storage, the options and the predicate; gives a `ScanIndexes` of the groups of columns that the predicate
+reads, or None. The rule: a table without indexes costs no more than that listing, and of a remote place none for a minute
+after one that was empty.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cachetools
+
+from twostage.indexes.place import TableIndexes, index_place, list_indexes
+from twostage.predicates import predicate as tree
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+    from twostage.indexes.place import IndexGroup, IndexPlace, IndexRun
+    from twostage.metrics import Metrics
+    from twostage.options import ReadSettings
+    from twostage.predicates.predicate import Predicate
+    from twostage.task import Storage
+
+SECONDS_EMPTY = 60.0
+"""How long a remote place that was empty is not listed again: a request of some 30 ms for each scan."""
+_empty: cachetools.TTLCache[str, bool] = cachetools.TTLCache(1_000, SECONDS_EMPTY)
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanIndexes:
+    """Where a table's indexes are, and those of them that have a column of the scan's predicate.
+
+    Attributes:
+        place: Where they are.
+        groups: Columns that are indexed per data file.
+        table: What planning may ask: table-wide indexes.
+    """
+
+    place: IndexPlace
+    groups: tuple[IndexGroup, ...]
+    table: TableIndexes
+
+    @property
+    def runs(self) -> tuple[IndexRun, ...]:
+        """The runs of table-wide indexes."""
+        return self.table.runs
+
+    @property
+    def of_tasks(self) -> ScanIndexes | None:
+        """What tasks may ask; None if that is nothing."""
+        return replace(self, table=TableIndexes()) if self.groups else None
+
+
+def indexes_of_scan(
+    storage: Storage,
+    settings: ReadSettings,
+    table_uuid: str | None,
+    predicate: Predicate,
+    metrics: Metrics,
+    own_folders: Iterable[str] = (),
+) -> ScanIndexes | None:
+    """Return the indexes that a scan may ask; None if there is none of a column that its predicate reads.
+
+    Args:
+        storage: The table's.
+        settings: The scan's.
+        table_uuid: From the table's metadata.
+        predicate: What rows must meet.
+        metrics: Gains ``indexes.failed`` if the place cannot be listed.
+        own_folders: More folders that belong to the table.
+    """
+    wanted = {column.field_id for column in tree.columns(predicate)}
+    return (
+        indexes_of_table(storage, settings, table_uuid, metrics, own_folders, wanted=wanted)
+        if wanted
+        else None
+    )
+
+
+def indexes_of_table(
+    storage: Storage,
+    settings: ReadSettings,
+    table_uuid: str | None,
+    metrics: Metrics,
+    own_folders: Iterable[str] = (),
+    *,
+    wanted: Container[int] | None = None,
+) -> ScanIndexes | None:
+    """Return a table's indexes; None if there is none that has a `wanted` column (field ids; None: any column).
+
+    The other arguments are those of `indexes_of_scan`.
+    """
+    if not settings.index:
+        return None
+    place = index_place(storage, settings, table_uuid, own_folders)
+    if place is None:
+        return None
+    with _lock:
+        if place.folder in _empty:
+            return None
+    found = list_indexes(place, metrics)
+    if not found and place.is_remote:
+        with _lock:
+            _empty[place.folder] = True
+    groups: tuple[IndexGroup, ...] = ()
+    if settings.two_stage:
+        groups = tuple(
+            group for group in found.groups if wanted is None or any(one in wanted for one in group.field_ids)
+        )
+    runs = tuple(run for run in found.runs if wanted is None or run.field_id in wanted)
+    if not groups and not runs:
+        return None
+    return ScanIndexes(place=place, groups=groups, table=TableIndexes(runs=runs))

@@ -1,0 +1,175 @@
+"""Values with the bitmaps of their rows, sorted; collected chunk by chunk, whatever their number, within a budget.
+
+Takes the non-NULL values of a column with their positions; gives (value, bitmap) pairs in the order of the values, each value
+once. The rule: floats are one zero and one NaN; what exceeds the budget goes to files, and is merged range by range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from twostage.indexes import bitmaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_SHARE = 4
+"""Of the budget is what may be held before it is spilled; merging a range takes as much again, twice."""
+_PIVOTS = 64
+"""Values of each run that the ranges' limits are drawn from."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueRun:
+    """Distinct values, sorted as Spark sorts them, and for each its bitmap, serialized."""
+
+    values: pa.Array
+    bitmaps: pa.Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return int(self.values.nbytes + self.bitmaps.nbytes)
+
+
+class ValueRuns:
+    """Collects a column's values; `merged` gives them back.
+
+    Args:
+        folder: For what exceeds the budget.
+        budget: Bytes of memory.
+    """
+
+    def __init__(self, folder: Path, budget: int) -> None:
+        self._folder = folder
+        self._budget = max(budget // _SHARE, 2**16)
+        self._runs: list[ValueRun] = []
+        self._held = self._total = 0
+        self._files = 0
+
+    def add(self, places: NDArray[np.int64], array: pa.Array) -> None:
+        """Add non-NULL values with their rows' positions in the data file."""
+        values, codes = _distinct(normal(array))
+        order = np.argsort(codes, kind="stable")
+        rows = np.ascontiguousarray(places[order], np.uint32)
+        ends = np.cumsum(np.bincount(codes, minlength=len(values))).tolist()
+        starts = [0, *ends[:-1]]
+        parts = [bitmaps.serialize(BitMap(rows[a:b])) for a, b in zip(starts, ends, strict=True)]
+        run = ValueRun(values, pa.array(parts, pa.large_binary()))
+        self._runs.append(run)
+        self._held += run.nbytes
+        self._total += run.nbytes
+        if self._held > self._budget:
+            self._spill()
+
+    def _spill(self) -> None:
+        """Write what is held to a file, joined to one run."""
+        joined = _joined(self._runs)
+        schema = pa.schema([("value", joined.values.type), ("bitmap", joined.bitmaps.type)])
+        with pa.OSFile(self._path(self._files), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+            file.write_batch(pa.record_batch([joined.values, joined.bitmaps], schema=schema))
+        self._files += 1
+        self._runs, self._held = [], 0
+
+    def _path(self, number: int) -> str:
+        return str(self._folder / f"values-{id(self):x}-{number}")
+
+    def merged(self) -> Iterator[ValueRun]:
+        """Yield all values in order, in runs that the budget holds."""
+        runs = [*self._spilled(), *self._runs]
+        if not runs:
+            return
+        ranges = max(1, -(-self._total // self._budget))
+        if ranges == 1 or len(runs) == 1:
+            yield _joined(runs)
+            return
+        pivots = _pivots(runs, ranges)
+        starts = [0] * len(runs)
+        for pivot in [*pivots, None]:
+            ends = [len(run.values) if pivot is None else _count_less(run.values, pivot) for run in runs]
+            parts = [
+                ValueRun(run.values.slice(a, b - a), run.bitmaps.slice(a, b - a))
+                for run, a, b in zip(runs, starts, ends, strict=True)
+                if b > a
+            ]
+            starts = ends
+            if parts:
+                yield _joined(parts)
+
+    def _spilled(self) -> list[ValueRun]:
+        """Return the runs in files, mapped."""
+        found = []
+        for number in range(self._files):
+            table = pa.ipc.open_file(pa.memory_map(self._path(number))).read_all()
+            found.append(ValueRun(table.column(0).combine_chunks(), table.column(1).combine_chunks()))
+        return found
+
+
+def normal(array: pa.Array) -> pa.Array:
+    """Return values of which equal ones are the same: no -0.0, one NaN.
+
+    >>> normal(pa.array([-0.0, 0.0])).to_pylist()
+    [0.0, 0.0]
+    """
+    if pa.types.is_floating(array.type):
+        values = array.to_numpy() + array.type.to_pandas_dtype()(0)
+        values[np.isnan(values)] = np.nan
+        return pa.array(values, array.type, from_pandas=False)
+    return array
+
+
+def _distinct(array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Return an array's values, sorted, and for each element the place of its value among them."""
+    encoded = array.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return encoded.dictionary.take(pa.array(order)), ranks[encoded.indices.to_numpy()]
+
+
+def _joined(runs: list[ValueRun]) -> ValueRun:
+    """Return runs joined to one: each value once, with all its rows."""
+    if len(runs) == 1:
+        return runs[0]
+    values, codes = _distinct(pa.concat_arrays([run.values for run in runs]))
+    parts = pa.concat_arrays([run.bitmaps for run in runs])
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(values))).tolist()
+    joined, start = [], 0
+    for end in ends:
+        own = [parts[place].as_py() for place in order[start:end].tolist()]
+        joined.append(
+            own[0]
+            if len(own) == 1
+            else bitmaps.serialize(BitMap.union(*(BitMap.deserialize(one) for one in own)))
+        )
+        start = end
+    return ValueRun(values, pa.array(joined, pa.large_binary()))
+
+
+def _pivots(runs: list[ValueRun], ranges: int) -> list[pa.Scalar]:
+    """Return values that divide all runs' values into about so many equal ranges."""
+    drawn = [
+        run.values.take(pa.array(np.linspace(0, len(run.values) - 1, _PIVOTS, dtype=np.int64)))
+        for run in runs
+    ]
+    sample = pa.concat_arrays(drawn)
+    if pa.types.is_floating(sample.type):
+        sample = sample.filter(pc.invert(pc.is_nan(sample)))
+    values, _ = _distinct(sample)
+    places = np.unique(np.arange(1, ranges) * len(values) // ranges).tolist()
+    return [values[place] for place in places if place]
+
+
+def _count_less(values: pa.Array, pivot: pa.Scalar) -> int:
+    """Return how many of the values are less; NaN, which is not, stands last."""
+    return int(pc.sum(pc.less(values, pivot)).as_py() or 0)

@@ -1,0 +1,48 @@
+"""The arguments of the command ``index``, apart from what it does: the command line knows them without importing that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+AUTO = "auto"
+"""The kind that is chosen by what will pay."""
+SAMPLE = 4
+"""Data files that ``verify`` compares unless it is told otherwise."""
+
+
+def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
+    """Add the command ``index`` and its own commands to argparse's; return the parsers that take a table."""
+    index = commands.add_parser(
+        "index", help="indexes of a table's columns: create, refresh, list, verify, drop, clean"
+    )
+    verbs = index.add_subparsers(dest="verb", required=True)
+    creating = verbs.add_parser("create", help="index columns")
+    creating.add_argument(
+        "--columns", dest="names", required=True, metavar="A,B", help="names, dotted for fields of structs"
+    )
+    creating.add_argument(
+        "--kind",
+        default=AUTO,
+        help="auto (default: what will pay, or the reason why nothing does), or values, postings, sorted, bins, files, separated by commas",
+    )
+    refreshing = verbs.add_parser("refresh", help="index the data files that have no index yet")
+    for parser in (creating, refreshing):
+        parser.add_argument("--spark", action="store_true", help="as a Spark job")
+    listing = verbs.add_parser("list", help="say what is indexed, how much of the table, and how large it is")
+    verifying = verbs.add_parser("verify", help="compare indexes with the data")
+    verifying.add_argument(
+        "--sample",
+        type=int,
+        default=SAMPLE,
+        help=f"data files to compare, drawn at random; default: {SAMPLE}",
+    )
+    verifying.add_argument("--all", action="store_true", help="compare all data files")
+    dropping = verbs.add_parser("drop", help="remove indexes")
+    dropping.add_argument("--columns", dest="names", metavar="A,B", help="default: of all columns")
+    cleaning = verbs.add_parser(
+        "clean", help="remove indexes of data files that no snapshot of the table has"
+    )
+    return [creating, refreshing, listing, verifying, dropping, cleaning]

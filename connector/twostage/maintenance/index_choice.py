@@ -1,0 +1,180 @@
+"""Which kinds of indexes a column should have, if any: ``--kind auto``.
+
+Takes a sample of the columns' values; gives for each column its kinds, or the reason why none would pay. The rules, from
+what was measured (docs/indexes.md): few values get bitmaps, for counts and groups; of scattered values text gets postings,
+numbers get sorted rows, both a place in the table-wide index; what is sorted or clustered gets nothing, because bounds of files and
+pages tell as much; and all together stay below `MAX_SHARE` of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twostage.data_files.data_file import descend
+from twostage.data_files.open_data_file import open_data_file
+from twostage.indexes.file_keys import FILES
+from twostage.indexes.keys import key_class
+from twostage.indexes.kind import Profile
+from twostage.indexes.kinds.registered import KINDS
+from twostage.maintenance.index_files import is_stored
+from twostage.metrics import Metrics
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from twostage.task import ScanContext, ScanTask
+
+MAX_SHARE = 0.15
+"""Of the table's bytes is what indexes may take together."""
+FEW_VALUES = 1_000
+"""Distinct values of a data file up to which each gets a bitmap."""
+_CLUSTERED_RUN = 64
+"""Rows of a mean run of equal values from which a column is clustered."""
+_SAMPLE_FILES = 4
+_SAMPLE_ROWS = 131_072
+_KEY_BYTES = 3.2
+"""Of a pair in the table-wide index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The kinds that a column should have; none: `reason` says why."""
+
+    field_id: int
+    kinds: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSample:
+    """What a sample of data files says of a column.
+
+    Attributes:
+        profile: Of a mean data file.
+        is_ordered: Neighbours mostly ascend, or mostly descend.
+        num_files: Data files of the table.
+    """
+
+    profile: Profile
+    is_ordered: bool
+    num_files: int
+
+
+def profile_columns(
+    context: ScanContext, tasks: Sequence[ScanTask], field_ids: Sequence[int]
+) -> Mapping[int, ColumnSample]:
+    """Look at the first rows of a few data files; columns that these do not hold are left out."""
+    step = max(1, len(tasks) // _SAMPLE_FILES)
+    found: dict[int, list[pa.Array]] = {field_id: [] for field_id in field_ids}
+    for task in tasks[::step][:_SAMPLE_FILES]:
+        with open_data_file(context, task, Metrics()) as data_file:
+            row_group = next(iter(data_file.row_groups()), None)
+            if row_group is None:
+                continue
+            for field_id, arrays in found.items():
+                if is_stored(data_file, field_id):
+                    target, depth = data_file.leaf_target(field_id)
+                    (array,) = next(data_file.stream(row_group, [target], _SAMPLE_ROWS))
+                    arrays.append(descend(array, depth))
+    rows = sum(task.record_count for task in tasks) // max(1, len(tasks))
+    samples = {}
+    for field_id, arrays in found.items():
+        kind = context.schema.field(field_id).type
+        if arrays and isinstance(kind, Primitive):
+            samples[field_id] = _sample(kind, arrays, rows, len(tasks))
+    return samples
+
+
+def _sample(kind: Primitive, arrays: Sequence[pa.Array], rows: int, num_files: int) -> ColumnSample:
+    """Return what a mean data file of `rows` rows has, judging by the beginning of some."""
+    each = [_measure(array) for array in arrays]
+    sampled = np.array([one[0] for one in each], np.float64)
+    distinct, nulls, runs, ascents, nbytes = (
+        float(np.mean([one[place] / max(1, one[0]) for one in each])) for place in range(1, 6)
+    )
+    mean = max(1.0, float(sampled.mean()))
+    # Where less than a tenth is new, more rows bring few new values; else they bring as many again.
+    grown = distinct * mean if distinct < 0.1 else distinct * rows
+    profile = Profile(
+        type=kind,
+        num_rows=rows,
+        num_distinct=max(1, round(grown)),
+        num_nulls=int(nulls * rows),
+        value_bytes=nbytes,
+        num_runs=max(1, int(runs * rows)),
+        column_bytes=int(nbytes * rows),
+    )
+    return ColumnSample(profile=profile, is_ordered=ascents > 0.98 or ascents < 0.02, num_files=num_files)
+
+
+def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float]:
+    """Return rows, distinct values, NULLs, runs, the share of changes that ascend (times the rows), and bytes."""
+    present = array.drop_null()
+    if len(present) < 2:
+        return len(array), len(present), array.null_count, len(present), 1.0, array.nbytes
+    codes = present.dictionary_encode()
+    order = pc.sort_indices(codes.dictionary).to_numpy()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    steps = np.diff(ranks[codes.indices.to_numpy()])
+    changes = max(1, int(np.count_nonzero(steps)))
+    ascending = int(np.count_nonzero(steps > 0)) / changes * len(array)
+    runs = float(np.count_nonzero(steps)) + 1
+    return len(array), len(codes.dictionary), array.null_count, runs, ascending, array.nbytes
+
+
+def choose_kinds(
+    samples: Mapping[int, ColumnSample], field_ids: Sequence[int], table_bytes: int
+) -> list[Choice]:
+    """Return the choice for each column, in order; together they stay within `MAX_SHARE` of the table's bytes."""
+    left = MAX_SHARE * table_bytes
+    choices = []
+    for field_id in field_ids:
+        sample = samples.get(field_id)
+        if sample is None:
+            choices.append(Choice(field_id=field_id, kinds=(), reason="not indexed: no data file holds it"))
+            continue
+        kinds, reason = _fitting(sample)
+        size = sum(_estimate(kind, sample) for kind in kinds)
+        if kinds and size > left:
+            reason = (
+                f"not indexed: {', '.join(kinds)} would take about {size:,.0f} bytes, "
+                f"{MAX_SHARE:.0%} of the table leave {max(0.0, left):,.0f}"
+            )
+            kinds = ()
+        elif kinds:
+            left -= size
+            reason = f"{', '.join(kinds)}: {reason}, about {size:,.0f} bytes"
+        choices.append(Choice(field_id=field_id, kinds=kinds, reason=reason))
+    return choices
+
+
+def _fitting(sample: ColumnSample) -> tuple[tuple[str, ...], str]:
+    profile = sample.profile
+    present = profile.num_rows - profile.num_nulls
+    if not present:
+        return (), "not indexed: it is NULL nearly everywhere"
+    if profile.num_distinct == 1:
+        return (), "not indexed: it has one value"
+    if sample.is_ordered:
+        return (), "not indexed: it is sorted, bounds of files and pages tell as much"
+    if profile.num_distinct <= FEW_VALUES:
+        return ("values",), f"about {profile.num_distinct:,} values in a data file"
+    if profile.num_rows / profile.num_runs > _CLUSTERED_RUN:
+        return (), "not indexed: equal values are neighbours, bounds of pages tell as much"
+    kinds = ["postings" if key_class(profile.type) == "text" else "sorted"]
+    if sample.num_files > 1:
+        kinds.append(FILES)
+    return tuple(kinds), f"about {profile.num_distinct:,} scattered values in a data file"
+
+
+def _estimate(kind: str, sample: ColumnSample) -> float:
+    profile = sample.profile
+    each = _KEY_BYTES * profile.num_distinct if kind == FILES else KINDS[kind].estimate(profile)
+    return each * sample.num_files

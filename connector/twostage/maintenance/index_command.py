@@ -1,0 +1,108 @@
+"""The command ``index``: what it does, and what it prints.
+
+Takes parsed arguments and a way to run units of work; runs `table_indexes` and prints to a console.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from twostage.indexes.place import list_indexes
+from twostage.maintenance.table_indexes import OwnedIndexes
+from twostage.maintenance.verify_indexes import verify_indexes
+from twostage.metrics import Metrics
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from twostage.maintenance.table_indexes import Run
+    from twostage.options import ReadOptions
+
+
+def run_command(
+    parsed: argparse.Namespace,
+    options: ReadOptions,
+    confs: dict[str, str],
+    console: Console,
+    progress: Progress,
+    run: Run,
+) -> int:
+    """Run one of the commands; return the exit code.
+
+    Raises:
+        TwoStageError: It failed.
+    """
+    owned = OwnedIndexes(options, confs, run, lambda text: console.print(text, markup=False, soft_wrap=True))
+    match parsed.verb:
+        case "create":
+            _print_built(owned.create(_names(parsed.names), parsed.kind), console)
+        case "refresh":
+            _print_built(owned.refresh(), console)
+        case "list":
+            _print_list(owned, console)
+        case "verify":
+            return _verify(
+                owned, None if parsed.all else parsed.sample, console, _step(progress, "comparing")
+            )
+        case "drop":
+            console.print(f"{owned.drop(_names(parsed.names or '')):,} files removed")
+        case "clean":
+            removed, kept = owned.clean(_step(progress, "looking at snapshots"))
+            console.print(f"{removed:,} files removed, {kept:,} kept")
+    return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _step(progress: Progress, text: str) -> Callable[[int, int], None]:
+    bar = progress.add_task(text, total=None)
+    return lambda done, of: progress.update(bar, completed=done, total=of)
+
+
+def _print_built(metrics: Metrics, console: Console) -> None:
+    counted = metrics.counters
+    console.print(
+        f"{counted['indexes.files']:,} data files: {counted['indexes.made']:,} indexed, "
+        f"{counted['indexes.files'] - counted['indexes.made']:,} were already or cannot be; "
+        f"{counted['indexes.bytes']:,} bytes of index files",
+        soft_wrap=True,
+    )
+    for sentence, times in metrics.choices.items():
+        console.print(f"{sentence} ({times:,} times)", markup=False, soft_wrap=True)
+
+
+def _print_list(owned: OwnedIndexes, console: Console) -> None:
+    found = owned.status()
+    if not found:
+        console.print("no indexes")
+    for status in found:
+        columns = "; ".join(f"{name} ({', '.join(kinds)})" for name, kinds in status.columns.items())
+        share = status.nbytes / max(1, status.table_bytes)
+        age = f", {max(0.0, time.time() - status.modified) / 86_400:,.1f} days old" if status.modified else ""
+        console.print(
+            f"{columns}: {status.indexed:,} of {status.data_files:,} data files, "
+            f"{status.nbytes:,} bytes, {share:.1%} of the table's{age}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _verify(
+    owned: OwnedIndexes, sample: int | None, console: Console, step: Callable[[int, int], None]
+) -> int:
+    context, tasks, place, _ = owned.indexed_tasks()
+    verified = verify_indexes(context, tasks, place, list_indexes(place, Metrics()), sample, step)
+    for sentence in verified.wrong:
+        console.print(sentence, markup=False, soft_wrap=True)
+    console.print(
+        f"{verified.data_files:,} data files compared: {verified.answers:,} answers, {len(verified.wrong):,} wrong; "
+        f"{verified.without_index:,} index files missing"
+    )
+    return int(bool(verified.wrong))

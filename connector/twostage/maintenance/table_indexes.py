@@ -1,0 +1,437 @@
+"""The indexes of a table, for its owner: make them, extend them to new files, list, drop and clean them.
+
+Takes the reader's options (the snapshot that they choose is the one that is indexed) and a way to run work in parallel;
+leaves files in the place of `indexes.place`. The rules: an interrupted command leaves indexes of some data files, which
+are right; who builds beside another builds the same; and nothing is removed but what the table's own folder there has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from twostage.catalog.load_table import load_table
+from twostage.columns import split_name
+from twostage.deletes.cache import fingerprint
+from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError, nearest
+from twostage.indexes.file_keys import FANOUT, FILES, file_key, merge_runs, open_run
+from twostage.indexes.keys import key_class
+from twostage.indexes.kinds.registered import KINDS
+from twostage.indexes.place import MAX_NAME, SUFFIX, IndexGroup, index_place, list_indexes
+from twostage.maintenance.index_arguments import AUTO
+from twostage.maintenance.index_choice import choose_kinds, profile_columns
+from twostage.maintenance.index_files import IndexWork
+from twostage.metrics import Metrics
+from twostage.planning.plan import plan_scan, refuse_inside
+from twostage.predicates.predicate import TRUE
+from twostage.schema import Primitive
+from twostage.storage import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from twostage.indexes.place import IndexPlace, TableIndexes
+    from twostage.options import ReadOptions
+    from twostage.table.metadata import Snapshot
+    from twostage.task import ScanContext, ScanTask
+
+    Run = Callable[[Sequence[IndexWork]], Iterable[Metrics]]
+    Say = Callable[[str], None]
+
+_WHOLE = 2**62
+"""A split size in bytes that no file reaches."""
+_UNITS = 64
+"""Units of work at most: each leaves a run of its own, and the runs are merged afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatus:
+    """What there is of a group of columns.
+
+    Attributes:
+        columns: Names, each with its kinds.
+        indexed: Live data files with an index (of rows; of keys for the kind ``files`` alone).
+        data_files: Live data files.
+        nbytes: Of the index files and runs.
+        table_bytes: Of the live data files.
+        modified: When something was last written, seconds since 1970; 0 where unknown.
+    """
+
+    columns: Mapping[str, tuple[str, ...]]
+    indexed: int
+    data_files: int
+    nbytes: int
+    table_bytes: int
+    modified: float
+
+
+class OwnedIndexes:
+    """The indexes of one table.
+
+    Args:
+        options: The reader's.
+        confs: Spark's, for catalogs.
+        run: Does units of work (`index_files`), perhaps in parallel, and yields what each counted.
+        say: Is told sentences for the user.
+
+    Raises:
+        OptionError: There is no place for indexes, or it is inside the table.
+    """
+
+    def __init__(self, options: ReadOptions, confs: Mapping[str, str], run: Run, say: Say) -> None:
+        self._options = replace(options, split_size=_WHOLE, truncate_nanoseconds=False)
+        self._run = run
+        self._say = say
+        self._table = load_table(self._options, confs)
+        if self._table.metadata_table is not None:
+            raise OptionError("BAD_OPTION", "A metadata table has no indexes", stage="options")
+        refuse_inside(self._table, options.settings.index_location, "index.location")
+        properties = self._table.metadata.properties
+        own = [properties[name] for name in ("write.data.path", "write.metadata.path") if name in properties]
+        place = index_place(self._table.storage, options.settings, self._table.metadata.table_uuid, own)
+        if place is None:
+            raise OptionError(
+                "NO_PLACE",
+                "There is no place beside the table for its indexes",
+                stage="options",
+                hint="Set index.location to a folder or bucket.",
+            )
+        self._place = place
+
+    # --- commands -------------------------------------------------------------------------------------
+
+    def create(self, names: Sequence[str], kinds: str = AUTO) -> Metrics:
+        """Index columns, and keep that they are indexed, so that `refresh` extends them.
+
+        Args:
+            names: Columns, or fields nested in structs.
+            kinds: ``auto``, or kinds separated by commas: those of `KINDS` and ``files``.
+
+        Raises:
+            OptionError: No such column or kind, or the column is indexed already.
+            UnsupportedFeatureError: The column's type has no such index; or ``auto`` refuses all columns.
+        """
+        context, tasks = self._tasks(self._table.snapshot)
+        present = {field_id: group for group in self._indexes().groups for field_id in group.field_ids}
+        wanted: list[tuple[int, tuple[str, ...]]] = []
+        chosen_ids = [self._field_id(name) for name in names]
+        for name, field_id in zip(names, chosen_ids, strict=True):
+            if field_id in present:
+                raise OptionError(
+                    "INDEXED",
+                    f"Column {name!r} is indexed already",
+                    stage="options",
+                    hint="Refresh extends it to new files; drop it first to choose other kinds.",
+                )
+        if kinds == AUTO:
+            profiles = profile_columns(context, tasks, chosen_ids)
+            sizes = sum(task.file_size for task in tasks)
+            for name, choice in zip(names, choose_kinds(profiles, chosen_ids, sizes), strict=True):
+                self._say(f"{name}: {choice.reason}")
+                if choice.kinds:
+                    wanted.append((choice.field_id, choice.kinds))
+        else:
+            listed = tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",")))
+            wanted = [(field_id, self._checked(field_id, listed)) for field_id in dict.fromkeys(chosen_ids)]
+        total = Metrics()
+        if not wanted:
+            raise UnsupportedFeatureError(
+                "NOT_WORTH_IT", "No index of these columns would pay", stage="index",
+                hint="Name the kinds to build one nevertheless: --kind postings.",
+            )  # fmt: skip
+        for group in _groups(wanted):
+            text = {"columns": {".".join(context.schema.path(i)): list(kinds) for i, kinds in group.columns}}
+            files.write_all(
+                self._place.storage,
+                self._place.path(f"{group.name}.json"),
+                json.dumps({**text, "table": self._table.name}, indent=1).encode(),
+            )
+            total.merge(self._extend(group, context, tasks))
+        return total
+
+    def refresh(self) -> Metrics:
+        """Index the data files that have no index yet, of all groups of columns.
+
+        Raises:
+            NotFoundError: The table has no indexes.
+        """
+        groups = self._existing()
+        context, tasks = self._tasks(self._table.snapshot)
+        total = Metrics()
+        for group in groups:
+            total.merge(self._extend(group, context, tasks))
+        return total
+
+    def status(self) -> list[IndexStatus]:
+        """Return what there is of each group of columns."""
+        indexes = self._indexes()
+        context, tasks = self._tasks(self._table.snapshot)
+        found = []
+        for group in indexes.groups:
+            entries = files.list_folder(self._place.storage, self._place.path(group.name))
+            top = {entry.name: entry for entry in files.list_folder(self._place.storage, self._place.folder)}
+            runs = [
+                top[run.name] for i, kinds in group.columns if FILES in kinds for run in indexes.runs_of(i)
+                if run.name in top
+            ]  # fmt: skip
+            lacking = self._lacking(group, tasks, {entry.name for entry in entries}, indexes)
+            every = [*entries, *runs]
+            found.append(
+                IndexStatus(
+                    columns={self._name(context, i): kinds for i, kinds in group.columns},
+                    indexed=len(tasks) - len(lacking),
+                    data_files=len(tasks),
+                    nbytes=sum(entry.size for entry in every),
+                    table_bytes=sum(task.file_size for task in tasks),
+                    modified=max((entry.modified for entry in every), default=0) / 1e9,
+                )
+            )
+        return found
+
+    def drop(self, names: Sequence[str] = ()) -> int:
+        """Remove the indexes of columns; of all for none. Return how many files were removed.
+
+        Raises:
+            NotFoundError: A column is not indexed.
+            OptionError: It is indexed together with others that are not named.
+        """
+        groups = self._existing()
+        wanted = [self._field_id(name) for name in names]
+        for name, field_id in zip(names, wanted, strict=True):
+            if not any(field_id in group.field_ids for group in groups):
+                raise NotFoundError("NOT_INDEXED", f"Column {name!r} is not indexed", stage="index")
+        removed = 0
+        chosen = [group for group in groups if not names or set(wanted) & set(group.field_ids)]
+        for group in chosen:
+            others = [i for i in group.field_ids if names and i not in wanted]
+            if others:
+                shown = ", ".join(self._name(None, i) for i in others)
+                raise OptionError(
+                    "BAD_OPTION", f"The columns are indexed together with others: {shown}", stage="options",
+                    hint="Name these too.",
+                )  # fmt: skip
+        for group in chosen:
+            self._remove(f"{group.name}.json")
+            removed += 1 + self._remove_folder(group.name)
+            keyed = {i for i, kinds in group.columns if FILES in kinds}
+            for run in self._indexes().runs:
+                if run.field_id in keyed:
+                    self._remove(run.name)
+                    removed += 1
+        return removed
+
+    def clean(self, step: Callable[[int, int], None]) -> tuple[int, int]:
+        """Remove indexes of data files that no snapshot of the table has; return how many files went and stayed.
+
+        Args:
+            step: Called with the number of snapshots examined so far, and of all.
+        """
+        live: set[str] = set()
+        keys: set[bytes] = set()
+        snapshots = list(self._table.metadata.snapshots.values())
+        for number, snapshot in enumerate(snapshots):
+            step(number, len(snapshots))
+            for task in self._tasks(snapshot)[1]:
+                live.add(fingerprint.of_data_file(task) + SUFFIX)
+                keys.add(file_key(task))
+        step(len(snapshots), len(snapshots))
+        indexes = self._indexes()
+        removed = kept = 0
+        known = {group.name for group in indexes.groups}
+        for folder in files.list_folder(self._place.storage, self._place.folder):
+            if folder.is_folder and folder.name not in known:
+                removed += self._remove_folder(folder.name)
+        for group in indexes.groups:
+            for entry in files.list_folder(self._place.storage, self._place.path(group.name)):
+                if entry.name in live:
+                    kept += 1
+                else:
+                    self._remove(group.name, entry.name)
+                    removed += 1
+        gone, stayed = self._clean_runs(indexes, keys)
+        return removed + gone, kept + stayed
+
+    # --- parts ----------------------------------------------------------------------------------------
+
+    def indexed_tasks(self) -> tuple[ScanContext, list[ScanTask], IndexPlace, tuple[IndexGroup, ...]]:
+        """Return the scan, its data files, the place and the groups: for `verify_indexes`."""
+        groups = self._existing()
+        return (*self._tasks(self._table.snapshot), self._place, groups)
+
+    def _extend(self, group: IndexGroup, context: ScanContext, tasks: Sequence[ScanTask]) -> Metrics:
+        """Index the data files that lack something, and merge the runs that this makes."""
+        names = {entry.name for entry in files.list_folder(self._place.storage, self._place.path(group.name))}
+        indexes = self._indexes()
+        lacking = self._lacking(group, tasks, names, indexes)
+        total = Metrics()
+        total.add("indexes.files", len(tasks))
+        size = max(1, -(-len(lacking) // _UNITS))
+        work = [
+            IndexWork(
+                context=context,
+                place=self._place,
+                group=group,
+                tasks=tuple(task for task, _, _ in part),
+                lacks_index=tuple(lacks for _, lacks, _ in part),
+                lacks_keys=tuple(ids for _, _, ids in part),
+            )
+            for part in (lacking[at : at + size] for at in range(0, len(lacking), size))
+        ]
+        for metrics in self._run(work):
+            total.merge(metrics)
+        before = {run.name for run in indexes.runs}
+        for field_id, kinds in group.columns:
+            if FILES in kinds:
+                self._merge(field_id, before, total)
+        return total
+
+    def _merge(self, field_id: int, before: set[str], metrics: Metrics) -> None:
+        """Merge the new runs of a column to one, then as many of one level as there should be no more of."""
+        budget = self._options.settings.memory_budget
+        fresh = [run for run in self._indexes().runs_of(field_id) if run.name not in before]
+        if len(fresh) > 1 and merge_runs(self._place, fresh, budget, metrics) is None:
+            return
+        while True:
+            runs = self._indexes().runs_of(field_id)
+            levels = Counter(run.level for run in runs)
+            full = [level for level, count in levels.items() if count >= FANOUT]
+            if not full:
+                return
+            own = [run for run in runs if run.level <= min(full)]
+            if merge_runs(self._place, own, budget, metrics) is None:
+                return
+
+    def _lacking(
+        self, group: IndexGroup, tasks: Sequence[ScanTask], names: set[str], indexes: TableIndexes
+    ) -> list[tuple[ScanTask, bool, tuple[int, ...]]]:
+        """Return the data files that lack an index file or a place in a run: each with what it lacks."""
+        has_rows = any(kind != FILES for _, kinds in group.columns for kind in kinds)
+        keyed = [field_id for field_id, kinds in group.columns if FILES in kinds]
+        covered: dict[int, set[bytes]] = {field_id: set() for field_id in keyed}
+        for field_id in keyed:
+            for run in indexes.runs_of(field_id):
+                opened = open_run(self._place, run, Metrics(), self._options.settings.memory_budget)
+                if opened is not None:
+                    covered[field_id] |= opened.members
+        found = []
+        for task in tasks:
+            lacks_index = has_rows and fingerprint.of_data_file(task) + SUFFIX not in names
+            ids = tuple(i for i in keyed if file_key(task) not in covered[i])
+            if lacks_index or ids:
+                found.append((task, lacks_index, ids))
+        return found
+
+    def _clean_runs(self, indexes: TableIndexes, live: set[bytes]) -> tuple[int, int]:
+        """Remove runs without live data files, and rewrite those that have more dead than live ones."""
+        removed = kept = 0
+        wanted = {i for group in indexes.groups for i, kinds in group.columns if FILES in kinds}
+        budget = self._options.settings.memory_budget
+        for run in indexes.runs:
+            opened = open_run(self._place, run, Metrics(), budget)
+            alive = 0 if opened is None or run.field_id not in wanted else len(opened.members & live)
+            if not alive:
+                self._remove(run.name)
+                removed += 1
+                continue
+            if opened is not None and alive * 2 < len(opened.members):
+                merge_runs(self._place, [run], budget, Metrics(), live)
+            kept += 1
+        return removed, kept
+
+    def _tasks(self, snapshot: Snapshot | None) -> tuple[ScanContext, list[ScanTask]]:
+        plan = plan_scan(
+            replace(self._table, snapshot=snapshot),
+            self._options,
+            projection=(),
+            predicate=TRUE,
+            hint=TRUE,
+            limit=None,
+            parallelism=os.cpu_count() or 1,
+            scan_id=uuid.uuid4().hex,
+        )
+        return plan.context, [
+            replace(task, deletes=(), start=0, length=task.file_size)
+            for group in plan.groups
+            for task in group.tasks
+        ]
+
+    def _indexes(self) -> TableIndexes:
+        metrics = Metrics()
+        found = list_indexes(self._place, metrics)
+        for sentence in metrics.choices:
+            self._say(sentence)
+        return found
+
+    def _existing(self) -> tuple[IndexGroup, ...]:
+        groups = self._indexes().groups
+        if not groups:
+            raise NotFoundError(
+                "NOT_INDEXED", "The table has no indexes", path=self._place.folder, stage="index",
+                hint="index create --columns … makes them; index.location says where they are.",
+            )  # fmt: skip
+        return groups
+
+    def _field_id(self, name: str) -> int:
+        schema = self._table.schema
+        sensitive = self._options.case_sensitive
+        found = schema.find((name,), case_sensitive=sensitive) or schema.find(
+            split_name(name), case_sensitive=sensitive
+        )
+        if found is None:
+            known = [".".join(schema.path(field_id)) for field_id in schema.field_ids()]
+            raise OptionError(
+                "UNKNOWN_COLUMN", f"No such column: {name!r}", stage="options", hint=nearest(name, known)
+            )
+        if key_class(found.type) is None:
+            raise UnsupportedFeatureError(
+                "NO_INDEX", f"Column {name!r} has a type without indexes: {found.type}", stage="index"
+            )
+        return found.id
+
+    def _name(self, context: ScanContext | None, field_id: int) -> str:
+        schema = self._table.schema if context is None else context.schema
+        return ".".join(schema.path(field_id)) if field_id in schema else f"field {field_id}, dropped"
+
+    def _checked(self, field_id: int, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        field = self._table.schema.field(field_id)
+        for kind in kinds:
+            if kind not in KINDS and kind != FILES:
+                raise OptionError(
+                    "BAD_OPTION", f"No such kind of index: {kind!r}", stage="options",
+                    hint=nearest(kind, [AUTO, *KINDS, FILES]),
+                )  # fmt: skip
+            assert isinstance(field.type, Primitive)
+            reason = KINDS[kind].refuses(field.type) if kind in KINDS else None
+            if reason is not None:
+                raise UnsupportedFeatureError(
+                    "NO_INDEX",
+                    f"Column {field.name!r} cannot have an index of kind {kind}: {reason}",
+                    stage="index",
+                )
+        return kinds
+
+    def _remove(self, *names: str) -> None:
+        files.remove(self._place.storage, self._place.path(*names))
+
+    def _remove_folder(self, name: str) -> int:
+        entries = files.list_folder(self._place.storage, self._place.path(name))
+        for entry in entries:
+            if not entry.is_folder:
+                self._remove(name, entry.name)
+        return len(entries)
+
+
+def _groups(wanted: Sequence[tuple[int, tuple[str, ...]]]) -> list[IndexGroup]:
+    """Return the groups of columns, each with a name that a file system takes."""
+    groups: list[IndexGroup] = []
+    held: list[tuple[int, tuple[str, ...]]] = []
+    for column in wanted:
+        if held and len(IndexGroup(columns=(*held, column)).name) > MAX_NAME:
+            groups.append(IndexGroup(columns=tuple(held)))
+            held = []
+        held.append(column)
+    return [*groups, IndexGroup(columns=tuple(held))]

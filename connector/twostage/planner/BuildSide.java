@@ -1,0 +1,161 @@
+package twostage_planner;
+
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.collection.immutable.Seq;
+
+/** What is known of the side of a join that gives its keys, before it has run. */
+final class BuildSide {
+  /** Of a session: the bytes that a second reading of a side may cost, for its keys, as a share of those of the scan. */
+  private static final String MAX_SHARE = "spark.twostage.dynamicFilter.maxBuildShare";
+  private static final String DEFAULT_MAX_SHARE = "0.125";
+
+  /** Of a file or a range without a filter: 100,000 numbers or so. Larger ones may have all keys that there are. */
+  private static final long MAX_LIST_BYTES = 1 << 20;
+
+  private BuildSide() {}
+
+  /** Whether a side probably has few of the keys that there are. */
+  static boolean isSelective(LogicalPlan plan) {
+    if (plan instanceof Filter && PartitionPruning$.MODULE$.isLikelySelective(((Filter) plan).condition())) {
+      return true;
+    }
+    if (isList(plan) || plan instanceof GlobalLimit || plan instanceof LocalLimit || isAnswered(plan)) {
+      return true;
+    }
+    if (plan instanceof Aggregate && ((Aggregate) plan).groupingExpressions().isEmpty()) {
+      return true;
+    }
+    if (plan instanceof InMemoryRelation) {
+      LogicalPlan cached = cached(plan);
+      return cached != null && isSelective(cached);
+    }
+    if (DynamicFilters.isOurs(plan)) {
+      return ((TwoStageScan) ((DataSourceV2ScanRelation) plan).scan()).isFiltered;
+    }
+    Seq children = plan.children();
+    for (int i = 0; i < children.size(); i++) {
+      if (isSelective((LogicalPlan) children.apply(i))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Whether a leaf is probably a list of what to look for: values, few numbers, rows of the driver's, or a small file that is
+   * no table of Iceberg's.
+   */
+  static boolean isList(LogicalPlan plan) {
+    if (plan instanceof LocalRelation || plan instanceof LogicalRDD) {
+      return !plan.isStreaming();
+    }
+    if (plan instanceof Range) {
+      return size(plan) <= MAX_LIST_BYTES;
+    }
+    return isOfFiles(plan) && size(plan) <= MAX_LIST_BYTES
+        && !(((HadoopFsRelation) ((LogicalRelation) plan).relation()).location() instanceof TwoStageFiles);
+  }
+
+  private static boolean isOfFiles(LogicalPlan plan) {
+    return plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation;
+  }
+
+  /** Whether the plan is a scan of ours whose rows metadata gave while planning. */
+  private static boolean isAnswered(LogicalPlan plan) {
+    return plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof TwoStageLocalScan;
+  }
+
+  /** Whether a side may be read a second time: the keys are the same for sure, and it costs little beside the scan. */
+  static boolean isCheap(LogicalPlan side, DataSourceV2ScanRelation scan) {
+    return isRepeatable(side) && bytesRead(side) <= maxShare() * size(scan);
+  }
+
+  private static double maxShare() {
+    String text = SQLConf.get().getConfString(MAX_SHARE, DEFAULT_MAX_SHARE);
+    try {
+      return Double.parseDouble(text);
+    } catch (NumberFormatException error) {
+      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + MAX_SHARE + " is no number: " + text);
+    }
+  }
+
+  static long size(LogicalPlan plan) {
+    scala.math.BigInt bytes = plan.stats().sizeInBytes();
+    return bytes.isValidLong() ? bytes.toLong() : Long.MAX_VALUE;
+  }
+
+  /** The plan that a cached relation was made of; null where that is not known. */
+  static LogicalPlan cached(LogicalPlan plan) {
+    return ((InMemoryRelation) plan).cacheBuilder().logicalPlan();
+  }
+
+  /** Whether a second run gives the same keys for sure: no LIMIT, sample, window, function of the user or foreign source. */
+  private static boolean isRepeatable(LogicalPlan plan) {
+    if (!plan.deterministic()) {
+      return false;
+    }
+    if (plan instanceof LeafNode) {
+      return plan instanceof LocalRelation || plan instanceof Range || plan instanceof OneRowRelation || isAnswered(plan)
+          || plan instanceof InMemoryRelation && cached(plan) != null && cached(plan).deterministic()
+          || isOfFiles(plan)
+          || DynamicFilters.isOurs(plan);
+    }
+    boolean plain = plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias || plan instanceof Join
+        || plan instanceof Union || plan instanceof Aggregate;
+    Seq expressions = plan.expressions();
+    for (int i = 0; plain && i < expressions.size(); i++) {
+      plain = isPlain((Expression) expressions.apply(i));
+    }
+    Seq children = plan.children();
+    for (int i = 0; plain && i < children.size(); i++) {
+      plain = isRepeatable((LogicalPlan) children.apply(i));
+    }
+    return plain;
+  }
+
+  /** Whether an expression gives the same for the same rows, in whatever order they come. */
+  private static boolean isPlain(Expression expression) {
+    if (expression instanceof UserDefinedExpression
+        || expression instanceof SubqueryExpression && !(expression instanceof DynamicPruningSubquery)) {
+      return false;
+    }
+    if (expression instanceof AggregateExpression) {
+      String name = ((AggregateExpression) expression).aggregateFunction().getClass().getSimpleName();
+      if (!name.equals("Max") && !name.equals("Min") && !name.equals("Count")) {
+        return false; // a sum of doubles, or the first of some rows, depends on their order
+      }
+    }
+    Seq children = expression.children();
+    for (int i = 0; i < children.size(); i++) {
+      if (!isPlain((Expression) children.apply(i))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** The bytes that a side's leaves read. */
+  private static long bytesRead(LogicalPlan plan) {
+    if (plan instanceof LeafNode) {
+      return plan instanceof InMemoryRelation || isAnswered(plan) ? 0 : size(plan);
+    }
+    long sum = 0;
+    Seq children = plan.children();
+    for (int i = 0; i < children.size(); i++) {
+      sum += Math.min(bytesRead((LogicalPlan) children.apply(i)), Long.MAX_VALUE / 4 - sum);
+    }
+    return sum;
+  }
+}

@@ -1,0 +1,149 @@
+package twostage_planner;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.XxHash64Function$;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.util.sketch.BloomFilter;
+
+/**
+ * The keys of a join as predicates of the scan, in the form that suits their number: each of them, up to MAX_KEYS; more of
+ * them as their range, with a Bloom filter unless they fill it or are too many. Limits are confs of the session.
+ */
+final class JoinKeys {
+  /** The text of 150,000 keys took 6 s in every task. */
+  private static final String MAX_KEYS = "spark.twostage.dynamicFilter.maxKeys";
+  private static final int DEFAULT_MAX_KEYS = 1000;
+  /** Each task gets the filter, of one byte a key. */
+  private static final String MAX_BLOOM_KEYS = "spark.twostage.dynamicFilter.maxBloomKeys";
+  private static final int DEFAULT_MAX_BLOOM_KEYS = 200000;
+  /** The share of other values that pass a Bloom filter; the default of Spark's own. */
+  private static final double FALSE_POSITIVES = 0.03;
+  /** The share of a range's whole numbers, from which on keys count as filling it. */
+  private static final double DENSE = 0.9;
+  private static final long SEED = 42L;
+
+  private JoinKeys() {}
+
+  /** What a filter's predicate, `column IN (…)`, tells the scan. */
+  static Map translate(Predicate predicate) {
+    Expression[] children = predicate.children();
+    if (!predicate.name().equals("IN")) {
+      return PredicateTranslator.translate(predicate);
+    }
+    HashSet seen = new HashSet();
+    List keys = new ArrayList();
+    for (int i = 1; i < children.length; i++) {
+      if (!(children[i] instanceof Literal)) {
+        return PredicateTranslator.unknown(predicate);
+      }
+      Object value = ((Literal) children[i]).value();
+      boolean isNew = value != null && (value instanceof byte[] || seen.add(value)); // NULL joins nothing
+      if (isNew) {
+        keys.add(children[i]);
+      }
+    }
+    if (keys.isEmpty()) {
+      return PredicateTranslator.node("false", null, null);
+    }
+    return keys.size() <= limit(MAX_KEYS, DEFAULT_MAX_KEYS) ? list(children[0], keys) : many(predicate, keys);
+  }
+
+  private static Map list(Expression column, List keys) {
+    Expression[] listed = new Expression[keys.size() + 1];
+    listed[0] = column;
+    for (int i = 0; i < keys.size(); i++) {
+      listed[i + 1] = (Expression) keys.get(i);
+    }
+    return PredicateTranslator.translate(new Predicate(keys.size() == 1 ? "=" : "IN", listed));
+  }
+
+  private static Map many(Predicate predicate, List keys) {
+    Literal lowest = (Literal) keys.get(0);
+    Literal highest = lowest;
+    for (int i = 0; i < keys.size(); i++) {
+      Literal key = (Literal) keys.get(i);
+      if (!(key.value() instanceof Comparable)) {
+        return PredicateTranslator.unknown(predicate);
+      }
+      lowest = ((Comparable) key.value()).compareTo(lowest.value()) < 0 ? key : lowest;
+      highest = ((Comparable) key.value()).compareTo(highest.value()) > 0 ? key : highest;
+    }
+    Expression column = predicate.children()[0];
+    List parts = new ArrayList();
+    parts.add(bound(">=", column, lowest));
+    parts.add(bound("<=", column, highest));
+    boolean fits = keys.size() <= limit(MAX_BLOOM_KEYS, DEFAULT_MAX_BLOOM_KEYS) && !fill(lowest, highest, keys.size());
+    Map bloom = fits ? bloom(column, keys) : null;
+    if (bloom != null) {
+      parts.add(bloom);
+    }
+    return PredicateTranslator.node("and", "children", parts);
+  }
+
+  private static Map bound(String operator, Expression column, Literal key) {
+    Map node = PredicateTranslator.node(operator, "left", PredicateTranslator.term(column));
+    node.put("right", PredicateTranslator.literal(key));
+    return node;
+  }
+
+  /** Whether nearly every whole number of the range is a key. */
+  private static boolean fill(Literal lowest, Literal highest, int count) {
+    if (!isWhole(lowest.dataType())) {
+      return false;
+    }
+    double span = (double) ((Number) highest.value()).longValue() - (double) ((Number) lowest.value()).longValue() + 1;
+    return count >= DENSE * span;
+  }
+
+  private static boolean isWhole(DataType type) {
+    return type instanceof IntegerType || type instanceof LongType || type instanceof DateType
+        || type instanceof TimestampType || type instanceof TimestampNTZType;
+  }
+
+  /** Null for a type whose values key_bloom.py does not hash. */
+  private static Map bloom(Expression column, List keys) {
+    DataType type = ((Literal) keys.get(0)).dataType();
+    if (!isWhole(type) && !type.equals(StringType$.MODULE$)) {
+      return null;
+    }
+    BloomFilter filter = BloomFilter.create(keys.size(), FALSE_POSITIVES);
+    for (int i = 0; i < keys.size(); i++) {
+      filter.putLong(hash(((Literal) keys.get(i)).value(), type));
+    }
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try {
+      filter.writeTo(bytes);
+    } catch (IOException error) {
+      throw new IllegalStateException("[TWOSTAGE.INTERNAL] " + error, error);
+    }
+    Map node = PredicateTranslator.node("in_bloom", "term", PredicateTranslator.term(column));
+    node.put("type", PredicateTranslator.word(type));
+    node.put("count", Integer.valueOf(keys.size()));
+    node.put("filter", Base64.getEncoder().encodeToString(bytes.toByteArray()));
+    return node;
+  }
+
+  /** As Spark's SQL function xxhash64, of which its own runtime filters are made. */
+  private static long hash(Object value, DataType type) {
+    return XxHash64Function$.MODULE$.hash(value, type, SEED);
+  }
+
+  private static int limit(String name, int otherwise) {
+    String text = SQLConf.get().getConfString(name, String.valueOf(otherwise));
+    try {
+      return Integer.parseInt(text);
+    } catch (NumberFormatException error) {
+      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + name + " is no whole number: " + text);
+    }
+  }
+}

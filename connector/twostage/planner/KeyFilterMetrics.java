@@ -1,0 +1,77 @@
+package twostage_planner;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.execution.BaseSubqueryExec;
+import org.apache.spark.sql.execution.InSubqueryExec;
+import org.apache.spark.sql.execution.ReusedSubqueryExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SubqueryBroadcastExec;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
+import org.apache.spark.util.AccumulatorV2;
+import scala.collection.Iterator;
+
+/** What Spark measured of the joins whose keys filter a scan, for its report. */
+final class KeyFilterMetrics {
+  private KeyFilterMetrics() {}
+
+  /** One map for each join that gave keys: column, sources, milliseconds until the keys were there, from a broadcast or not. */
+  static List of(BatchScanExec scan) {
+    List found = new ArrayList();
+    Iterator filters = scan.runtimeFilters().iterator();
+    while (filters.hasNext()) {
+      Object filter = filters.next();
+      Expression keys = filter instanceof DynamicPruningExpression ? ((DynamicPruningExpression) filter).child() : null;
+      if (keys instanceof InSubqueryExec) {
+        found.add(of((InSubqueryExec) keys));
+      }
+    }
+    return found;
+  }
+
+  private static Map of(InSubqueryExec keys) {
+    BaseSubqueryExec plan = keys.plan();
+    while (plan instanceof ReusedSubqueryExec) {
+      plan = ((ReusedSubqueryExec) plan).child();
+    }
+    Set sources = new LinkedHashSet();
+    collectSources((SparkPlan) plan, sources);
+    Map found = new LinkedHashMap();
+    found.put("column", keys.child().sql().replace("`", ""));
+    found.put("sources", new ArrayList(sources));
+    found.put("milliseconds", milliseconds((SparkPlan) plan));
+    found.put("broadcast", Boolean.valueOf(plan instanceof SubqueryBroadcastExec));
+    return found;
+  }
+
+  private static Object milliseconds(SparkPlan plan) {
+    return plan.metrics().contains("collectTime")
+        ? ((AccumulatorV2) plan.metrics().apply("collectTime")).value() : Long.valueOf(0);
+  }
+
+  /** The names of what a side reads, as EXPLAIN has them. */
+  private static void collectSources(SparkPlan plan, Set into) {
+    if (plan instanceof AdaptiveSparkPlanExec) {
+      collectSources(((AdaptiveSparkPlanExec) plan).executedPlan(), into);
+    } else if (plan instanceof QueryStageExec) {
+      collectSources(((QueryStageExec) plan).plan(), into);
+    } else if (plan instanceof ReusedExchangeExec) {
+      collectSources((SparkPlan) ((ReusedExchangeExec) plan).child(), into);
+    } else if (plan.children().isEmpty()) {
+      into.add(plan.nodeName().trim());
+    }
+    Iterator children = plan.children().iterator();
+    while (children.hasNext()) {
+      collectSources((SparkPlan) children.next(), into);
+    }
+  }
+}

@@ -1,0 +1,344 @@
+package twostage_planner;
+
+import java.util.ArrayList;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
+import org.apache.spark.sql.catalyst.plans.*;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import scala.Option;
+import scala.Tuple8;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ListBuffer;
+
+/**
+ * Puts dynamic filters before scans of ours where Spark's `PartitionPruning` puts none: if the side that gives the keys has no
+ * filter to be seen, because our scan took it over, or has few rows for another reason (VALUES, LIMIT, a cached relation), if
+ * the join will have no broadcast, if the key is under a cast that widens, or if Spark does not follow it down to the scan.
+ *
+ * A filter stands directly above the scan, and only where every operator in between passes a row or not by itself, or all
+ * rows of one key together. `DynamicFilters` chooses among these filters and Spark's own.
+ */
+final class OfferedKeys {
+  /** How often each scan occurs in the plan. */
+  private final Map places = new IdentityHashMap();
+  private final LogicalPlan root;
+
+  OfferedKeys(LogicalPlan root) {
+    this.root = root;
+    count(root);
+  }
+
+  private void count(LogicalPlan plan) {
+    if (DynamicFilters.isOurs(plan)) {
+      Object scan = ((DataSourceV2ScanRelation) plan).scan();
+      places.put(scan, Integer.valueOf(places.containsKey(scan) ? 2 : 1));
+    }
+    Seq children = plan.children();
+    for (int i = 0; i < children.size(); i++) {
+      count((LogicalPlan) children.apply(i));
+    }
+  }
+
+  boolean hasScans() {
+    return !places.isEmpty();
+  }
+
+  /** The plan with a filter before each scan that a join could give keys. */
+  LogicalPlan offer(LogicalPlan plan) {
+    Seq children = plan.children();
+    ListBuffer visited = new ListBuffer();
+    boolean changed = false;
+    for (int i = 0; i < children.size(); i++) {
+      LogicalPlan child = (LogicalPlan) children.apply(i);
+      LogicalPlan other = offer(child);
+      changed = changed || other != child;
+      visited.$plus$eq(other);
+    }
+    LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(visited.toList()) : plan;
+    if (plan instanceof Filter && !ScalarKey.IS_SPARK_S) {
+      return offerScalar((Filter) node);
+    }
+    return plan instanceof Join ? offerTo((Join) node, (Join) plan) : node;
+  }
+
+  /** `column = (SELECT …)`: the condition stays, and with it the error of a second row. */
+  private LogicalPlan offerScalar(Filter node) {
+    List conjuncts = new ArrayList();
+    PlanDemand.split(node.condition(), conjuncts);
+    LogicalPlan filtered = node;
+    for (int i = 0; i < conjuncts.size(); i++) {
+      ScalarKey key = ScalarKey.of((Expression) conjuncts.get(i));
+      if (key != null) {
+        LogicalPlan build = (LogicalPlan) key.subquery.plan();
+        filtered = push(filtered, key.column, new Keys(build, build.output(), 0));
+      }
+    }
+    return filtered;
+  }
+
+  /** `bare`: the join without filters of ours, whose sides give the keys. */
+  private LogicalPlan offerTo(Join join, Join bare) {
+    Option found = ExtractEquiJoinKeys$.MODULE$.unapply(bare);
+    if (found.isEmpty() || bare.isStreaming()) {
+      return join;
+    }
+    Seq leftKeys = (Seq) ((Tuple8) found.get())._2();
+    Seq rightKeys = (Seq) ((Tuple8) found.get())._3();
+    LogicalPlan left = join.left();
+    LogicalPlan right = join.right();
+    if (PartitionPruning$.MODULE$.canPruneLeft(join.joinType()) && BuildSide.isSelective(bare.right())) {
+      left = filterBy(left, leftKeys, bare.right(), rightKeys);
+    }
+    if (PartitionPruning$.MODULE$.canPruneRight(join.joinType()) && BuildSide.isSelective(bare.left())) {
+      right = filterBy(right, rightKeys, bare.left(), leftKeys);
+    }
+    boolean changed = left != join.left() || right != join.right();
+    return changed ? (LogicalPlan) join.withNewChildren(list(left, right)) : join;
+  }
+
+  private LogicalPlan filterBy(LogicalPlan side, Seq keys, LogicalPlan build, Seq buildKeys) {
+    LogicalPlan filtered = side;
+    for (int i = 0; i < keys.size(); i++) {
+      Expression key = (Expression) keys.apply(i);
+      if (key.dataType().equals(((Expression) buildKeys.apply(i)).dataType())) {
+        filtered = push(filtered, key, new Keys(build, buildKeys, i));
+      }
+    }
+    return filtered;
+  }
+
+  /** One of the keys by which a join finds rows of its build side. */
+  private static final class Keys {
+    final LogicalPlan build;
+    final Seq all;
+    final int place;
+
+    Keys(LogicalPlan build, Seq all, int place) {
+      this.build = build;
+      this.all = all;
+      this.place = place;
+    }
+
+    Expression key() {
+      return (Expression) all.apply(place);
+    }
+  }
+
+  /** The plan, with a filter before the scans that `key` is a column of; the same plan if there is none. */
+  private LogicalPlan push(LogicalPlan plan, Expression key, Keys keys) {
+    Attribute column = columnOf(key);
+    if (column == null || !plan.outputSet().contains(column) || plan.isStreaming()) {
+      return plan;
+    }
+    if (DynamicFilters.isOurs(plan)) {
+      return filter((DataSourceV2ScanRelation) plan, null, key, keys);
+    }
+    if (plan instanceof Filter) {
+      Filter node = (Filter) plan;
+      if (!node.condition().deterministic()) {
+        return plan;
+      }
+      return DynamicFilters.isOurs(node.child())
+          ? filter((DataSourceV2ScanRelation) node.child(), node, key, keys)
+          : with(plan, 0, push(node.child(), key, keys));
+    }
+    if (plan instanceof Project || plan instanceof Aggregate) {
+      Expression below = below(plan, key, column);
+      return below == null ? plan : with(plan, 0, push((LogicalPlan) plan.children().apply(0), below, keys));
+    }
+    if (plan instanceof Union) {
+      return pushIntoAll((Union) plan, key, column, keys);
+    }
+    if (plan instanceof Join) {
+      Join join = (Join) plan;
+      boolean left = join.left().outputSet().contains(column);
+      boolean passes = left ? keepsLeftRows(join.joinType()) : keepsRightRows(join.joinType());
+      return passes ? with(plan, left ? 0 : 1, push(left ? join.left() : join.right(), key, keys)) : plan;
+    }
+    boolean passes = plan instanceof Sort || plan instanceof SubqueryAlias
+        || plan instanceof Window && holds(((Window) plan).partitionSpec(), column)
+        || plan instanceof Generate && ((Expression) ((Generate) plan).generator()).deterministic();
+    if (!passes || plan.children().size() != 1 || !((LogicalPlan) plan.children().apply(0)).outputSet().contains(column)) {
+      return plan;
+    }
+    return with(plan, 0, push((LogicalPlan) plan.children().apply(0), key, keys));
+  }
+
+  private LogicalPlan pushIntoAll(Union union, Expression key, Attribute column, Keys keys) {
+    int place = -1;
+    for (int i = 0; i < union.output().size(); i++) {
+      if (((Attribute) union.output().apply(i)).exprId().equals(column.exprId())) {
+        place = i;
+      }
+    }
+    LogicalPlan plan = union;
+    for (int i = 0; place >= 0 && i < union.children().size(); i++) {
+      LogicalPlan child = (LogicalPlan) union.children().apply(i);
+      Expression own = (Expression) child.output().apply(place);
+      if (own.dataType().equals(column.dataType())) {
+        plan = with(plan, i, push(child, replaced(key, own), keys));
+      }
+    }
+    return plan;
+  }
+
+  /** Whether a join returns rows of its left side only as they are, each by itself. */
+  private static boolean keepsLeftRows(JoinType type) {
+    return type instanceof InnerLike || type.equals(LeftOuter$.MODULE$) || type.equals(LeftSemi$.MODULE$)
+        || type.equals(LeftAnti$.MODULE$) || type instanceof ExistenceJoin;
+  }
+
+  private static boolean keepsRightRows(JoinType type) {
+    return type instanceof InnerLike || type.equals(RightOuter$.MODULE$);
+  }
+
+  private static boolean holds(Seq expressions, Attribute column) {
+    for (int i = 0; i < expressions.size(); i++) {
+      if (((Expression) expressions.apply(i)).semanticEquals(column)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** A key of a projection or an aggregate as an expression of what is below; null where it is none that we follow. */
+  private static Expression below(LogicalPlan plan, Expression key, Attribute column) {
+    Seq items = plan instanceof Project ? ((Project) plan).projectList() : ((Aggregate) plan).aggregateExpressions();
+    Expression found = null;
+    for (int i = 0; i < items.size(); i++) {
+      NamedExpression item = (NamedExpression) items.apply(i);
+      if (!((Expression) item).deterministic()) {
+        return null;
+      }
+      if (item.exprId().equals(column.exprId())) {
+        found = item instanceof Alias ? ((Alias) item).child() : (Expression) item;
+      }
+    }
+    if (found == null || plan instanceof Aggregate && !isGrouped(((Aggregate) plan).groupingExpressions(), found)) {
+      return null;
+    }
+    Expression below = replaced(key, found);
+    return columnOf(below) == null ? null : below;
+  }
+
+  private static boolean isGrouped(Seq groups, Expression expression) {
+    for (int i = 0; i < groups.size(); i++) {
+      if (((Expression) groups.apply(i)).semanticEquals(expression)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** The column under casts that widen and fields of structs; null for any other expression. */
+  private static Attribute columnOf(Expression key) {
+    if (key instanceof Attribute) {
+      return (Attribute) key;
+    }
+    if (key instanceof Cast && KeyCast.widens((Cast) key)) {
+      return columnOf(((Cast) key).child());
+    }
+    return key instanceof GetStructField ? columnOf(((GetStructField) key).child()) : null;
+  }
+
+  /** A key with another expression in the place of its column. */
+  private static Expression replaced(Expression key, Expression column) {
+    return key instanceof Attribute ? column
+        : (Expression) key.withNewChildren(list(replaced((Expression) key.children().apply(0), column)));
+  }
+
+  /** The filter directly above a scan; `above` is the filter that stands there already, null for none. */
+  private LogicalPlan filter(DataSourceV2ScanRelation relation, Filter above, Expression key, Keys keys) {
+    LogicalPlan there = above == null ? relation : (LogicalPlan) above;
+    TwoStageScan scan = (TwoStageScan) relation.scan();
+    Expression column = key;
+    while (column instanceof Cast) {
+      column = ((Cast) column).child();
+    }
+    if (!scan.takesKeys(nameOf(column))) {
+      return there;
+    }
+    boolean cheap = BuildSide.isCheap(keys.build, relation);
+    Expression filter;
+    if (column != key) {
+      if (!cheap) {
+        return there; // a broadcast has the keys in the wider type
+      }
+      filter = DynamicFilters.pruning(
+          column, keys.build, list(KeyCast.narrowed(keys.key(), column.dataType())), 0, false);
+    } else {
+      filter = DynamicFilters.pruning(column, keys.build, keys.all, keys.place, !cheap);
+    }
+    if (above != null && isThere(above, (DynamicPruningSubquery) filter)) {
+      return there;
+    }
+    DataSourceV2ScanRelation own =
+        ((Integer) places.get(scan)).intValue() > 1 ? with(relation, scan.forAnotherPlace()) : relation;
+    return new Filter(above == null ? filter : new And(above.condition(), filter), own);
+  }
+
+  /** Whether a filter has this one already, by the same keys, of which it will have some. */
+  private boolean isThere(Filter node, DynamicPruningSubquery wanted) {
+    List conjuncts = new ArrayList();
+    PlanDemand.split(node.condition(), conjuncts);
+    for (int i = 0; i < conjuncts.size(); i++) {
+      if (conjuncts.get(i) instanceof DynamicPruningSubquery) {
+        DynamicPruningSubquery one = (DynamicPruningSubquery) conjuncts.get(i);
+        boolean same = one.pruningKey().semanticEquals(wanted.pruningKey()) && keyOf(one).semanticEquals(keyOf(wanted));
+        if (same && (wanted.onlyInBroadcast() || DynamicFilters.willHaveKeys(one, root))) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  private static Expression keyOf(DynamicPruningSubquery filter) {
+    return (Expression) filter.buildKeys().apply(((Integer) filter.broadcastKeyIndices().apply(0)).intValue());
+  }
+
+  /** A column's name with those of the structs around it, as `TwoStageScan` knows it. */
+  private static List nameOf(Expression column) {
+    List names = column instanceof GetStructField ? nameOf(((GetStructField) column).child()) : new ArrayList();
+    names.add(column instanceof GetStructField ? ((GetStructField) column).extractFieldName() : ((Attribute) column).name());
+    return names;
+  }
+
+  /** Spark's versions differ in what else a relation has. */
+  private static DataSourceV2ScanRelation with(DataSourceV2ScanRelation relation, TwoStageScan scan) {
+    Object[] values = new Object[relation.productArity()];
+    for (int i = 0; i < values.length; i++) {
+      values[i] = relation.productElement(i) == relation.scan() ? scan : relation.productElement(i);
+    }
+    return (DataSourceV2ScanRelation) relation.makeCopy(values);
+  }
+
+  private static LogicalPlan with(LogicalPlan plan, int place, LogicalPlan child) {
+    if (plan.children().apply(place) == child) {
+      return plan;
+    }
+    ListBuffer children = new ListBuffer();
+    for (int i = 0; i < plan.children().size(); i++) {
+      children.$plus$eq(i == place ? child : plan.children().apply(i));
+    }
+    return (LogicalPlan) plan.withNewChildren(children.toList());
+  }
+
+  private static Seq list(Object one) {
+    ListBuffer buffer = new ListBuffer();
+    buffer.$plus$eq(one);
+    return buffer.toList();
+  }
+
+  private static Seq list(Object one, Object two) {
+    ListBuffer buffer = new ListBuffer();
+    buffer.$plus$eq(one);
+    buffer.$plus$eq(two);
+    return buffer.toList();
+  }
+}

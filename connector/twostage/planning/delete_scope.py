@@ -1,0 +1,116 @@
+"""What manifest entries say of the scope of a delete file: its partition, data file paths and key values.
+
+Takes manifest entries of data and delete files; returns values that `delete_index.py` compares. Every range may be
+wider than the values it describes and never narrower.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from twostage.deletes.keys.intervals import KeyRange
+from twostage.errors import CorruptFileError, UnsupportedFeatureError
+from twostage.predicates.bounds import Bounds
+from twostage.schema import Primitive, Struct
+from twostage.storage.location import parse_location
+from twostage.table.column_metrics import metrics_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.schema import Field
+    from twostage.table.manifest_entry import ContentFile
+    from twostage.table.metadata import PartitionSpec
+
+FILE_PATH_ID = 2_147_483_546
+"""Field id of ``file_path`` in position delete files (spec, "Reserved Field IDs")."""
+_STRING = Primitive("string")
+
+
+class FileKeys(KeyRange):
+    """The range of one equality-key column in a data or delete file, from the file's metrics."""
+
+    __slots__ = ()
+
+    def __init__(self, file: ContentFile, field: Field, is_column: bool) -> None:  # noqa: FBT001
+        kind = field.type
+        if not isinstance(kind, Primitive | Struct):
+            raise corrupt_delete(f"Equality field is a list or a map: {field.id}", file)
+        if isinstance(kind, Struct):
+            raise UnsupportedFeatureError(  # Iceberg's Java library compares whole structs
+                "UNSUPPORTED_DELETE_KEY",
+                f"Equality-delete key {field.name!r} is not of a primitive type: {kind}",
+                path=file.path,
+                stage="plan",
+            )
+        rows = None if file.num_rows is None else file.record_count
+        super().__init__(kind, metrics_bounds(kind, file, field.id), rows, counted=is_column)
+
+    @property
+    def of_rows(self) -> Bounds:
+        """Bounds of the column over the rows that have these keys, in any data file."""
+        if not self.may_value:
+            return Bounds(null_count=1, value_count=1)
+        return replace(self.bounds, null_count=None if self.may_null else 0, value_count=None)
+
+
+def partition_key(file: ContentFile, specs: Mapping[int, PartitionSpec]) -> Any:
+    """Return spec id and partition values as a hashable key, in which NULL = NULL and NaN = NaN."""
+    fields = specs[file.spec_id].fields
+    return file.spec_id, tuple(_comparable(file.partition.get(field.field_id)) for field in fields)
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, float):  # by bits: -0.0 and 0.0 are different partitions, all NaNs the same
+        return "nan" if math.isnan(value) else struct.pack("<d", value)
+    return (type(value), value) if isinstance(value, bool) else value
+
+
+def only_path(entry: ContentFile) -> str | None:
+    """Return the path of the only data file that a position delete file refers to; None if there may be several."""
+    if entry.referenced_data_file is not None:
+        return entry.referenced_data_file
+    lower, upper = entry.lower_bounds.get(FILE_PATH_ID), entry.upper_bounds.get(FILE_PATH_ID)
+    if lower is None or lower != upper:  # a truncated upper bound is greater than the lower one
+        return None
+    path = metrics_bounds(_STRING, entry, FILE_PATH_ID)
+    return None if path is None else path.lower
+
+
+class PathRange:
+    """The bounds of ``file_path`` in a position delete file.
+
+    One location can be written in several forms (``file:/x`` and ``/x``, ``s3:`` and ``s3a:``), so paths are compared
+    as text only if both bounds and the path have the same scheme and authority; then so has every path between the
+    bounds. Parsed once per delete file, because it is compared with each data file of the partition.
+    """
+
+    __slots__ = ("lower", "start", "upper")
+
+    def __init__(self, entry: ContentFile) -> None:
+        bounds = metrics_bounds(_STRING, entry, FILE_PATH_ID) or Bounds()
+        self.lower, self.upper = bounds.lower, bounds.upper
+        is_known = self.lower is not None and self.upper is not None
+        self.start = authority_of(self.lower) if is_known else None
+        if is_known and self.start != authority_of(self.upper):
+            self.start = None
+
+    def may_hold(self, path: str, start: str | None) -> bool:
+        """Return whether a path may be within the bounds; `start` is its scheme and authority."""
+        if self.start is None or self.start != start:
+            return True
+        return bool(self.lower <= path <= self.upper) or path.startswith(self.upper)
+
+
+def authority_of(path: str) -> str | None:
+    """Return the scheme and authority of a location; None if its path is not absolute."""
+    inner = parse_location(path).path
+    return path[: len(path) - len(inner)] if inner.startswith("/") else None
+
+
+def corrupt_delete(message: str, entry: ContentFile) -> CorruptFileError:
+    """Return the error for a manifest entry that contradicts the spec."""
+    return CorruptFileError("CORRUPT_MANIFEST", message, path=entry.path, stage="plan")

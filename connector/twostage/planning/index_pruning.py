@@ -1,0 +1,101 @@
+"""Data files that a table-wide index proves to hold none of the keys that a query asks for.
+
+Takes the chosen data files and the scan's predicate; gives those that may hold a matching row. The rule: a file is left out
+only if the index covers it and proves that the predicate is true for none of its rows; leaves that it does not answer, and
+columns whose values are constants of the file, prove nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twostage.indexes.file_keys import ScannedFiles, file_key, find_files
+from twostage.predicates import predicate as tree
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from twostage.indexes.file_keys import FileAnswer
+    from twostage.indexes.of_scan import ScanIndexes
+    from twostage.metrics import Metrics
+    from twostage.planning.splits import Candidate
+    from twostage.predicates.predicate import Leaf, Predicate
+    from twostage.task import ScanTask
+
+MIN_FILES = 4
+"""Fewer are opened in less time than an index takes to look up, three requests or so."""
+KEYS_OF_A_FILE = 200
+"""Keys that are looked up in the time that opening a data file takes: a list of more for each file is not looked up."""
+
+
+def prune_by_keys(
+    chosen: list[Candidate],
+    predicate: Predicate,
+    indexes: ScanIndexes,
+    memory: int,
+    counters: Counter[str],
+    metrics: Metrics,
+) -> list[Candidate]:
+    """Return the files that may hold a matching row, in their order.
+
+    Args:
+        chosen: The files that partitions and bounds leave.
+        predicate: What rows must meet, hint included.
+        indexes: Of the scan.
+        memory: Bytes that this process may keep of indexes.
+        counters: Gains ``files.pruned.index``, and the rows of these files.
+        metrics: Gains what was read of indexes, and warnings.
+    """
+    if len(chosen) < MIN_FILES or not indexes.runs:
+        return chosen
+    keys = {id(candidate.task): file_key(candidate.task) for candidate in chosen}
+    proofs = _Proofs(indexes, memory, metrics, keys)
+    normal = tree.push_not_down(predicate)
+    kept = []
+    for candidate in chosen:
+        if proofs.may_match(normal, candidate.task):
+            kept.append(candidate)
+            continue
+        counters["files.pruned.index"] += 1
+        counters["rows.considered"] += candidate.task.record_count
+        counters["rows.pruned"] += candidate.task.record_count
+    return kept
+
+
+class _Proofs:
+    """What the index says of the predicate's leaves, each looked up once."""
+
+    def __init__(self, indexes: ScanIndexes, memory: int, metrics: Metrics, keys: dict[int, bytes]) -> None:
+        self._indexes = indexes
+        self._memory = memory
+        self._metrics = metrics
+        self._keys = keys
+        self._scanned = ScannedFiles.of(keys.values())
+        self._answers: dict[int, FileAnswer | None] = {}
+
+    def may_match(self, predicate: Predicate, task: ScanTask) -> bool:
+        """Tell whether a predicate, NOT only around leaves, may be true for a row of a file."""
+        match predicate:
+            case tree.And(children):
+                return all(self.may_match(child, task) for child in children)
+            case tree.Or(children):
+                return any(self.may_match(child, task) for child in children)
+            case tree.In(_, values) if len(values) > KEYS_OF_A_FILE * len(self._keys):
+                return True
+            case tree.Compare(_, column, _) | tree.In(column) if column.field_id not in task.constants:
+                answer = self._answer(predicate)
+                return answer is None or answer.may_hold_key(self._keys[id(task)])
+        return True
+
+    def _answer(self, leaf: Leaf) -> FileAnswer | None:
+        if id(leaf) not in self._answers:
+            found = find_files(
+                self._indexes.place, self._indexes.table, leaf, self._metrics, self._memory, self._scanned
+            )
+            self._answers[id(leaf)] = found
+            if found is not None:
+                self._metrics.add("indexes.bytes_read", found.cost.nbytes)
+                self._metrics.choices[
+                    f"index of data files: {len(found.holding):,} of {len(found.covered):,} may hold {leaf}"
+                ] += 1
+        return self._answers[id(leaf)]

@@ -1,0 +1,84 @@
+"""What deletes rows of one data file, whatever kind of delete file says so.
+
+Takes a `ScanTask`; gives the positions that positional deletes and deletion vectors remove, and the equality deletes: as
+positions where they were compiled before, else as an anti-join, with a recorder that compiles them during the scan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from twostage.deletes.anti_join.choose import TaskDeletes
+from twostage.deletes.compiled.store import CompiledDeletes, find_compiled
+from twostage.deletes.positions.position_deletes import DeletedPositions, ask_for_positions, load_positions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from twostage.data_files.row_group import RowGroup
+    from twostage.deletes.files.contents import DeletesAhead
+    from twostage.metrics import Metrics
+    from twostage.task import ScanContext, ScanTask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileDeletes:
+    """The deletes of one data file.
+
+    Attributes:
+        positions: Rows that positional deletes or a deletion vector remove.
+        compiled_positions: Rows that equality deletes remove, where these were compiled; `equality` is then empty.
+        equality: Equality deletes, still to be applied.
+        compiled: Compiles them during the scan, if anything keeps the result.
+    """
+
+    positions: DeletedPositions
+    compiled_positions: DeletedPositions
+    equality: TaskDeletes
+    compiled: CompiledDeletes
+
+    @staticmethod
+    def ask(context: ScanContext, task: ScanTask, ahead: DeletesAhead) -> None:
+        """Ask for the positions that `load` is going to read; returns at once."""
+        ask_for_positions(context, task, ahead.contents)
+
+    @staticmethod
+    def load(
+        context: ScanContext, task: ScanTask, metrics: Metrics, ahead: DeletesAhead | None = None
+    ) -> FileDeletes:
+        """Load the positions of a task's data file; equality-delete files are opened when rows are left to probe.
+
+        Args:
+            context: The scan.
+            task: The data file with its deletes.
+            metrics: Gains ``time.deletes`` and what is read.
+            ahead: How remote delete files are read by a task that reads several data files at the same time.
+
+        Raises:
+            CorruptFileError: A delete file's bytes or values are wrong.
+            ResourceLimitError: The positions take more than the task's memory.
+        """
+        with metrics.timed("deletes"):
+            positions = load_positions(context, task, metrics, None if ahead is None else ahead.contents)
+            compiled = find_compiled(context, task, metrics, positions)
+        if compiled.positions is not None:
+            equality = TaskDeletes.none(context, task, metrics)
+            return FileDeletes(positions, compiled.positions, equality, compiled)
+        return FileDeletes(
+            positions, DeletedPositions(), TaskDeletes(context, task, metrics, ahead), compiled
+        )
+
+    def without_any(self, context: ScanContext, task: ScanTask, metrics: Metrics) -> FileDeletes:
+        """Return that nothing is deleted: a scan that shows deleted rows removes none."""
+        none = DeletedPositions()
+        equality = TaskDeletes.none(context, task, metrics)
+        return replace(self, positions=none, compiled_positions=none, equality=equality)
+
+    def recorded(self, row_groups: Iterable[RowGroup]) -> Iterable[RowGroup]:
+        """Return the row groups; if deletes are compiled, all of their rows are expected to be recorded."""
+        return self.compiled.row_groups(row_groups)
+
+    def finish(self, metrics: Metrics) -> None:
+        """Keep what was compiled, if every row was recorded. To be called once all row groups were read."""
+        self.compiled.finish(metrics)

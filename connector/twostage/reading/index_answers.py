@@ -1,0 +1,316 @@
+"""What the indexes of a data file say of the scan's conjuncts: which rows meet one, at most and at least.
+
+Takes an open data file and the scan's indexes; gives for a row group the rows that may meet all conjuncts, the conjuncts
+that are left to evaluate on them, and for these what is known of their parts, row by row. A leaf is looked up where that,
+with what is left to check, reads fewer bytes than its column; leaves without an answer count as unknown, so that an AND is narrowed by its other parts
+and an OR is true where one of them is certain. The rules: a row is left out only if an index proves that a conjunct is not
+true of it; exact answers are not checked again, all others are; an index that is bad is as good as none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twostage.data_files.computed_columns import COMPUTED
+from twostage.indexes import bitmaps
+from twostage.indexes.combined import combine
+from twostage.indexes.open_index import open_index
+from twostage.indexes.wanted import Range, ranges_in
+from twostage.predicates import predicate as tree
+from twostage.predicates.prune import Match, match as match_bounds
+from twostage.predicates.truth import Truth
+from twostage.reading.prune_row_groups import row_group_bounds
+from twostage.selection import Selection
+from twostage.storage import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyroaring import BitMap
+
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
+    from twostage.indexes.answer import Answer
+    from twostage.indexes.data_file_index import DataFileIndex
+    from twostage.metrics import Metrics
+    from twostage.predicates.predicate import Leaf, Predicate
+
+    _IndexedLeaf = tree.Compare | tree.CompareLength | tree.In | tree.IsNull | tree.StringMatch | Range
+    from twostage.reading.scan_predicate import Conjunct, ScanPredicate
+
+INDEXED = tree.Compare | tree.CompareLength | tree.In | tree.IsNull | tree.StringMatch
+"""Leaves that an index may answer."""
+MIN_GAIN = 1.5
+"""What a column takes, divided by what its index takes and by what is read of the column to check its answer. Where it was
+less, bitmaps of many rows took more CPU than the column."""
+ROWS_OF_A_PAGE = 20_000
+"""Writers begin another page after so many rows, or after 1 MiB: few scattered rows to check are in all pages."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConjunctAnswer:
+    """What indexes say of one conjunct.
+
+    Attributes:
+        bounds: The rows of the data file that meet it, at most and at least.
+        predicate: What to evaluate where `bounds` do not tell: the conjunct, true for the same rows.
+        known: The rows for which parts of `predicate` are TRUE and NULL, by the `id` of the part.
+    """
+
+    bounds: Answer
+    predicate: Predicate
+    known: Mapping[int, tuple[BitMap, BitMap]]
+
+    @staticmethod
+    def of(predicate: Predicate, answers: Mapping[int, Answer]) -> ConjunctAnswer:
+        """Return what the answers of leaves, by their `id`, say of a conjunct.
+
+        Its NOTs are around leaves, so that a part may be FALSE instead of NULL: a leaf with an answer at most is evaluated
+        on those rows alone. Rows for which the conjunct is certain need none of it.
+        """
+        num_rows = next(iter(answers.values())).num_rows
+        bounds = combine(predicate, answers, num_rows)
+        known: dict[int, tuple[BitMap, BitMap]] = {}
+
+        def known_as(true: BitMap) -> Predicate:
+            part = tree.Unknown("known by an index")
+            known[id(part)] = true, bitmaps.whole(0)
+            return part
+
+        def rewritten(part: Predicate) -> Predicate:
+            match part:
+                case tree.And(children):
+                    return tree.And(tuple(map(rewritten, children)))
+                case tree.Or(children):
+                    return tree.Or(tuple(map(rewritten, children)))
+            leaf = part.child if isinstance(part, tree.Not) else part
+            answer = answers.get(id(leaf))
+            if answer is None:
+                return part
+            if _tells_all(answer):
+                known[id(leaf)] = answer.possible, answer.possible_not_false - answer.possible
+                return part
+            possible = (~answer if leaf is not part else answer).possible
+            return tree.And((known_as(possible), part)) if len(possible) < num_rows else part
+
+        whole = rewritten(predicate)
+        if bounds.certain:
+            whole = tree.Or((known_as(bounds.certain), whole))
+        return ConjunctAnswer(bounds, whole, known)
+
+
+@dataclass(slots=True, eq=False)
+class FileAnswers:
+    """What the indexes of one open data file say; they are asked when the first row group needs it.
+
+    Args:
+        data_file: The file.
+        predicate: The scan's.
+    """
+
+    data_file: DataFile
+    predicate: ScanPredicate
+    _answers: dict[int, ConjunctAnswer] | None = None
+    """By the `id` of a conjunct."""
+
+    def of(self, row_group: RowGroup, metrics: Metrics) -> RowGroupAnswers | None:
+        """Return what the indexes say of a row group; None if they say nothing."""
+        if self._answers is None:
+            self._answers = self._ask(metrics)
+        return RowGroupAnswers(self._answers, row_group) if self._answers else None
+
+    def _ask(self, metrics: Metrics) -> dict[int, ConjunctAnswer]:
+        indexes = self._opened(metrics)
+        found: dict[int, ConjunctAnswer] = {}
+        if not indexes:
+            return found
+        remaining: BitMap | None = None
+        for _, conjunct, offers in self._offers(indexes, metrics):
+            rows = None if remaining is None else len(remaining)
+            answers = self._answers_of(offers, rows, metrics)
+            if not answers:
+                continue
+            found[id(conjunct)] = answer = ConjunctAnswer.of(conjunct.predicate, answers)
+            possible = answer.bounds.possible
+            remaining = possible if remaining is None else remaining & possible
+        metrics.add("indexes.used", bool(found))
+        return found
+
+    def _opened(self, metrics: Metrics) -> list[DataFileIndex]:
+        """Return the indexes of the file that can be used."""
+        data_file = self.data_file
+        context, wanted = data_file.context, data_file.context.indexes
+        if wanted is None:
+            return []
+        metrics.add("indexes.asked")
+        opened = []
+        for group in wanted.groups:
+            index = open_index(context, wanted.place, group, data_file.task, metrics)
+            if index is not None and data_file.is_indexed_by(index):
+                opened.append(index)
+        return opened
+
+    def _offers(
+        self, indexes: Sequence[DataFileIndex], metrics: Metrics
+    ) -> list[tuple[int, Conjunct, list[_Offer]]]:
+        """Return the conjuncts of which indexes answer parts, the cheapest first: it may make others needless."""
+        found = []
+        for conjunct in self.predicate.conjuncts:
+            offers = self._offers_of(conjunct.predicate, indexes, metrics)
+            if offers:
+                found.append((sum(offer.nbytes for offer in offers), conjunct, offers))
+        return sorted(found, key=lambda one: one[0])
+
+    def _offers_of(
+        self, predicate: Predicate, indexes: Sequence[DataFileIndex], metrics: Metrics
+    ) -> list[_Offer]:
+        """Return the offers for the leaves of a conjunct: for two that make a range together, or for each alone."""
+        offers: list[_Offer] = []
+        done: set[int] = set()
+        for one in ranges_in(predicate):
+            offer = self._offer(one, indexes, metrics)
+            if offer is not None:
+                offers.append(offer)
+                done |= {id(one.low), id(one.high)}
+        alone = [leaf for leaf in tree.leaves(predicate) if id(leaf) not in done]
+        return offers + [
+            offer for leaf in alone if (offer := self._offer(leaf, indexes, metrics)) is not None
+        ]
+
+    def _offer(self, leaf: Leaf | Range, indexes: Sequence[DataFileIndex], metrics: Metrics) -> _Offer | None:
+        if not isinstance(leaf, INDEXED | Range):
+            return None
+        field_id, constants = leaf.column.field_id, self.data_file.task.constants
+        if field_id in COMPUTED or field_id in constants:
+            return None
+        for index in indexes:
+            if field_id not in index.field_ids:
+                continue
+            cost = index.cost(leaf, metrics)
+            if cost is None and isinstance(leaf, Range):
+                continue
+            if cost is None:
+                metrics.choices[f"index of {leaf.column} not read: of no kind that answers the filter"] += 1
+                continue
+            return _Offer(leaf, index, cost.nbytes + cost.requests * self._request, cost.unsure)
+        return None
+
+    def _answers_of(
+        self, offers: Sequence[_Offer], remaining: int | None, metrics: Metrics
+    ) -> dict[int, Answer]:
+        """Return the answers of a conjunct's leaves that pay for themselves, by the leaf's `id`.
+
+        Args:
+            offers: What indexes could answer.
+            remaining: The rows that other conjuncts leave; None: all.
+            metrics: Gains what was read, and what was not and why.
+        """
+        found = {}
+        for offer in offers:
+            name = offer.leaf.column
+            num_parts, column_bytes, num_pages = self._column_cost(name.field_id)
+            share = 1.0 if remaining is None else min(1.0, remaining / max(1, num_pages))
+            checked = min(share, offer.to_check / max(1, num_pages))
+            without = column_bytes * share + num_parts * self._request
+            if (offer.nbytes + column_bytes * checked) * MIN_GAIN > without:
+                metrics.choices[f"index of {name} not read: it would save too few bytes"] += 1
+                continue
+            answer = offer.index.find(offer.leaf, metrics)
+            if answer is not None:
+                parts = (offer.leaf.low, offer.leaf.high) if isinstance(offer.leaf, Range) else (offer.leaf,)
+                found.update({id(part): answer for part in parts})
+                metrics.add("indexes.bytes_read", answer.cost.nbytes)
+                kinds = ", ".join(answer.kinds)
+                metrics.choices[f"index of {name} read ({kinds}): {answer.certainty}"] += 1
+        return found
+
+    @property
+    def _request(self) -> int:
+        """The bytes that could be read in the time of a request."""
+        settings = self.data_file.context.settings
+        return ranges.cost_of(settings.merge_gap, None, is_remote=self.data_file.is_remote).gap
+
+    def _column_cost(self, field_id: int) -> tuple[int, int, int]:
+        """Return how many row groups bounds leave, how many bytes the field takes in them, and in about how many pages."""
+        parts = size = pages = 0
+        for row_group in self.data_file.row_groups():
+            bounds_of = row_group_bounds(self.data_file, row_group)
+            if match_bounds(self.predicate.prunable, bounds_of, row_group.num_rows) is not Match.NONE:
+                parts += 1
+                size += self.data_file.stored_bytes(row_group, {field_id})
+                pages += -(-row_group.num_rows // ROWS_OF_A_PAGE)
+        return parts, size, pages
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Offer:
+    """A leaf that an index could answer: the bytes that takes, requests included, and about how many rows are left to check."""
+
+    leaf: _IndexedLeaf
+    index: DataFileIndex
+    nbytes: int
+    to_check: int
+
+
+@dataclass(slots=True, eq=False)
+class RowGroupAnswers:
+    """What indexes say of one row group."""
+
+    _answers: Mapping[int, ConjunctAnswer]
+    _row_group: RowGroup
+    _parts: dict[int, Truth] = field(default_factory=dict)
+
+    def narrow(
+        self, selection: Selection, conjuncts: Sequence[Conjunct], metrics: Metrics
+    ) -> tuple[Selection, tuple[Conjunct, ...]]:
+        """Return the rows that may meet all of some conjuncts, and those that are left to evaluate on them."""
+        left = []
+        for conjunct in conjuncts:
+            answer = self._answers.get(id(conjunct))
+            if answer is None:
+                left.append(conjunct)
+                continue
+            before, started = selection.count, metrics.clock()
+            selection = selection & Selection.of(self._marks(answer.bounds.possible))
+            if not answer.bounds.is_exact:
+                left.append(conjunct)
+            spent = metrics.clock() - started
+            text = f"{conjunct.text}: by index, {answer.bounds.certainty}"
+            metrics.count_predicate(text, before, selection.count, spent)
+            metrics.add(conjunct.counter, before - selection.count)
+        return selection, tuple(left)
+
+    def known_parts(self, conjunct: Conjunct, rows: Selection) -> tuple[Predicate, dict[int, Truth]]:
+        """Return what to evaluate of a conjunct on some rows, and the truth of its parts that is known, by their `id`."""
+        answer = self._answers.get(id(conjunct))
+        if answer is None:
+            return conjunct.predicate, {}
+        known = {part: _of_rows(self._truth(part, *found), rows) for part, found in answer.known.items()}
+        return answer.predicate, known
+
+    def _truth(self, part: int, true: BitMap, null: BitMap) -> Truth:
+        if part not in self._parts:
+            self._parts[part] = Truth(self._marks(true), self._marks(null) if null else None)
+        return self._parts[part]
+
+    def _marks(self, bitmap: BitMap) -> NDArray[np.bool_]:
+        """Return a bool for each row of the row group."""
+        first, num_rows = self._row_group.first_row, self._row_group.num_rows
+        marks = np.zeros(num_rows, np.bool_)
+        within = bitmap & bitmaps.between(first, first + num_rows)
+        if within:
+            marks[np.frombuffer(within.to_array(), np.uint32).astype(np.int64) - first] = True
+        return marks
+
+
+def _of_rows(truth: Truth, rows: Selection) -> Truth:
+    return truth if rows.mask is None else truth.take(rows.indices())
+
+
+def _tells_all(answer: Answer) -> bool:
+    """Whether the truth value of each row is known, NULL included."""
+    return answer.is_exact and len(answer.possible_not_false) == len(answer.certain_not_false)

@@ -1,0 +1,98 @@
+"""The scan's predicate in the forms that the stages of a read use, made once for each Spark task.
+
+Takes the predicate and the hint of a `ScanContext`; gives one frozen value. What prunes row groups and pages uses
+`prunable` and `stored_conjuncts`, what filters rows uses `conjuncts`: nobody normalizes or splits a predicate again.
+The rule: `prunable` implies `exact`, and `conjuncts` are together true for exactly the rows for which `exact` is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twostage.data_files.computed_columns import stored_part
+from twostage.indexes.wanted import ranges_in
+from twostage.predicates import predicate as tree
+from twostage.predicates.normalize import normalize, pull_common_factors
+
+if TYPE_CHECKING:
+    from twostage.predicates.predicate import Predicate
+    from twostage.task import ScanContext
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunct:
+    """One of the parts that must all be true of a row."""
+
+    predicate: Predicate
+    text: str
+    """How the report names it."""
+    field_ids: tuple[int, ...]
+    """The columns that it reads."""
+    counter: str = "rows.filtered"
+    """What counts the rows that it drops."""
+    is_optional: bool = False
+    """It says which keys a join has, which drops the rows in any case: it may be left out where it drops few."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPredicate:
+    """What the rows of a scan must meet.
+
+    Attributes:
+        exact: The scan returns exactly the rows for which it is true.
+        prunable: `exact` and the hint: rows for which it is not true need not be returned.
+        stored: What `prunable` implies of columns that files hold as they are, so that it can be tested with their
+            pages, dictionaries and Bloom filters.
+        stored_conjuncts: The parts of `stored`.
+        conjuncts: The parts of `exact`, normalized as the option ``filter.normalize`` says.
+        shared: The ids of the columns that several leaves of `conjuncts` read: worth reading whole.
+    """
+
+    exact: Predicate
+    prunable: Predicate
+    stored: Predicate
+    stored_conjuncts: tuple[Predicate, ...]
+    conjuncts: tuple[Conjunct, ...]
+    shared: frozenset[int]
+
+    @staticmethod
+    def of(context: ScanContext) -> ScanPredicate:
+        """Prepare the predicate of a scan."""
+        prunable = tree.both(context.predicate, context.hint)
+        stored = stored_part(prunable)
+        normal = pull_common_factors(tree.push_not_down(context.predicate))
+        normal = normalize(normal, context.settings.normalize)
+        uses = Counter(column.field_id for leaf in tree.leaves(normal) for column in tree.columns(leaf))
+        return ScanPredicate(
+            exact=context.predicate,
+            prunable=prunable,
+            stored=stored,
+            stored_conjuncts=tree.conjuncts(stored),
+            conjuncts=tuple(_conjunct(part, part in context.keys) for part in _parts(normal, context)),
+            shared=frozenset(field_id for field_id, count in uses.items() if count > 1),
+        )
+
+
+def _parts(normal: Predicate, context: ScanContext) -> tuple[Predicate, ...]:
+    """Return the conjuncts; two that make a range of a column with sorted rows are one, which these answer."""
+    parts = tree.conjuncts(normal)
+    if context.indexes is None:
+        return parts
+    kinds = {field_id: names for group in context.indexes.groups for field_id, names in group.columns}
+    plain = [part for part in parts if part not in context.keys]
+    for one in ranges_in(tree.And(tuple(plain))) if len(plain) > 1 else ():
+        if "sorted" in kinds.get(one.column.field_id, ()) and {one.low, one.high} <= set(plain):
+            place = parts.index(one.low)
+            others = [part for part in parts if part not in (one.low, one.high)]
+            both = tree.And((one.low, one.high))
+            parts = (*others[:place], both, *others[place:])
+    return parts
+
+
+def _conjunct(part: Predicate, of_a_join: bool) -> Conjunct:  # noqa: FBT001
+    field_ids = tuple(column.field_id for column in tree.columns(part))
+    if of_a_join:
+        return Conjunct(part, f"{part} (join)", field_ids, counter="rows.unjoined", is_optional=True)
+    return Conjunct(part, str(part), field_ids)

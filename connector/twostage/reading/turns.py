@@ -1,0 +1,351 @@
+"""Threads of a task that take turns: only the one that has the turn runs.
+
+A data file in an object store is read in a few steps, each of which waits for bytes. So each file is read in a thread of its
+own, by the same code that reads files one by one. A thread that must wait hands the turn on, and another file goes on
+meanwhile: tens of requests are in flight, while what a task holds and learns is changed by one thread at a time. Takes
+jobs, which are functions that return iterators; gives their items in the jobs' order, and a job's error in its place. The
+rules: whoever holds a lock keeps the turn (`keep`); when the consumer ends, all threads have ended; items that wait to be
+taken are bounded by bytes, but for the first job's, whose consumer takes them at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+Item = TypeVar("Item")
+ASK_SECONDS = 0.5
+"""After which a thread that waits asks again whether anybody wants what it waits for."""
+_WAITS, _READY, _RUNS = range(3)
+
+
+class Awaited(Protocol):
+    """What a thread waits for, such as `PendingRanges`."""
+
+    def done(self) -> bool:
+        """Return whether it is there."""
+
+    def on_done(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once it is there, in any thread."""
+
+    def block(self) -> None:
+        """Wait until it is there."""
+
+
+class StoppedError(BaseException):
+    """Nobody wants the items of this thread's job any more; no handler for errors may stop it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """One thread's place among the threads. Of those that are ready the one of the lowest `rank` runs next."""
+
+    rank: tuple[int, ...]
+    gate: threading.Lock = field(default_factory=threading.Lock)
+    """Locked while the thread may not run."""
+    state: int = _RUNS
+    is_stopped: bool = False
+    kept: int = 0
+    """Above 0: it holds a lock, and must not hand the turn on."""
+    away: int = 0
+    """Nanoseconds without the turn."""
+
+    def __post_init__(self) -> None:
+        self.gate.acquire()
+
+
+@dataclass(slots=True, eq=False)
+class _Job(Generic[Item]):
+    turn: _Turn
+    owner: _Job[Any] | None
+    """The job whose thread takes this one's items; None: the consumer."""
+    items: deque[tuple[Item, int]] = field(default_factory=deque)
+    error: BaseException | None = None
+    is_first: bool = False
+    """Whether its items are the next to be taken."""
+    is_done: bool = False
+    thread: threading.Thread | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the consumer can go on only with this job's items."""
+        return self.is_first and (self.owner is None or self.owner.is_awaited)
+
+
+class Turns:
+    """The threads of a task; the one that makes it has the turn.
+
+    Args:
+        max_bytes: Of items that wait to be taken, above which jobs pause.
+        size_of: An item's bytes.
+    """
+
+    def __init__(self, max_bytes: int, size_of: Callable[[Any], int] = lambda _: 0) -> None:
+        self._lock = threading.Lock()
+        self._ready: list[tuple[tuple[int, ...], int, _Turn]] = []
+        self._entered = 0
+        self._nobody_since: int | None = None
+        self._idle = 0
+        self._max_bytes = max_bytes
+        self._size_of = size_of
+        self._waiting_bytes = 0
+        self._paused: list[_Turn] = []
+        self._turns = {threading.get_ident(): _Turn(())}
+        self._jobs: dict[int, _Job[Any]] = {}
+
+    # --- for whoever reads --------------------------------------------------------------------------------
+
+    def wait(self, awaited: Awaited) -> None:
+        """Let other threads run until something is there.
+
+        Raises:
+            StoppedError: Nobody wants what this thread does any more.
+        """
+        turn = self._mine()
+        if turn is None or turn.kept:
+            awaited.block()
+            return
+        while not (awaited.done() or turn.is_stopped):
+            self._begin_to_wait(turn)
+            awaited.on_done(lambda: self._wake(turn))
+            self._pass_on(turn)
+        if turn.is_stopped:
+            raise StoppedError
+
+    @contextlib.contextmanager
+    def keep(self) -> Iterator[None]:
+        """Keep the turn within the block, whatever it waits for: it holds a lock that other threads of the task take."""
+        turn = self._mine()
+        if turn is None:
+            yield
+            return
+        turn.kept += 1
+        try:
+            yield
+        finally:
+            turn.kept -= 1
+
+    def clock(self) -> int:
+        """Return nanoseconds, of which those are left out in which the calling thread did not have the turn."""
+        turn = self._mine()
+        return time.perf_counter_ns() - (0 if turn is None else turn.away)
+
+    @property
+    def idle(self) -> int:
+        """Nanoseconds in which no thread had anything to do but wait."""
+        return self._idle
+
+    def in_order(
+        self,
+        jobs: Iterable[Callable[[], Iterator[Item]]],
+        may_start: Callable[[int], bool],
+        *,
+        stop: Callable[[], None] = lambda: None,
+        still_wanted: Callable[[], None] = lambda: None,
+    ) -> Generator[Item, None, None]:
+        """Yield the items of all jobs in the jobs' order, while later ones run.
+
+        Args:
+            jobs: Each is called in a thread of its own.
+            may_start: Takes how many jobs have begun and are not done; tells whether another one may. One always may.
+            stop: Called before threads are made to end that are not done: it lets those go on that keep the turn.
+            still_wanted: Called between items, and each half second while there is none; what it raises ends all.
+
+        Raises:
+            BaseException: The error of a job, once the items before it were taken.
+        """
+        upcoming = iter(jobs)
+        started: deque[_Job[Item]] = deque()
+        number = 0
+        me = self._mine() or self._adopt()
+        try:
+            while True:
+                while self._has_room(started, may_start) or not started:
+                    work = next(upcoming, None)
+                    if work is None:
+                        break
+                    started.append(self._start(work, me, number))
+                    number += 1
+                if not started:
+                    return
+                first = started[0]
+                if not first.is_first:
+                    first.is_first = True
+                    self._resume()  # it may have paused
+                still_wanted()
+                if first.items:
+                    yield self._take(first)
+                elif first.is_done:
+                    started.popleft()
+                    self._joined(first)
+                    if first.error is not None:
+                        raise first.error
+                else:
+                    self._await_anything(me, still_wanted)
+        finally:
+            self._end(me, started, stop)
+
+    # --- jobs ---------------------------------------------------------------------------------------------
+
+    def _adopt(self) -> _Turn:
+        """Return the turn of the consumer, which another thread than the first has taken over."""
+        turn = next(turn for turn in self._turns.values() if turn.rank == ())
+        self._turns[threading.get_ident()] = turn
+        return turn
+
+    def _start(self, work: Callable[[], Iterator[Item]], me: _Turn, number: int) -> _Job[Item]:
+        turn = _Turn((*me.rank, number), state=_WAITS)
+        job: _Job[Item] = _Job(turn, self._jobs.get(threading.get_ident()))
+        job.thread = threading.Thread(
+            target=self._run, args=(job, work, me), name="twostage-file", daemon=True
+        )
+        self._wake(turn)
+        job.thread.start()
+        return job
+
+    def _run(self, job: _Job[Item], work: Callable[[], Iterator[Item]], consumer: _Turn) -> None:
+        turn, me = job.turn, threading.get_ident()
+        began = time.perf_counter_ns()
+        turn.gate.acquire()
+        turn.away += time.perf_counter_ns() - began
+        self._turns[me], self._jobs[me] = turn, job
+        try:
+            if not turn.is_stopped:
+                with contextlib.closing(_generator(work())) as items:
+                    for item in items:
+                        self._give(job, item, consumer)
+        except StoppedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the consumer's thread
+            job.error = error
+        finally:
+            del self._turns[me], self._jobs[me]
+            job.is_done = True
+            with self._lock:
+                self._enter(consumer)
+                self._hand_on()
+
+    def _give(self, job: _Job[Item], item: Item, consumer: _Turn) -> None:
+        """Let the consumer have an item, at once if it waits for it; pause where too many wait to be taken."""
+        turn, size = job.turn, self._size_of(item)
+        job.items.append((item, size))
+        self._waiting_bytes += size
+        if job.is_first:
+            self._begin_to_wait(turn)
+            self._wake(consumer)
+            self._wake(turn)
+            self._pass_on(turn)
+        while self._waiting_bytes > self._max_bytes and not turn.is_stopped:
+            if job.is_awaited and len(job.items) <= 1:
+                break
+            self._begin_to_wait(turn)
+            self._paused.append(turn)
+            self._pass_on(turn)
+        if turn.is_stopped:
+            raise StoppedError
+
+    def _take(self, job: _Job[Item]) -> Item:
+        item, size = job.items.popleft()
+        self._waiting_bytes -= size
+        self._resume()
+        return item
+
+    def _resume(self) -> None:
+        """Let paused threads look again whether they may go on."""
+        paused, self._paused = self._paused, []
+        for turn in paused:
+            self._wake(turn)
+
+    def _has_room(self, started: Iterable[_Job[Any]], may_start: Callable[[int], bool]) -> bool:
+        return self._waiting_bytes <= self._max_bytes and may_start(sum(not job.is_done for job in started))
+
+    def _await_anything(self, me: _Turn, still_wanted: Callable[[], None]) -> None:
+        """Let other threads run until the first job has an item, or any job is done."""
+        if not me.is_stopped:
+            self._begin_to_wait(me)
+            self._pass_on(me, still_wanted)
+        if me.is_stopped:
+            raise StoppedError
+
+    def _end(self, me: _Turn, started: Iterable[_Job[Any]], stop: Callable[[], None]) -> None:
+        """Make the jobs end that are not done."""
+        running = [job for job in started if not job.is_done]
+        for job in running:
+            job.turn.is_stopped = True
+        if running:
+            stop()
+        for job in started:
+            self._wake(job.turn)
+            while not job.is_done:
+                self._begin_to_wait(me)
+                self._wake(job.turn)
+                self._pass_on(me)
+            self._waiting_bytes -= sum(size for _, size in job.items)
+            self._joined(job)
+
+    @staticmethod
+    def _joined(job: _Job[Any]) -> None:
+        assert job.thread is not None
+        job.thread.join()
+
+    # --- the turn -----------------------------------------------------------------------------------------
+
+    def _mine(self) -> _Turn | None:
+        return self._turns.get(threading.get_ident())
+
+    def _begin_to_wait(self, turn: _Turn) -> None:
+        """Say that the thread runs no further until it is woken; to be followed by `_pass_on`."""
+        with self._lock:
+            turn.state = _WAITS
+
+    def _wake(self, turn: _Turn) -> None:
+        """Let a waiting thread run when its turn comes; from any thread."""
+        with self._lock:
+            self._enter(turn)
+
+    def _enter(self, turn: _Turn) -> None:
+        if turn.state != _WAITS:
+            return
+        turn.state = _READY
+        self._entered += 1
+        heapq.heappush(self._ready, (turn.rank, self._entered, turn))
+        if self._nobody_since is not None:
+            self._idle += time.perf_counter_ns() - self._nobody_since
+            self._nobody_since = None
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Give the turn to the thread that is next; the caller does not have it any more."""
+        if self._ready:
+            turn = heapq.heappop(self._ready)[2]
+            turn.state = _RUNS
+            turn.gate.release()
+        else:
+            self._nobody_since = time.perf_counter_ns()
+
+    def _pass_on(self, turn: _Turn, still_wanted: Callable[[], None] = lambda: None) -> None:
+        """Hand the turn on, and return when it comes back."""
+        began = time.perf_counter_ns()
+        with self._lock:
+            self._hand_on()
+        try:
+            while not turn.gate.acquire(timeout=ASK_SECONDS):
+                still_wanted()
+        except BaseException:  # whoever handles it needs the turn
+            self._wake(turn)
+            turn.gate.acquire()
+            raise
+        turn.away += time.perf_counter_ns() - began
+
+
+def _generator(items: Iterator[Item]) -> Generator[Item, None, None]:
+    """Return an iterator that can be closed, whatever the given one is."""
+    yield from items

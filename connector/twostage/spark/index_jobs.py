@@ -1,0 +1,122 @@
+"""A table's indexes from a Spark session: ``twostage.index(spark, table)``.
+
+Takes a session, a table and the reader's options; gives an object whose methods are the verbs of ``python -m twostage index``,
+with building done by Spark jobs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.query_log import query_log
+from twostage.advisor.replay import QUERIES, check_log
+from twostage.indexes.place import list_indexes
+from twostage.maintenance.index_arguments import AUTO, SAMPLE
+from twostage.maintenance.index_files import index_files
+from twostage.maintenance.table_indexes import OwnedIndexes
+from twostage.maintenance.verify_indexes import verify_indexes
+from twostage.metrics import Metrics
+from twostage.options import parse_options
+from twostage.spark.session import run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from twostage.advisor.replay import Check
+    from twostage.maintenance.index_files import IndexWork
+    from twostage.maintenance.table_indexes import IndexStatus
+    from twostage.maintenance.verify_indexes import Verified
+
+
+class Indexes:
+    """The indexes of one table; `said` keeps what the last command said, such as why ``auto`` refused a column.
+
+    Args:
+        spark: A session that is not a Connect client's.
+        table: A folder, a metadata file, or ``catalog.namespace.table``.
+        options: The reader's.
+    """
+
+    def __init__(self, spark: SparkSession, table: str, options: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._options = parse_options({"path": table, **options})
+        self.said: list[str] = []
+
+    def create(self, columns: Sequence[str], kind: str = AUTO) -> int:
+        """Index columns; return how many data files were indexed.
+
+        Args:
+            columns: Names, dotted for fields of structs.
+            kind: ``auto``, or ``values``, ``postings``, ``sorted``, ``bins`` and ``files``, separated by commas.
+
+        Raises:
+            OptionError: No such column or kind; it is indexed already; there is no place.
+            UnsupportedFeatureError: The type has no such index, or ``auto`` refuses all columns.
+        """
+        return self._built(self._owned().create(columns, kind))
+
+    def refresh(self) -> int:
+        """Index the data files that have no index yet; return how many."""
+        return self._built(self._owned().refresh())
+
+    def list(self) -> list[IndexStatus]:
+        """Return what is indexed: kinds, data files and bytes of each group of columns."""
+        return self._owned().status()
+
+    def verify(self, sample: int | None = SAMPLE) -> Verified:
+        """Compare indexes with the data of some data files, drawn at random; None: of all."""
+        context, tasks, place, _ = self._owned().indexed_tasks()
+        indexes = list_indexes(place, Metrics())
+        return verify_indexes(context, tasks, place, indexes, sample, lambda _done, _of: None)
+
+    def check(self, log: str, *, queries: int = QUERIES, name: str | None = None) -> Check:
+        """Replay the heaviest scans of a query log here, without and with indexes: what was predicted, and what is measured.
+
+        Args:
+            log: Where the log is.
+            queries: How many different scans.
+            name: What the log calls the table, if that is another name.
+        """
+        return check_log([query_log(log)], self._options, self._confs(), name=name, queries=queries)
+
+    def drop(self, columns: Sequence[str] = ()) -> int:
+        """Remove the indexes of columns, of all for none; return how many files were removed."""
+        return self._owned().drop(columns)
+
+    def clean(self) -> tuple[int, int]:
+        """Remove indexes of data files that no snapshot has; return how many files were removed and kept."""
+        return self._owned().clean(lambda _done, _of: None)
+
+    def _owned(self) -> OwnedIndexes:
+        self.said = []
+        return OwnedIndexes(self._options, self._confs(), self._run, self.said.append)
+
+    def _confs(self) -> dict[str, str]:
+        return {**dict(self._spark.sparkContext.getConf().getAll()), **_session_confs(self._spark)}
+
+    def _run(self, work: Sequence[IndexWork]) -> Iterable[Metrics]:
+        return run_job(index_files, work, lambda _done: None, "twostage: building indexes") if work else ()
+
+    def _built(self, metrics: Metrics) -> int:
+        self.said.extend(metrics.choices)
+        return metrics.counters["indexes.made"]
+
+
+def index(spark: SparkSession, table: str, options: Mapping[str, str] | None = None) -> Indexes:
+    """Return the indexes of a table, to create, refresh, list, verify, drop and clean them.
+
+    Args:
+        spark: A session that is not a Connect client's.
+        table: A folder, a metadata file, or ``catalog.namespace.table``.
+        options: The reader's, such as ``index.location``.
+
+    Examples:
+        >>> twostage.index(spark, "lake.db.events").create(["device_id"])  # doctest: +SKIP
+    """
+    return Indexes(spark, table, options or {})
+
+
+def _session_confs(spark: Any) -> dict[str, str]:
+    return dict(spark.conf.getAll)

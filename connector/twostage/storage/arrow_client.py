@@ -1,0 +1,102 @@
+"""Objects by PyArrow's file systems, for stores that obstore does not know.
+
+Takes a connected file system; gives a `StoreClient`. Reads block, so each takes one of a few threads; a file is opened at
+its first read, which asks for its size and ETag, and kept open.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from twostage.errors import CorruptFileError, MissingFileError, StorageError
+from twostage.storage.errors import translate_errors
+from twostage.storage.store_client import Answer, RequestFailedError
+from twostage.storage.store_loop import event_loop
+
+if TYPE_CHECKING:
+    from twostage.storage.store_client import FailureKind, Listing, RangedFile
+
+_THROTTLED = re.compile(r"SERVICE_UNAVAILABLE|SLOW_DOWN|HTTP (?:\w+ )*(?:429|503)|ServerBusy|TooManyRequests")
+THREADS = 24
+"""As many connections as PyArrow's S3 client keeps open."""
+
+
+class ArrowClient:
+    """A client of one file system."""
+
+    asks_for_version = False
+
+    def __init__(self, key: tuple[str, ...], file_system: Any) -> None:
+        self.key = key
+        self._file_system = file_system
+        self._threads = ThreadPoolExecutor(THREADS, "twostage-arrow")
+        self._lock = threading.Lock()
+
+    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
+        """Read one range in a thread."""
+        return await event_loop().run_in_executor(self._threads, self._read, file, start, end, limit)
+
+    def _read(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
+        try:
+            with translate_errors(file.path, "storage"):
+                opened, etag = self._open(file)
+                size = opened.size()
+                if limit is not None and size > limit:
+                    raise RequestFailedError("too large", str(size))
+                if file.etag and etag and etag != file.etag:
+                    raise RequestFailedError("replaced", "ETag differs")
+                if start >= size and size:
+                    raise RequestFailedError("beyond", f"range starts at {start} of {size} bytes")
+                length = (size if end is None else min(end, size)) - start
+                data = opened.read_at(length, start) if length else b""
+                return Answer(data, etag, size)
+        except MissingFileError:
+            raise RequestFailedError("missing", "not found") from None
+        except StorageError as error:
+            text = error.message.removeprefix("Storage failed: ").removeprefix("Storage refused access: ")
+            raise RequestFailedError(_kind_of(error), text) from None
+        except CorruptFileError as error:
+            raise RequestFailedError("other", error.message.removeprefix("File is damaged: ")) from None
+
+    def _open(self, file: RangedFile) -> tuple[Any, str]:
+        """Return the open file and its ETag."""
+        with self._lock:
+            own = file.opened = file.opened or _Opened()
+        with own.lock:
+            if own.file is None:
+                own.file = self._file_system.open_input_file(file.name)
+                tags = own.file.metadata() or {}
+                own.etag = next(
+                    (
+                        bytes(value).decode("latin-1")
+                        for key, value in tags.items()
+                        if str(key).lower() == "etag"
+                    ),
+                    "",
+                )
+            return own.file, own.etag
+
+    async def list(self, folder: str) -> Listing | None:  # noqa: ARG002 - a client's
+        """List nothing: whoever has the file system lists by it."""
+        return None
+
+    def release(self, file: RangedFile) -> None:
+        """Let go of the open file, which closes when no thread reads it any more."""
+        file.opened = None
+
+
+def _kind_of(error: StorageError) -> FailureKind:
+    """Return how a request failed; PyArrow repeats requests itself, so that what failed then fails, throttling aside."""
+    if error.code == "ACCESS_DENIED":
+        return "denied"
+    return "throttled" if _THROTTLED.search(error.message) else "other"
+
+
+class _Opened:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.file: Any = None
+        self.etag = ""

@@ -1,0 +1,97 @@
+"""Remote file systems: one for each scheme, authority and set of properties, kept open by the process.
+
+Takes a scan's `Storage` and a `Location`; gives pyarrow's file system and the name that it knows the file by. PyIceberg,
+which chooses the file system and passes the properties on, takes a second to import and is loaded here only. The rule:
+credentials come from options and catalogs, never from a path.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+from twostage.errors import StorageError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.storage.location import Location
+    from twostage.task import Storage
+
+CONNECT_SECONDS = "10"
+REQUEST_SECONDS = "60"
+_BUCKETS = ("s3", "gs", "oss")
+_NO_HADOOP = re.compile(r"(?i)load lib(?:jvm|hdfs)")
+MAX_FILE_SYSTEMS = 64
+"""Kept open by the process. Each renewal of short-lived credentials makes another one."""
+
+_file_systems: dict[Any, Any] = {}
+_lock = threading.Lock()
+
+
+def remote_name(location: Location) -> str:
+    """Return the name by which pyarrow's file system of this scheme knows a file."""
+    if location.is_hadoop:
+        return location.path
+    container = location.authority.partition("@")[0]  # abfss://container@account.dfs.core.windows.net/…
+    return f"{container}{location.path}"
+
+
+def file_system(storage: Storage, location: Location) -> Any:
+    """Return pyarrow's file system for a location, connected once per process and set of properties.
+
+    Raises:
+        UnsupportedFeatureError: A scheme without a file system, or a login inside the path.
+        StorageError: The properties are wrong, or Hadoop's library is not found.
+    """
+    key = (location.scheme, location.authority, frozenset(storage.properties.items()))
+    with _lock:
+        if key not in _file_systems:
+            while len(_file_systems) >= MAX_FILE_SYSTEMS:
+                _file_systems.pop(next(iter(_file_systems)))
+            _file_systems[key] = _connect(storage.properties, location)
+        return _file_systems[key]
+
+
+def _connect(properties: Mapping[str, str], location: Location) -> Any:
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: PLC0415
+
+    given = dict(properties)
+    if location.family == "s3" or location.scheme == "oss":
+        given.setdefault("s3.connect-timeout", CONNECT_SECONDS)
+        given.setdefault("s3.request-timeout", REQUEST_SECONDS)
+        if "s3.endpoint" in given and "client.region" not in given:
+            given.setdefault("s3.region", "us-east-1")  # else PyIceberg asks AWS for the bucket's region
+    if "@" in location.authority and location.family in _BUCKETS:
+        raise UnsupportedFeatureError(
+            "CREDENTIALS_IN_PATH",
+            "Path holds a login before the bucket's name",
+            stage="storage",
+            hint="Give it as options: catalog.s3.access-key-id and catalog.s3.secret-access-key.",
+        )
+    account, _, _ = location.authority.partition("@")[2].partition(".")
+    if location.family in ("abfs", "wasb") and account:
+        given.setdefault("adls.account-name", account)
+    try:
+        return PyArrowFileIO(given).fs_by_scheme(location.scheme, location.authority or None)
+    except ValueError as error:
+        if "Unrecognized filesystem" not in str(error):
+            raise StorageError("BAD_STORAGE", f"Storage is misconfigured: {error}", stage="storage") from None
+        raise UnsupportedFeatureError(
+            "UNSUPPORTED_SCHEME",
+            f"No file system for scheme: {location.scheme}",
+            stage="storage",
+            hint="Known: file, s3, s3a, s3n, gs, abfs, abfss, wasb, wasbs, hdfs, viewfs, oss; if the table "
+            "was copied from there, set allow-moved-paths=true.",
+        ) from None
+    except OSError as error:
+        if not (location.is_hadoop and _NO_HADOOP.search(str(error))):
+            raise
+        raise StorageError(
+            "HADOOP_NOT_FOUND",
+            f"Hadoop's own library, by which {location.scheme}:// is read, could not be loaded: {str(error).splitlines()[0]}",
+            stage="storage",
+            hint="Where the driver and the executors run, set JAVA_HOME, HADOOP_HOME (its lib/native holds "
+            "libhdfs.so; or ARROW_LIBHDFS_DIR) and CLASSPATH to what `hadoop classpath --glob` prints.",
+        ) from None

@@ -1,0 +1,162 @@
+"""Files of an object store that never change: read many at a time, and kept by the process.
+
+Takes a scan's `Storage` and paths; gives the files' bytes, in order. Metadata, manifest lists and manifests of Iceberg's writers
+have a UUID in their names and are never written again, so that a query of a table that was queried before asks for none of
+them. The rules: a file without such a name is read each time, unless a listing has just told its ETag; what is kept serves only the same path under the same policy and
+the same storage properties, of which a hash is kept, because they hold secrets. A file that was removed meanwhile may still be
+served.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import cachetools
+
+from twostage.storage.files import read_all
+from twostage.storage.location import check_location, parse_location
+from twostage.storage.task_reads import TaskReads
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from twostage.storage.pending_ranges import PendingRanges
+    from twostage.task import Storage
+
+MAX_KEPT_BYTES = 64 * 2**20
+MAX_KEPT_FILE_BYTES = 8 * 2**20
+"""A larger one is read again: reading it takes as long as some requests in any case."""
+MAX_AHEAD = 64
+"""Files asked for before the first one is used."""
+MAX_AHEAD_BYTES = 64 * 2**20
+"""Bytes of these."""
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+_kept: cachetools.LRUCache[Any, bytes] = cachetools.LRUCache(MAX_KEPT_BYTES, getsizeof=len)
+_lock = threading.Lock()
+
+
+def read_immutable(storage: Storage, path: str, *, limit: int | None = None) -> bytes:
+    """Return the bytes of a located file, read or kept; see `files.read_all` for the errors."""
+    key = _key(storage, path)
+    data = _find(key)
+    if data is None:
+        data = read_all(storage, path, limit=limit)
+        _keep(key, data)
+    return data
+
+
+def read_version(storage: Storage, path: str, version: str, *, limit: int | None = None) -> bytes:
+    """Return the bytes of a located file that a listing has just shown, read, or kept if it is still of this version.
+
+    Args:
+        storage: The scan's.
+        path: The file, of any name.
+        version: Its ETag in the listing; empty: it is read.
+        limit: See `files.read_all`, as for the errors.
+    """
+    if parse_location(path).is_local or not version:
+        return read_all(storage, path, limit=limit)
+    key = (_scope(storage, path), version)
+    data = _find(key)
+    if data is not None:
+        check_location(storage, path)
+        return data
+    with TaskReads() as reads:
+        file = reads.file(storage, path)
+        data = bytes(reads.ask_whole(file, limit).result()[0])
+        if _plain(file.etag or "") == _plain(version):  # else it was written anew since
+            _keep(key, data)
+    return data
+
+
+def _plain(etag: str) -> str:
+    """Return an ETag without quotation marks, which some listings leave out."""
+    return etag.strip('"')
+
+
+def read_immutables(
+    storage: Storage, paths: Iterable[tuple[str, int]], *, first: int = MAX_AHEAD
+) -> Generator[bytes, None, None]:
+    """Yield the bytes of files of a remote table, in order; those to come are on their way.
+
+    Args:
+        storage: The scan's.
+        paths: Located files, each with its size in bytes as the metadata has it. A local one among them is read in its turn.
+        first: How many files to ask for before the first one is used.
+
+    Raises:
+        TwoStageError: See `files.read_all`, at the file that cannot be read.
+    """
+    waiting = iter(paths)
+    asked: deque[tuple[Any, bytes | PendingRanges]] = deque()
+    with TaskReads(most_bytes=MAX_AHEAD_BYTES) as reads:
+
+        def ask_up_to(count: int) -> None:
+            for path, size in islice(waiting, count - len(asked)):
+                key = _key(storage, path)
+                data = _find(key)
+                if parse_location(path).is_local:
+                    asked.append((None, read_all(storage, path)))
+                elif data is None:
+                    asked.append((key, reads.ask_whole(reads.file(storage, path), expected=size)))
+                else:
+                    check_location(storage, path)
+                    asked.append((key, data))
+
+        ask_up_to(max(1, first))
+        while asked:
+            key, found = asked.popleft()
+            if not isinstance(found, bytes):
+                data = bytes(found.result()[0])
+                found.release()
+                _keep(key, data)
+                found = data
+            yield found
+            ask_up_to(MAX_AHEAD)
+
+
+def is_named_once(path: str) -> bool:
+    """Return whether a file has a name that no writer gives twice: one with a UUID in it.
+
+    >>> is_named_once("s3://b/t/metadata/00002-c2a9c8cd-8a2f-4a8d-9d6a-0f1f3f0a4f55.metadata.json")
+    True
+    """
+    return _UUID.search(path.rpartition("/")[2]) is not None
+
+
+def forget() -> None:
+    """Keep nothing of what was read so far."""
+    with _lock:
+        _kept.clear()
+
+
+def _key(storage: Storage, path: str) -> Any:
+    """Return the key under which a file is kept; None for one that is not."""
+    if parse_location(path).is_local or not is_named_once(path):
+        return None
+    return _scope(storage, path)
+
+
+def _scope(storage: Storage, path: str) -> tuple[Any, ...]:
+    """Return what a kept file serves: its path under this policy and these properties."""
+    given = repr(sorted(storage.properties.items())).encode()
+    return path, storage.root, storage.moved_from, storage.allowed, hashlib.sha256(given).digest()
+
+
+def _find(key: Any) -> bytes | None:
+    if key is None:
+        return None
+    with _lock:
+        return _kept.get(key)
+
+
+def _keep(key: Any, data: bytes) -> None:
+    if key is not None and len(data) <= MAX_KEPT_FILE_BYTES:
+        with _lock:
+            _kept[key] = data

@@ -1,0 +1,76 @@
+"""A failed request as one of our errors, with the file, a hint, and no secret.
+
+Takes a `RequestFailedError` of a client, whose text is the library's; gives the error to raise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twostage.errors import (
+    CorruptFileError,
+    MissingFileError,
+    ResourceLimitError,
+    StorageError,
+    TwoStageError,
+)
+
+if TYPE_CHECKING:
+    from twostage.storage.store_client import RangedFile, RequestFailedError
+
+
+def cancelled(file: RangedFile) -> StorageError:
+    """Return the error of a read whose task has ended."""
+    return StorageError(
+        "READ_CANCELLED", "Task ended while the file was read", path=file.path, stage="storage"
+    )
+
+
+def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> TwoStageError:
+    """Return the error of a request that failed for good, after so many attempts."""
+    path, stage, text = file.path, "storage", file.mask(failure.text)
+    match failure.kind:
+        case "missing":
+            return MissingFileError(
+                "MISSING_FILE",
+                "File is not in storage",
+                path=path,
+                stage=stage,
+                hint="If the table was copied from there, set allow-moved-paths=true."
+                if file.is_outside
+                else None,
+            )
+        case "denied":
+            return StorageError(
+                "ACCESS_DENIED",
+                f"Storage refused access: {text}",
+                path=path,
+                stage=stage,
+                hint="Check the credentials: options catalog.s3.access-key-id …, the catalog's, or the environment's.",
+            )
+        case "replaced":
+            return CorruptFileError(
+                "FILE_CHANGED",
+                "File was replaced by another one while it was read",
+                path=path,
+                stage=stage,
+                hint="Iceberg's writers never write a name twice; something else writes into the table's folder.",
+            )
+        case "beyond":
+            return CorruptFileError(
+                "CORRUPT_FILE",
+                f"File holds fewer bytes than its metadata says: {text}",
+                path=path,
+                stage=stage,
+            )
+        case "too large":
+            return ResourceLimitError(
+                "FILE_TOO_LARGE",
+                f"File is larger than may be read at once: {text} bytes",
+                path=path,
+                stage=stage,
+            )
+    tries = f" ({attempts} attempts)" if attempts > 1 else ""
+    return StorageError(
+        "STORAGE_FAILED", f"Storage failed{tries}: {text}", transient=True, path=path, stage=stage
+    )

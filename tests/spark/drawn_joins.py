@@ -1,0 +1,118 @@
+"""Random joins as SQL; names of tables are in braces, and every table has the same columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+
+KINDS = ("JOIN", "JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
+HINTS = ("BROADCAST({})", "BROADCAST({})", "MERGE({})", "SHUFFLE_HASH({})")
+
+
+def random_join(pick: random.Random, tables: tuple[str, ...], keys: tuple[str, ...]) -> str:
+    """Return a query of joins.
+
+    Args:
+        pick: Draws it.
+        tables: Their names; the first has the most rows.
+        keys: Columns to join by. There are also `id`, unique, and `v`, of 0 to 9.
+    """
+    drawn = _Join(pick, tables, keys)
+    query = drawn.select()
+    if pick.random() < 0.15:
+        query = f"{query} UNION ALL {drawn.select()}"
+    return query
+
+
+class _Join:
+    def __init__(self, pick: random.Random, tables: tuple[str, ...], keys: tuple[str, ...]) -> None:
+        self.pick, self.tables, self.keys = pick, tables, keys
+
+    def chance(self, share: float) -> bool:
+        return self.pick.random() < share
+
+    def select(self) -> str:
+        names = ["a", "b", "c"][: 2 + self.chance(0.4)]
+        visible = ["a"]
+        joins = f"{self.side(0.75)} a"
+        for name in names[1:]:
+            kind = self.pick.choice(KINDS)
+            joins += f" {kind} {self.side(0.1)} {name} ON {self.condition(self.pick.choice(visible), name)}"
+            if not kind.startswith(("LEFT SEMI", "LEFT ANTI")):
+                visible.append(name)
+        where = [self.filter(name) for name in visible if self.chance(0.6)]
+        if self.chance(0.3):
+            where.append(self.subquery(visible[0]))
+        hint = (
+            f"/*+ {self.pick.choice(HINTS).format(self.pick.choice(names))} */ " if self.chance(0.6) else ""
+        )
+        columns = (
+            ", ".join(f"{name}.id" for name in visible) + f", {visible[-1]}.{self.pick.choice(self.keys)} k"
+        )
+        if self.chance(0.25):
+            return f"SELECT {hint}{visible[-1]}.v k, count(*) n, min({visible[0]}.id) m, 0 z FROM {joins}{self.clause(where)} GROUP BY 1"
+        columns = ", ".join([*(f"{name}.id" for name in visible), *["NULL"] * (3 - len(visible))])
+        return f"SELECT {hint}{columns}, {visible[-1]}.v FROM {joins}{self.clause(where)}"
+
+    def clause(self, where: list[str]) -> str:
+        return f" WHERE {' AND '.join(where)}" if where else ""
+
+    def side(self, first: float) -> str:
+        table = f"{{{self.tables[0] if self.chance(first) else self.pick.choice(self.tables)}}}"
+        if self.chance(0.2):
+            return f"(SELECT * FROM {table} t WHERE {self.filter('t')})"
+        return self.derived(table) if self.chance(0.2) else table
+
+    def derived(self, table: str) -> str:
+        """A side whose scan is below other operators, which keys of joins pass or not."""
+        other = f"{{{self.pick.choice(self.tables)}}}"
+        return self.pick.choice(
+            (
+                f"(SELECT * FROM {table} UNION ALL SELECT * FROM {other})",
+                f"(SELECT DISTINCT * FROM {table})",
+                f"(SELECT *, count(*) OVER (PARTITION BY {self.pick.choice(self.keys)}) FROM {table})",
+                f"(SELECT * FROM {table} ORDER BY id LIMIT {self.pick.randrange(12)})",
+                f"(SELECT t.* FROM {table} t LEFT JOIN {other} o ON t.id = o.id)",
+                f"(SELECT t.* FROM {table} t JOIN VALUES (1), (2), (NULL) AS l(v) ON t.v = l.v)",
+                f"(SELECT * FROM {table} t WHERE t.n = (SELECT max(n) FROM {other} o WHERE {self.filter('o')}))",
+            )
+        )
+
+    def condition(self, one: str, other: str) -> str:
+        parts = []
+        for key in self.pick.sample(self.keys, 1 + self.chance(0.25)):
+            equal = "<=>" if self.chance(0.1) else "="
+            parts.append(f"{one}.{key} {equal} {other}.{key}")
+        if self.chance(0.1):
+            parts = [f"{one}.n = {other}.l"]
+        if self.chance(0.2):
+            parts.append(self.pick.choice((f"{other}.v < 7", f"{one}.v <= {other}.v", f"{one}.v > 1")))
+        return " AND ".join(parts)
+
+    def filter(self, name: str) -> str:
+        return self.pick.choice(
+            (
+                f"{name}.v < {self.pick.randrange(11)}",
+                f"{name}.v = {self.pick.randrange(10)}",
+                f"{name}.n BETWEEN 2 AND {self.pick.randrange(12)}",
+                f"{name}.v < 0",
+                f"{name}.v >= 0",
+                f"{name}.v + 0 < {self.pick.randrange(11)}",
+                f"({name}.s LIKE 'a%' OR {name}.v IN (1, 2, 3))",
+            )
+        )
+
+    def subquery(self, name: str) -> str:
+        table, key = self.pick.choice(self.tables), self.pick.choice(self.keys)
+        inner = f"FROM {{{table}}} q WHERE {self.filter('q')}"
+        return self.pick.choice(
+            (
+                f"{name}.{key} IN (SELECT q.{key} {inner})",
+                f"EXISTS (SELECT 1 {inner} AND q.{key} = {name}.{key})",
+                f"NOT EXISTS (SELECT 1 {inner} AND q.{key} = {name}.{key})",
+                f"{name}.{key} = (SELECT max(q.{key}) {inner})",
+                f"{name}.n NOT IN (SELECT q.n {inner})",
+            )
+        )

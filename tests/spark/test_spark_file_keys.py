@@ -1,0 +1,117 @@
+"""Keys of a join leave out files of a scan that Spark's own reader does, and the rows are those of plain Parquet."""
+
+from __future__ import annotations
+
+import pytest
+
+import twostage
+from joined_tables import (
+    BROADCAST,
+    LEFT_OUT,
+    NO_KEYS,
+    SCALAR,
+    SORTED,
+    TWICE,
+    bytes_of,
+    clear_reports,
+    confs,
+    make_tables,
+    readers,
+    same,
+    view,
+)
+from lakehouse import executed_plan
+from twostage.handover import decide, eligibility
+
+
+@pytest.fixture(scope="module")
+def tables(spark, tmp_path_factory):
+    return make_tables(spark, tmp_path_factory.mktemp("joined"))
+
+
+@pytest.fixture(params=["large side", "small side"])
+def clustered(request, monkeypatch, tables):
+    """Let the scan of `fact` count as one that is not small, or as small and of many rows; its columns are not large."""
+    if request.param == "large side":
+        monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", bytes_of(tables["fact"]))
+    else:
+        monkeypatch.setattr(decide, "MIN_ROWS_TO_AWAIT_KEYS", 100)
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("key", ["n", "id", "day"])
+def test_keys_leave_out_files_of_spark_s_reader(spark, tables, clustered, bridge, key, adaptive):
+    """Each file of `fact` has its own range of the keys, and `dim` has keys of some of them; NULLs never join."""
+    view(spark, tables)
+    few = "d.v >= 0" if key == "id" else "d.v >= 0 AND d.id < 1000"
+    query = f"""SELECT /*+ BROADCAST(d) */ f.id, f.s, d.id FROM {{fact}} f JOIN {{dim}} d ON f.{key} = d.{key}
+WHERE {few}"""
+    with confs(spark, adaptive_enabled=adaptive):
+        clear_reports(bridge)
+        frame = same(spark, query)
+        assert readers(frame) == (2, 0)
+        assert "TwoStageFiles" in executed_plan(frame)
+        (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+        assert report.is_handed_over
+        assert LEFT_OUT in str(report)
+        assert 1 <= report.count("spark.files") < report.count("handed_over.files"), str(report)
+        # Without them, the same rows of all files.
+        clear_reports(bridge)
+        with confs(spark, optimizer_dynamicPartitionPruning_enabled="false"):
+            same(spark, query)
+        (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+        assert NO_KEYS in str(report)
+        assert report.count("spark.files") == report.count("handed_over.files")
+
+
+def test_keys_leave_out_files_of_a_correlated_subquery(spark, tables, clustered, bridge):
+    """Spark optimizes it by itself first, and offers keys only when it has become a join."""
+    view(spark, tables)
+    clear_reports(bridge)
+    same(
+        spark,
+        """SELECT t.id FROM {tiny} t WHERE EXISTS (
+SELECT 1 FROM {fact} f JOIN {dim} d ON f.n = d.n WHERE d.id < 1000 AND d.v >= 0 AND f.s = t.s)""",
+    )
+    (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+    assert LEFT_OUT in str(report)
+    assert report.count("spark.files") < report.count("handed_over.files"), str(report)
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_file_keys_in_self_joins_unions_subqueries_and_caches(spark, tables, clustered, adaptive):
+    view(spark, tables)
+    with confs(spark, adaptive_enabled=adaptive):
+        for query in (
+            BROADCAST,
+            SORTED,
+            "SELECT a.id, b.id FROM {fact} a JOIN {fact} b ON a.n = b.n WHERE b.v < 2 AND b.n < 2",
+            TWICE,
+            f"{BROADCAST} AND d.n < 1 UNION ALL {SORTED} UNION ALL {BROADCAST} AND d.n > 16",
+            "SELECT id FROM {fact} WHERE n IN (SELECT n FROM {dim} WHERE v < 3 AND n < 2)",
+            "SELECT id FROM {fact} f WHERE f.v < 8 AND NOT EXISTS (SELECT 1 FROM {dim} d WHERE d.n = f.n AND d.v < 5)",
+            SCALAR,
+            "SELECT f.id, d.v, e.v FROM {fact} f JOIN {dim} d ON f.n = d.n JOIN {tiny} e ON f.l = e.l WHERE d.v < 7 AND e.v < 9",
+            "SELECT f.id FROM {fact} f LEFT JOIN {dim} d ON f.n = d.n AND d.v < 5",
+            "SELECT f.id FROM {fact} f JOIN {none} d ON f.n = d.n WHERE d.v < 100",
+        ):
+            same(spark, query)
+
+
+def test_a_small_side_with_a_filter_awaits_none(spark, tables, monkeypatch, bridge):
+    """Spark sees its filter, and takes keys for other scans from it."""
+    monkeypatch.setattr(decide, "MIN_ROWS_TO_AWAIT_KEYS", 100)
+    view(spark, tables)
+    clear_reports(bridge)
+    frame = same(spark, f"{BROADCAST} AND f.v < 8")
+    assert readers(frame) == (2, 0)
+    assert not any("keys of a join" in str(report) for report in twostage.scans(spark))
+
+
+def test_the_option_leaves_pruning_as_it_is(spark, tables, clustered, bridge):
+    """`dynamic-filter` is about rows. Spark's own setting is about all keys."""
+    view(spark, tables, **{"dynamic-filter": "off"})
+    clear_reports(bridge)
+    same(spark, f"{BROADCAST} AND d.id < 1000 AND d.v >= 0")
+    (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+    assert report.count("spark.files") < report.count("handed_over.files"), str(report)

@@ -1,0 +1,91 @@
+"""Random joins under random settings of the session and options of the reader, none of which may change a row.
+
+A failure prints the seed. ``TWOSTAGE_SEED`` sets the first seed, ``TWOSTAGE_SPARK_JOINS`` the number of joins (60, with
+TWOSTAGE_FULL=1 2,000).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+
+import pytest
+
+import twostage
+from drawn_joins import random_join
+from figures import FULL
+from joined_tables import (
+    LEFT_OUT,
+    NO_KEYS,
+    SIZES,
+    VALUES,
+    bytes_of,
+    clear_reports,
+    confs,
+    count_as_large,
+    make_tables,
+    ours,
+    plain,
+    view,
+)
+from lakehouse import canonical, executed_plan
+from twostage.handover import decide, eligibility
+
+SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
+JOINS = int(os.environ.get("TWOSTAGE_SPARK_JOINS", "2000" if FULL else "60"))
+SEEN: Counter[str] = Counter()
+"""How many random joins there were, and with scans of each kind."""
+
+
+@pytest.fixture(scope="module")
+def tables(spark, tmp_path_factory):
+    return make_tables(spark, tmp_path_factory.mktemp("joined"))
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + JOINS))
+def test_random_joins(spark, tables, bridge, monkeypatch, seed):
+    pick = random.Random(seed)
+    query = random_join(pick, tuple(SIZES), tuple(VALUES))
+    thinned = pick.random() < 0.5  # nothing keeps the largest scan from its keys, but perhaps the join
+    large = (
+        "fact" if thinned else pick.choice((None, "none", "none", "fact", "other"))
+    )  # and all larger tables
+    if large is not None:
+        most = eligibility.MAX_JOIN_COLUMN_BYTES
+        count_as_large(monkeypatch, bytes_of(tables[large]), pick.choice((0, most)))
+    if pick.random() < 0.7:
+        monkeypatch.setattr(decide, "MIN_ROWS_TO_AWAIT_KEYS", pick.choice((1, 50)))
+    options = {"dynamic-filter": pick.choice(("auto", "auto", "off"))}
+    if pick.random() < 0.3 and not thinned:
+        options["scan.native"] = "never"
+    view(spark, tables, **options)
+    clear_reports(bridge)
+    settings = {
+        "adaptive_enabled": pick.choice(("true", "false")),
+        "autoBroadcastJoinThreshold": pick.choice(("10485760", "-1", "2000")),
+        "optimizer_dynamicPartitionPruning_reuseBroadcastOnly": pick.choice(("true", "false")),
+        "optimizer_dynamicPartitionPruning_enabled": "true" if thinned else pick.choice(("true", "false")),
+        "exchange_reuse": pick.choice(("true", "true", "false")),
+    }
+    limits = {
+        "maxKeys": pick.choice(("0", "0", "3", "1000")),
+        "maxBloomKeys": pick.choice(("0", "200000", "200000", "200000")),
+        "maxBuildShare": "1000" if thinned else pick.choice(("0", "0.125", "1000")),
+    }
+    with confs(spark, **settings), confs(spark, "spark.twostage.dynamicFilter.", **limits):
+        frame = spark.sql(ours(query))
+        found = canonical(frame.collect())
+        assert canonical(frame.collect()) == found, f"seed {seed}: {query}"
+    reports = [str(report) for report in twostage.scans(spark)]
+    SEEN["joins"] += 1
+    SEEN["bloom"] += any("Bloom filter of" in text for text in reports)
+    SEEN["small"] += any("and a join waits for it" in text for text in reports)
+    SEEN["late"] += any(NO_KEYS in text for text in reports)
+    SEEN["stayed"] += any("keys of a join filter it" in text for text in reports)
+    SEEN["files"] += any(LEFT_OUT in text for text in reports)
+    SEEN["keys"] += "dynamicpruning#" in executed_plan(frame)
+    expected = canonical(spark.sql(plain(query)).collect())
+    assert found == expected, f"seed {seed}, {options}, {settings}, {limits}: {query}"
+    if SEEN["joins"] == JOINS >= 60:  # the last one, in whatever order they come
+        assert all(SEEN[kind] for kind in ("small", "late", "stayed", "files", "bloom", "keys")), SEEN

@@ -1,0 +1,116 @@
+"""Bytes that indexes save: by hand on small cases, and against real reads in test_replay."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from twostage.advisor.byte_model import Emulation, bytes_saved
+from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.logged_predicate import LoggedPredicate
+from twostage.advisor.logged_scan import LoggedScan
+
+ROWS = 1_000_000
+WIDE, NARROW = 8_000_000, 1_000_000
+"""Bytes of a column."""
+
+
+def metadata():
+    known = {
+        name: ColumnMetadata(rows=ROWS, bytes=size, pages=50, distinct_per_file=100_000.0, distinct=100_000.0)
+        for name, size in {"a": WIDE, "b": NARROW}.items()
+    }
+    return TableMetadata(table="t", snapshot=1, rows=ROWS, files=1, bytes=10**8, columns=known)
+
+
+def leaf(column, rows, left, op="="):
+    return LoggedPredicate(op=op, columns=(column,), count=1, rows_in=rows, rows_out=left)
+
+
+def scan(*parts, measured, columns=(), op="and", reader="twostage", fetched=10):
+    predicate = parts[0] if len(parts) == 1 else LoggedPredicate(op=op, children=parts, rows_in=ROWS)
+    return LoggedScan(
+        time=datetime.datetime.now(datetime.UTC), scan="s", table="t", columns=columns, predicate=predicate, reader=reader,
+        counters={"rows.considered": ROWS, "row_groups.considered": 1, "files.read": 1, "bytes.filter": measured,
+                  "rows.fetched": fetched},
+    )  # fmt: skip
+
+
+def test_a_column_that_is_not_read():
+    """Postings leave ten rows to check: at most 10 of 50 pages of the column, and a block of the index."""
+    saved = bytes_saved(scan(leaf("a", ROWS, 10), measured=WIDE), metadata(), {"a": ("postings",)})
+    pages = WIDE * (1 - (1 - 1 / 50) ** 10)
+    assert saved == pytest.approx(WIDE - pages, rel=0.01)
+    assert bytes_saved(scan(leaf("a", ROWS, 10), measured=WIDE), metadata(), {}) == 0
+
+
+def test_what_was_measured_scales_it():
+    half = bytes_saved(scan(leaf("a", ROWS, 10), measured=WIDE // 2), metadata(), {"a": ("postings",)})
+    whole = bytes_saved(scan(leaf("a", ROWS, 10), measured=WIDE), metadata(), {"a": ("postings",)})
+    assert half == pytest.approx(whole / 2, rel=0.01)
+
+
+def test_a_selective_index_narrows_the_columns_after_it():
+    """b is read for the ten rows that an index of a leaves, instead of whole."""
+    parts = (leaf("b", ROWS, ROWS // 2), leaf("a", ROWS // 2, 5))
+    saved = bytes_saved(scan(*parts, measured=WIDE + NARROW), metadata(), {"a": ("postings",)})
+    assert saved > WIDE * 0.7 + NARROW * 0.7
+
+
+def test_an_index_that_does_not_answer_saves_nothing():
+    for one, kinds in [
+        (leaf("a", ROWS, 10, op="<"), ("postings",)),
+        (leaf("a", ROWS, 10, op="prefix"), ("postings", "bins")),
+        (leaf("a", ROWS, 10), ("files",)),
+    ]:
+        assert bytes_saved(scan(one, measured=WIDE), metadata(), {"a": kinds}) == pytest.approx(0)
+
+
+def test_an_index_that_takes_more_than_its_column_is_not_read():
+    """Bins take a byte a row, as much as the column b: the reader leaves them alone."""
+    assert bytes_saved(
+        scan(leaf("b", ROWS, 10, op="<"), measured=NARROW), metadata(), {"b": ("bins",)}
+    ) == pytest.approx(0)
+
+
+def test_keys_of_equality_deletes_are_not_saved():
+    """They are read for the filter, too, whatever an index answers."""
+    one = leaf("a", ROWS, 10)
+    alone, beside = (
+        bytes_saved(scan(one, measured=size), metadata(), {"a": ("postings",)}) for size in (WIDE, 3 * WIDE)
+    )
+    assert alone == beside < WIDE
+
+
+def test_a_column_that_is_returned_is_read_all_the_same():
+    known = metadata()
+    one = leaf("a", ROWS, ROWS // 2)
+    kinds = {"a": ("values",)}
+    alone = bytes_saved(scan(one, measured=WIDE, fetched=ROWS // 2), known, kinds)
+    returned = bytes_saved(scan(one, measured=WIDE, columns=("a",), fetched=ROWS // 2), known, kinds)
+    assert alone - returned == pytest.approx(WIDE)
+
+
+def test_an_or_saves_each_column_whose_index_answers():
+    parts = (leaf("a", ROWS, 10), leaf("b", ROWS, 10))
+    scanned = scan(*parts, measured=WIDE + NARROW, op="or")
+    one = bytes_saved(scanned, metadata(), {"a": ("values",)})
+    both = bytes_saved(scanned, metadata(), {"a": ("values",), "b": ("values",)})
+    assert 0.9 * WIDE < one <= WIDE
+    assert both > one
+
+
+def test_what_was_not_measured_is_not_predicted():
+    known = metadata()
+    assert bytes_saved(scan(leaf("a", ROWS, 10), measured=0), known, {}) is None
+    assert bytes_saved(scan(leaf("a", ROWS, 10), measured=9, reader="iceberg"), known, {}) is None
+    assert bytes_saved(scan(leaf("unknown", ROWS, 10), measured=9), known, {}) is None
+    assert Emulation.of(scan(leaf("a", 0, 0), measured=9), known) is None
+
+
+def test_few_rows_say_little_of_a_share():
+    """None of 3 rows met it: by its 100,000 values that is no surprise, and no proof."""
+    emulation = Emulation.of(scan(leaf("a", ROWS, 10), measured=9), metadata())
+    assert 0 < emulation.share(leaf("a", 3, 0)) < 0.001
+    assert emulation.share(leaf("a", ROWS, ROWS // 2)) == pytest.approx(0.5, rel=0.01)

@@ -1,0 +1,97 @@
+"""Column metadata of tables: counted where the sample is the whole table, estimated where not."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from tables import Table
+from twostage.__main__ import main
+from twostage.advisor.collect import collect, draw, drawn_from, spread
+from twostage.advisor.column_metadata import parse_metadata
+from twostage.errors import OptionError
+from twostage.options import parse_options
+
+COLUMNS = {"id": "long", "few": "string", "gone": "int"}
+
+
+def table(folder, files=4, rows=500):
+    made = Table(folder, COLUMNS)
+    rng = random.Random(3)
+    for number in range(files):
+        made.append(
+            [
+                {"id": rows * number + i, "few": f"v{rng.randrange(20)}", "gone": None if i % 2 else 5}
+                for i in range(rows)
+            ]
+        )
+    return str(made.write())
+
+
+def test_a_sample_that_is_the_whole_table_is_exact(tmp_path):
+    found = collect(parse_options({"path": table(tmp_path / "t")}), {})
+    assert (found.rows, found.files) == (2000, 4)
+    assert found.bytes > 0
+    ids, few, gone = (found.columns[name] for name in COLUMNS)
+    assert (ids.distinct, few.distinct, gone.distinct) == (2000, 20, 1)
+    assert (ids.is_exact, ids.nulls, gone.nulls) == (True, 0, 1000)
+    assert ids.distinct_per_file == pytest.approx(500)
+    assert few.distinct_per_file == pytest.approx(20, rel=0.01)
+    assert (ids.overlap, few.overlap, gone.overlap) == (0.25, pytest.approx(1), 1)
+    assert ids.type == "long"
+
+
+def test_a_sample_is_scaled(tmp_path):
+    steps = []
+    found = collect(
+        parse_options({"path": table(tmp_path / "t", files=10)}),
+        {},
+        sampled_files=2,
+        step=lambda done, of: steps.append((done, of)),
+    )
+    ids, few, gone = (found.columns[name] for name in COLUMNS)
+    assert not ids.is_exact
+    assert ids.distinct == 5000
+    assert few.distinct == pytest.approx(20, rel=0.05)
+    assert gone.nulls == 2500
+    assert steps == [(0, 2), (1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("values", [1, 2, 50, 1000, 100_000])
+def test_how_many_values_there_are(values):
+    """As many as drawing from them at random would have shown."""
+    rng = random.Random(values)
+    seen = len({rng.randrange(values) for _ in range(5000)})
+    assert drawn_from(seen, 5000, 10**6) == pytest.approx(values, rel=0.15)
+    assert draw(values, 5000) == pytest.approx(seen, rel=0.05)
+
+
+def test_values_of_their_own():
+    assert drawn_from(1000, 1000, 50_000) == 50_000
+    assert drawn_from(0, 0) == 0
+    assert drawn_from(1, 900) == 1
+
+
+def test_places_are_spread():
+    assert list(spread(10, 3)) == [0, 5, 9]
+    assert list(spread(3, 8)) == [0, 1, 2]
+    assert list(spread(9, 1)) == [0]
+    assert list(spread(0, 8)) == []
+
+
+def test_a_metadata_table_has_none(tmp_path):
+    with pytest.raises(OptionError, match="metadata table"):
+        collect(parse_options({"path": table(tmp_path / "t"), "metadata-table": "files"}), {})
+
+
+def test_the_command(tmp_path, capsys):
+    path, out = table(tmp_path / "t"), tmp_path / "t.json"
+    assert main(["advise-collect", path, "--out", str(out), "--name", "lake.db.t"]) == 0
+    found = parse_metadata(out.read_text())
+    assert (found.table, found.rows, found.columns["few"].distinct) == ("lake.db.t", 2000, 20)
+    assert "2,000 rows in 4 files" in capsys.readouterr().err
+    assert json.loads(out.read_text())["v"] == 1
+    assert main(["advise-collect", path, "--out", str(tmp_path / "no" / "t.json")]) == 1
+    assert main(["advise-collect", str(tmp_path / "nowhere"), "--out", str(out)]) == 1

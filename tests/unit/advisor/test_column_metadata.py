@@ -1,0 +1,49 @@
+"""Column metadata: sizes by formula, and JSON there and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata, parse_metadata
+
+DEV = ColumnMetadata(
+    type="string", rows=1000, nulls=5, distinct=97, distinct_per_file=90, entries_per_row=1.5
+)
+TABLE = TableMetadata(
+    table="lake.db.t", snapshot=7, rows=1000, files=4, bytes=10_000, partitioning=("days(ts)",), sort_order=("id",),
+    columns={"dev": DEV, "s.x": ColumnMetadata()},
+)  # fmt: skip
+
+
+def test_sizes_of_indexes():
+    """Two, three and a half, and one byte a row; three for each key of each of four files."""
+    assert [DEV.index_bytes(kind, 4) for kind in ("values", "postings", "bins", "files")] == [
+        2000,
+        3500,
+        1000,
+        1080,
+    ]
+    assert ColumnMetadata(rows=10).index_bytes("files", 4) is None
+
+
+def test_what_the_formulas_take():
+    known = TABLE.cardinalities
+    assert (known.distinct, known.entries_per_row) == ({"dev": 97}, {"dev": 1.5, "s.x": 1.0})
+
+
+def test_json_comes_back():
+    assert parse_metadata(TABLE.json()) == TABLE
+    more = json.loads(TABLE.json())
+    more["columns"]["dev"]["of a later version"] = 1
+    assert parse_metadata(json.dumps(more)) == TABLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"v":1}', '{"v":1,"columns":{}}', '{"v":2,"columns":{}}', '{"v":1,"columns":{"a":5}}'],
+)
+def test_something_else_is_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        parse_metadata(text)

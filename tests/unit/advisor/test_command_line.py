@@ -1,0 +1,116 @@
+"""The command ``advise``: what it prints, as tables and as JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from twostage.__main__ import main
+from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+
+EVENTS = str(Path(__file__).with_name("iceberg_spark_1.12.0_events.jsonl"))
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A folder of event logs."""
+    folder = tmp_path / "events"
+    folder.mkdir()
+    (folder / "local-1").write_bytes(Path(EVENTS).read_bytes())
+    return str(folder)
+
+
+def test_recommendations(log, capsys):
+    assert main(["advise", "--log", log]) == 0
+    printed = capsys.readouterr()
+    assert "lake.db.ev: 9 scans, 8 with a filter" in printed.out
+    assert "Index dev\n" in printed.out
+    assert "python -m twostage index create lake.db.ev --columns dev\n" in printed.out
+    assert printed.err == ""
+
+
+def test_metadata_tells_kind_and_size(log, capsys, tmp_path):
+    known = TableMetadata(
+        table="lake.db.ev", snapshot=1, rows=20_000, files=6, bytes=137_199,
+        columns={"dev": ColumnMetadata(rows=20_000, distinct=97, distinct_per_file=97)},
+    )  # fmt: skip
+    (tmp_path / "ev.json").write_text(known.json())
+    assert main(["advise", "--log", log, "--metadata", str(tmp_path / "ev.json")]) == 0
+    printed = capsys.readouterr()
+    assert "Index dev (values)" in printed.out
+    assert "size about 39.1 KiB" in printed.out
+    assert "lake.db.ev has no column" in printed.err
+
+
+def test_a_catalog_s_properties_are_given_as_other_options_are(capsys, tmp_path):
+    arguments = [
+        "index",
+        "list",
+        "lake.db.events",
+        f"--catalog.uri=sqlite:///{tmp_path}/none.db",
+        "--catalog.type=sql",
+    ]
+    assert main(arguments) == 1
+    assert "sqlite3" in capsys.readouterr().err  # the catalog of these properties, which has no tables
+
+
+def test_report(log, capsys):
+    assert main(["advise", "report", "--log", log]) == 0
+    out = capsys.readouterr().out
+    assert "entries in filter" in out
+    assert "60,000" in out
+    assert "latency model" in out or "seconds = " in out
+
+
+def test_frequency(log, capsys):
+    assert main(["advise", "--strategy", "frequency", "--log", log]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line.strip()][:2] == ["lake.db.ev", "column"]
+    assert {"dev", "price", "id"} <= {line.split()[0] for line in lines if line.strip()}
+
+
+def test_json(log, capsys):
+    assert main(["advise", "--json", "--log", log]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tables"][0]["scans"] == 9
+    assert found["recommendations"][0]["columns"] == ["dev"]
+    assert found["tables"][0]["quantiles"]["entries_in_filter"][-1] == 60_000
+
+
+def test_thresholds(log, capsys):
+    assert main(["advise", "--log", log, "--indexed", "lake.db.ev=dev,old"]) == 0
+    out = capsys.readouterr().out
+    assert "Index dev" not in out
+    assert "Drop the index of old" in out
+    assert main(["advise", "--log", log, "--queries", "100"]) == 0
+    assert "No table of the log" in capsys.readouterr().out
+    assert main(["advise", "--log", log, "--table", "other"]) == 0
+    assert "No table of the log" in capsys.readouterr().out
+    assert main(["advise", "--log", log, "--max-columns", "1"]) == 0
+    assert capsys.readouterr().out.count("  Index ") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--indexed", "a"], ["--metadata", "/nowhere.json"], ["--metadata", EVENTS], ["--log", "/nowhere"]],
+)
+def test_what_is_refused(log, capsys, arguments):
+    assert main(["advise", "--log", log, *arguments]) == 1
+    assert "[TWOSTAGE." in capsys.readouterr().err
+
+
+def test_broken_lines_are_named_and_the_rest_counts(log, capsys):
+    with (Path(log) / "local-1").open("a") as file:
+        file.write("{half a line\n")
+    assert main(["advise", "--log", log]) == 0
+    printed = capsys.readouterr()
+    assert "9 scans" in printed.out
+    assert "1 skipped, no event of Spark" in printed.err
+
+
+def test_a_log_is_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["advise"])
+    assert "--log" in capsys.readouterr().err

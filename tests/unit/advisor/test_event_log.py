@@ -1,0 +1,142 @@
+"""Spark event logs: a real one of Iceberg-Spark 1.12.0 on PySpark 4.1.4, without what the reader does not look at.
+
+The table had 20,000 rows in six files, partitioned by days(at).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from twostage.advisor import event_log as module
+from twostage.advisor.event_log import EventLogs
+from twostage.errors import NotFoundError
+
+REAL = Path(__file__).with_name("iceberg_spark_1.12.0_events.jsonl")
+
+
+@pytest.fixture(scope="module")
+def scans():
+    log = EventLogs(str(REAL))
+    found = list(log)
+    assert str(log.problems) == ""
+    return found
+
+
+def test_every_scan_of_every_query(scans):
+    """Eight queries, one with two scans; writing the table is none."""
+    assert len(scans) == 9
+    assert {scan.table for scan in scans} == {"lake.db.ev"}
+    assert {scan.reader for scan in scans} == {"iceberg"}
+    assert len({scan.scan for scan in scans}) == 9
+    assert len({scan.query for scan in scans}) == 8
+    assert all(scan.query_milliseconds > 0 and scan.snapshot and not scan.failed for scan in scans)
+    assert scans[0].application.startswith("local-")
+    assert (scans[0].application_name, scans[0].description) == ("ice", "collect at queries.py:24")
+
+
+def test_a_filter_and_what_it_took(scans):
+    first = scans[0]
+    assert [(leaf.op, leaf.columns, leaf.values) for leaf in first.filter.leaves()] == [
+        ("=", ("dev",), ("d3",)),
+        (">", ("price",), ("990.0",)),
+        ("<", ("at",), (1700092800000000,)),
+    ]
+    assert first.columns == ("id", "dev", "price", "at")
+    assert (first.count("files.considered"), first.count("files.read")) == (6, 1)
+    assert (first.count("files.pruned.bounds"), first.count("spark.files.bytes")) == (5, 27748)
+    assert (first.rows_read, first.entries_in_filter) == (4320, 3 * 4320)
+    assert (first.filter.rows_in, first.filter.rows_out) == (4320, 0)
+
+
+def test_filters_of_all_kinds(scans):
+    ops = [sorted({leaf.op for leaf in scan.filter.leaves()}) if scan.filter else [] for scan in scans]
+    assert ops == [
+        ["<", "=", ">"],
+        ["<=", ">=", "in"],
+        ["=", "not is null"],
+        ["<>", "=", "is null"],
+        ["not is null"],
+        ["=", "not is null"],
+        [">", "not is null"],
+        ["<>", "not in", "not is null"],
+        [],
+    ]
+    assert scans[1].filter.op == "or"
+    assert next(iter(scans[1].filter.leaves())).values == ("d1", "d2", "it's")
+    assert scans[1].filter.share == pytest.approx(472 / 20000)
+    assert {leaf.columns for leaf in scans[2].filter.leaves()} == {("s.x",), ("s.y",)}
+
+
+def line(kind, **more):
+    return json.dumps({"Event": kind, **more}, separators=(",", ":"))
+
+
+def test_what_is_broken_is_counted_and_the_rest_is_read(tmp_path):
+    real = REAL.read_text().splitlines()
+    sql = module._SQL
+    bad = [
+        "{half",
+        "[]",
+        '{"Event":"SparkListenerStageCompleted"}',
+        line(f"{sql}SQLExecutionStart", executionId="x"),
+        line(f"{sql}DriverAccumUpdates", executionId=1, accumUpdates=[["a"]]),
+        line("SparkListenerSomethingNew"),
+        "",
+    ]
+    text = "\n".join([*real[:5], *bad, *real[5:], real[-2][: len(real[-2]) // 2]])
+    (tmp_path / "app-1.inprogress").write_text(text)
+    log = EventLogs(str(tmp_path))
+    assert len(list(log)) == 9
+    assert log.problems.counts["no event of Spark"] == 5
+    assert "app-1.inprogress:6" in str(log.problems)
+
+
+def test_a_query_that_has_not_ended_is_not_logged(tmp_path):
+    kept = [one for one in REAL.read_text().splitlines() if "SQLExecutionEnd" not in one]
+    (tmp_path / "app").write_text("\n".join(kept))
+    assert list(EventLogs(str(tmp_path))) == []
+
+
+def plan_of(text, **more):
+    return {"nodeName": "BatchScan lake.t", "simpleString": text, "children": [], "metrics": [], **more}
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "filters", "reader"),
+    [
+        (
+            "BatchScan lake.t[a#1] twostage lake.t, snapshot 7, columns [a], predicates [a = 5, b IS NOT NULL] RuntimeFilters: []",
+            "lake.t", ["=", "not is null"], "twostage",
+        ),
+        (
+            "BatchScan lake.t[a#1] twostage lake.t, snapshot 7, columns [a], predicates [b IN (1, 2)], limit 3 RuntimeFilters: []",
+            "lake.t", ["in"], "twostage",
+        ),
+        (
+            "BatchScan local.db.t[id#1L] local.db.t (branch=null) [filters=id = 5, groupedBy=] RuntimeFilters: []",
+            "local.db.t", ["="], "iceberg",
+        ),
+        (
+            "BatchScan t[id#1L] IcebergScan(table=t, branch=null, filters=, runtimeFilters=, groupedBy=)",
+            "t", [], "iceberg",
+        ),
+    ],
+)  # fmt: skip
+def test_nodes_of_other_versions_and_our_own(tmp_path, text, table, filters, reader):
+    sql = module._SQL
+    events = [
+        line(f"{sql}SQLExecutionStart", executionId=1, time=1000, sparkPlanInfo=plan_of(text)),
+        line(f"{sql}SQLExecutionEnd", executionId=1, time=1500, errorMessage="no space"),
+    ]
+    (tmp_path / "app").write_text("\n".join(events))
+    (scan,) = EventLogs(str(tmp_path))
+    assert (scan.table, scan.reader, scan.failed, scan.query_milliseconds) == (table, reader, True, 500)
+    assert sorted(leaf.op for leaf in (scan.filter.leaves() if scan.filter else ())) == sorted(filters)
+
+
+def test_there_is_no_log(tmp_path):
+    with pytest.raises(NotFoundError, match="NO_EVENT_LOG"):
+        list(EventLogs(str(tmp_path / "nowhere")))

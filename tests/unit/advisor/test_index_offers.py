@@ -1,0 +1,97 @@
+"""Which indexes the reader would ask, and what that reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.index_offers import holding_files, offer_of, pays
+from twostage.advisor.logged_predicate import LoggedPredicate
+
+ROWS = 1_000_000
+
+
+class Scanned:
+    """A scan of one row group a file."""
+
+    def __init__(self, files=1, distinct=100.0, nulls=0):
+        self.files = self.groups = files
+        self.rows = ROWS / files
+        known = ColumnMetadata(rows=ROWS, bytes=8 * ROWS, distinct_per_file=distinct, nulls=nulls)
+        self.metadata = TableMetadata(
+            table="t", snapshot=1, rows=ROWS, files=files, bytes=1, columns={"a": known}
+        )
+
+    def share(self, part):
+        return part.share
+
+    def column(self, name):
+        return self.metadata.columns.get(name)
+
+    def bytes_of(self, name, rows):
+        return 8.0 * self.rows
+
+
+def leaf(op="=", count=1, left=10):
+    return LoggedPredicate(op=op, columns=("a",), count=count, rows_in=ROWS, rows_out=left)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "op", "is_exact"),
+    [
+        (("values",), "=", True),
+        (("values",), "<", True),
+        (("values",), "not in", True),
+        (("postings", "files"), "in", False),
+        (("postings", "bins"), "<=", False),
+        (("bins",), "=", False),
+        (("sorted",), "=", False),
+        (("sorted",), "<", False),
+        (("postings",), "is null", True),
+    ],
+)
+def test_what_answers(kinds, op, is_exact):
+    offer = offer_of(leaf(op), {"a": kinds}, Scanned())
+    assert offer.is_exact is is_exact
+    assert offer.nbytes >= 0
+
+
+@pytest.mark.parametrize(("kinds", "op"), [(("postings",), "<"), (("files",), "="), ((), "=")])
+def test_what_does_not(kinds, op):
+    assert offer_of(leaf(op), {"a": kinds}, Scanned()) is None
+    assert offer_of(LoggedPredicate(op=op, columns=("a", "b")), {"a": kinds}, Scanned()) is None
+
+
+def test_sorted_rows_answer_ranges_of_few_rows_only():
+    """Of more than a sixteenth of the rows, reading the column takes less time."""
+    assert offer_of(leaf("<", left=ROWS // 8), {"a": ("sorted",)}, Scanned()) is None
+    narrow, wide = (
+        offer_of(leaf("<", left=ROWS // share), {"a": ("sorted",)}, Scanned()) for share in (1000, 20)
+    )
+    assert narrow.nbytes < wide.nbytes
+
+
+def test_more_keys_take_more():
+    one, ten = (offer_of(leaf("in", count), {"a": ("postings",)}, Scanned()) for count in (1, 10))
+    assert ten.nbytes == 10 * one.nbytes
+    assert (one.to_check, ten.to_check) == (1, 10)
+
+
+def test_an_index_is_not_asked_for_what_others_have_narrowed():
+    """Of a column of 8 MB a block pays; not if other conjuncts have left one row, whose page takes less."""
+    offer = offer_of(leaf(), {"a": ("postings",)}, Scanned())
+    assert pays(offer, "a", None, Scanned())
+    assert not pays(offer, "a", 0.1, Scanned())
+
+
+def test_files_that_hold_a_key():
+    """Ten rows in 100 files: in about ten of them. Fewer than four files are not looked up."""
+    share, nbytes = holding_files([leaf()], {"a": ("files",)}, Scanned(files=100))
+    assert share == pytest.approx(1 - 0.99**10)
+    assert nbytes > 0
+    assert holding_files([leaf()], {"a": ("files",)}, Scanned(files=3)) == (1.0, 0.0)
+    assert holding_files([leaf("<")], {"a": ("files",)}, Scanned(files=100)) == (1.0, 0.0)
+    either = LoggedPredicate(op="or", children=(leaf(), leaf("<")))
+    assert holding_files([either], {"a": ("files",)}, Scanned(files=100))[0] == 1.0
+    both = LoggedPredicate(op="and", children=(leaf(), leaf("<")))
+    assert holding_files([both], {"a": ("files",)}, Scanned(files=100))[0] == pytest.approx(share)

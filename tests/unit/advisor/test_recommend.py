@@ -1,0 +1,193 @@
+"""What is recommended, and nothing where nothing pays."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.logged_predicate import LoggedPredicate
+from twostage.advisor.logged_scan import LoggedScan
+from twostage.advisor.recommend import recommend
+from twostage.advisor.tally import Tally
+from twostage.advisor.thresholds import Thresholds
+
+
+def leaf(column, op="=", rows=10_000, left=10):
+    return LoggedPredicate(
+        op=op, columns=(column,), count=1, text=f"{column} {op} 5", rows_in=rows, rows_out=left
+    )
+
+
+def scan(predicate, *, milliseconds=None, reader="twostage", table="lake.db.t", **counters):
+    rows = {"rows.considered": 10_000, "bytes.filter": 80_000} | {
+        name.replace("__", "."): count for name, count in counters.items()
+    }
+    return LoggedScan(
+        time=datetime.datetime.now(datetime.UTC), scan="s", table=table, reader=reader, columns=("x",),
+        predicate=predicate, counters=rows, query_milliseconds=milliseconds,
+    )  # fmt: skip
+
+
+def tally_of(scans, table="lake.db.t", **thresholds):
+    tally = Tally(table, Thresholds(**thresholds))
+    for one in scans:
+        tally.add(one)
+    return tally
+
+
+def metadata(**columns):
+    return TableMetadata(
+        table="lake.db.t", snapshot=1, rows=10_000, files=4, bytes=10**6,
+        columns={name: ColumnMetadata(rows=10_000, **facts) for name, facts in columns.items()},
+    )  # fmt: skip
+
+
+def test_an_index_with_its_reason_votes_size_and_saving():
+    tally = tally_of([scan(leaf("a"))] * 9 + [scan(leaf("b"))])
+    known = metadata(a={"distinct_per_file": 50}, b={"distinct_per_file": 50})
+    first = recommend(tally, known)[0]
+    assert (first.action, first.columns, first.kinds, first.votes) == ("index", ("a",), ("values",), 9)
+    assert (first.saved_entries, first.saved_share, first.saved_bytes, first.size) == (
+        90_000,
+        0.9,
+        720_000,
+        20_000,
+    )
+    assert (
+        first.reason == "filters on a would not have scanned 90,000 of 100,000 entries, with the indexes of b"
+    )
+    assert first.queries == ("a = 5",)
+    assert first.command == "python -m twostage index create lake.db.t --columns a --kind values"
+
+
+def test_an_index_that_costs_more_than_it_saves_is_not_recommended():
+    """b: 3.5 bytes a row, and three for each of 9,000 keys of four files: more than the 80,000 that it saves."""
+    tally = tally_of([scan(leaf("a"))] * 9 + [scan(leaf("b"))])
+    found = recommend(tally, metadata(a={"distinct_per_file": 50}, b={"distinct_per_file": 9_000}))
+    assert [(one.action, one.columns) for one in found] == [("index", ("a",)), ("sort", ("a",))]
+    assert found[0].reason == "filters on a would not have scanned 90,000 of 100,000 entries"
+    small = recommend(tally_of([scan(leaf("a"), bytes__filter=100)]), metadata(a={"distinct_per_file": 50}))
+    assert [one.action for one in small] == ["nothing"]
+
+
+@pytest.mark.parametrize(
+    ("op", "distinct", "kinds"),
+    [
+        ("=", 1000, ("values",)),
+        ("=", 1001, ("postings", "files")),
+        (">", 5000, ("sorted",)),
+        ("prefix", 5000, ("values",)),
+        ("contains", 5, ("values",)),
+    ],
+)
+def test_the_kind_follows_what_is_asked(op, distinct, kinds):
+    tally = tally_of([scan(leaf("a", op))] * 100)
+    first = recommend(tally, metadata(a={"distinct_per_file": distinct, "bloom_share": 1.0}))[0]
+    assert first.kinds == kinds
+
+
+def test_without_metadata_neither_kind_nor_size_is_told():
+    (index, _) = recommend(tally_of([scan(leaf("a"))]))
+    assert (index.kinds, index.size, index.command) == (
+        (),
+        None,
+        "python -m twostage index create lake.db.t --columns a",
+    )
+
+
+def test_a_clustered_column_needs_no_index():
+    found = recommend(tally_of([scan(leaf("a"))] * 9), metadata(a={"distinct_per_file": 50, "overlap": 0.02}))
+    assert [one.action for one in found] == ["nothing"]
+
+
+def test_bloom_filters_for_columns_of_many_values():
+    found = recommend(tally_of([scan(leaf("a"))] * 9), metadata(a={"distinct_per_file": 5000}))
+    assert [one.action for one in found] == ["index", "sort", "bloom filter"]
+    assert "'write.parquet.bloom-filter-enabled.column.a'='true'" in found[2].command
+
+
+def test_seconds_are_said_where_the_model_fits():
+    slow = [
+        scan(leaf("a", rows=rows), milliseconds=rows, rows__considered=rows)
+        for rows in range(1000, 60_000, 1000)
+    ]
+    (index, _) = recommend(tally_of(slow))
+    assert index.saved_seconds == pytest.approx(sum(range(1000, 60_000, 1000)) / 1000, rel=0.01)
+    (index, _) = recommend(tally_of([scan(leaf("a"), milliseconds=5)] * 50))
+    assert index.saved_seconds is None
+
+
+def test_deletes_are_compiled_where_they_take_the_time():
+    counters = {"time__deletes": 7 * 10**9, "time__tasks": 10 * 10**9}
+    found = recommend(
+        tally_of([scan(leaf("a", left=9_999), **counters, rows__deleted__equality=5)], selectivity=2)
+    )
+    assert [(one.action, one.saved_seconds) for one in found] == [("compile deletes", 7.0)]
+    found = recommend(tally_of([scan(leaf("a", left=9_999), **counters)], selectivity=2))
+    assert [one.action for one in found] == ["nothing"]
+
+
+def test_an_index_that_no_query_names_is_dropped_and_one_that_exists_is_not_made_again():
+    tally = tally_of([scan(leaf("a"))], indexed={"lake.db.t": frozenset({"a", "old"})})
+    found = recommend(tally)
+    assert [(one.action, one.columns) for one in found] == [("drop index", ("old",))]
+    assert found[0].command == "python -m twostage index drop lake.db.t --columns old"
+
+
+@pytest.mark.parametrize(
+    ("scans", "why"),
+    [
+        ([], "no scan of it"),
+        ([scan(None)], "has a filter that counts"),
+        ([scan(leaf("a", rows=0, left=0))], "metadata alone"),
+        ([scan(leaf("a", op="length"))], "as they are"),
+    ],
+)
+def test_nothing_is_said_with_the_reason(scans, why):
+    (found,) = recommend(tally_of(scans))
+    assert found.action == "nothing"
+    assert why in found.reason
+
+
+def test_names_of_a_log_are_quoted_in_commands():
+    table = "lake.db.x; rm -rf ~"
+    found = recommend(tally_of([scan(leaf("a`b'c"), table=table)] * 9, table=table), None)
+    assert found[0].command == "python -m twostage index create 'lake.db.x; rm -rf ~' --columns 'a`b'\"'\"'c'"
+    assert found[1].command == "ALTER TABLE lake.db.`x; rm -rf ~` WRITE ORDERED BY `a``b'c`"
+
+
+def existing():
+    """Metadata of a table whose columns a and old have an index."""
+    columns = {
+        name: ColumnMetadata(
+            rows=10_000, bytes=8_000_000, pages=10, distinct_per_file=50, distinct=50, indexed=("values",)
+        )
+        for name in ("a", "old")
+    }
+    return TableMetadata(table="lake.db.t", snapshot=1, rows=10_000, files=1, bytes=10**7, columns=columns)
+
+
+def test_an_index_that_saves_less_than_it_takes_is_dropped():
+    """Of 10,000 rows it takes 20,000 bytes; one scan of nearly all rows saves none of the column's, many of few rows do."""
+    known = existing()
+    measured = {"bytes__filter": 8_000_000, "row_groups__considered": 1, "files__read": 1}
+    indexed = {"lake.db.t": frozenset({"a", "old"})}
+
+    def dropped(scans):
+        tally = Tally(
+            "lake.db.t", Thresholds(indexed=indexed), known.cardinalities, frozenset(known.columns), known
+        )
+        for one in scans:
+            tally.add(one)
+        return {one.columns: one.reason for one in recommend(tally, known) if one.action == "drop index"}
+
+    assert dropped([scan(leaf("a"), **measured)]) == {("old",): "none of 1 filters names old"}
+    small = dropped([scan(leaf("a", "length"), **measured)])
+    assert small == {
+        ("a",): "none of 1 filters names a",
+        ("old",): "none of 1 filters names old",
+    }
+    useless = dropped([scan(leaf("a", "<", left=10_000), **(measured | {"bytes__filter": 10}))])
+    assert useless[("a",)].startswith("it takes about 19.5 KiB, and saves the filters on a of this log ")

@@ -1,0 +1,112 @@
+"""Opening the index of a data file: what is absent costs a look, what is of something else is ignored."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from index_columns import FIELD, Values, opened
+from twostage.deletes.cache import fingerprint
+from twostage.indexes import open_index as module
+from twostage.indexes.build import build_index, describe
+from twostage.indexes.open_index import open_index
+from twostage.indexes.place import IndexGroup, index_place
+from twostage.metrics import Metrics
+from twostage.options import ReadSettings
+from twostage.predicates.predicate import Column, Compare
+from twostage.schema import Primitive, Schema
+from twostage.task import ScanContext, ScanTask, Storage
+
+GROUP = IndexGroup(columns=((FIELD, ("postings",)),))
+
+
+@pytest.fixture
+def scan(tmp_path):
+    storage = Storage(root=str(tmp_path / "t"))
+    context = ScanContext(
+        schema=Schema(schema_id=0, fields=()),
+        storage=storage,
+        settings=ReadSettings(),
+        scan_id="one",
+        table="t",
+        snapshot_id=1,
+        projection=(),
+    )
+    task = ScanTask(
+        written_path="/t/a.parquet",
+        record_count=3,
+        path=str(tmp_path / "t" / "a.parquet"),
+        format="parquet",
+        file_size=100,
+        start=0,
+        length=100,
+        sequence_number=1,
+        spec_id=0,
+    )
+    place = index_place(storage, context.settings, "uuid")
+    return context, task, place
+
+
+def make(place, task, rows=3, data_file=None):
+    values = Values(pa.array(range(rows)), Primitive("long"))
+    properties = describe(data_file or fingerprint.of_data_file(task), task.path, rows, 100, b"")
+    build_index(place.storage, place.index_file(GROUP, task), [(values, ("postings",))], properties, 2**20)
+
+
+def test_an_index_is_opened_once_and_found(scan):
+    context, task, place = scan
+    make(place, task)
+    metrics = Metrics()
+    index = open_index(context, place, GROUP, task, metrics)
+    assert index is open_index(context, place, GROUP, task, metrics)
+    assert index.field_ids == (FIELD,)
+    assert index.kinds(FIELD) == ("postings",)
+    answer = index.find(Compare("=", Column(FIELD, ("x",), Primitive("long")), 2), metrics)
+    assert 2 in answer.possible
+    assert not metrics.counters
+
+
+def test_one_that_is_absent_is_looked_for_once_a_scan(scan, monkeypatch):
+    context, task, place = scan
+    looked = []
+    monkeypatch.setattr(module, "read_index", lambda *_: looked.append(1))
+    for _ in range(3):
+        assert open_index(context, place, GROUP, task, Metrics()) is None
+    assert len(looked) == 1
+
+
+@pytest.mark.parametrize("fault", ["other file", "other rows", "cut", "empty", "not one"])
+def test_one_of_something_else_is_ignored_with_one_warning(scan, fault):
+    context, task, place = scan
+    make(
+        place, task, rows=4 if fault == "other rows" else 3, data_file="0" if fault == "other file" else None
+    )
+    path = place.index_file(GROUP, task)
+    with open(path, "rb") as file:  # noqa: PTH123 - a location, not a Path
+        data = file.read()
+    if fault in ("cut", "empty", "not one"):
+        with open(path, "wb") as file:  # noqa: PTH123
+            file.write({"cut": data[:-9], "empty": b"", "not one": b"x" * 500}[fault])
+    metrics = Metrics()
+    for _ in range(3):
+        assert open_index(context, place, GROUP, task, metrics) is None
+    assert metrics.counters["indexes.ignored"] == 1
+    assert "an index was ignored" in next(iter(metrics.choices))
+
+
+def test_one_that_vanishes_after_it_was_opened_is_ignored(scan, tmp_path):
+    context, task, place = scan
+    make(place, task)
+    index = open_index(context, place, GROUP, task, Metrics())
+    from pathlib import Path
+
+    path = Path(place.index_file(GROUP, task))
+    assert opened(path).num_rows == 3
+    path.unlink()
+    metrics = Metrics()
+    index._footer = type(index._footer)(
+        blobs=index._footer.blobs, properties=index._footer.properties, tail=b"", size=index._footer.size
+    )
+    assert index.find(Compare("=", Column(FIELD, ("x",), Primitive("long")), 2), metrics) is None
+    assert metrics.counters["indexes.ignored"] == 1
+    assert open_index(context, place, GROUP, task, metrics) is None

@@ -1,0 +1,65 @@
+"""Which indexes ``--kind auto`` builds, and why it refuses."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from twostage.indexes.file_keys import FILES
+from twostage.maintenance.index_choice import _sample, choose_kinds
+from twostage.schema import Primitive
+
+ROWS = 20_000
+
+
+def columns():
+    drawn = random.Random(2)
+    return {
+        "few": ([drawn.choice(["a", "b", "c", None]) for _ in range(ROWS)], "string"),
+        "scattered": ([drawn.getrandbits(60) for _ in range(ROWS)], "long"),
+        "text": ([f"user-{drawn.randrange(10**6)}" for _ in range(ROWS)], "string"),
+        "sorted": (list(range(ROWS)), "long"),
+        "one": ([7] * ROWS, "long"),
+        "null": ([None] * ROWS, "long"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds", "reason"),
+    [
+        ("few", ("values",), "about 3 values"),
+        ("scattered", ("sorted", FILES), "scattered"),
+        ("text", ("postings", FILES), "scattered"),
+        ("sorted", (), "sorted"),
+        ("one", (), "one value"),
+        ("null", (), "NULL"),
+    ],
+)
+def test_kinds_by_what_the_values_are_like(name, kinds, reason):
+    values, kind = columns()[name]
+    array = pa.array(values, pa.string() if kind == "string" else pa.int64())
+    sample = _sample(Primitive(kind), [array], ROWS, num_files=8)
+    (choice,) = choose_kinds({1: sample}, [1], 10**9)
+    assert choice.kinds == kinds
+    assert reason in choice.reason
+
+
+def test_neighbours_that_are_equal_need_no_index():
+    drawn = random.Random(3)
+    values = [value for value in (drawn.randrange(10**6) for _ in range(3_000)) for _ in range(100)]
+    sample = _sample(Primitive("long"), [pa.array(values)], len(values), num_files=2)
+    (choice,) = choose_kinds({1: sample}, [1], 10**9)
+    assert not choice.kinds
+    assert "neighbours" in choice.reason
+
+
+def test_all_together_stay_within_their_share_of_the_table():
+    values, _ = columns()["scattered"]
+    sample = _sample(Primitive("long"), [pa.array(values)], ROWS, num_files=8)
+    first, second, absent = choose_kinds({1: sample, 2: sample}, [1, 2, 3], 10_000_000)
+    assert first.kinds
+    assert not second.kinds
+    assert "15% of the table" in second.reason
+    assert "no data file holds it" in absent.reason

@@ -1,0 +1,283 @@
+"""``python -m twostage index``: what a table's owner does with indexes, and what is left when something fails."""
+
+from __future__ import annotations
+
+import json
+import random
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from core_scan import open_table
+from tables import Table
+from twostage.__main__ import main
+from twostage.catalog.load_table import load_table
+from twostage.indexes.file_keys import find_files
+from twostage.indexes.open_index import open_index
+from twostage.indexes.place import index_place, list_indexes
+from twostage.maintenance import index_files, table_indexes
+from twostage.metrics import Metrics
+from twostage.options import parse_options
+from twostage.planning.plan import plan_scan
+from twostage.predicates.predicate import TRUE, Column, Compare
+from twostage.schema import Primitive
+
+ROWS = 400
+
+
+def make(folder: Path, data_files: int = 4, **more) -> Table:
+    """Write a table of several data files."""
+    drawn = random.Random(1)
+    table = Table(
+        folder,
+        {"id": "long", "key": "long", "country": "string", "price": "decimal(9,2)", "s": {"x": "int"}},
+        **more,
+    )
+    for number in range(data_files):
+        append(table, number, drawn)
+    table.write()
+    return table
+
+
+def append(table: Table, number: int, drawn: random.Random) -> None:
+    table.append(
+        [
+            {
+                "id": number * ROWS + row,
+                "key": drawn.randrange(3_000),
+                "country": drawn.choice(["de", "fr", None]),
+                "price": Decimal(drawn.randrange(10**5)).scaleb(-2),
+                "s": {"x": drawn.randrange(9)},
+            }
+            for row in range(ROWS)
+        ],
+        row_group_size=150,
+    )
+
+
+def run(verb: str, table: Table, *more: str) -> int:
+    return main(["index", verb, str(table.folder), *more])
+
+
+def opened(table: Table):
+    """Return a scan of the table, its data files, and the place and list of its indexes."""
+    options = parse_options({"path": str(table.folder)})
+    pinned = load_table(options)
+    plan = plan_scan(
+        pinned, options, projection=(), predicate=TRUE, hint=TRUE, limit=None, parallelism=2, scan_id="x"
+    )
+    place = index_place(pinned.storage, options.settings, pinned.metadata.table_uuid)
+    tasks = [task for group in plan.groups for task in group.tasks]
+    return plan.context, tasks, place, list_indexes(place, Metrics())
+
+
+def column(context, name: str) -> Column:
+    found = context.schema.find(tuple(name.split(".")))
+    return Column(found.id, context.schema.path(found.id), found.type)
+
+
+def test_from_create_to_drop(tmp_path, capsys):
+    table = make(tmp_path / "t")
+    kinds = ("--kind", "values,postings,bins,files")
+    assert run("create", table, "--columns", "key,country,price,s.x", *kinds) == 0
+    assert "4 data files: 4 indexed" in capsys.readouterr().err
+    context, tasks, place, indexes = opened(table)
+    assert len(tasks) == 4
+    (group,) = indexes.groups
+    assert len(indexes.runs) == 4
+    for task in tasks:
+        index = open_index(context, place, group, task, Metrics())
+        assert index.num_rows == ROWS
+        assert set(index.field_ids) == set(group.field_ids)
+    leaf = Compare("=", column(context, "key"), 10**9)
+    assert not any(find_files(place, indexes, leaf, Metrics(), 2**20).may_hold(task) for task in tasks)
+    assert run("list", table) == 0
+    said = capsys.readouterr().err
+    assert "key (values, postings, bins, files); country (" in said
+    assert "s.x (" in said
+    assert "4 of 4 data files" in said
+    assert run("verify", table, "--all") == 0
+    assert "4 data files compared: " in (said := capsys.readouterr().err)
+    assert ", 0 wrong; 0 index files missing" in said
+    assert run("drop", table) == 0
+    assert not opened(table)[3]
+    assert [path for path in Path(place.folder).rglob("*") if path.is_file()] == []
+    assert run("list", table) == 0
+    assert "no indexes" in capsys.readouterr().err
+
+
+def test_refresh_extends_to_new_files_alone(tmp_path, capsys):
+    table = make(tmp_path / "t")
+    assert run("create", table, "--columns", "key", "--kind", "postings,files") == 0
+    (run_before,) = opened(table)[3].runs
+    append(table, 9, random.Random(9))
+    table.write()
+    _, tasks, place, indexes = opened(table)
+    leaf = Compare("=", Column(indexes.runs[0].field_id, ("key",), Primitive("long")), 10**9)
+    answer = find_files(place, indexes, leaf, Metrics(), 2**20)
+    assert sum(answer.may_hold(task) for task in tasks) == 1, "a file without coverage may hold anything"
+    capsys.readouterr()
+    assert run("refresh", table) == 0
+    assert "5 data files: 1 indexed, 4 were already" in capsys.readouterr().err
+    _, tasks, place, indexes = opened(table)
+    assert run_before in indexes.runs, "what was there is not written again"
+    assert len(indexes.runs) == 2
+    answer = find_files(place, indexes, leaf, Metrics(), 2**20)
+    assert sum(answer.may_hold(task) for task in tasks) == 0
+    assert run("refresh", table) == 0
+    assert "0 indexed, 5 were already" in capsys.readouterr().err
+
+
+def test_runs_of_one_level_are_merged(tmp_path):
+    table = make(tmp_path / "t", 1)
+    assert run("create", table, "--columns", "key", "--kind", "files") == 0
+    for number in range(1, 6):
+        append(table, number, random.Random(number))
+        table.write()
+        assert run("refresh", table) == 0
+        assert len(opened(table)[3].runs) < 4
+    _, tasks, place, indexes = opened(table)
+    leaf = Compare("=", Column(indexes.runs[0].field_id, ("key",), Primitive("long")), 10**9)
+    answer = find_files(place, indexes, leaf, Metrics(), 2**20)
+    assert len(answer.covered) == len(tasks) == 6
+    assert not any(answer.may_hold(task) for task in tasks)
+
+
+def test_clean_removes_what_no_snapshot_has(tmp_path, capsys):
+    table = make(tmp_path / "t")
+    assert run("create", table, "--columns", "key,country", "--kind", "postings,files") == 0
+    _, _, place, indexes = opened(table)
+    foreign = Path(place.folder, indexes.groups[0].name, "0123.puffin")
+    foreign.write_bytes(b"of a file that is no more")
+    left = Path(place.folder, "columns-9.values")
+    left.mkdir()
+    (left / "x.puffin").write_bytes(b"left by an interrupted drop")
+    capsys.readouterr()
+    assert run("clean", table) == 0
+    assert "2 files removed, 6 kept" in capsys.readouterr().err
+    assert not foreign.exists()
+    assert run("verify", table, "--all") == 0
+
+
+def test_an_interrupted_build_is_continued(tmp_path, monkeypatch):
+    table = make(tmp_path / "t")
+    monkeypatch.setattr(table_indexes, "_UNITS", 4)
+
+    def interrupted(works):
+        for number, work in enumerate(works):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield index_files.index_files(work)
+
+    options = parse_options({"path": str(table.folder)})
+    owned = table_indexes.OwnedIndexes(options, {}, interrupted, print)
+    with pytest.raises(KeyboardInterrupt):
+        owned.create(["key"], "postings,files")
+    context, tasks, place, indexes = opened(table)
+    found = [open_index(context, place, indexes.groups[0], task, Metrics()) for task in tasks]
+    assert sum(one is not None for one in found) == 2
+    assert run("refresh", table) == 0
+    assert run("verify", table, "--all") == 0
+    context, tasks, place, indexes = opened(table)
+    answer = find_files(place, indexes, Compare("=", column(context, "key"), 10**9), Metrics(), 2**20)
+    assert len(answer.covered) == 4
+
+
+def test_two_builders_at_once_do_no_harm(tmp_path):
+    table = make(tmp_path / "t")
+    options = parse_options({"path": str(table.folder)})
+
+    def with_another(works):
+        for work in works:
+            yield index_files.index_files(work)
+            index_files.index_files(work)  # another builder did the same unit
+
+    table_indexes.OwnedIndexes(options, {}, with_another, print).create(["key"], "postings,files")
+    assert run("verify", table, "--all") == 0
+    assert len(opened(table)[3].runs) == 1
+
+
+def test_verify_finds_an_index_that_lies(tmp_path, capsys):
+    """Its checksums are right: it was made of other values."""
+    table = make(tmp_path / "t", 1)
+    assert run("create", table, "--columns", "key,id", "--kind", "values") == 0
+    _, (task,), place, indexes = opened(table)
+    path = Path(place.index_file(indexes.groups[0], task))
+    other = make(tmp_path / "u", 1)
+    assert run("create", other, "--columns", "id,key", "--kind", "values") == 0
+    _, (other_task,), other_place, other_indexes = opened(other)
+    data = Path(other_place.index_file(other_indexes.groups[0], other_task)).read_bytes()
+    path.write_bytes(data)
+    capsys.readouterr()
+    assert run("verify", table) == 1
+    assert "it is of another data file" in capsys.readouterr().err
+    path.write_bytes(data[:-100])
+    assert run("verify", table) == 1
+
+
+def test_partition_columns_and_columns_that_a_file_lacks_need_no_index(tmp_path, capsys):
+    table = Table(tmp_path / "t", {"id": "long", "region": "string"}, partition=["region"])
+    table.append_all([{"id": number, "region": "ab"[number % 2]} for number in range(50)])
+    table.add_column("late", "long")
+    table.append_all([{"id": number, "region": "a", "late": number} for number in range(50)])
+    table.write()
+    assert run("create", table, "--columns", "region,late,id", "--kind", "values,files") == 0
+    context, tasks, place, indexes = opened(table)
+    found = [open_index(context, place, indexes.groups[0], task, Metrics()).field_ids for task in tasks]
+    assert sorted(map(len, found)) == [1, 1, 2]
+    assert run("verify", table, "--all") == 0
+    assert run("refresh", table) == 0
+    assert "0 indexed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--columns", "kye"), "UNKNOWN_COLUMN"),
+        (("--columns", "s"), "NO_INDEX"),
+        (("--columns", "key", "--kind", "tree"), "BAD_OPTION"),
+        (("--columns", "key", "--index.location", "{folder}/indexes"), "BAD_OPTION"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(tmp_path, capsys, arguments, code):
+    table = make(tmp_path / "t", 1)
+    assert run("create", table, *(text.format(folder=table.folder) for text in arguments)) == 1
+    assert f"[TWOSTAGE.{code}]" in capsys.readouterr().err
+
+
+def test_columns_are_indexed_once_and_dropped_together(tmp_path, capsys):
+    table = make(tmp_path / "t", 1)
+    assert run("refresh", table) == 1
+    assert "[TWOSTAGE.NOT_INDEXED]" in capsys.readouterr().err
+    assert run("create", table, "--columns", "key,country", "--kind", "values") == 0
+    assert run("create", table, "--columns", "key", "--kind", "bins") == 1
+    assert "[TWOSTAGE.INDEXED]" in capsys.readouterr().err
+    assert run("drop", table, "--columns", "key") == 1
+    assert "country" in capsys.readouterr().err
+    assert run("drop", table, "--columns", "id") == 1
+    assert run("drop", table, "--columns", "key,country") == 0
+
+
+def test_indexes_are_where_the_option_says(tmp_path):
+    table = make(tmp_path / "t", 1)
+    elsewhere = tmp_path / "elsewhere"
+    assert (
+        run("create", table, "--columns", "key", "--kind", "values", "--index.location", str(elsewhere)) == 0
+    )
+    (text,) = elsewhere.rglob("columns-*.json")
+    assert json.loads(text.read_text())["columns"] == {"key": ["values"]}
+    assert not (tmp_path / "_twostage_indexes").exists()
+    assert not [path for path in Path(table.folder).rglob("*") if "puffin" in path.name]
+
+
+def test_deletes_are_not_applied(tmp_path):
+    table = Table(tmp_path / "t", {"id": "long"})
+    file = table.append([{"id": row} for row in range(100)])
+    table.delete_positions({file: [5]})
+    table.write()
+    assert run("create", table, "--columns", "id", "--kind", "values") == 0
+    context, (task,), place, indexes = opened(table)
+    index = open_index(context, place, indexes.groups[0], task, Metrics())
+    assert list(index.find(Compare("=", column(context, "id"), 5), Metrics()).certain) == [5]
+    assert open_table(table.folder).table.name

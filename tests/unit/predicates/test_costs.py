@@ -1,0 +1,95 @@
+"""Measured costs of a predicate's parts: the order they give, how they fade, and what is said of a change."""
+
+from __future__ import annotations
+
+import pytest
+
+from twostage.predicates.costs import Cost, Costs, guess
+from twostage.predicates.predicate import (
+    And,
+    Column,
+    Compare,
+    CompareColumns,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    StringMatch,
+    Unknown,
+)
+from twostage.schema import Primitive
+
+A = Column(1, ("a",), Primitive("long"))
+S = Column(2, ("s",), Primitive("string"))
+EQUAL, LESS, TEXT = Compare("=", A, 1), Compare("<", A, 1), Compare("=", S, "x")
+
+
+def test_the_cheapest_for_each_row_settled_goes_first() -> None:
+    costs = Costs()
+    assert costs.order([LESS, EQUAL], "AND") == [EQUAL, LESS]  # by guess
+    costs.of(EQUAL).add(100, 10, 1000)
+    costs.of(LESS).add(100, 50, 1000)
+    assert costs.order([LESS, EQUAL], "AND") == [LESS, EQUAL]
+    assert costs.changes == ["AND reordered by cost: a < 1 goes first"]
+    costs.order([LESS, EQUAL], "AND")
+    assert len(costs.changes) == 1, "a change is told once"
+
+
+def test_a_part_that_settles_nothing_goes_last() -> None:
+    costs = Costs()
+    costs.of(EQUAL).add(100, 0, 100)
+    costs.of(LESS).add(100, 1, 100)
+    assert costs.order([EQUAL, LESS], "OR") == [LESS, EQUAL]
+
+
+def test_later_measurements_count_for_more() -> None:
+    cost = Cost(guess=1.0)
+    cost.add(100, 100, 100)
+    for _ in range(20):
+        cost.add(100, 1, 100)
+    assert 90 < cost.rank < 101
+
+
+def test_one_part_alone_is_never_reordered() -> None:
+    costs = Costs()
+    assert costs.order([EQUAL], "AND") == [EQUAL]
+    assert not costs.changes
+
+
+def test_a_long_part_is_told_shortened() -> None:
+    costs = Costs()
+    long = In(S, ("x" * 39,) * 3)
+    costs.order([EQUAL, long], "AND")
+    costs.of(EQUAL).add(10, 1, 10**9)
+    costs.order([EQUAL, long], "AND")
+    (told,) = costs.changes
+    assert told.endswith("… goes first")
+    assert len(told) < 100
+
+
+def test_what_was_measured_stays_with_a_part_that_is_replaced() -> None:
+    costs = Costs()
+    costs.of(EQUAL).add(100, 10, 1000)
+    costs.rename(EQUAL, LESS)
+    assert costs.of(LESS).rank == 100.0
+    costs.rename(TEXT, IsNull(A))  # never measured: nothing to take over
+    assert costs.of(IsNull(A)).rows_in == 0.0
+
+
+@pytest.mark.parametrize(
+    ("sooner", "later"),
+    [
+        (Constant(True), EQUAL),
+        (EQUAL, LESS),
+        (EQUAL, TEXT),
+        (In(A, (1, 2)), In(S, ("x",))),
+        (TEXT, StringMatch("contains", S, "x")),
+        (CompareColumns("=", A, A), IsNull(A)),
+        (EQUAL, Not(EQUAL)),
+        (EQUAL, And((EQUAL, LESS))),
+        (Or((EQUAL, LESS)), Unknown("udf")),
+    ],
+)
+def test_a_guess_asks_the_selective_and_narrow_first(sooner: object, later: object) -> None:
+    assert guess(sooner) < guess(later)  # type: ignore[arg-type]

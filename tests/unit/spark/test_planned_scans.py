@@ -1,0 +1,31 @@
+"""What a plan of a scan may weigh: its Bloom filters go to each task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scan_values import context_of
+from twostage.predicates.predicate import And, Column, Compare, InBloom, KeyBloom
+from twostage.schema import Primitive
+from twostage.spark import planned_scans
+from twostage.task import ScanPlan, TaskGroup
+
+COLUMN = Column(1, ("n",), Primitive("int"))
+
+
+@pytest.mark.parametrize(("most", "kept"), [(8000, True), (7999, False)])
+def test_bloom_filters_that_weigh_too_much_are_left_out(monkeypatch, most, kept):
+    monkeypatch.setattr(planned_scans, "MAX_BLOOM_BYTES", most)
+    low, bloom = Compare(">=", COLUMN, 3), InBloom(COLUMN, KeyBloom(b"x" * 1000, 7))
+    context = context_of(Path("/lake"), predicate=And((low, bloom)), keys=(low, bloom))
+    groups = tuple(TaskGroup(index=index, context=context, tasks=()) for index in range(8))
+    plan = ScanPlan(context=context, groups=groups, estimated_rows=1, estimated_bytes=1)
+    found = planned_scans._with_small_filters(plan)
+    if kept:
+        assert found is plan
+    else:
+        assert found.context.predicate == low
+        assert all(group.context is found.context for group in found.groups)
+        assert "left out" in found.choices[-1]

@@ -1,0 +1,143 @@
+"""The driver's side of the query log, without Spark: what is logged once, what fails quietly, what waits."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import pytest
+
+from twostage.advisor.query_log import query_log
+from twostage.errors import OptionError
+from twostage.metrics import Metrics
+from twostage.options import ReadSettings
+from twostage.report_tasks import TaskStates
+from twostage.schema import Schema
+from twostage.spark import query_log as module
+from twostage.spark.query_log import FILE_SIZE, LITERALS, QUERY_LOG, QueryLogWriter, check_location
+from twostage.spark.requests import EndedRequest
+from twostage.spark.task_outcomes import TaskOutcomes
+from twostage.task import ScanContext, ScanPlan
+
+
+class Reports:
+    """Outcomes of a task that fetched seven rows; `gate` holds the writer back."""
+
+    def __init__(self):
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def outcomes(self, plans, ask_spark):
+        assert self.gate.wait(20)
+        ask_spark()
+        metrics = Metrics()
+        metrics.add("rows.fetched", 7)
+        return [(plan, TaskOutcomes(metrics=(metrics,), states=TaskStates(finished=1))) for plan in plans]
+
+
+def plan(scan_id):
+    context = ScanContext(
+        scan_id=scan_id,
+        table="t",
+        snapshot_id=None,
+        schema=Schema(schema_id=0, fields=()),
+        projection=(),
+        settings=ReadSettings(),
+    )
+    return ScanPlan(context=context, groups=(), estimated_rows=0, estimated_bytes=0)
+
+
+def ended(log, *scan_ids, measured=None, **confs):
+    return EndedRequest(
+        query=1,
+        description="what it is",
+        milliseconds=5,
+        failed=False,
+        application={"id": "app", "name": "n", "user": "u"},
+        scans={scan_id: measured or {"analysis": 3} for scan_id in scan_ids},
+        confs={QUERY_LOG: str(log), **confs},
+    )
+
+
+def add(writer, log, *scan_ids, **more):
+    writer.add(ended(log, *scan_ids, **more), [plan(scan_id) for scan_id in scan_ids])
+    assert writer.flush(20)
+
+
+def test_a_query_is_logged(tmp_path):
+    add(QueryLogWriter(Reports()), tmp_path, "a", "b")
+    scans = list(query_log(str(tmp_path)))
+    assert [(one.scan, one.scans, one.count("rows.fetched")) for one in scans] == [("a", 2, 7), ("b", 2, 7)]
+    assert scans[0].count("spark.analysis.ms") == 3
+    assert (scans[0].application, scans[0].user, scans[0].query, scans[0].query_milliseconds) == (
+        "app",
+        "u",
+        1,
+        5,
+    )
+    assert scans[0].description == "what it is"
+
+
+def test_a_scan_whose_rows_came_from_a_cache_is_logged_once(tmp_path):
+    """Spark names it again; a scan by Spark's reader that ran again has other figures."""
+    writer = QueryLogWriter(Reports())
+    add(writer, tmp_path, "a")
+    add(writer, tmp_path, "a", measured={"analysis": 99})
+    add(writer, tmp_path, "h", measured={"numOutputRows": 5})
+    add(writer, tmp_path, "h", measured={"numOutputRows": 5, "planning": 1})
+    add(writer, tmp_path, "h", measured={"numOutputRows": 10})
+    assert [one.scan for one in query_log(str(tmp_path))] == ["a", "h", "h"]
+
+
+def test_no_scan_no_line(tmp_path):
+    QueryLogWriter(Reports()).add(ended(tmp_path / "log"), [])
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_place_that_cannot_be_written_is_a_warning_once(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("not a folder")
+    seen = []
+    monkeypatch.setattr(warnings, "warn", lambda text, *_, **__: seen.append(text))
+    writer = QueryLogWriter(Reports())
+    add(writer, tmp_path / "file", "a")
+    add(writer, tmp_path / "file", "b")
+    add(writer, "relative/place", "b")
+    assert len(seen) == 2
+    assert "query log was not written" in seen[0]
+    add(writer, tmp_path / "log", "c")
+    assert [one.scan for one in query_log(str(tmp_path / "log"))] == ["c"]
+
+
+def test_a_log_that_does_not_keep_up_holds_nobody_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_WAITING", 3)
+    seen = []
+    monkeypatch.setattr(warnings, "warn", lambda text, *_, **__: seen.append(text))
+    reports = Reports()
+    reports.gate.clear()
+    writer = QueryLogWriter(reports)
+    for number in range(9):
+        writer.add(ended(tmp_path, f"s{number}"), [plan(f"s{number}")])
+    assert not writer.flush(0.01)
+    reports.gate.set()
+    assert writer.flush(20)
+    assert 3 <= len(list(query_log(str(tmp_path)))) <= 5
+    assert "keep up" in seen[0]
+
+
+def test_sizes_and_literals(tmp_path):
+    writer = QueryLogWriter(Reports())
+    for number in range(4):
+        add(writer, tmp_path, f"s{number}", **{FILE_SIZE: "1", LITERALS: "FALSE"})
+    assert len(list(tmp_path.iterdir())) == 4
+    assert {one.description for one in query_log(str(tmp_path))} == {""}
+
+
+@pytest.mark.parametrize("place", ["", "queries", "./queries"])
+def test_a_place_that_is_none(place):
+    with pytest.raises(OptionError, match="BAD_OPTION"):
+        check_location(place)
+
+
+def test_places():
+    assert check_location(" /logs/q ") == "/logs/q"
+    assert check_location("s3://lake/q") == "s3://lake/q"

@@ -1,0 +1,113 @@
+"""Objects by PyArrow: one open for all reads of a file, exact bytes, the same failures as every client."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pyarrow.fs
+import pytest
+
+from s3_server import Fault, serve
+from twostage.storage.arrow_client import ArrowClient
+from twostage.storage.store_client import RangedFile, RequestFailedError
+
+DATA = bytes(range(200))
+
+
+class Opened:
+    """A file system that notes what it opens."""
+
+    def __init__(self, folder):
+        self.files = pyarrow.fs.SubTreeFileSystem(str(folder), pyarrow.fs.LocalFileSystem())
+        self.names = []
+
+    def open_input_file(self, name):
+        self.names.append(name)
+        return self.files.open_input_file(name)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "f").write_bytes(DATA)
+    (tmp_path / "lake" / "empty").write_bytes(b"")
+    return Opened(tmp_path)
+
+
+def get(client, file, *ranges, limit=None):
+    """Return the answers of ranges that are asked for at the same time."""
+    from twostage.storage.store_loop import event_loop
+
+    async def run():
+        return await asyncio.gather(*(client.get(file, start, end, limit) for start, end in ranges))
+
+    return asyncio.run_coroutine_threadsafe(run(), event_loop()).result(30)
+
+
+def file_of(client, name="lake/f"):
+    return RangedFile(f"s3://{name}", name, client)
+
+
+def test_ranges_of_a_file_that_is_opened_once(opened):
+    client = ArrowClient(("k",), opened)
+    file = file_of(client)
+    found = get(client, file, *((n, n + 10) for n in range(0, 100, 10)), (150, None))
+    assert [bytes(answer.data) for answer in found] == [
+        *(DATA[n : n + 10] for n in range(0, 100, 10)),
+        DATA[150:],
+    ]
+    assert {(answer.etag, answer.size) for answer in found} == {("", 200)}
+    assert opened.names == ["lake/f"]
+    client.release(file)
+    get(client, file, (0, 1))
+    assert opened.names == ["lake/f", "lake/f"]
+
+
+def test_an_empty_file(opened):
+    client = ArrowClient(("k",), opened)
+    assert bytes(get(client, file_of(client, "lake/empty"), (0, None))[0].data) == b""
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "limit", "kind"),
+    [
+        ("lake/absent", (0, 1), None, "missing"),
+        ("lake/f", (200, 201), None, "beyond"),
+        ("lake/f", (0, None), 199, "too large"),
+    ],
+)
+def test_failures(opened, name, place, limit, kind):
+    client = ArrowClient(("k",), opened)
+    with pytest.raises(RequestFailedError) as caught:
+        get(client, file_of(client, name), place, limit=limit)
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [(Fault("403", path="f"), "denied"), (Fault("503", path="f", times=9), "throttled"), (None, None)],
+)
+def test_over_http(tmp_path, fault, kind):
+    (tmp_path / "f").write_bytes(DATA)
+    with serve(tmp_path) as s3:
+        given = {key.removeprefix("catalog.s3."): value for key, value in s3.options.items()}
+        system = pyarrow.fs.S3FileSystem(
+            endpoint_override=given["endpoint"],
+            access_key="a",
+            secret_key="b",
+            region="us-east-1",
+            request_timeout=2,
+        )
+        client = ArrowClient(("k",), system)
+        file = file_of(client)
+        if fault is None:
+            (answer,) = get(client, file, (5, 9))
+            assert bytes(answer.data) == DATA[5:9]
+            assert answer.etag.startswith('"')
+            file.etag = '"other"'
+            kind = "replaced"
+        else:
+            s3.faults = [fault]
+        with pytest.raises(RequestFailedError) as caught:
+            get(client, file, (0, 200))  # of a few bytes, PyArrow cannot tell an error
+        assert caught.value.kind == kind, caught.value.text

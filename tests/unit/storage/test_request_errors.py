@@ -1,0 +1,55 @@
+"""Every kind of failure has its error, with the file, and without secrets."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from twostage import errors
+from twostage.storage.request_errors import cancelled, error_of
+from twostage.storage.store_client import RETRIED, FailureKind, RangedFile, RequestFailedError
+
+EXPECTED = {
+    "missing": (errors.MissingFileError, "MISSING_FILE"),
+    "denied": (errors.StorageError, "ACCESS_DENIED"),
+    "replaced": (errors.CorruptFileError, "FILE_CHANGED"),
+    "beyond": (errors.CorruptFileError, "CORRUPT_FILE"),
+    "too large": (errors.ResourceLimitError, "FILE_TOO_LARGE"),
+    "throttled": (errors.StorageError, "STORAGE_FAILED"),
+    "broken": (errors.StorageError, "STORAGE_FAILED"),
+    "timeout": (errors.StorageError, "STORAGE_FAILED"),
+    "other": (errors.StorageError, "STORAGE_FAILED"),
+}
+
+
+def file(**more):
+    return RangedFile(
+        "s3://lake/t/f", "lake/t/f", None, mask=lambda text: text.replace("canary", "***"), **more
+    )
+
+
+def test_every_kind_is_known():
+    assert set(get_args(FailureKind)) == set(EXPECTED)
+    assert set(EXPECTED) > RETRIED
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_the_error_of_each_kind(kind):
+    found = error_of(file(), RequestFailedError(kind, "HTTP 500 canary"), 4)
+    assert (type(found), found.code) == EXPECTED[kind]
+    assert (found.path, found.stage) == ("s3://lake/t/f", "storage")
+    assert "canary" not in str(found)
+    if EXPECTED[kind][1] == "STORAGE_FAILED":
+        assert found.transient
+        assert "(4 attempts): HTTP 500 ***" in str(found)
+
+
+def test_a_file_outside_the_table_hints_at_moved_paths():
+    failure = RequestFailedError("missing", "404")
+    assert "allow-moved-paths" in error_of(file(is_outside=True), failure, 1).hint
+    assert error_of(file(), failure, 1).hint is None
+
+
+def test_a_cancelled_read_names_its_file():
+    assert (cancelled(file()).code, cancelled(file()).path) == ("READ_CANCELLED", "s3://lake/t/f")
