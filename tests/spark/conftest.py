@@ -99,6 +99,17 @@ def spark(warehouse, tmp_path_factory):
     session.catalog.clearCache()
 
 
+@pytest.fixture(autouse=True)
+def no_job_group_stays():
+    """A group that a test gave its jobs would name the queries of the tests that follow in this process."""
+    yield
+    from pyspark import SparkContext
+
+    if (context := SparkContext._active_spark_context) is not None:
+        for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+            context.setLocalProperty(key, None)
+
+
 @pytest.fixture
 def bridge():
     from twostage.spark import session
