@@ -133,12 +133,43 @@ def test_other_sides_and_types(spark, views, joined_by, query, found):
     assert any(found in predicate for predicate in predicates), (predicates, executed_plan(frame))
 
 
-@pytest.mark.parametrize("joined_by", ["merge"], indirect=True)
-def test_rows_of_the_driver_s_are_not_computed_twice(spark, views, joined_by):
-    """Nobody knows whether the same rows would come again."""
-    _, predicates, frame = ask(spark, "SELECT f.s FROM fact f JOIN made d ON f.id = d.id")
-    assert "SortMergeJoin" in executed_plan(frame)
+@pytest.mark.parametrize("joined_by", ["broadcast", "merge", "merge, not adaptive"], indirect=True)
+@pytest.mark.parametrize(
+    "side",
+    [
+        "made",
+        "(SELECT DISTINCT id FROM made WHERE id > 0)",
+        "(SELECT id FROM made UNION ALL SELECT 8L)",
+    ],
+)
+def test_rows_of_the_driver_s(spark, views, joined_by, side):
+    rows, predicates, frame = ask(spark, f"SELECT f.s FROM fact f JOIN {side} d ON f.id = d.id")
+    assert len(rows) in (2, 3)
+    kind = "BroadcastHashJoin" if joined_by == "broadcast" else "SortMergeJoin"
+    assert kind in executed_plan(frame)
+    assert any("id IN (" in predicate for predicate in predicates), (predicates, executed_plan(frame))
+
+
+@pytest.mark.parametrize("joined_by", ["broadcast", "merge"], indirect=True)
+def test_rows_that_a_function_made_are_not_computed_twice(spark, views, joined_by):
+    """Nobody knows how many they are, and whether the same would come again."""
+    made = spark.sparkContext.parallelize([(7,), (251,)]).map(lambda row: (row[0] + 1,)).toDF(["id"])
+    made.createOrReplaceTempView("mapped")
+    rows, predicates, _ = ask(spark, "SELECT f.s FROM fact f JOIN mapped d ON f.id = d.id")
+    assert len(rows) == 2
     assert not any("id IN (" in predicate for predicate in predicates)
+
+
+def test_many_rows_of_the_driver_s_are_not_broadcast(spark, views):
+    """Their size counts: as many as Spark would not broadcast of a table's."""
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000")
+    try:
+        spark.createDataFrame([(i,) for i in range(300)], "id long").createOrReplaceTempView("listed_ids")
+        rows, _, frame = ask(spark, "SELECT f.s FROM fact f JOIN listed_ids d ON f.id = d.id")
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert len(rows) == 294
+    assert "SortMergeJoin" in executed_plan(frame)
 
 
 def test_a_long_range_gives_no_keys(spark, views):

@@ -56,6 +56,10 @@ final class Answers {
     public boolean prunable;
   }
 
+  public static final class PassesRowsOn extends Message {
+    public boolean unchanged;
+  }
+
   public static final class Read extends Message {
     public String scan;
     public String function;

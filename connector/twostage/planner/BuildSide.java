@@ -110,6 +110,7 @@ final class BuildSide {
       return plan instanceof LocalRelation || plan instanceof Range || plan instanceof OneRowRelation || isAnswered(plan)
           || plan instanceof InMemoryRelation && cached(plan) != null && cached(plan).deterministic()
           || isOfFiles(plan)
+          || DriverRows.are(plan)
           || DynamicFilters.isOurs(plan);
     }
     boolean plain = plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias || plan instanceof Join

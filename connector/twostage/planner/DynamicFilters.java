@@ -77,8 +77,11 @@ final class DynamicFilters extends Rule {
     if (!conf.dynamicPartitionPruningEnabled() || correlated || !"true".equals(conf.getConfString(ENABLED, "true"))) {
       return plan;
     }
-    OfferedKeys keys = new OfferedKeys(plan);
-    return keys.hasScans() ? keys.offer(plan) : plan;
+    if (!new OfferedKeys(plan).hasScans()) {
+      return plan;
+    }
+    LogicalPlan sized = DriverRows.withSizes(plan);
+    return new OfferedKeys(sized).offer(sized);
   }
 
   /** Spark's own filter of `key` by one of the keys of a build side. */

@@ -158,6 +158,15 @@ final class Requests {
     }
   }
 
+  /** `command`: a function of PySpark's over the rows of an RDD, pickled, in Base64. */
+  public static final class PassesRowsOn extends Request {
+    public final String command;
+
+    PassesRowsOn(String command) {
+      this.command = command;
+    }
+  }
+
   // --- scans that Spark's own reader may do
 
   /** A conjunct of the filters directly above a relation; `form` is null where connectors are given none. */

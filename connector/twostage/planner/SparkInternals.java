@@ -6,8 +6,12 @@ import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.PythonRDD;
 import org.apache.spark.package$;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.datasources.DataSourceManager;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -25,9 +29,16 @@ import scala.Option;
  *   PythonTable.ds                                   field: the table's PythonDataSourceV2
  *   PythonDataSourceV2.dataSourceInPython            field: a PythonDataSourceCreationResult, or null
  *   DynamicPruningSubquery.<init>                    constructor, public: six parameters, and then options
+ *   PythonRDD.func                                   field: a PythonFunction
+ *   LogicalRDD.<init>                                constructor, public: of the fields LOGICAL_RDD, of which some are private
  */
 final class SparkInternals {
   static final String CHECKED = "4.1.4, 4.2.1 and 4.3.0";
+
+  /** What a LogicalRDD is made of; the last since 4.3. */
+  private static final String[] LOGICAL_RDD = {
+      "output", "rdd", "outputPartitioning", "outputOrdering", "isStreaming", "stream", "session", "originStats",
+      "originConstraints", "fromCheckpoint"};
 
   private SparkInternals() {}
 
@@ -66,6 +77,30 @@ final class SparkInternals {
       throw new MissingMember(DynamicPruningSubquery.class, "<init>", error);
     } catch (IllegalArgumentException error) {
       throw new MissingMember(DynamicPruningSubquery.class, "<init>", error);
+    }
+  }
+
+  /** What Python workers do with the rows of an RDD. */
+  static PythonFunction functionOf(PythonRDD rdd) {
+    return (PythonFunction) get(PythonRDD.class, "func", rdd);
+  }
+
+  /** The same rows of an RDD, whose size is known from now on. */
+  static LogicalRDD withStatistics(LogicalRDD rows, Statistics statistics) {
+    Constructor made = LogicalRDD.class.getConstructors()[0];
+    Object[] values = new Object[made.getParameterTypes().length];
+    for (int i = 0; i < values.length; i++) {
+      if (i == LOGICAL_RDD.length) {
+        throw new MissingMember(LogicalRDD.class, "<init>", null);
+      }
+      values[i] = LOGICAL_RDD[i].equals("originStats") ? Option.apply(statistics) : get(LogicalRDD.class, LOGICAL_RDD[i], rows);
+    }
+    try {
+      return (LogicalRDD) made.newInstance(values);
+    } catch (ReflectiveOperationException error) {
+      throw new MissingMember(LogicalRDD.class, "<init>", error);
+    } catch (IllegalArgumentException error) {
+      throw new MissingMember(LogicalRDD.class, "<init>", error);
     }
   }
 

@@ -150,6 +150,13 @@ class MixedAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassesRowsOnAnswer:
+    """Whether the function changes nothing; False in doubt."""
+
+    unchanged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartedAnswer:
     """Done."""
 
@@ -189,6 +196,7 @@ ANSWERS = {
     "hand_over": HandOverAnswer,
     "aggregate": AggregateAnswer,
     "mixed": MixedAnswer,
+    "passes_rows_on": PassesRowsOnAnswer,
     "started": StartedAnswer,
     "ended": EndedAnswer,
     "namespace": NamespaceAnswer,

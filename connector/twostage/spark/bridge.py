@@ -28,6 +28,7 @@ from twostage.spark.answers import (
     MetadataRows,
     MixedAnswer,
     PartialRows,
+    PassesRowsOnAnswer,
     PlanAnswer,
     PushAnswer,
     ReadAnswer,
@@ -35,6 +36,7 @@ from twostage.spark.answers import (
     TopAnswer,
 )
 from twostage.spark.context_reports import ContextReports
+from twostage.spark.driver_rows import passes_rows_on
 from twostage.spark.messages import parse_request, write_answer, write_failure
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
         HandOverRequest,
         LoadRequest,
         MixedRequest,
+        PassesRowsOnRequest,
         PinnedRequest,
         PlanRequest,
         PredicateForm,
@@ -108,6 +111,7 @@ class Bridge:
             "top": self._top,
             "hand_over": self._hand_over,
             "aggregate": self._aggregate,
+            "passes_rows_on": _passes_rows_on,
             "started": self._started,
             "ended": self._ended,
             "plan": self._plan,
@@ -372,6 +376,10 @@ class Bridge:
         """
         plans = self.scans.started()
         return self._reports.outcomes(plans if max_scans is None else plans[-max_scans:], tasks)
+
+
+def _passes_rows_on(request: PassesRowsOnRequest) -> PassesRowsOnAnswer:
+    return PassesRowsOnAnswer(unchanged=passes_rows_on(base64.b64decode(request.command), active_context()))
 
 
 def _why_here(request: ReadRequest) -> tuple[str, ...]:

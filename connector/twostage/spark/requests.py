@@ -174,6 +174,14 @@ class EndedRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassesRowsOnRequest:
+    """Tell whether a function of PySpark's gives the rows of an RDD on as they are."""
+
+    command: str
+    """The function with its serializers, pickled, in Base64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceRequest:
     """Tell whether a namespace exists."""
 
@@ -197,6 +205,7 @@ REQUESTS = {
     "create": CreateRequest,
     "adopt": AdoptRequest,
     "push": PushRequest,
+    "passes_rows_on": PassesRowsOnRequest,
     "top": TopRequest,
     "plan": PlanRequest,
     "read": ReadRequest,

@@ -11,6 +11,8 @@ In the driver:
 - ``SparkSession._sc``, ``._jsparkSession``, ``._instantiatedSession``
 - ``pyspark.java_gateway.ensure_callback_server_started``
 - ``pyspark.sql.udf._wrap_function``
+- ``RDD._pickled``, ``.func``, ``._prev_jrdd_deserializer``, ``._jrdd_deserializer``
+- ``pyspark.serializers.CloudPickleSerializer``
 - ``pyspark.sql.worker.plan_data_source_read.write_read_func_and_partitions``, ``pyspark.serializers.read_int``
 
 In workers:
@@ -131,6 +133,15 @@ def java_function(context: SparkContext, source: type[DataSource]) -> Any:
 def worker_python(context: SparkContext) -> str:
     """Return the Python that workers run in."""
     return str(member(context, "pythonExec"))
+
+
+def identity_command(context: SparkContext) -> bytes:
+    """Return what a worker gets to do for the rows of ``createDataFrame``: a function that changes nothing, pickled."""
+    rdd = member(context.parallelize([()]), "_pickled")()
+    serializers = member(rdd, "_prev_jrdd_deserializer"), member(rdd, "_jrdd_deserializer")
+    serializer = module_member("pyspark.serializers", "CloudPickleSerializer")()
+    pickled: bytes = serializer.dumps((member(rdd, "func"), None, *serializers))  # None: no profiler
+    return pickled
 
 
 def pickle_reader(
