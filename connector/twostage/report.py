@@ -190,7 +190,10 @@ class ScanReport:
         from rich.text import Text  # noqa: PLC0415
 
         console.print(Text(f"twostage scan of {self.table}, snapshot {self.snapshot_id}", style="bold"))
-        facts = [("filtered by", self.predicate), ("pruned by", self.hint if self.hint != "TRUE" else "")]
+        facts = [
+            ("filtered by", self.predicate if self.predicate != "TRUE" else "nothing"),
+            ("pruned by", self.hint if self.hint != "TRUE" else ""),
+        ]
         facts += [("keys", str(keys)) for keys in self.joins]
         facts.append(("returned", ", ".join(self.columns) or "no column, rows only"))
         facts.append(("top", self.top))

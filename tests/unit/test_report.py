@@ -87,6 +87,12 @@ def test_an_object_store_has_a_line_if_one_was_read():
     assert "\n  store       12 requests, " in str(report_of(**{"store.requests": 12}))
 
 
+def test_without_a_filter():
+    text = str(report_of(**{"files.read": 3}))
+    assert "\n  filtered by nothing" in text
+    assert "pruned by" not in text
+
+
 def test_a_notebook_gets_the_report_and_not_its_lines(monkeypatch, capsys):
     """In Jupyter, rich displays what it is told to print, so that the text of the report would be empty."""
     outside = str(report_of(rows__deleted__vector=1))
