@@ -128,6 +128,8 @@ class ReadOptions:
     """Filter rows by the keys of joins that arrive while the query runs; off: these only prune."""
     metadata_aggregates: bool = True
     """Answer count, min and max from manifests if these prove the result."""
+    manifest_cache: bool = True
+    """Keep parsed manifests in the driver from query to query: at most 64 MiB of deletes' and 128 MiB of data files'."""
     truncate_nanoseconds: bool = False
     """Return ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()
@@ -290,6 +292,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "timestamp-ns": ("truncate_nanoseconds", _nanoseconds),
     "top-n": ("top_n", _boolean),
     "dynamic-filter": ("dynamic_filter", _automatic),
+    "io.manifest.cache-enabled": ("manifest_cache", _boolean),
     "aggregate-push-down-enabled": ("metadata_aggregates", _boolean),
     "scan.native": ("native_scans", _native),
 }

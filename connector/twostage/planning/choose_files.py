@@ -23,8 +23,8 @@ from twostage.planning.top_n import RankedFile, keep_best
 from twostage.predicates.predicate import FALSE, TRUE, both
 from twostage.schema import Struct
 from twostage.storage.files import canonical_for, locate
-from twostage.table.manifest import read_manifest_list, stream_manifests
-from twostage.table.manifest_cache import read_delete_manifests
+from twostage.table.manifest import read_manifest_list, read_manifests, stream_manifests
+from twostage.table.manifest_cache import read_delete_manifests, stream_data_manifests
 from twostage.table.manifest_fields import METRIC_FIELDS
 from twostage.table.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
 from twostage.table.partition_values import partition_type
@@ -77,6 +77,7 @@ class Planning:
         self.limit_reached = False
         self._table = table
         self._settings = options.settings
+        self._keeps_manifests = options.manifest_cache
         used = used_columns(projection, predicate, hint)
         self.schema = scan_schema(table) if used else table.schema
         struct = partition_type(table.metadata) if PARTITION in used else Struct(())
@@ -280,8 +281,9 @@ class Planning:
         ]
         self.counters["manifests.pruned"] += len(manifests) - len(kept)
         specs, storage = self._table.metadata.specs, self._table.storage
+        read = read_delete_manifests if self._keeps_manifests else read_manifests
         return DeleteIndex(
-            (entry for entries in read_delete_manifests(storage, kept, specs) for entry in entries),
+            (entry for entries in read(storage, kept, specs) for entry in entries),
             specs,
             key_field=partial(key_field, self._table),
             canonical=canonical_for(storage),
@@ -302,7 +304,11 @@ class Planning:
         """
         read_ahead = 1 if may_stop_early else len(manifests)
         storage, specs = self._table.storage, self._table.metadata.specs
-        for entry in stream_manifests(storage, manifests, specs, read_ahead=read_ahead, without=without):
+        if without or not self._keeps_manifests:
+            entries = stream_manifests(storage, manifests, specs, read_ahead=read_ahead, without=without)
+        else:
+            entries = stream_data_manifests(storage, manifests, specs, read_ahead=read_ahead)
+        for entry in entries:
             file = without_metrics(entry, self._stale_metrics)
             pruning = self._judge(file)
             if pruning.pruned_by is not None:

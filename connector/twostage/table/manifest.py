@@ -20,7 +20,7 @@ from twostage.table.manifest_entry import ContentFile, ManifestFile
 from twostage.table.manifest_records import iterate_manifest, parse_manifest, parse_manifest_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from twostage.table.metadata import PartitionSpec, Snapshot
     from twostage.task import Storage
@@ -98,7 +98,7 @@ def stream_manifests(
 
 def fetch_manifests(
     storage: Storage, manifests: Sequence[ManifestFile], *, read_ahead: int = MAX_CONCURRENT_MANIFESTS
-) -> Iterator[tuple[ManifestFile, bytes]]:
+) -> Generator[tuple[ManifestFile, bytes]]:
     """Yield manifests with their bytes, in order, requesting some ahead.
 
     At first as many as `read_ahead`; of a local disk at most `MAX_CONCURRENT_MANIFESTS`, of an object store `MAX_AHEAD`.

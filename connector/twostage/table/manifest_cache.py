@@ -1,4 +1,4 @@
-"""A per-process cache of parsed delete manifests, which every query of a table with deletes needs.
+"""A per-process cache of parsed manifests.
 
 Takes the manifests of a snapshot; returns their live entries, as `read_manifests` does. Cached entries are used only
 for an equal entry of a manifest list, for a file with the same modification time (if that is known without a request),
@@ -6,11 +6,14 @@ under the same location policy and partition spec, and with the same storage pro
 because they contain secrets. Iceberg never reuses the name of a manifest. A remote manifest that was deleted meanwhile
 may still be served from the cache.
 
-Planning with 100 delete manifests of one file each takes 23 ms of CPU without the cache, 3.5 ms with it.
+Planning with 100 delete manifests of one file each takes 23 ms of CPU without the cache, 3.5 ms with it; a key in 2,000 data
+files of 10 columns, which an index finds, 205 ms without and 62 ms with it. Delete manifests have a cache of their own: every
+query needs all that apply to its partitions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 from typing import TYPE_CHECKING, Any
@@ -18,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 import cachetools
 
 from twostage.storage import files
-from twostage.table.manifest import read_manifests
+from twostage.table.manifest import fetch_manifests, read_manifests
+from twostage.table.manifest_records import iterate_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from twostage.table.manifest_entry import ContentFile, ManifestFile
     from twostage.table.metadata import PartitionSpec
@@ -34,8 +38,14 @@ MAP_BYTES = 200
 PAIR_BYTES = 45
 """Measured bytes of an entry, of each of its maps and of each pair in a map; a bound adds its length."""
 
+MAX_DATA_CACHE_BYTES = 128 * 2**20
+"""The same of data manifests: 27,000 files of 10 columns, 4,000 of 100."""
+
 _kept: cachetools.LRUCache[Any, tuple[int, tuple[ContentFile, ...]]] = cachetools.LRUCache(
     MAX_CACHE_BYTES, getsizeof=lambda kept: kept[0]
+)
+_kept_data: cachetools.LRUCache[Any, tuple[int, tuple[ContentFile, ...]]] = cachetools.LRUCache(
+    MAX_DATA_CACHE_BYTES, getsizeof=lambda kept: kept[0]
 )
 _lock = threading.Lock()
 
@@ -49,9 +59,7 @@ def read_delete_manifests(
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
         MissingFileError: A manifest does not exist.
     """
-    given = repr(sorted(storage.properties.items())).encode()
-    reader = storage.root, storage.moved_from, storage.allowed, hashlib.sha256(given).digest()
-    keys = [_key(storage, manifest, specs, reader) for manifest in manifests]
+    keys = _keys(storage, manifests, specs)
     found: dict[int, tuple[ContentFile, ...]] = {}
     with _lock:
         for place, key in enumerate(keys):
@@ -68,22 +76,85 @@ def read_delete_manifests(
     return [found[place] for place in range(len(manifests))]
 
 
+def stream_data_manifests(
+    storage: Storage,
+    manifests: Sequence[ManifestFile],
+    specs: Mapping[int, PartitionSpec],
+    *,
+    read_ahead: int,
+) -> Iterator[ContentFile]:
+    """Yield the live entries of all manifests, in order, as `stream_manifests` does; read those that are not cached.
+
+    A manifest is kept once all of its entries were wanted. One that takes more than a half of the cache is not kept, and
+    only the entries of one block are in memory at a time.
+
+    Args:
+        storage: The scan's storage.
+        manifests: The manifests.
+        specs: The table's partition specs by id.
+        read_ahead: How many manifests to request before the first one is consumed.
+
+    Raises:
+        CorruptFileError: A manifest is malformed, or an entry lacks a required value.
+        MissingFileError: A manifest does not exist.
+    """
+    keys = _keys(storage, manifests, specs)
+    with _lock:
+        found = {key: _kept_data[key][1] for key in keys if key is not None and key in _kept_data}
+    missing = [manifest for manifest, key in zip(manifests, keys, strict=True) if key not in found]
+    with contextlib.closing(fetch_manifests(storage, missing, read_ahead=read_ahead)) as fetched:
+        for manifest, key in zip(manifests, keys, strict=True):
+            if key in found:
+                yield from found[key]
+                continue
+            _, data = next(fetched)
+            entries = iterate_manifest(data, manifest, specs)
+            yield from entries if key is None else _keeping(key, entries)
+
+
+def _keeping(key: Any, entries: Iterator[ContentFile]) -> Iterator[ContentFile]:
+    """Yield a data manifest's entries; keep them if all are wanted, and do not take too much."""
+    kept: list[ContentFile] | None = []
+    size = ENTRY_BYTES
+    for entry in entries:
+        yield entry
+        if kept is not None:
+            kept.append(entry)
+            size += _entry_size(entry)
+            if size > MAX_DATA_CACHE_BYTES // 2:
+                kept = None
+    if kept is not None:
+        with _lock:
+            _kept_data[key] = (size, tuple(kept))
+
+
 def forget() -> None:
     """Clear the cache."""
     with _lock:
         _kept.clear()
+        _kept_data.clear()
 
 
 def _size(entries: Sequence[ContentFile]) -> int:
     """Estimate the bytes that entries take in memory."""
-    total = ENTRY_BYTES
-    for entry in entries:
-        counts = entry.column_sizes, entry.value_counts, entry.null_counts, entry.nan_counts
-        bounds = entry.lower_bounds, entry.upper_bounds
-        total += ENTRY_BYTES + len(entry.path)
-        total += sum(MAP_BYTES + PAIR_BYTES * len(pairs) for pairs in (*counts, *bounds) if pairs)
-        total += sum(len(bound) for pairs in bounds for bound in pairs.values())
-    return total
+    return ENTRY_BYTES + sum(map(_entry_size, entries))
+
+
+def _entry_size(entry: ContentFile) -> int:
+    counts = entry.column_sizes, entry.value_counts, entry.null_counts, entry.nan_counts
+    bounds = entry.lower_bounds, entry.upper_bounds
+    total = ENTRY_BYTES + len(entry.path)
+    total += sum(MAP_BYTES + PAIR_BYTES * len(pairs) for pairs in (*counts, *bounds) if pairs)
+    return total + sum(len(bound) for pairs in bounds for bound in pairs.values())
+
+
+def _keys(
+    storage: Storage, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]
+) -> list[Any]:
+    """Return the cache keys of manifests; None for one that cannot be cached."""
+    given = repr(sorted(storage.properties.items())).encode()
+    reader = storage.root, storage.moved_from, storage.allowed, hashlib.sha256(given).digest()
+    return [_key(storage, manifest, specs, reader) for manifest in manifests]
 
 
 def _key(

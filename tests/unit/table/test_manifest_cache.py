@@ -1,4 +1,4 @@
-"""Delete manifests that are kept from plan to plan: the same entries, and only for the same file and reader."""
+"""Manifests that are kept from plan to plan: the same entries, and only for the same file and reader."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from core_scan import open_table
 from tables import Table
 from twostage.errors import CorruptFileError, MissingFileError
 from twostage.table import manifest, manifest_cache
-from twostage.table.manifest import read_manifest_list
-from twostage.table.manifest_cache import read_delete_manifests
+from twostage.table.manifest import read_manifest_list, stream_manifests
+from twostage.table.manifest_cache import read_delete_manifests, stream_data_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,6 +151,88 @@ def test_its_size_is_that_of_the_parsed_entries(tmp_path: Path, columns: int) ->
     finally:
         tracemalloc.stop()
     assert 0.6 < sum(map(manifest_cache._size, entries)) / taken < 2
+
+
+class DataLake:
+    """A table with three data manifests, of 10 rows each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.made = Table(folder, {"id": "long", "k": "long"})
+        for first in (0, 10, 20):
+            self.made.append([{"id": i, "k": i} for i in range(first, first + 10)])
+        self.made.write()
+        table = open_table(folder).table
+        self.storage, self.specs = table.storage, table.metadata.specs
+        self.manifests = read_manifest_list(table.storage, table.snapshot)
+
+    def stream(self, **changes: Any) -> Iterator[Any]:
+        given = {"storage": self.storage, "manifests": self.manifests, "specs": self.specs, **changes}
+        return stream_data_manifests(**given, read_ahead=8)
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The manifests whose bytes were read."""
+    found: list[str] = []
+    fetch = manifest._fetch
+
+    def noted(storage: Any, file: Any) -> bytes:
+        found.append(file.path)
+        return fetch(storage, file)
+
+    monkeypatch.setattr(manifest, "_fetch", noted)
+    return found
+
+
+def test_data_manifests_are_read_once(tmp_path: Path, fetched: list[str]) -> None:
+    lake = DataLake(tmp_path)
+    first = list(lake.stream())
+    assert first == list(stream_manifests(lake.storage, lake.manifests, lake.specs))
+    fetched.clear()
+    assert list(lake.stream()) == first
+    assert list(lake.stream(manifests=lake.manifests[::-1])) == first[::-1]
+    assert fetched == []
+    check(lake.made, range(30))
+    check(lake.made, range(30), **{"io.manifest.cache-enabled": "false"})
+    assert sorted(set(fetched)) == sorted(one.path for one in lake.manifests)
+
+
+def test_some_data_manifests_are_kept(tmp_path: Path, fetched: list[str]) -> None:
+    """Those of the next snapshot are read beside them; one whose entries were not all wanted is not kept."""
+    lake = DataLake(tmp_path)
+    middle = lake.manifests[1:2]
+    (kept,) = lake.stream(manifests=middle)
+    some = lake.stream()
+    assert next(some).path != kept.path
+    some.close()
+    fetched.clear()
+    assert [entry.path for entry in lake.stream()][1] == kept.path
+    assert fetched == [lake.manifests[0].path, lake.manifests[2].path]
+    os.utime(middle[0].path, ns=(1, 1))
+    fetched.clear()
+    assert len(list(lake.stream())) == 3
+    assert fetched == [middle[0].path]
+
+
+def test_what_takes_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = DataLake(tmp_path)
+    monkeypatch.setattr(manifest_cache, "MAX_DATA_CACHE_BYTES", 1000)
+    assert len(list(lake.stream())) == 3
+    assert manifest_cache._kept_data.currsize == 0
+
+
+def test_a_data_manifest_that_changed_is_an_error(tmp_path: Path) -> None:
+    lake = DataLake(tmp_path)
+    list(lake.stream())
+    path = lake.manifests[1].path
+    with open(path, "r+b") as file:  # noqa: PTH123
+        file.truncate(100)
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(CorruptFileError):
+        list(lake.stream())
+    os.unlink(path)  # noqa: PTH108
+    with pytest.raises(MissingFileError):
+        list(lake.stream())
 
 
 def test_no_secret_is_kept(tmp_path: Path) -> None:
