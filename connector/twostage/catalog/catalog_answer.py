@@ -54,6 +54,15 @@ def request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> Cat
     return call(catalog, lambda opened: _request(opened, identifier, catalog))
 
 
+def is_view(catalog: CatalogReference, identifier: tuple[str, ...]) -> bool:
+    """Tell whether a REST catalog has a view of this name. Other catalogs of PyIceberg's have none.
+
+    Raises:
+        StorageError: The catalog failed or did not answer.
+    """
+    return call(catalog, lambda opened: _is_rest(opened) and bool(opened.view_exists(identifier)))
+
+
 def _request(opened: Any, identifier: tuple[str, ...], catalog: CatalogReference) -> CatalogAnswer:
     if _is_rest(opened):
         return _request_over_rest(opened, identifier, catalog)

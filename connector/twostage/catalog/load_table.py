@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twostage.catalog.browse import has_namespace, has_table, open_warehouse, tables_of
-from twostage.catalog.catalog_answer import request_table
+from twostage.catalog.catalog_answer import is_view, request_table
 from twostage.catalog.client import CatalogReference, configured_catalogs, default_catalog, get_catalog
 from twostage.catalog.path_table import (
     check_bucket,
@@ -25,7 +25,15 @@ from twostage.catalog.path_table import (
 from twostage.catalog.properties import file_properties, hadoop_properties
 from twostage.catalog.sql_names import check_name
 from twostage.catalog.table_name import is_path, split_name
-from twostage.errors import MissingFileError, NotFoundError, OptionError, TwoStageError, mask, nearest
+from twostage.errors import (
+    MissingFileError,
+    NotFoundError,
+    OptionError,
+    TwoStageError,
+    UnsupportedFeatureError,
+    mask,
+    nearest,
+)
 from twostage.metadata_tables import (
     METADATA_TABLES,
     NOT_YET,
@@ -62,6 +70,7 @@ def load_table(options: ReadOptions, confs: Mapping[str, str] | None = None) -> 
     Raises:
         OptionError: There is no path, or it names no configured catalog.
         NotFoundError: There is no such table, snapshot, branch or tag.
+        UnsupportedFeatureError: It is a view.
         StorageError: The catalog or the storage failed.
     """
     confs = confs or {}
@@ -233,7 +242,19 @@ def _request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> Ca
     except NotFoundError as error:
         if error.code != "NOT_IN_CATALOG":
             raise
-        raise _no_table(catalog, identifier) from None
+        found = False
+        with contextlib.suppress(TwoStageError):
+            found = is_view(catalog, identifier)
+        raise (_is_a_view if found else _no_table)(catalog, identifier) from None
+
+
+def _is_a_view(catalog: CatalogReference, identifier: tuple[str, ...]) -> TwoStageError:
+    return UnsupportedFeatureError(
+        "UNSUPPORTED_VIEW",
+        f"A view, and no table, in catalog {catalog.name}: {'.'.join(identifier)}",
+        stage="catalog",
+        hint="twostage reads tables: query those that the view names.",
+    )
 
 
 def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoundError:

@@ -14,10 +14,10 @@ from twostage.catalog.catalog_answer import CatalogAnswer, request_table
 from twostage.catalog.client import CatalogReference, get_catalog
 from twostage.catalog.load_table import load_table
 from twostage.catalog.metadata_locator import LOCATOR
-from twostage.errors import OptionError, UnsupportedFeatureError
+from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError
 from twostage.options import parse_options
 
-from .rest_catalog import CONFS, TOKEN, confs_of
+from .rest_catalog import CONFS, TOKEN, confs_of, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,23 @@ def test_an_answer_that_is_no_table(rest: Rest) -> None:
         rest.answers["/v1/namespaces/db/tables/events"] = (200, body)
         with pytest.raises(UnsupportedFeatureError):
             load_table(parse_options({"path": "r.db.events"}), confs_of(rest))
+
+
+def test_a_view_is_named(rest: Rest) -> None:
+    rest.answers["/v1/namespaces/db/views/v"] = (204, {})
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        load_table(parse_options({"path": "r.db.v"}), confs_of(rest))
+    assert caught.value.code == "UNSUPPORTED_VIEW"
+    assert "db.v" in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [404, 405, 500])
+def test_what_is_neither_table_nor_view(rest: Rest, status: int) -> None:
+    """Services without views answer anything."""
+    rest.answers["/v1/namespaces/db/views/v"] = (status, error("Refused", "no views here"))
+    with pytest.raises(NotFoundError) as caught:
+        load_table(parse_options({"path": "r.db.v"}), confs_of(rest))
+    assert caught.value.code == "TABLE_NOT_FOUND"
 
 
 def variant_answer(metadata_of: Callable[..., dict[str, Any]], **changes: Any) -> dict[str, Any]:
