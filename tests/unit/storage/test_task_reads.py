@@ -346,7 +346,7 @@ def test_closing_cancels_what_is_in_flight_and_what_waits(store):
         reader = threading.Thread(target=read)
         reader.start()
         wait_until(lambda: store.in_flight == 2)
-    reader.join(5)
+    reader.join(60)
     assert [error.code for error in caught] == ["READ_CANCELLED"]
     for one in asked:
         with pytest.raises(StorageError, match="READ_CANCELLED"):
@@ -383,7 +383,7 @@ def test_a_callback_is_called_when_the_bytes_are_there(store):
         pending.on_done(called.set)
         assert not called.is_set()
         store.is_held = False
-        assert called.wait(5)
+        assert called.wait(60)
         again = threading.Event()
         pending.on_done(again.set)
         assert again.is_set()
