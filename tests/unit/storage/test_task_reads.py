@@ -35,11 +35,11 @@ def store(monkeypatch):
 
 
 def wait_until(is_true):
-    for _ in range(5_000):
+    for _ in range(60_000):
         if is_true():
             return
         time.sleep(0.001)
-    raise AssertionError("it did not happen within five seconds")
+    raise AssertionError("it did not happen within a minute")
 
 
 def test_ranges_arrive_in_the_order_asked_for_and_near_ones_by_one_request(store):
