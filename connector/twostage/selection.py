@@ -92,6 +92,14 @@ class Selection:
         mask = np.ones(self.num_rows, np.bool_) if other.mask is None else other.mask
         return mask if self.mask is None else mask[self.mask]
 
+    def first(self, count: int) -> Selection:
+        """Return the first `count` of the live rows; all if there are no more."""
+        if count >= self.count:
+            return self
+        mask = np.zeros(self.num_rows, np.bool_)
+        mask[self.indices()[:count]] = True
+        return Selection.of(mask)
+
     def slice(self, start: int, length: int) -> Selection:
         """Return the part that covers rows ``start … start + length - 1``."""
         if self.mask is None:

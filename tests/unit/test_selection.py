@@ -37,6 +37,9 @@ def test_parts(rows: set[int], gone: set[int], start: int, length: int) -> None:
     assert list(given_rows.without(np.array(sorted(gone), np.int64))) == sorted(rows - gone)
     kept = given_rows.keep(np.array([row in gone for row in sorted(rows)], np.bool_))
     assert list(kept) == sorted(rows & gone)
+    first = given_rows.first(length)
+    assert list(first) == sorted(rows)[:length]
+    assert (first.num_rows, first.count) == (ROWS, min(length, len(rows)))
     part = given_rows.slice(start, length)
     assert part.num_rows == min(length, ROWS - start)
     assert list(part) == [row - start for row in sorted(rows) if start <= row < start + length]

@@ -82,6 +82,10 @@ class LiveColumns:
         """Keep the live rows for which `true` (bool, one for each row of the base) holds."""
         self.live = self.live & Selection.of(true)
 
+    def keep_first(self, count: int) -> None:
+        """Keep the first `count` of the live rows."""
+        self.live = self.live.first(count)
+
     def narrow(self, rows: Selection) -> None:
         """Keep the live rows that are in a selection of the range."""
         self.keep(self.base.marks(rows))

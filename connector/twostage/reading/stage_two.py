@@ -33,6 +33,10 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
     """Yield the projection of the live rows; what stage one read of it is not read again."""
     context = data_file.context
     projection, batch_size = context.projection, context.settings.batch_size
+    if (
+        context.limit is not None
+    ):  # more would be fetched for nothing: `show()` of a row group of 1 M rows wants 21
+        columns.keep_first(context.limit)
     schema = arrow_schema(projection)
     if not projection:
         yield from without_columns(columns.live.count, batch_size)

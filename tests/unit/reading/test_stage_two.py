@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from check import check, ids
+from check import Columns, check, ids
+from core_scan import open_table, scan
 from tables import Table
 from twostage.predicates.predicate import Compare, In, StringMatch
 from twostage.reading.stage_two import joined
@@ -65,6 +66,27 @@ def test_filter_columns_are_not_read_again(tmp_path: Path) -> None:
     assert only_filter.count("bytes.fetch") == 0 < both.count("bytes.fetch")
     codes = check(table, range(7, 1000, 50), lambda c: StringMatch("suffix", c("s"), " 7"))
     assert codes.count("rows.fetched") == 20
+
+
+@pytest.mark.parametrize("select", [["id", "s"], ["s"]])
+def test_no_more_rows_are_fetched_than_a_limit_wants(tmp_path: Path, select: list[str]) -> None:
+    """The first live rows of a row group, and of each column the pages that hold them."""
+    table = Table(tmp_path / "t", {"id": "long", "k": "int", "s": "string"})
+    rows = ids(4000, k=lambda i: i % 2, s=lambda i: f"{i:0100}")
+    file = table.append(rows, row_group_size=4000, page_size=1000, page_index=True, dictionary=False)
+    table.delete_positions({file: [1, 3]})
+    table.write()
+    opened = open_table(table.folder, **{"io.merge-gap": "1"})
+    fields = [field for field in opened.table.schema.fields if field.name in select]
+    odd = Compare("=", Columns(opened.table.schema)("k"), 1)
+    found = {
+        limit: scan(opened, tuple(fields), odd, limit=limit, parallelism=1) for limit in (1, 7, 1998, None)
+    }
+    live = [row["s"] for row in rows if row["k"] == 1 and row["id"] > 3]
+    for limit, result in found.items():
+        assert [row[-1][1] for row in result.rows] == live[:limit]
+    read = [found[limit].count("bytes.fetch") for limit in (7, 1998, None)]
+    assert read[0] * 3 < read[1] == read[2]
 
 
 def test_text_looked_up_by_code_that_would_pass_the_reach_of_its_offsets(
