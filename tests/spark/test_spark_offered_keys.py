@@ -332,6 +332,28 @@ def test_forms_by_the_number_of_keys(spark, views, many, limits, query, found):
         assert form in found or not any(form in predicate for predicate in predicates)
 
 
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize(("most", "form"), [("1000", "list"), ("0", "set")])
+def test_what_the_report_and_explain_say_of_keys(spark, views, adaptive, most, form):
+    spark.conf.set("spark.twostage.dynamicFilter.maxKeys", most)
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        frame = spark.sql(
+            "SELECT /*+ BROADCAST(d) */ f.s FROM fact f JOIN dim d ON f.id = d.id WHERE d.v = 3 AND d.n > 260"
+        )
+        assert len(frame.collect()) == 2
+    finally:
+        spark.conf.unset("spark.twostage.dynamicFilter.maxKeys")
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    (report,) = [one for one in twostage.scans(spark) if "/fact" in one.table][-1:]
+    (keys,) = report.joins
+    assert (keys.column, keys.keys, keys.form, keys.broadcast) == ("f.id", 2, form, True)
+    assert keys.built is not None
+    assert report.count("files.unjoined") == 2  # of the ids 30 and 130, in two of four files
+    assert report.count("row_groups.unjoined") == 2
+    assert f"keys of joins [id in {form} of 2]" in frame._jdf.queryExecution().executedPlan().toString()
+
+
 def test_a_limit_that_is_no_number(spark, views, many):
     for name in ("maxKeys", "maxSetKeys", "maxBloomKeys", "maxBuildShare"):
         spark.conf.set(f"spark.twostage.dynamicFilter.{name}", "few")

@@ -57,6 +57,9 @@ def test_random_joins(spark, tables, bridge, monkeypatch, seed):
     if pick.random() < 0.7:
         monkeypatch.setattr(decide, "MIN_ROWS_TO_AWAIT_KEYS", pick.choice((1, 50)))
     options = {"dynamic-filter": pick.choice(("auto", "auto", "off"))}
+    options["dynamic-filter.min-dropped"] = pick.choice(("0", "25", "100"))
+    if pick.random() < 0.1:
+        options["dynamic-filter.files"] = "off"
     if pick.random() < 0.3 and not thinned:
         options["scan.native"] = "never"
     view(spark, tables, **options)

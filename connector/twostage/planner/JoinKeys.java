@@ -69,6 +69,29 @@ final class JoinKeys {
     return keys.size() <= limit(MAX_KEYS, DEFAULT_MAX_KEYS) ? list(children[0], keys) : many(predicate, keys);
   }
 
+  /** What `translate` made of keys, for EXPLAIN: the column, the form and the number. */
+  static String shown(Map form) {
+    Object op = form.get("op");
+    if (op.equals("and")) {
+      List parts = (List) form.get("children");
+      boolean bloom = parts.size() > 2;
+      return column((Map) ((Map) parts.get(0)).get("left")) + (bloom ? " in range and Bloom filter" : " in range");
+    }
+    if (op.equals("=")) {
+      return column((Map) form.get("left")) + " = one key";
+    }
+    if (op.equals("in") || op.equals("in_keys")) {
+      Object count = op.equals("in") ? Integer.valueOf(((List) form.get("values")).size()) : form.get("count");
+      return column((Map) form.get("term")) + (op.equals("in") ? " in list of " : " in set of ") + count;
+    }
+    return String.valueOf(op);
+  }
+
+  private static String column(Map term) {
+    Object names = term.get("column");
+    return names instanceof List ? String.join(".", (List) names) : "?";
+  }
+
   private static Map list(Expression column, List keys) {
     Expression[] listed = new Expression[keys.size() + 1];
     listed[0] = column;

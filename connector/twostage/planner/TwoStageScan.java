@@ -96,8 +96,12 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return readSchema;
   }
 
-  public String description() {
-    return text;
+  public synchronized String description() {
+    StringBuilder keys = new StringBuilder();
+    for (int i = 0; i < runtime.size(); i++) {
+      keys.append(i == 0 ? ", keys of joins [" : ", ").append(JoinKeys.shown((Map) runtime.get(i)));
+    }
+    return keys.length() == 0 ? text : text + keys + "]";
   }
 
   public Scan.ColumnarSupportMode columnarSupportMode() {
