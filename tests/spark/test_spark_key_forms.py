@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 
 import pytest
@@ -38,6 +39,8 @@ VALUES = {
         [Decimal(number).scaleb(-4) for number in (1 - 10**18, -1, 0, 1, 15000, 10**18 - 1)],
     ),
     "w": ("decimal(30,2)", [Decimal(number).scaleb(-2) for number in (-(10**29), -1, 0, 1, 2**64, 10**29)]),
+    "f": ("float", [-math.inf, -1.5, -0.0, 0.0, 2.0**-140, 1.5, 3.0e38, math.inf, math.nan, 0.1]),
+    "g": ("double", [-math.inf, -1e300, 0.0, -0.0, 5e-324, 1e300, math.inf, math.nan]),
     "s": ("string", ["", "a", "aa", "b", "é", "\U00010000", "x" * 70]),
 }
 """Columns: the type, and the values that rows have besides NULL; every second one is a key."""
@@ -105,18 +108,23 @@ def test_rows_of_each_form(spark, tables, form, column):
         (row["id"], key["k"])
         for row in rows
         for key in keys
-        if key["k"] < 6 and row[column] is not None and row[column] == key[column]
+        if key["k"] < 6 and row[column] is not None and are_equal(row[column], key[column])
     )
     assert expected
     assert found == expected
     assert any(shown(form, column) in predicate for predicate in predicates), predicates
 
 
+def are_equal(one, other) -> bool:
+    """As a join compares them: NaN is NaN."""
+    return one == other or one != one and other is not None and other != other
+
+
 def shown(form: str, column: str) -> str:
     """Return how the report names keys of this form of this type: another form where there is none of this one."""
     if form == "set" and column == "s":
         form = "bloom"
-    if form in ("set", "bloom") and column == "w" or form == "bloom" and column == "c":
+    if form in ("set", "bloom") and column == "w" or form == "bloom" and column in ("c", "f", "g"):
         form = "range"
     return {
         "list": f"{column} IN (",
@@ -176,3 +184,36 @@ def test_partitions_are_left_out(spark, tmp_path, partition):
     pruned = report.count("files.pruned.partition") + report.count("files.pruned.bounds")
     assert files - pruned <= 2 < files  # two dates may share a bucket
     assert report.count("files.pruned.partition") == pruned
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("column", ["p.a", "p.q.b"])
+def test_fields_of_structs(spark, tmp_path, form, column):
+    columns = {"id": "int", "p": {"a": "long", "q": {"b": "double"}}}
+    table = Table(tmp_path / "fact", columns)
+    for first in (0, 20):
+        rows = [
+            {
+                "id": place,
+                "p": None if place % 7 == 3 else {"a": place, "q": {"b": place / 2} if place % 5 else None},
+            }
+            for place in range(first, first + 20)
+        ]
+        table.append(rows, row_group_size=5)
+    load(spark, table.write(), **{"scan.native": "never"}).createOrReplaceTempView("nested_fact")
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW nested_keys AS SELECT * FROM VALUES (2L, 1D), (3L, 1.5D), (5L, 2.5D), (NULL, NULL) k(a, b)"
+    )
+    key = column.rpartition(".")[2]
+    query = f"SELECT /*+ BROADCAST(d) */ f.id FROM nested_fact f JOIN nested_keys d ON f.{column} = d.{key}"
+    for name, value in FORMS[form].items():
+        spark.conf.set(PREFIX + name, value)
+    try:
+        found = sorted(row[0] for row in spark.sql(query).collect())
+    finally:
+        for name in FORMS[form]:
+            spark.conf.unset(PREFIX + name)
+    assert found == [2, 5] if column == "p.a" else [2]
+    report = twostage.scans(spark)[-1]
+    assert f"{column} IN" in report.predicate or f"{column} >= " in report.predicate, report.predicate
+    assert report.count("files.pruned.bounds") == 1

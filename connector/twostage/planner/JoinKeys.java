@@ -149,11 +149,12 @@ final class JoinKeys {
         || type instanceof TimestampType || type instanceof TimestampNTZType;
   }
 
-  /** Keys as whole numbers, of decimals without their point; null where they are none, or more than 64 bits hold. */
+  /** Keys as whole numbers: decimals without their point, floats as `ordered` in key_set.py makes them; null where they are none, or more than 64 bits hold. */
   private static long[] numbers(List keys) {
     DataType type = ((Literal) keys.get(0)).dataType();
     boolean decimal = type instanceof DecimalType && ((DecimalType) type).precision() <= MAX_DIGITS;
-    if (!isWhole(type) && !decimal) {
+    boolean real = type instanceof FloatType || type instanceof DoubleType;
+    if (!isWhole(type) && !decimal && !real) {
       return null;
     }
     long[] numbers = new long[keys.size()];
@@ -162,9 +163,15 @@ final class JoinKeys {
       if (decimal && ((Decimal) value).scale() != ((DecimalType) type).scale()) {
         return null;
       }
-      numbers[i] = decimal ? ((Decimal) value).toUnscaledLong() : ((Number) value).longValue();
+      numbers[i] = decimal ? ((Decimal) value).toUnscaledLong()
+          : real ? ordered(((Number) value).doubleValue()) : ((Number) value).longValue();
     }
     return numbers;
+  }
+
+  private static long ordered(double value) {
+    long bits = Double.doubleToLongBits(value == 0 ? 0.0 : value);
+    return bits ^ ((bits >> 63) & Long.MAX_VALUE);
   }
 
   /** As key_set.py reads it. */

@@ -1,7 +1,7 @@
 """A join's keys as a set of whole numbers, where there are too many to list.
 
-Takes what `planner/JoinKeys.java` writes: the keys in internal form (of decimals, the unscaled numbers), each once and
-ascending, as their differences (the first from 0, modulo 2**64), 64-bit little-endian, compressed by zlib. Tells which
+Takes what `planner/JoinKeys.java` writes: the keys in internal form (of decimals, the unscaled numbers; of floats, what
+`ordered` makes of their bits), each once and ascending, as their differences (the first from 0, modulo 2**64), 64-bit little-endian, compressed by zlib. Tells which
 values of a lane are keys, and whether a range holds any. The rule: exact, at the ends of the 64 bits too.
 """
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import InKeys
     from twostage.schema import Type
 
+FLOATS = ("float", "double")
 WHOLE = ("int", "long", "date", "timestamp", "timestamptz")
 MAX_DIGITS = 18
 """Of a decimal whose unscaled number 64 bits hold."""
@@ -46,7 +47,7 @@ class Held(enum.Enum):
 def takes_keys(kind: Type) -> bool:
     """Return whether keys of a type can be a set."""
     return isinstance(kind, Primitive) and (
-        kind.name in WHOLE or (kind.name == "decimal" and kind.precision <= MAX_DIGITS)
+        kind.name in (*WHOLE, *FLOATS) or (kind.name == "decimal" and kind.precision <= MAX_DIGITS)
     )
 
 
@@ -86,9 +87,13 @@ def are_keys(keys: KeySet, lane: Lane, kind: Type, *, kernels: bool) -> NDArray[
     """
     result: NDArray[np.bool_]
     match lane:
-        case Numbers(values) if takes_keys(kind) and values.dtype.kind == "i":
+        case Numbers(values) if str(kind) in WHOLE and values.dtype.kind == "i":
             run: Any = members.in_integers if kernels else members.in_integers.twin
             result = run(values, *_prepared(keys))
+            return result
+        case Numbers(values) if str(kind) in FLOATS and values.dtype.kind == "f":
+            run = members.in_integers if kernels else members.in_integers.twin
+            result = run(ordered(values), *_prepared(keys))
             return result
         case Wide(words, scale) if isinstance(kind, Primitive) and takes_keys(kind) and scale == kind.scale:
             run = members.in_integers if kernels else members.in_integers.twin
@@ -115,13 +120,41 @@ def held_between(keys: KeySet, kind: Type, lower: Any, upper: Any) -> Held:
     """
     numbers = numbers_of(keys)
     scale = kind.scale if isinstance(kind, Primitive) and kind.name == "decimal" else 0
-    low = None if lower is None else _whole(lower, scale, up=True)
-    high = None if upper is None else _whole(upper, scale, up=False)
+    if str(kind) in FLOATS:
+        low, high = _number_of(lower), _number_of(upper)
+    else:
+        low = None if lower is None else _whole(lower, scale, up=True)
+        high = None if upper is None else _whole(upper, scale, up=False)
     start = 0 if low is None else bisect_left(numbers, low)
     end = len(numbers) if high is None else bisect_right(numbers, high)
     if start >= end:
         return Held.NONE
     return Held.ALL if low is not None and high is not None and end - start == high - low + 1 else Held.SOME
+
+
+def ordered(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return whole numbers that are equal and sort as floats do in Spark: -0.0 is 0.0, and NaN is one value, the greatest.
+
+    >>> ordered(np.array([-0.0, 0.0])).tolist(), bool(np.diff(ordered(np.array([-2.0, -1.0, np.inf, np.nan]))).min() > 0)
+    ([0, 0], True)
+    """
+    numbers = _flipped(members.canonical_bits(values))
+    numbers.flags.writeable = False
+    return numbers
+
+
+def _flipped(bits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return bits of floats in the order of their values, and such numbers as bits."""
+    flipped: NDArray[np.int64] = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    return flipped
+
+
+def _number_of(bound: tuple[int, float] | None) -> int | None:
+    """Return what `ordered` makes of a bound."""
+    if bound is None:
+        return None
+    is_nan, value = bound
+    return int(ordered(np.array([np.nan if is_nan else value]))[0])
 
 
 def _whole(value: int | Decimal, scale: int, *, up: bool) -> int:
@@ -134,6 +167,8 @@ def range_of(leaf: InKeys) -> tuple[Compare, Compare]:
     """Return what the least and the greatest key say of a column."""
     numbers, kind = numbers_of(leaf.keys), leaf.column.value_type
     ends: list[Any] = [int(numbers[0]), int(numbers[-1])]
+    if str(kind) in FLOATS:
+        ends = _flipped(numbers[[0, -1]]).view(np.float64).tolist()
     if isinstance(kind, Primitive) and kind.name == "decimal":
         ends = [Decimal(end).scaleb(-kind.scale) for end in ends]
     return Compare(">=", leaf.column, ends[0]), Compare("<=", leaf.column, ends[1])

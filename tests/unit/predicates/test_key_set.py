@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import random
 import zlib
 from decimal import Decimal
@@ -15,7 +16,7 @@ from twostage.errors import InternalError
 from twostage.predicates.bind import bind_predicate
 from twostage.predicates.bounds import Bounds
 from twostage.predicates.evaluate import evaluate
-from twostage.predicates.key_set import key_set, numbers_of, range_of, takes_keys
+from twostage.predicates.key_set import key_set, numbers_of, ordered, range_of, takes_keys
 from twostage.predicates.predicate import (
     Column,
     Compare,
@@ -97,10 +98,50 @@ def test_decimals(kernels):
     assert not evaluate(leaf, {1: wide}, 1, kernels=kernels).true.any()
 
 
+FLOATS = [-math.inf, -1.5, -0.0, 0.0, 1.5, math.inf, math.nan, 0.1, -1e-40, 1e30]
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_floats(kernels, kind):
+    numbers = np.array(FLOATS, np.float32 if kind == "float" else np.float64)
+    for keys in ([0.0], [-0.0, math.nan], [math.inf, 1.5], numbers.tolist()):
+        leaf = leaf_of(Primitive(kind), ordered(np.array(keys)).tolist())
+        array = pa.array([*numbers.tolist(), None], pa.float32() if kind == "float" else pa.float64())
+        truth = evaluate(leaf, {1: array}, len(array), kernels=kernels)
+        expected = [any(x == y or (x != x and y != y) for y in keys) for x in numbers.tolist()]
+        assert truth.true.tolist() == [*expected, False]
+
+
+def test_bounds_of_floats():
+    kind = Primitive("double")
+    leaf = leaf_of(kind, ordered(np.array([-2.0, 0.0, 7.5])).tolist())
+    for lower, upper, nans, expected in (
+        (-1.0, -0.5, 0, Match.NONE),
+        (-1.0, -0.0, 0, Match.SOME),
+        (-0.0, 0.0, 0, Match.ALL),
+        (7.5, 7.5, 0, Match.ALL),
+        (7.5, 7.5, 1, Match.SOME),
+        (8.0, math.inf, 0, Match.NONE),
+        (-math.inf, -3.0, None, Match.SOME),  # NaN, for all that is known, and between: 0.0
+        (None, None, None, Match.SOME),
+    ):
+        given = Bounds(lower=lower, upper=upper, null_count=0, nan_count=nans, value_count=5)
+        assert match(leaf, lambda _, given=given: given, 5) is expected, (lower, upper, nans)
+    only = leaf_of(kind, ordered(np.array([math.nan])).tolist())
+    given = Bounds(lower=1.0, upper=2.0, null_count=0, nan_count=0, value_count=5)
+    assert match(only, lambda _: given, 5) is Match.NONE
+    assert match(only, lambda _: Bounds(lower=1.0, upper=2.0, null_count=0), 5) is Match.SOME
+    low, high = range_of(leaf)
+    assert (low.value, high.value) == (-2.0, 7.5)
+    assert math.isnan(range_of(only)[0].value)
+
+
 def test_other_values_are_an_error():
     for kind, array in (
         (Primitive("long"), pa.array(["a"])),
-        (Primitive("double"), pa.array([1.0])),
+        (Primitive("double"), pa.array([1])),
+        (Primitive("long"), pa.array([1.0])),
         (CENTS, pa.array([Decimal("1.0")], pa.decimal128(12, 1))),
     ):
         with pytest.raises(InternalError, match="No set has keys of type"):
@@ -158,7 +199,7 @@ def test_binding():
     schema = Schema(
         fields=(
             Field(id=1, name="k", type=Primitive("int"), required=False),
-            Field(id=2, name="d", type=Primitive("double"), required=False),
+            Field(id=2, name="d", type=Primitive("string"), required=False),
         ),
         schema_id=0,
     )
@@ -170,7 +211,7 @@ def test_binding():
     assert str(bound) == "k IN set of 2 keys"
     assert [column.field_id for column in columns(bound)] == [1]
     assert not is_exact(bind_predicate({**raw, "type": "long"}, schema))
-    assert not is_exact(bind_predicate({**raw, "term": {"column": ["d"]}, "type": "double"}, schema))
+    assert not is_exact(bind_predicate({**raw, "term": {"column": ["d"]}, "type": "string"}, schema))
     present = bind_predicate({"op": "is_not_null", "term": {"column": ["k"]}}, schema)
     assert isinstance(present, Not)
     assert without_implied(both(present, bound)) == bound
