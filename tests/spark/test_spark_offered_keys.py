@@ -157,6 +157,21 @@ def test_each_kind_of_join(spark, views, joined_by):
     assert kind in executed_plan(frame)
 
 
+@pytest.mark.parametrize("hint", ["MERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL"])
+def test_a_hint_that_forbids_the_broadcast(spark, views, hint):
+    """Spark sees the small side's filter, and counts on a broadcast that the hint forbids."""
+    spark.conf.set(MAX_BUILD_SHARE, "1000")
+    try:
+        rows, predicates, frame = ask(
+            spark, f"SELECT /*+ {hint}(d) */ f.s FROM fact f JOIN listed d ON f.id = d.id WHERE d.id > 100"
+        )
+    finally:
+        spark.conf.unset(MAX_BUILD_SHARE)
+    assert len(rows) == 3
+    assert "BroadcastHashJoin" not in executed_plan(frame)
+    assert any("id IN (" in predicate for predicate in predicates), (predicates, executed_plan(frame))
+
+
 def test_a_dear_side_is_not_read_twice(spark, views):
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     spark.conf.set(MAX_BUILD_SHARE, "0.01")

@@ -16,8 +16,12 @@ import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
 import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_HASH$;
+import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_MERGE$;
+import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_REPLICATE_NL$;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -295,10 +299,18 @@ final class DynamicFilters extends Rule {
   private static Object broadcastSide(Join join) {
     SQLConf conf = SQLConf.get();
     Option side = PartitionPruning$.MODULE$.getBroadcastBuildSide(join, true, conf);
-    if (side.isEmpty() && PartitionPruning$.MODULE$.canPlanAsBroadcastHashJoin(join, conf)) {
+    boolean asked = isShuffled(join.hint().leftHint()) || isShuffled(join.hint().rightHint());
+    if (side.isEmpty() && !asked && PartitionPruning$.MODULE$.canPlanAsBroadcastHashJoin(join, conf)) {
       side = PartitionPruning$.MODULE$.getBroadcastBuildSide(join, false, conf);
     }
     return side.isDefined() ? side.get() : null;
+  }
+
+  /** Whether a hint asks for another join than a broadcast join, of which `canPlanAsBroadcastHashJoin` knows nothing. */
+  private static boolean isShuffled(Option hint) {
+    Option strategy = hint.isDefined() ? ((HintInfo) hint.get()).strategy() : Option.empty();
+    Object asked = strategy.isDefined() ? strategy.get() : null;
+    return asked == SHUFFLE_MERGE$.MODULE$ || asked == SHUFFLE_HASH$.MODULE$ || asked == SHUFFLE_REPLICATE_NL$.MODULE$;
   }
 
   private static boolean areEqual(Seq keys, Seq others) {
