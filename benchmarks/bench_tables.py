@@ -1,6 +1,6 @@
 """The tables that the benchmark reads, written by Iceberg's own connector.
 
-Takes a folder and a size; leaves a warehouse: `wide`, and TPC-H's `lineitem`, `orders` and `part`. Each has a branch
+Takes a folder and a size; leaves a warehouse: `wide`, `users` to join it with, and TPC-H's `lineitem`, `orders` and `part`. Each has a branch
 with positional deletes, one row in a hundred. What is there already is used again.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from queries import DELETED, SIZES, Size
+from queries import DELETED, SIZES, Size, users_of, wanted_users
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,9 @@ KEYS = {"wide": "id", "lineitem": "l_orderkey, l_linenumber", "orders": "o_order
 def make_tables(warehouse: Path, size: Size) -> None:
     """Make the tables, unless they are there."""
     done = warehouse / "done.json"
-    wanted = json.dumps({"rows": size.rows, "columns": size.columns, "scale": size.scale})
+    wanted = json.dumps(
+        {"rows": size.rows, "columns": size.columns, "scale": size.scale, "users": users_of(size)}
+    )
     if done.exists() and done.read_text() == wanted:
         return
     shutil.rmtree(warehouse, ignore_errors=True)
@@ -43,6 +45,8 @@ def make_tables(warehouse: Path, size: Size) -> None:
         *wide_columns(size.rows, size.columns)
     ).createOrReplaceTempView("rows")
     spark.sql(f"CREATE TABLE ice.db.wide USING iceberg {PROPERTIES} AS SELECT * FROM rows")
+    spark.range(users_of(size), numPartitions=1).selectExpr(*user_columns()).createOrReplaceTempView("rows")
+    spark.sql(f"CREATE TABLE ice.db.users USING iceberg {PROPERTIES} AS SELECT * FROM rows")
     make_tpch(spark, warehouse, size.scale)
     for table, keys in KEYS.items():
         spark.sql(f"ALTER TABLE ice.db.{table} CREATE BRANCH {DELETED}")
@@ -55,7 +59,7 @@ def wide_columns(rows: int, columns: int) -> list[str]:
     """Return the expressions of the wide table: ids ascending and everything else scattered."""
     parts = [
         "id",
-        f"pmod(xxhash64(id, 1), {max(1, rows // 12)}) AS user_id",
+        f"pmod(xxhash64(id, 1), {max(1, rows // 12)}) AS user_id",  # as `users_of` counts them
         f"concat('device-', lpad(cast(pmod(xxhash64(id, 2), {max(1, rows // 3)}) AS string), 6, '0')) AS device",
         "cast(pmod(xxhash64(id, 3), 10) AS int) AS half",
         "timestamp_micros(1700000000000000 + id * 1000) AS ts",
@@ -72,6 +76,16 @@ def wide_columns(rows: int, columns: int) -> list[str]:
             )[number % 4]
         )
     return parts
+
+
+def user_columns() -> list[str]:
+    """Return the expressions of the table of users: where `is_of_<keys>` is 1 are so many of them, `wanted_users`."""
+    wanted = (
+        f"cast(id < {found.stop} AND id % {found.step} = {found.start} AS int) AS is_of_{keys}"
+        for keys in (10, 1_000)
+        for found in [wanted_users(keys)]
+    )
+    return ["id AS user_id", "concat('user-', id) AS name", *wanted]
 
 
 def make_tpch(spark: SparkSession, warehouse: Path, scale: float) -> None:

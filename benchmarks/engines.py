@@ -21,6 +21,7 @@ from queries import (
     DUCKDB,
     ICEBERG,
     IN_SPARK,
+    LISTED,
     OPTIONS,
     POLARS,
     SPARK,
@@ -83,6 +84,8 @@ class InSpark:
         return self._spark.read.format("twostage").options(**options).load(location)
 
     def _statement(self, query: Query, sql: str) -> str:
+        if self._name == LISTED:
+            sql = query.listed
         for table in TABLES:
             if f"{{{table}}}" not in sql:
                 continue

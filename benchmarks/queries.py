@@ -19,6 +19,7 @@ NO_INDEX = "no index"
 PAGE_INDEX = "page index"
 BLOOM = "Bloom filters"
 CONDITIONS = "condition cache"
+LISTED = "keys as IN list"
 ICEBERG = "Iceberg-Spark"
 SPARK = "Spark Parquet"
 CORE = "core alone"
@@ -35,6 +36,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     PAGE_INDEX: {"index": "off", "prune.bloom": "false"},
     BLOOM: {"index": "off"},
     CONDITIONS: {"index": "off", "filter.cache": "host"},
+    LISTED: {},
 }
 """The options of each way in which twostage reads through Spark."""
 IN_SPARK = (*OPTIONS, ICEBERG, SPARK)
@@ -84,6 +86,8 @@ class Query:
     """Whether there are so many rows that sums are compared instead of them."""
     branch: str = ""
     table: str = "wide"
+    listed: str = ""
+    """The statement that the engine `LISTED` is given instead: the same rows."""
 
     def sql(self, names: list[str]) -> str:
         """Return the statement, given the wide table's columns."""
@@ -97,7 +101,7 @@ class Query:
     @property
     def returns_rows(self) -> bool:
         """Whether rows come back as they are stored; otherwise sums and counts."""
-        return not self.statement and self.columns != "count"
+        return bool(self.listed) or (not self.statement and self.columns != "count")
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ TPCH = (
     Query("Q12", statement=Q12),
     Query("Q14", statement=Q14),
 )
-TABLES = ("wide", "lineitem", "orders", "part", "small_files")
+TABLES = ("wide", "users", "lineitem", "orders", "part", "small_files")
 
 
 def _on_branch(queries: tuple[Query, ...]) -> tuple[Query, ...]:
@@ -227,6 +231,37 @@ INDEX_USE = (
     ),
 )
 
+
+def users_of(size: Size) -> int:
+    """Return how many values the wide table's `user_id` has, from 0 on: twelve rows each."""
+    return max(1, size.rows // 12)
+
+
+FEWEST_USERS = 10_000
+"""Those of the smallest size."""
+
+
+def _join(title: str, hint: str, keys: int) -> Query:
+    """Return a join of all columns with users, of whom a filter leaves so many."""
+    wanted = f"FROM {{wide}} w JOIN {{users}} u ON w.user_id = u.user_id WHERE u.is_of_{keys} = 1"
+    return Query(
+        title,
+        statement=f"SELECT /*+ {hint}(u) */ w.* {wanted}",
+        listed=f"SELECT * FROM {{wide}} WHERE user_id IN ({', '.join(map(str, wanted_users(keys)))})",
+    )
+
+
+def wanted_users(keys: int) -> range:
+    """Return so many users, who are there at any size."""
+    return range(7, FEWEST_USERS, FEWEST_USERS // keys)
+
+
+JOINS = tuple(
+    _join(f"{keys:,} keys, {word}", hint, keys)
+    for keys in (10, 1_000)
+    for word, hint in (("broadcast", "BROADCAST"), ("shuffled", "MERGE"))
+)
+
 PAGES = {
     page.name: page
     for page in (
@@ -285,6 +320,15 @@ PAGES = {
             "One row in a hundred deleted, scattered, by Iceberg's own `DELETE` (merge on read).",
             (TWOSTAGE, PYTHON, ICEBERG),
             _on_branch((NEEDLES[1], NEEDLES[5], NEEDLES[7], SCANS[0], SCANS[3], SCANS[5], *TPCH)),
+        ),
+        Page(
+            "joins",
+            "Keys of joins",
+            "All columns of the wide table, joined by `user_id` to a table of users, of which a filter leaves 10 or 1,000. Keys of "
+            "the filtered side arrive while the query runs. `keys as IN list` is twostage without a join, with the same keys "
+            "written into the query.",
+            (TWOSTAGE, LISTED, ICEBERG),
+            JOINS,
         ),
         Page(
             "indexes",

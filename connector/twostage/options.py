@@ -67,6 +67,8 @@ class ReadSettings:
     """Remote data files of a task that are read ahead of the one whose rows are next; None: as many as pays."""
     batch_size: int = 65_536
     """Maximum rows of a returned Arrow batch."""
+    min_dropped_share: float = 0.25
+    """Of the rows: keys of a join that drop fewer are given up in a task; 0: never."""
     filter_cache: str = "off"
     """Who keeps which rows of a data file meet a condition: each worker in ``memory``, the ``host``, or nobody (``off``)."""
     filter_cache_dir: str | None = None
@@ -126,6 +128,10 @@ class ReadOptions:
     """Prune rows that ORDER BY with LIMIT drops."""
     dynamic_filter: bool = True
     """Filter rows by the keys of joins that arrive while the query runs; off: these only prune."""
+    dynamic_filter_files: bool = True
+    """Leave out files of scans by Spark's own reader by keys of joins."""
+    dynamic_filter_min_bytes: int | None = None
+    """Bytes of a join side's columns from which on it awaits keys; None: `eligibility.MAX_JOIN_COLUMN_BYTES`."""
     metadata_aggregates: bool = True
     """Answer count, min and max from manifests if these prove the result."""
     manifest_cache: bool = True
@@ -151,6 +157,12 @@ def _positive(raw: str) -> int:
     if value < 1:
         raise ValueError("a positive number")
     return value
+
+
+def _share(raw: str) -> float:
+    if not re.fullmatch(r"\d{1,3}", raw, re.ASCII) or int(raw) > 100:
+        raise ValueError("a percentage from 0 to 100")
+    return int(raw) / 100
 
 
 def _number_or_auto(raw: str) -> int | None:
@@ -293,6 +305,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "top-n": ("top_n", _boolean),
     "dynamic-filter": ("dynamic_filter", _automatic),
     "io.manifest.cache-enabled": ("manifest_cache", _boolean),
+    "dynamic-filter.files": ("dynamic_filter_files", _automatic),
+    "dynamic-filter.min-bytes": ("dynamic_filter_min_bytes", parse_size),
     "aggregate-push-down-enabled": ("metadata_aggregates", _boolean),
     "scan.native": ("native_scans", _native),
 }
@@ -309,6 +323,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "two-stage": ("two_stage", _boolean),
     "read.pages": ("read_pages", _when),
     "read.few-rows": ("few_rows", _when),
+    "dynamic-filter.min-dropped": ("min_dropped_share", _share),
     "filter.kernels": ("kernels", _boolean),
     "filter.dictionary": ("encoded_filters", _boolean),
     "filter.reorder": ("reorder_filters", _boolean),

@@ -121,7 +121,7 @@ class ScanReport:
             predicate=str(context.predicate),
             hint=str(context.hint),
             limit=context.limit,
-            joins=tuple(KeysOfJoin.of(raw) for raw in (spark or {}).get("joins", ())),
+            joins=tuple(KeysOfJoin.of(raw, context.keys) for raw in (spark or {}).get("joins", ())),
             top="" if context.top is None else str(context.top),
             tasks_planned=len(plan.groups),
             tasks_finished=states.finished + states.limited,

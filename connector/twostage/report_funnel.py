@@ -85,6 +85,11 @@ class Funnel:
     def _count(self, name: str) -> int:
         return self.counters.get(name, 0)
 
+    def _by_keys(self, level: str) -> str:
+        """Return how many of what was pruned only keys of joins excluded."""
+        count = self._count(f"{level}.unjoined")
+        return f" ({count:,} for keys of joins)" if count else ""
+
     def _reasons(self, prefix: str) -> dict[str, int]:
         return by_reason(self.counters, prefix)
 
@@ -97,7 +102,7 @@ class Funnel:
             (
                 "manifests",
                 f"{manifests:,}",
-                f"{pruned:,} by partition" if pruned else "",
+                f"{pruned:,} by partition{self._by_keys('manifests')}" if pruned else "",
                 f"{manifests - pruned:,}",
             )
         )
@@ -108,7 +113,8 @@ class Funnel:
             (
                 "data files",
                 f"{files:,}",
-                _join_reasons({**pruned_files, "metadata": answered - by_index, "indexes": by_index}),
+                _join_reasons({**pruned_files, "metadata": answered - by_index, "indexes": by_index})
+                + self._by_keys("files"),
                 self._opened(files - answered - sum(pruned_files.values())),
             )
         )
@@ -118,7 +124,7 @@ class Funnel:
         if self.is_handed_over:
             return rows + self._handed_over_rows()
         groups = self._count("row_groups.considered")
-        reasons = _join_reasons(self._reasons("row_groups.pruned"))
+        reasons = _join_reasons(self._reasons("row_groups.pruned")) + self._by_keys("row_groups")
         if untouched := self._count("row_groups.untouched"):
             reasons += f"{', ' if reasons else ''}{untouched:,} without a deleted key"
         rows.append(("row groups", f"{groups:,}", reasons, f"{self._count('row_groups.read'):,}"))
@@ -130,7 +136,9 @@ class Funnel:
             rows.append(("pages of those", f"{pages:,}", note, f"{self._count('pages.read'):,}"))
         removed = {f"{kind} deletes": n for kind, n in self._reasons("rows.deleted").items()}
         if self._count("rows.pruned"):
-            removed["pruning"] = self._count("rows.pruned")
+            by_pages = self._count("rows.unjoined.pages")
+            note = f" ({by_pages:,} in pages without keys of joins)" if by_pages else ""
+            removed[f"pruning{note}"] = self._count("rows.pruned")
         if self._count("rows.filtered"):
             removed["filters"] = self._count("rows.filtered")
         if self._count("rows.unjoined"):

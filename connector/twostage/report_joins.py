@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twostage.errors import mask
+from twostage.predicates.predicate import Compare, In, InBloom, InKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from twostage.predicates.predicate import Predicate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,26 +23,54 @@ class KeysOfJoin:
 
     >>> str(KeysOfJoin(column="id", sources=("Scan parquet dim",), milliseconds=85, broadcast=True))
     'id, after 85 ms, from the broadcast of Scan parquet dim'
+    >>> str(KeysOfJoin(column="id", keys=7, form="set", sources=("dim",), milliseconds=85, built=60, broadcast=True))
+    'id, 7 keys as set, after 85 ms, from the broadcast of dim, made in 60 ms'
     """
 
     column: str
     sources: tuple[str, ...]
     """What the join's other side reads, as EXPLAIN names it."""
     milliseconds: int
-    """Until Spark had the keys: running the other side included. The scan began after that."""
+    """Until Spark had the keys: running the other side included, if nobody had yet. The scan began after that."""
     broadcast: bool
     """The keys are those of the join's broadcast; else Spark ran the side once more for them."""
+    keys: int | None = None
+    """How many there are, NULL and repeated ones included; None if that is not known."""
+    built: int | None = None
+    """Milliseconds that making the broadcast took: running the side, hashing its rows, sending them."""
+    form: str = ""
+    """What the scan made of them: ``list``, ``set``, ``range``, ``range and Bloom filter``; empty: they only pruned."""
 
     @staticmethod
-    def of(raw: Mapping[str, Any]) -> KeysOfJoin:
-        """Take what Java gathered."""
+    def of(raw: Mapping[str, Any], filters: Sequence[Predicate] = ()) -> KeysOfJoin:
+        """Take what Java gathered; `filters` are the predicates that the scan made of keys."""
+        column = str(raw["column"])
         return KeysOfJoin(
-            column=str(raw["column"]),
+            column=column,
             sources=tuple(mask(str(name)) for name in raw["sources"]),
             milliseconds=int(raw["milliseconds"]),
             broadcast=bool(raw["broadcast"]),
+            keys=raw.get("keys"),
+            built=raw.get("built"),
+            form=_form(column, filters),
         )
 
     def __str__(self) -> str:
         how = "the broadcast of" if self.broadcast else "a reading of its own of"
-        return f"{self.column}, after {self.milliseconds:,} ms, from {how} {' and '.join(self.sources)}"
+        count = "" if self.keys is None else f", {self.keys:,} keys{f' as {self.form}' if self.form else ''}"
+        made = f", made in {self.built:,} ms" if self.built else ""
+        return f"{self.column}{count}, after {self.milliseconds:,} ms, from {how} {' and '.join(self.sources)}{made}"
+
+
+def _form(column: str, filters: Sequence[Predicate]) -> str:
+    """Return the forms of keys of a column, which Spark names with its table."""
+    found = []
+    for one in filters:
+        if not isinstance(one, Compare | In | InBloom | InKeys):
+            continue
+        name = ".".join(one.column.path)
+        if column == name or column.endswith(f".{name}"):
+            is_range = isinstance(one, Compare) and one.op != "="
+            kind = {In: "list", Compare: "list", InBloom: "Bloom filter", InKeys: "set"}[type(one)]
+            found.append("range" if is_range else kind)
+    return " and ".join(dict.fromkeys(found))

@@ -115,3 +115,24 @@ def test_the_option_leaves_pruning_as_it_is(spark, tables, clustered, bridge):
     same(spark, f"{BROADCAST} AND d.id < 1000 AND d.v >= 0")
     (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
     assert report.count("spark.files") < report.count("handed_over.files"), str(report)
+
+
+def test_an_option_lets_them_be(spark, tables, clustered, bridge):
+    view(spark, tables, **{"dynamic-filter.files": "off"})
+    clear_reports(bridge)
+    same(spark, f"{BROADCAST} AND d.id < 1000 AND d.v >= 0")
+    (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+    assert report.is_handed_over
+    assert LEFT_OUT not in str(report)
+    assert report.count("spark.files") == report.count("handed_over.files"), str(report)
+
+
+def test_an_option_says_from_how_many_bytes_a_side_awaits_keys(spark, tables, monkeypatch, bridge):
+    monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", bytes_of(tables["fact"]))
+    query = f"{BROADCAST} AND d.id < 1000 AND d.v >= 0"
+    for least, is_handed_over in (("1", False), ("4m", True)):
+        view(spark, tables, **{"dynamic-filter.min-bytes": least})
+        clear_reports(bridge)
+        same(spark, query)
+        (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+        assert report.is_handed_over == is_handed_over, str(report)

@@ -188,6 +188,21 @@ def test_each_kind_of_join(spark, views, joined_by):
     assert kind in executed_plan(frame)
 
 
+@pytest.mark.parametrize("hint", ["MERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL"])
+def test_a_hint_that_forbids_the_broadcast(spark, views, hint):
+    """Spark sees the small side's filter, and counts on a broadcast that the hint forbids."""
+    spark.conf.set(MAX_BUILD_SHARE, "1000")
+    try:
+        rows, predicates, frame = ask(
+            spark, f"SELECT /*+ {hint}(d) */ f.s FROM fact f JOIN listed d ON f.id = d.id WHERE d.id > 100"
+        )
+    finally:
+        spark.conf.unset(MAX_BUILD_SHARE)
+    assert len(rows) == 3
+    assert "BroadcastHashJoin" not in executed_plan(frame)
+    assert any("id IN (" in predicate for predicate in predicates), (predicates, executed_plan(frame))
+
+
 def test_a_dear_side_is_not_read_twice(spark, views):
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     spark.conf.set(MAX_BUILD_SHARE, "0.01")
@@ -269,6 +284,18 @@ def test_both_sides_of_a_self_join_keep_their_own(spark, views):
         ask(spark, query)
 
 
+def test_a_side_with_a_scan_as_large_keeps_its_own_filter(spark, views):
+    """Keys of such a side would cost its own filter: what gives keys is not filtered."""
+    rows, predicates, frame = ask(
+        spark,
+        f"SELECT f.id, f.n FROM fact f JOIN {DIM} d ON f.id = d.id "
+        f"WHERE f.n IN (SELECT g.n FROM fact g JOIN {DIM} e ON g.id = e.id)",
+    )
+    assert len(rows) == 2
+    assert len(predicates) == 2
+    assert all("id IN (" in predicate for predicate in predicates), (predicates, executed_plan(frame))
+
+
 def test_rules_run_again_change_nothing(spark, views):
     """Spark runs the rules that users add until the plan stays as it is."""
     frame = spark.sql(f"SELECT f.id FROM fact f JOIN {DIM} d ON f.id = d.id AND f.s = d.s")
@@ -310,15 +337,30 @@ def many(spark, views):
         ({}, "f.n = m.k WHERE m.v < 900", "n IN ("),
         ({}, "f.n = m.k WHERE m.v < 2000", "n >= 0 AND n <= 1999"),
         ({"maxKeys": "10"}, "f.n = m.k WHERE m.v < 50", "n >= 0 AND n <= 49"),
-        ({"maxKeys": "10"}, "f.n = m.k WHERE m.v < 50 AND m.v % 3 = 0", "n IN Bloom filter of 17 keys"),
-        ({"maxKeys": "10"}, "f.n = m.spread WHERE m.v < 2000", "n IN Bloom filter of 2,000 keys"),
+        ({"maxKeys": "10"}, "f.n = m.k WHERE m.v < 50 AND m.v % 3 = 0", "n IN set of 17 keys"),
+        ({"maxKeys": "10"}, "f.n = m.spread WHERE m.v < 2000", "n IN set of 2,000 keys"),
+        (
+            {"maxKeys": "10", "maxSetKeys": "16"},
+            "f.n = m.k WHERE m.v < 50 AND m.v % 3 = 0",
+            "n IN Bloom filter of 17 keys",
+        ),
+        ({"maxSetKeys": "0"}, "f.n = m.spread WHERE m.v < 2000", "n IN Bloom filter of 2,000 keys"),
         ({"maxKeys": "10"}, "f.s = concat('s', m.k) WHERE m.v < 20", "s IN Bloom filter of 20 keys"),
         (
-            {"maxKeys": "10", "maxBloomKeys": "15"},
+            {"maxKeys": "10", "maxSetKeys": "15", "maxBloomKeys": "15"},
             "f.n = m.k WHERE m.v < 50 AND m.v % 3 = 0",
             "n >= 0 AND n <= 48",
         ),
-        ({"maxKeys": "0"}, "f.amount = CAST(m.k AS DECIMAL(5, 2)) WHERE m.v < 20", "amount >= 0"),
+        (
+            {"maxKeys": "0"},
+            "f.amount = CAST(m.k AS DECIMAL(5, 2)) WHERE m.v < 20",
+            "amount IN set of 20 keys",
+        ),
+        (
+            {"maxKeys": "0", "maxSetKeys": "0"},
+            "f.amount = CAST(m.k AS DECIMAL(5, 2)) WHERE m.v < 20",
+            "amount >= 0",
+        ),
     ],
 )
 def test_forms_by_the_number_of_keys(spark, views, many, limits, query, found):
@@ -332,17 +374,41 @@ def test_forms_by_the_number_of_keys(spark, views, many, limits, query, found):
         for name in limits:
             spark.conf.unset(f"spark.twostage.dynamicFilter.{name}")
     assert any(found in predicate for predicate in predicates), (predicates, executed_plan(frame))
-    if "Bloom" not in found:
-        assert not any("Bloom" in predicate for predicate in predicates)
+    for form in ("Bloom", "set of"):
+        assert form in found or not any(form in predicate for predicate in predicates)
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize(("most", "form"), [("1000", "list"), ("0", "set")])
+def test_what_the_report_and_explain_say_of_keys(spark, views, adaptive, most, form):
+    spark.conf.set("spark.twostage.dynamicFilter.maxKeys", most)
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        frame = spark.sql(
+            "SELECT /*+ BROADCAST(d) */ f.s FROM fact f JOIN dim d ON f.id = d.id WHERE d.v = 3 AND d.n > 260"
+        )
+        assert len(frame.collect()) == 2
+    finally:
+        spark.conf.unset("spark.twostage.dynamicFilter.maxKeys")
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    (report,) = [one for one in twostage.scans(spark) if "/fact" in one.table][-1:]
+    (keys,) = report.joins
+    assert (keys.column, keys.keys, keys.form, keys.broadcast) == ("f.id", 2, form, True)
+    assert keys.built is not None
+    assert report.count("files.unjoined") == 2  # of the ids 30 and 130, in two of four files
+    assert report.count("row_groups.unjoined") == 2
+    assert f"keys of joins [id in {form} of 2]" in frame._jdf.queryExecution().executedPlan().toString()
 
 
 def test_a_limit_that_is_no_number(spark, views, many):
-    for name in ("maxKeys", "maxBloomKeys", "maxBuildShare"):
+    for name in ("maxKeys", "maxSetKeys", "maxBloomKeys", "maxBuildShare"):
         spark.conf.set(f"spark.twostage.dynamicFilter.{name}", "few")
         try:
             with pytest.raises(Exception, match=f"TWOSTAGE.OPTION.*{name}.*few"):
                 spark.sql(
-                    "SELECT /*+ BROADCAST(m) */ f.id FROM fact f JOIN many m ON f.n = m.k WHERE m.v < 1500"
+                    "SELECT /*+ BROADCAST(m) */ f.id FROM fact f JOIN many m ON f.s = m.k || '' WHERE m.v < 1500"
+                    if name == "maxBloomKeys"
+                    else "SELECT /*+ BROADCAST(m) */ f.id FROM fact f JOIN many m ON f.n = m.spread WHERE m.v < 1500"
                 ).collect()
         finally:
             spark.conf.unset(f"spark.twostage.dynamicFilter.{name}")

@@ -35,6 +35,8 @@ CANARY = "canary-4711-secret"
         ("scan.native", "auto", "native_scans", True),
         ("dynamic-filter", "OFF", "dynamic_filter", False),
         ("dynamic-filter", "auto", "dynamic_filter", True),
+        ("dynamic-filter.files", "off", "dynamic_filter_files", False),
+        ("dynamic-filter.min-bytes", "2m", "dynamic_filter_min_bytes", 2 * 2**20),
     ],
 )
 def test_options(key: str, text: str, field: str, value: object) -> None:
@@ -192,6 +194,10 @@ def test_a_name_like_nothing_lists_what_there_is() -> None:
         ("parallelism", "0"),
         ("scan.native", "always"),
         ("dynamic-filter", "false"),
+        ("dynamic-filter.files", "never"),
+        ("dynamic-filter.min-bytes", "0"),
+        ("dynamic-filter.min-dropped", "101"),
+        ("dynamic-filter.min-dropped", "-1"),
         ("batch-size", "-5"),
         ("columns", ""),
         ("filter.normalize", "nnf"),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from scan_values import context_of
+from twostage.predicates.predicate import Column, Compare, In, InBloom, InKeys, KeyBloom, KeySet
 from twostage.report import ScanReport
 from twostage.report_joins import KeysOfJoin
+from twostage.schema import Primitive
 from twostage.task import ScanPlan
 
 RAW = {
@@ -32,3 +36,58 @@ def test_the_report_has_a_line_for_each_join():
     assert str(report).count("keys        n, after 1,234 ms") == 2
     assert report.as_dict()["joins"][0]["milliseconds"] == 1234
     assert ScanReport.build(plan).joins == ()
+
+
+N, A = Column(1, ("n",), Primitive("int")), Column(2, ("s", "n"), Primitive("int"))
+
+
+@pytest.mark.parametrize(
+    ("filters", "form"),
+    [
+        ((), ""),
+        ((In(N, (1, 2)),), "list"),
+        ((Compare("=", N, 1),), "list"),
+        ((InKeys(N, KeySet(b"", 3)),), "set"),
+        ((Compare(">=", N, 1), Compare("<=", N, 9)), "range"),
+        ((Compare(">=", N, 1), Compare("<=", N, 9), InBloom(N, KeyBloom(b"", 3))), "range and Bloom filter"),
+        ((In(A, (1, 2)),), ""),
+    ],
+)
+def test_the_form_of_keys(filters, form):
+    raw = {**RAW, "column": "fact.n", "keys": 3, "built": 17, "broadcast": True}
+    keys = KeysOfJoin.of(raw, filters)
+    assert (keys.form, keys.keys, keys.built) == (form, 3, 17)
+    assert f"3 keys{' as ' if form else ''}{form}, after" in str(keys)
+    assert str(keys).endswith(", made in 17 ms")
+
+
+def test_what_keys_left_out_at_each_level():
+    plan = ScanPlan(
+        context=context_of(Path("/lake")),
+        groups=(),
+        estimated_rows=0,
+        estimated_bytes=0,
+        counters={
+            "manifests.considered": 4,
+            "manifests.pruned": 2,
+            "manifests.unjoined": 1,
+            "files.considered": 9,
+            "files.pruned.bounds": 3,
+            "files.unjoined": 2,
+            "row_groups.pruned.statistics": 5,
+            "row_groups.unjoined": 4,
+            "rows.considered": 100,
+            "rows.pruned": 60,
+            "rows.unjoined.pages": 7,
+            "rows.unjoined": 11,
+        },
+    )
+    text = str(ScanReport.build(plan))
+    for shown in (
+        "2 by partition (1 for keys of joins)",
+        "3 by bounds (2 for keys of joins)",
+        "5 by statistics (4 for keys of joins)",
+        "60 by pruning (7 in pages without keys of joins)",
+        "11 by keys of joins",
+    ):
+        assert shown in " ".join(text.split()), text

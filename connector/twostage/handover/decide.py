@@ -159,10 +159,11 @@ def hand_over(
             plan, table, fields
         )
         if isinstance(found, list) and may_be_pruned and not is_small_side:
-            found = stays_by_join(plan, found, fields) or found
+            found = stays_by_join(plan, found, fields, options.dynamic_filter_min_bytes) or found
         if isinstance(found, str):
             return found
-        columns = () if is_small_side and _sees_no_keys(plan) else _key_columns(found, fields)
+        serves_no_keys = not options.dynamic_filter_files or (is_small_side and _sees_no_keys(plan))
+        columns = () if serves_no_keys else _key_columns(found, fields)
         if columns and may_be_pruned:
             return AwaitsKeys(columns=columns)
         deleted = read_deleted(plan.context, files_of(plan), compiled, metrics)

@@ -259,7 +259,10 @@ def _is_in_object_store(path: str) -> bool:
 
 
 def stays_by_join(
-    plan: ScanPlan, facts: Sequence[FileFacts] = (), fields: Sequence[Field] = ()
+    plan: ScanPlan,
+    facts: Sequence[FileFacts] = (),
+    fields: Sequence[Field] = (),
+    max_column_bytes: int | None = None,
 ) -> str | None:
     """Return why a side of a join stays with us: keys of the other side may prune it, and could save much.
 
@@ -267,13 +270,15 @@ def stays_by_join(
         plan: The plan of the scan.
         facts: What is known of its files; empty before their footers were read.
         fields: The columns that Spark would read.
+        max_column_bytes: Of these columns, for a side that does not; None: `MAX_JOIN_COLUMN_BYTES`.
     """
     if not facts:
         files = sum(task.file_size for task in files_of(plan))
         return KEYS_MAY_PRUNE if files > MAX_JOIN_FILE_BYTES else None
     columns = (known.columns.get(field.id) for known in facts for field in fields)
     num_bytes = sum(column.num_bytes for column in columns if column is not None)
-    return KEYS_MAY_PRUNE if num_bytes > MAX_JOIN_COLUMN_BYTES else None
+    most = MAX_JOIN_COLUMN_BYTES if max_column_bytes is None else max_column_bytes
+    return KEYS_MAY_PRUNE if num_bytes > most else None
 
 
 def stays_by_share(plan: ScanPlan, share: float | None, how: str) -> str | None:

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.IdentityHashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.ExperimentalMethods;
@@ -15,8 +16,12 @@ import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
 import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_HASH$;
+import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_MERGE$;
+import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_REPLICATE_NL$;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -35,7 +40,7 @@ import scala.collection.mutable.ListBuffer;
  *
  * Spark's `PartitionPruning` puts a filter before a scan for each join that could give it keys. The filter has a copy of
  * the join's other side, the build side, and the copy has that side's own dynamic filters: their number doubles with each
- * join, and Spark plans each of them. This rule keeps at most MAX_FILTERS in a plan, those of the largest scans first, and
+ * join, and Spark plans each of them. This rule keeps at most MAX_FILTERS in a plan, those that save most bytes first, and
  * only filters that will have keys. A scan on a build side is never filtered itself, neither in the filter's copy nor in
  * the join: the two must stay equal, or Spark finds no broadcast to take the keys from.
  *
@@ -103,21 +108,31 @@ final class DynamicFilters extends Rule {
   private static final class PlacedFilter {
     final DynamicPruningSubquery filter;
     final DataSourceV2ScanRelation relation;
+    /** The scans of ours that its keys are read from, as the relation by each. */
+    final Map sources = new IdentityHashMap();
+    /** Bytes that are read if this filter is not kept, less those that are read because it is. */
+    double gain;
 
     PlacedFilter(DynamicPruningSubquery filter, DataSourceV2ScanRelation relation) {
       this.filter = filter;
       this.relation = relation;
+      collectScans((LogicalPlan) filter.plan(), sources, new IdentityHashMap());
     }
 
-    scala.math.BigInt size() {
-      return relation.stats().sizeInBytes();
+    /** The scan's bytes, less those of scans that give it its keys and could be filtered themselves. */
+    void weigh(Map filterable) {
+      gain = BuildSide.size(relation);
+      for (Iterator it = sources.entrySet().iterator(); it.hasNext();) {
+        Map.Entry source = (Map.Entry) it.next();
+        gain -= filterable.containsKey(source.getKey()) ? BuildSide.size((LogicalPlan) source.getValue()) : 0;
+      }
     }
   }
 
-  /** The largest scan first. */
-  private static final class BySize implements Comparator {
+  /** The filter that saves most first. */
+  private static final class ByGain implements Comparator {
     public int compare(Object one, Object other) {
-      return ((PlacedFilter) other).size().compare(((PlacedFilter) one).size());
+      return Double.compare(((PlacedFilter) other).gain, ((PlacedFilter) one).gain);
     }
   }
 
@@ -157,26 +172,29 @@ final class DynamicFilters extends Rule {
 
     FilterChoice(LogicalPlan plan, List all) {
       Map buildScans = new IdentityHashMap();
+      Map filterable = new IdentityHashMap();
       List ours = new ArrayList();
       for (int i = 0; i < all.size(); i++) {
         PlacedFilter found = (PlacedFilter) all.get(i);
         if (found.relation == null) {
           kept.put(found.filter, found);
-          collectScans((LogicalPlan) found.filter.plan(), buildScans, new IdentityHashMap());
-        } else {
+          buildScans.putAll(found.sources);
+        } else if (willHaveKeys(found.filter, plan)) {
           ours.add(found);
+          filterable.put(found.relation.scan(), found);
         }
       }
-      Collections.sort(ours, new BySize());
+      for (int i = 0; i < ours.size(); i++) {
+        ((PlacedFilter) ours.get(i)).weigh(filterable);
+      }
+      Collections.sort(ours, new ByGain());
       Map filtered = new IdentityHashMap();
       int count = 0;
       for (int i = 0; i < ours.size() && count < MAX_FILTERS; i++) {
         PlacedFilter found = (PlacedFilter) ours.get(i);
-        Map sources = new IdentityHashMap();
-        collectScans((LogicalPlan) found.filter.plan(), sources, new IdentityHashMap());
         if (!buildScans.containsKey(found.relation.scan())
-            && Collections.disjoint(sources.keySet(), filtered.keySet()) && willHaveKeys(found.filter, plan)) {
-          buildScans.putAll(sources);
+            && Collections.disjoint(found.sources.keySet(), filtered.keySet())) {
+          buildScans.putAll(found.sources);
           filtered.put(found.relation.scan(), found);
           kept.put(found.filter, found);
           count++;
@@ -284,10 +302,18 @@ final class DynamicFilters extends Rule {
   private static Object broadcastSide(Join join) {
     SQLConf conf = SQLConf.get();
     Option side = PartitionPruning$.MODULE$.getBroadcastBuildSide(join, true, conf);
-    if (side.isEmpty() && PartitionPruning$.MODULE$.canPlanAsBroadcastHashJoin(join, conf)) {
+    boolean asked = isShuffled(join.hint().leftHint()) || isShuffled(join.hint().rightHint());
+    if (side.isEmpty() && !asked && PartitionPruning$.MODULE$.canPlanAsBroadcastHashJoin(join, conf)) {
       side = PartitionPruning$.MODULE$.getBroadcastBuildSide(join, false, conf);
     }
     return side.isDefined() ? side.get() : null;
+  }
+
+  /** Whether a hint asks for another join than a broadcast join, of which `canPlanAsBroadcastHashJoin` knows nothing. */
+  private static boolean isShuffled(Option hint) {
+    Option strategy = hint.isDefined() ? ((HintInfo) hint.get()).strategy() : Option.empty();
+    Object asked = strategy.isDefined() ? strategy.get() : null;
+    return asked == SHUFFLE_MERGE$.MODULE$ || asked == SHUFFLE_HASH$.MODULE$ || asked == SHUFFLE_REPLICATE_NL$.MODULE$;
   }
 
   private static boolean areEqual(Seq keys, Seq others) {

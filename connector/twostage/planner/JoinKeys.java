@@ -2,11 +2,16 @@ package twostage_planner;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.zip.Deflater;
+import java.util.zip.DeflaterOutputStream;
 import org.apache.spark.sql.catalyst.expressions.XxHash64Function$;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
@@ -16,13 +21,17 @@ import org.apache.spark.sql.types.*;
 import org.apache.spark.util.sketch.BloomFilter;
 
 /**
- * The keys of a join as predicates of the scan, in the form that suits their number: each of them, up to MAX_KEYS; more of
- * them as their range, with a Bloom filter unless they fill it or are too many. Limits are confs of the session.
+ * The keys of a join as predicates of the scan, in the form that suits their number: a list of them, up to MAX_KEYS; more of
+ * them, if they do not fill their range, as a set of whole numbers up to MAX_SET_KEYS, as a range with a Bloom filter up to
+ * MAX_BLOOM_KEYS, or as their range. Limits are confs of the session.
  */
 final class JoinKeys {
   /** The text of 150,000 keys took 6 s in every task. */
   private static final String MAX_KEYS = "spark.twostage.dynamicFilter.maxKeys";
   private static final int DEFAULT_MAX_KEYS = 1000;
+  /** Each task gets the set, of 2 to 7 bytes a key. */
+  private static final String MAX_SET_KEYS = "spark.twostage.dynamicFilter.maxSetKeys";
+  private static final int DEFAULT_MAX_SET_KEYS = 200000;
   /** Each task gets the filter, of one byte a key. */
   private static final String MAX_BLOOM_KEYS = "spark.twostage.dynamicFilter.maxBloomKeys";
   private static final int DEFAULT_MAX_BLOOM_KEYS = 200000;
@@ -31,6 +40,8 @@ final class JoinKeys {
   /** The share of a range's whole numbers, from which on keys count as filling it. */
   private static final double DENSE = 0.9;
   private static final long SEED = 42L;
+  /** Of a decimal whose digits 64 bits hold. */
+  private static final int MAX_DIGITS = 18;
 
   private JoinKeys() {}
 
@@ -58,6 +69,29 @@ final class JoinKeys {
     return keys.size() <= limit(MAX_KEYS, DEFAULT_MAX_KEYS) ? list(children[0], keys) : many(predicate, keys);
   }
 
+  /** What `translate` made of keys, for EXPLAIN: the column, the form and the number. */
+  static String shown(Map form) {
+    Object op = form.get("op");
+    if (op.equals("and")) {
+      List parts = (List) form.get("children");
+      boolean bloom = parts.size() > 2;
+      return column((Map) ((Map) parts.get(0)).get("left")) + (bloom ? " in range and Bloom filter" : " in range");
+    }
+    if (op.equals("=")) {
+      return column((Map) form.get("left")) + " = one key";
+    }
+    if (op.equals("in") || op.equals("in_keys")) {
+      Object count = op.equals("in") ? Integer.valueOf(((List) form.get("values")).size()) : form.get("count");
+      return column((Map) form.get("term")) + (op.equals("in") ? " in list of " : " in set of ") + count;
+    }
+    return String.valueOf(op);
+  }
+
+  private static String column(Map term) {
+    Object names = term.get("column");
+    return names instanceof List ? String.join(".", (List) names) : "?";
+  }
+
   private static Map list(Expression column, List keys) {
     Expression[] listed = new Expression[keys.size() + 1];
     listed[0] = column;
@@ -79,10 +113,15 @@ final class JoinKeys {
       highest = ((Comparable) key.value()).compareTo(highest.value()) > 0 ? key : highest;
     }
     Expression column = predicate.children()[0];
+    boolean dense = fill(lowest, highest, keys.size());
+    long[] numbers = dense || keys.size() > limit(MAX_SET_KEYS, DEFAULT_MAX_SET_KEYS) ? null : numbers(keys);
+    if (numbers != null) {
+      return set(column, lowest.dataType(), numbers);
+    }
     List parts = new ArrayList();
     parts.add(bound(">=", column, lowest));
     parts.add(bound("<=", column, highest));
-    boolean fits = keys.size() <= limit(MAX_BLOOM_KEYS, DEFAULT_MAX_BLOOM_KEYS) && !fill(lowest, highest, keys.size());
+    boolean fits = keys.size() <= limit(MAX_BLOOM_KEYS, DEFAULT_MAX_BLOOM_KEYS) && !dense;
     Map bloom = fits ? bloom(column, keys) : null;
     if (bloom != null) {
       parts.add(bloom);
@@ -108,6 +147,59 @@ final class JoinKeys {
   private static boolean isWhole(DataType type) {
     return type instanceof IntegerType || type instanceof LongType || type instanceof DateType
         || type instanceof TimestampType || type instanceof TimestampNTZType;
+  }
+
+  /** Keys as whole numbers: decimals without their point, floats as `ordered` in key_set.py makes them; null where they are none, or more than 64 bits hold. */
+  private static long[] numbers(List keys) {
+    DataType type = ((Literal) keys.get(0)).dataType();
+    boolean decimal = type instanceof DecimalType && ((DecimalType) type).precision() <= MAX_DIGITS;
+    boolean real = type instanceof FloatType || type instanceof DoubleType;
+    if (!isWhole(type) && !decimal && !real) {
+      return null;
+    }
+    long[] numbers = new long[keys.size()];
+    for (int i = 0; i < numbers.length; i++) {
+      Object value = ((Literal) keys.get(i)).value();
+      if (decimal && ((Decimal) value).scale() != ((DecimalType) type).scale()) {
+        return null;
+      }
+      numbers[i] = decimal ? ((Decimal) value).toUnscaledLong()
+          : real ? ordered(((Number) value).doubleValue()) : ((Number) value).longValue();
+    }
+    return numbers;
+  }
+
+  private static long ordered(double value) {
+    long bits = Double.doubleToLongBits(value == 0 ? 0.0 : value);
+    return bits ^ ((bits >> 63) & Long.MAX_VALUE);
+  }
+
+  /** As key_set.py reads it. */
+  private static Map set(Expression column, DataType type, long[] numbers) {
+    Arrays.sort(numbers);
+    ByteBuffer differences = ByteBuffer.allocate(8 * numbers.length).order(ByteOrder.LITTLE_ENDIAN);
+    differences.putLong(numbers[0]);
+    for (int i = 1; i < numbers.length; i++) {
+      if (numbers[i] != numbers[i - 1]) {
+        differences.putLong(numbers[i] - numbers[i - 1]);
+      }
+    }
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    Deflater fast = new Deflater(Deflater.BEST_SPEED);
+    try {
+      DeflaterOutputStream compressed = new DeflaterOutputStream(bytes, fast);
+      compressed.write(differences.array(), 0, differences.position());
+      compressed.close();
+    } catch (IOException error) {
+      throw new IllegalStateException("[TWOSTAGE.INTERNAL] " + error, error);
+    } finally {
+      fast.end();
+    }
+    Map node = PredicateTranslator.node("in_keys", "term", PredicateTranslator.term(column));
+    node.put("type", PredicateTranslator.word(type));
+    node.put("count", Integer.valueOf(differences.position() / 8));
+    node.put("keys", Base64.getEncoder().encodeToString(bytes.toByteArray()));
+    return node;
   }
 
   /** Null for a type whose values key_bloom.py does not hash. */

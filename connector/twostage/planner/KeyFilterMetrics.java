@@ -16,15 +16,23 @@ import org.apache.spark.sql.execution.SubqueryBroadcastExec;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
+import org.apache.spark.sql.execution.exchange.BroadcastExchangeExec;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.util.AccumulatorV2;
+import scala.Option;
 import scala.collection.Iterator;
 
 /** What Spark measured of the joins whose keys filter a scan, for its report. */
 final class KeyFilterMetrics {
+  private static final String[] WAITED = {"collectTime"};
+  private static final String[] BUILT = {"collectTime", "buildTime", "broadcastTime"};
+
   private KeyFilterMetrics() {}
 
-  /** One map for each join that gave keys: column, sources, milliseconds until the keys were there, from a broadcast or not. */
+  /**
+   * One map for each join that gave keys: column, sources, milliseconds until the keys were there, how many they are, from a
+   * broadcast or not, and the milliseconds that it took.
+   */
   static List of(BatchScanExec scan) {
     List found = new ArrayList();
     Iterator filters = scan.runtimeFilters().iterator();
@@ -48,14 +56,39 @@ final class KeyFilterMetrics {
     Map found = new LinkedHashMap();
     found.put("column", keys.child().sql().replace("`", ""));
     found.put("sources", new ArrayList(sources));
-    found.put("milliseconds", milliseconds((SparkPlan) plan));
+    found.put("milliseconds", milliseconds((SparkPlan) plan, WAITED));
+    Option values = keys.values();
+    found.put("keys", values.isDefined() ? Integer.valueOf(((Object[]) values.get()).length) : null);
+    BroadcastExchangeExec broadcast = broadcastOf((SparkPlan) plan);
+    found.put("built", broadcast == null ? null : milliseconds(broadcast, BUILT));
     found.put("broadcast", Boolean.valueOf(plan instanceof SubqueryBroadcastExec));
     return found;
   }
 
-  private static Object milliseconds(SparkPlan plan) {
-    return plan.metrics().contains("collectTime")
-        ? ((AccumulatorV2) plan.metrics().apply("collectTime")).value() : Long.valueOf(0);
+  private static Long milliseconds(SparkPlan plan, String[] metrics) {
+    long sum = 0;
+    for (int i = 0; i < metrics.length; i++) {
+      Object value = plan.metrics().contains(metrics[i]) ? ((AccumulatorV2) plan.metrics().apply(metrics[i])).value() : null;
+      sum += value instanceof Number ? Math.max(0L, ((Number) value).longValue()) : 0L;
+    }
+    return Long.valueOf(sum);
+  }
+
+  /** The broadcast that keys are taken from, wherever it was made; null for none. */
+  private static BroadcastExchangeExec broadcastOf(SparkPlan plan) {
+    if (plan instanceof BroadcastExchangeExec) {
+      return (BroadcastExchangeExec) plan;
+    }
+    if (plan instanceof SubqueryBroadcastExec) {
+      return broadcastOf(((SubqueryBroadcastExec) plan).child());
+    }
+    if (plan instanceof AdaptiveSparkPlanExec) {
+      return broadcastOf(((AdaptiveSparkPlanExec) plan).executedPlan());
+    }
+    if (plan instanceof QueryStageExec) {
+      return broadcastOf(((QueryStageExec) plan).plan());
+    }
+    return plan instanceof ReusedExchangeExec ? broadcastOf((SparkPlan) ((ReusedExchangeExec) plan).child()) : null;
   }
 
   /** The names of what a side reads, as EXPLAIN has them. */

@@ -5,6 +5,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.*;
 import org.apache.spark.sql.catalyst.plans.logical.*;
@@ -106,7 +107,7 @@ final class OfferedKeys {
     for (int i = 0; i < keys.size(); i++) {
       Expression key = (Expression) keys.apply(i);
       if (key.dataType().equals(((Expression) buildKeys.apply(i)).dataType())) {
-        filtered = push(filtered, key, new Keys(build, buildKeys, i));
+        filtered = push(filtered, plain(key), new Keys(build, buildKeys, i));
       }
     }
     return filtered;
@@ -233,6 +234,12 @@ final class OfferedKeys {
       }
     }
     return false;
+  }
+
+  /** A key of floats as it was before Spark made one value of 0.0 and -0.0, and of all NaNs: they are equal here, too. */
+  private static Expression plain(Expression key) {
+    boolean wrapped = key instanceof KnownFloatingPointNormalized || key instanceof NormalizeNaNAndZero;
+    return wrapped ? plain((Expression) key.children().apply(0)) : key;
   }
 
   /** The column under casts that widen and fields of structs; null for any other expression. */

@@ -96,8 +96,12 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return readSchema;
   }
 
-  public String description() {
-    return text;
+  public synchronized String description() {
+    StringBuilder keys = new StringBuilder();
+    for (int i = 0; i < runtime.size(); i++) {
+      keys.append(i == 0 ? ", keys of joins [" : ", ").append(JoinKeys.shown((Map) runtime.get(i)));
+    }
+    return keys.length() == 0 ? text : text + keys + "]";
   }
 
   public Scan.ColumnarSupportMode columnarSupportMode() {
@@ -114,7 +118,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     StructField[] fields = readSchema.fields();
     for (int i = 0; i < fields.length; i++) {
       DataType type = fields[i].dataType();
-      boolean nested = type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
+      boolean nested = isNested(type);
       boolean serves = awaited == null || awaited.columns.isEmpty() || awaited.columns.contains(fields[i].name());
       if (!nested && serves && isNamedAlone(fields, i)) {
         attributes.add(FieldReference.column(fields[i].name()));
@@ -130,13 +134,34 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     if (!table.filtersByKeys()) {
       return false; // they would only prune: less than running a side once more for them may cost
     }
+    if (names.size() > 1) {
+      return (awaited == null || awaited.columns.isEmpty()) && holds(readSchema, names) && plan().prunable;
+    }
     NamedReference[] attributes = filterAttributes();
     for (int i = 0; i < attributes.length; i++) {
-      if (names.size() == 1 && names.get(0).equals(attributes[i].fieldNames()[0])) {
+      if (names.get(0).equals(attributes[i].fieldNames()[0])) {
         return true;
       }
     }
     return false;
+  }
+
+  /** Whether each of these names is that of one field of the struct before it, and the last one's type has values to compare. */
+  private static boolean holds(DataType type, List names) {
+    for (int i = 0; i < names.size(); i++) {
+      StructField[] fields = type instanceof StructType ? ((StructType) type).fields() : new StructField[0];
+      type = null;
+      for (int k = 0; k < fields.length; k++) {
+        if (fields[k].name().equals(names.get(i)) && isNamedAlone(fields, k)) {
+          type = fields[k].dataType();
+        }
+      }
+    }
+    return type != null && !isNested(type);
+  }
+
+  private static boolean isNested(DataType type) {
+    return type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
   }
 
   /** The same scan without runtime filters: those of one place in a plan must not filter another. */

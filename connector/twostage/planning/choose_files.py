@@ -20,7 +20,7 @@ from twostage.planning.name_mapping import fields_with_stale_metrics, without_me
 from twostage.planning.prune_files import FilePruner, PruneResult
 from twostage.planning.schema_history import key_field
 from twostage.planning.top_n import RankedFile, keep_best
-from twostage.predicates.predicate import FALSE, TRUE, both
+from twostage.predicates.predicate import FALSE, TRUE, both, conjuncts
 from twostage.schema import Struct
 from twostage.storage.files import canonical_for, locate
 from twostage.table.manifest import read_manifest_list, read_manifests, stream_manifests
@@ -56,6 +56,7 @@ class Planning:
         top: The query's ORDER BY and LIMIT, if it may prune.
         indexes: Table-wide ones that may be asked which files hold a key.
         metrics: Gains what was read of them.
+        keys: Conjuncts of the predicate that are keys of joins: what only they leave out is counted.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Planning:
         top: TopRows | None = None,
         indexes: ScanIndexes | None = None,
         metrics: Metrics | None = None,
+        keys: tuple[Predicate, ...] = (),
     ) -> None:
         self.top = top
         self._indexes = indexes
@@ -83,6 +85,10 @@ class Planning:
         struct = partition_type(table.metadata) if PARTITION in used else Struct(())
         self._file_columns = FileColumns(used, struct)
         self._pruner = FilePruner(table.metadata, self.schema, predicate, hint, self._file_columns)
+        others = both(*(part for part in conjuncts(predicate) if part not in keys))
+        self._without_keys = (
+            FilePruner(table.metadata, self.schema, others, hint, self._file_columns) if keys else None
+        )
         self._stale_metrics = fields_with_stale_metrics(table.metadata)
         self._predicate, self._hint = predicate, hint
         self._is_filtered = predicate != TRUE or hint != TRUE
@@ -261,6 +267,9 @@ class Planning:
                 self.counters["manifests.pruned"] += 1
                 self.counters["files.considered"] += manifest.num_live_files or 0
                 self.counters["files.pruned.partition"] += manifest.num_live_files or 0
+                if self._without_keys is not None and self._without_keys.manifest_may_match(manifest):
+                    self.counters["manifests.unjoined"] += 1
+                    self.counters["files.unjoined"] += manifest.num_live_files or 0
             else:
                 kept.append(manifest)
         self.counters["manifests.considered"] += len(manifests)
@@ -329,4 +338,6 @@ class Planning:
             # The rows of all other files are counted when they are read.
             self.counters["rows.considered"] += file.record_count
             self.counters["rows.pruned"] += file.record_count
+            if self._without_keys is not None and self._without_keys.prune(file).pruned_by is None:
+                self.counters["files.unjoined"] += 1
         return pruning

@@ -91,7 +91,7 @@ def plan_scan(
             found,
             own_folders(table),
         )
-    planning = Planning(table, options, projection, predicate, hint, top, indexes, found)
+    planning = Planning(table, options, projection, predicate, hint, top, indexes, found, keys)
     with name_snapshot(snapshot_id):
         chosen = planning.choose_files(limit)
     context = ScanContext(

@@ -18,6 +18,7 @@ from twostage.columns import is_truncated, spark_type
 from twostage.predicates import predicate as tree
 from twostage.predicates.decimal_as_double import any_as_double, compare_as_double
 from twostage.predicates.key_bloom import takes_bloom
+from twostage.predicates.key_set import takes_keys
 from twostage.predicates.predicate import (
     Column,
     Compare,
@@ -25,8 +26,10 @@ from twostage.predicates.predicate import (
     CompareLength,
     In,
     InBloom,
+    InKeys,
     IsNull,
     KeyBloom,
+    KeySet,
     Predicate,
     StringMatch,
     Unknown,
@@ -82,6 +85,7 @@ def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bo
             ``{"op": "in", "term": …, "values": [literal, …]}``, ``{"op": "is_null"|"is_not_null", "term": …}``,
             ``{"op": "starts_with"|"ends_with"|"contains", "left": term, "right": term}``,
             ``{"op": "in_bloom", "term": …, "type": …, "filter": Base64, "count": number}`` (`key_bloom.py`),
+            ``{"op": "in_keys", "term": …, "type": …, "keys": Base64, "count": number}`` (`key_set.py`),
             ``{"op": "true"|"false"}``; a term is ``{"column": [names]}``, ``{"literal": value, "type": …}`` or
             ``{"cast": term, "type": …}`` or ``{"call": "CHAR_LENGTH", "of": term}``; anything else binds to `Unknown`.
         schema: The scan's schema.
@@ -157,6 +161,8 @@ class _Binder:
             return self._in(raw)
         if op == "in_bloom":
             return self._in_bloom(raw)
+        if op == "in_keys":
+            return self._in_keys(raw)
         if op in tree.COMPARISONS:
             return self._comparison(str(op), raw["left"], raw["right"])
         if op in _MATCHES:
@@ -228,6 +234,12 @@ class _Binder:
         if spark_type(column.value_type) != raw["type"] or not takes_bloom(column.value_type):
             raise _CannotBindError(f"{column} IN Bloom filter of {raw['type']}")
         return InBloom(column, KeyBloom(base64.b64decode(raw["filter"]), raw["count"]))
+
+    def _in_keys(self, raw: Mapping[str, Any]) -> Predicate:
+        column = self._column(raw["term"])
+        if spark_type(column.value_type) != raw["type"] or not takes_keys(column.value_type):
+            raise _CannotBindError(f"{column} IN set of {raw['type']}")
+        return InKeys(column, KeySet(base64.b64decode(raw["keys"]), raw["count"]))
 
     def _column(self, raw: Mapping[str, Any], *, any_type: bool = False) -> Column:
         if "cast" in raw:

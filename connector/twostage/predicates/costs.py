@@ -20,6 +20,7 @@ from twostage.predicates.predicate import (
     Constant,
     In,
     InBloom,
+    InKeys,
     IsNull,
     Not,
     Or,
@@ -123,6 +124,8 @@ def guess(predicate: Predicate) -> float:
             return (1.0 if op in ("=", "<=>") else 3.0) * (2.0 if str(column.type) == "string" else 1.0)
         case In(column, values):
             return 1.5 * (2.0 if str(column.type) == "string" else 1.0) + len(values) * 1e-6
+        case InKeys(_, keys):
+            return 1.5 + keys.count * 1e-6
         case StringMatch() | CompareColumns() | CompareLength() | InBloom():
             return 6.0
         case IsNull():

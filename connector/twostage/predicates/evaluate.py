@@ -29,6 +29,7 @@ from twostage.predicates.compare_lanes import (
     misfit,
 )
 from twostage.predicates.key_bloom import may_be_keys
+from twostage.predicates.key_set import are_keys
 from twostage.predicates.lanes import Text, count_characters, gather, read_lane, read_nulls
 from twostage.predicates.predicate import (
     FALSE,
@@ -41,6 +42,7 @@ from twostage.predicates.predicate import (
     Constant,
     In,
     InBloom,
+    InKeys,
     IsNull,
     Not,
     Or,
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
 
     Bools = NDArray[np.bool_]
-    _OfOneColumn = Compare | CompareLength | In | InBloom | StringMatch
+    _OfOneColumn = Compare | CompareLength | In | InBloom | InKeys | StringMatch
 
 MIN_ROWS_PER_UNDECIDED = 4
 """Rows for each undecided one, from which an AND or OR goes on with the undecided rows alone: taking rows costs 1 to
@@ -140,7 +142,7 @@ class _Evaluation:
                 return Truth(np.zeros(self.num_rows, np.bool_) if nulls is None else nulls, None)
             case CompareColumns():
                 return self._compare_columns(predicate)
-            case Compare() | CompareLength() | In() | InBloom() | StringMatch():
+            case Compare() | CompareLength() | In() | InBloom() | InKeys() | StringMatch():
                 return self._leaf(predicate)
         raise bad_predicate(f"Predicate cannot be evaluated: {predicate}")
 
@@ -219,6 +221,8 @@ class _Evaluation:
                 return compare_list(column, lane, values, kernels=self.kernels)
             case InBloom(column, bloom):
                 return may_be_keys(bloom, lane, column.value_type, kernels=self.kernels)
+            case InKeys(column, keys):
+                return are_keys(keys, lane, column.value_type, kernels=self.kernels)
             case StringMatch(kind, column, value):
                 return match_text(kind, column, lane, value, kernels=self.kernels)
 

@@ -36,7 +36,7 @@ def as_whole(op: str, value: int | Decimal, scale: int, bits: int) -> tuple[str,
     >>> as_whole("=", 3000000000, 0, 32)
     False
     """
-    whole, exact = _scaled(value, scale)
+    whole, exact = scaled(value, scale)
     if not exact:
         if op in ("=", "<=>", "<>"):
             return op == "<>"
@@ -48,14 +48,14 @@ def as_whole(op: str, value: int | Decimal, scale: int, bits: int) -> tuple[str,
 
 def as_integers(values: Iterable[int | Decimal]) -> NDArray[np.int64]:
     """Return the values that are 64-bit integers, distinct and ascending."""
-    whole = (_scaled(value, 0) for value in values)
+    whole = (scaled(value, 0) for value in values)
     kept = [number for number, exact in whole if exact and -(1 << 63) <= number < 1 << 63]
     return _frozen(np.unique(np.array(kept, np.int64)))
 
 
 def as_words(values: Iterable[int | Decimal], scale: int) -> NDArray[np.int64]:
     """Return the values that a 128-bit decimal of this scale can hold, distinct: int64 (n, 2), low word first."""
-    whole = (_scaled(value, scale) for value in values)
+    whole = (scaled(value, scale) for value in values)
     kept = {number for number, exact in whole if exact and -(1 << 127) <= number < 1 << 127}
     raw = b"".join(number.to_bytes(16, "little", signed=True) for number in sorted(kept))
     return _frozen(np.frombuffer(raw, np.int64).reshape(-1, 2))
@@ -102,7 +102,7 @@ def prepare_once(values: tuple[Any, ...], kind: Any, make: Callable[[], Any]) ->
     return made
 
 
-def _scaled(value: int | Decimal, scale: int) -> tuple[int, bool]:
+def scaled(value: int | Decimal, scale: int) -> tuple[int, bool]:
     """Return floor(value · 10^`scale`), and whether that is exact."""
     if isinstance(value, int):
         return value * 10**scale, True

@@ -116,6 +116,28 @@ class InBloom:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySet:
+    """Keys of a join, as many as make a text too long: bytes that `key_set.py` reads, and how many keys they are."""
+
+    data: bytes
+    count: int
+
+    def __repr__(self) -> str:
+        return f"KeySet({self.count} keys)"
+
+
+@dataclass(frozen=True, slots=True)
+class InKeys:
+    """Column among the keys of a join, whole numbers in internal form."""
+
+    column: Column
+    keys: KeySet
+
+    def __str__(self) -> str:
+        return f"{self.column} IN set of {self.keys.count:,} keys"
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
     """Column IS NULL; the column may have any type, including nested ones."""
 
@@ -192,7 +214,18 @@ class Unknown:
         return f"<{self.name}>"
 
 
-Leaf = Constant | Compare | CompareColumns | CompareLength | In | InBloom | IsNull | StringMatch | Unknown
+Leaf = (
+    Constant
+    | Compare
+    | CompareColumns
+    | CompareLength
+    | In
+    | InBloom
+    | InKeys
+    | IsNull
+    | StringMatch
+    | Unknown
+)
 Predicate = Leaf | And | Or | Not
 TRUE, FALSE = Constant(True), Constant(False)
 
@@ -303,7 +336,13 @@ def without_implied(predicate: Predicate) -> Predicate:
 def _never_true_for_null(predicate: Predicate) -> tuple[Column, ...]:
     """Return the columns for which a NULL prevents this leaf from being true."""
     match predicate:
-        case Compare(_, column, _) | CompareLength(_, column, _) | In(column) | InBloom(column):
+        case (
+            Compare(_, column, _)
+            | CompareLength(_, column, _)
+            | In(column)
+            | InBloom(column)
+            | InKeys(column)
+        ):
             return (column,)
         case StringMatch(_, column, _):
             return (column,)

@@ -14,6 +14,7 @@ import enum
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
+from twostage.predicates.key_set import Held, held_between
 from twostage.predicates.predicate import (
     And,
     Column,
@@ -21,6 +22,7 @@ from twostage.predicates.predicate import (
     CompareColumns,
     Constant,
     In,
+    InKeys,
     IsNull,
     Not,
     Or,
@@ -118,6 +120,8 @@ def _outcomes(predicate: Predicate, bounds_of: BoundsOf, num_rows: int | None) -
             return _compared(op, column, value, values)
         case In():
             return _listed(predicate, value_range(predicate.column, bounds_of, num_rows))
+        case InKeys():
+            return _among_keys(predicate, value_range(predicate.column, bounds_of, num_rows))
         case IsNull(column):
             values = value_range(column, bounds_of, num_rows)
             return (_T if values.may_null else 0) | (_F if values.may_value else 0)
@@ -227,6 +231,14 @@ def _listed(leaf: In, values: ValueRange) -> int:
     if values.single or whole:
         return null | _T  # every value within the bounds is listed
     return null | _T | miss
+
+
+def _among_keys(leaf: InKeys, values: ValueRange) -> int:
+    null = _N if values.may_null else 0
+    if not values.may_value:
+        return null
+    held = held_between(leaf.keys, leaf.column.value_type, values.lower, values.upper)
+    return null | {Held.NONE: _F, Held.SOME: _T | _F, Held.ALL: _T}[held]
 
 
 def _string_matched(leaf: StringMatch, values: ValueRange) -> int:

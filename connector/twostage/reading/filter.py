@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     Search = Callable[[Predicate, Selection], Selection]
     Learn = Callable[[Conjunct, Selection], None]
 
-MIN_DROPPED_SHARE = 0.25
-"""Of the rows: keys of a join that drop fewer are given up."""
 MIN_ROWS_TO_GIVE_UP = 100_000
 """That such keys were tried on in a task."""
 MIN_PRUNED_SHARE = 0.1
@@ -57,6 +55,8 @@ class RowFilter:
     reorder: bool = True
     kernels: bool = True
     costs: Costs = field(default_factory=Costs)
+    min_dropped_share: float = 0.25
+    """Of the rows: keys of a join that drop fewer are given up."""
     shared: frozenset[int] = frozenset()
     """The ids of the columns that several leaves read: worth reading whole."""
     answers: RowGroupAnswers | None = None
@@ -73,6 +73,7 @@ class RowFilter:
             predicate.conjuncts,
             reorder=settings.reorder_filters,
             kernels=settings.kernels,
+            min_dropped_share=settings.min_dropped_share,
             shared=predicate.shared,
         )
 
@@ -91,7 +92,7 @@ class RowFilter:
         self._tried[key] += tried
         self._dropped[key] += dropped
         share = self._dropped[key] / max(1, self._tried[key])
-        if self._tried[key] >= MIN_ROWS_TO_GIVE_UP and share < MIN_DROPPED_SHARE:
+        if self._tried[key] >= MIN_ROWS_TO_GIVE_UP and share < self.min_dropped_share:
             self._given_up.add(key)
             metrics.choices[
                 f"keys of a join given up: {conjunct.predicate} dropped {share:.0%} of the rows"

@@ -56,8 +56,10 @@ def prune_pages(
             if (found := data_file.page_bounds(row_group, column.field_id)) is not None
         }
         if pages:
-            is_probed = True
+            is_probed, count = True, selection.count
             selection = selection & _may_match(conjunct, pages, row_group.num_rows)
+            if conjunct in predicate.keys:
+                metrics.add("rows.unjoined.pages", count - selection.count)
     pruned = before - selection.count
     if is_probed:
         payoff.add(pruned=pruned >= before * MIN_PRUNED_SHARE)

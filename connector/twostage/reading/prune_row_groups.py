@@ -42,7 +42,7 @@ def prune_row_group(
         data_file: The open file.
         row_group: Its row group.
         predicate: What rows must meet.
-        metrics: Gains ``row_groups.pruned.*`` and ``rows.pruned``.
+        metrics: Gains ``row_groups.pruned.*``, ``row_groups.unjoined`` and ``rows.pruned``.
         wanted: What rows must meet besides to be among the first under ``ORDER BY … LIMIT``.
         dictionaries: Whether probing dictionaries has paid; None: they are not probed.
         conditions: What is known of the row group's rows from earlier scans: then nothing is read to rule it out. Gains
@@ -61,6 +61,9 @@ def prune_row_group(
         return Match.ALL if predicate.exact == TRUE else Match.SOME
     elif match(predicate.prunable, bounds_of, num_rows) is Match.NONE:
         reason = "statistics"
+        others = predicate.without_keys
+        if others is not None and match(others, bounds_of, num_rows) is not Match.NONE:
+            metrics.add("row_groups.unjoined")
     elif match(predicate.exact, bounds_of, num_rows) is Match.ALL:
         return Match.ALL
     elif conditions is not None and conditions.is_known:

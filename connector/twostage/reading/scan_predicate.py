@@ -46,6 +46,8 @@ class ScanPredicate:
         stored: What `prunable` implies of columns that files hold as they are, so that it can be tested with their
             pages, dictionaries and Bloom filters.
         stored_conjuncts: The parts of `stored`.
+        without_keys: `prunable` without the keys of joins; None if it has none.
+        keys: The keys of joins, parts of `prunable`.
         conjuncts: The parts of `exact`, normalized as the option ``filter.normalize`` says.
         shared: The ids of the columns that several leaves of `conjuncts` read: worth reading whole.
     """
@@ -54,6 +56,8 @@ class ScanPredicate:
     prunable: Predicate
     stored: Predicate
     stored_conjuncts: tuple[Predicate, ...]
+    without_keys: Predicate | None
+    keys: tuple[Predicate, ...]
     conjuncts: tuple[Conjunct, ...]
     shared: frozenset[int]
 
@@ -70,6 +74,10 @@ class ScanPredicate:
             prunable=prunable,
             stored=stored,
             stored_conjuncts=tree.conjuncts(stored),
+            without_keys=tree.both(*(part for part in tree.conjuncts(prunable) if part not in context.keys))
+            if context.keys
+            else None,
+            keys=context.keys,
             conjuncts=tuple(_conjunct(part, part in context.keys) for part in _parts(normal, context)),
             shared=frozenset(field_id for field_id, count in uses.items() if count > 1),
         )

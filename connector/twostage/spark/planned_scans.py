@@ -13,7 +13,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from twostage.predicates.predicate import InBloom, both, conjuncts, without_implied
+from twostage.predicates.key_set import range_of
+from twostage.predicates.predicate import InBloom, InKeys, both, conjuncts, without_implied
 from twostage.spark.source import MAX_SCANS
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 MAX_PLANS_AHEAD = 100
 """Plans that wait for their scan, between the request ``hand_over`` and the scan's own ``plan``: those of a whole query,
 for it decides about all its scans first."""
-MAX_BLOOM_BYTES = 64 * 2**20
-"""Of a scan's Bloom filters of join keys, in sum over its tasks: each partition that Spark keeps has them."""
+MAX_KEY_BYTES = 64 * 2**20
+"""Of a scan's sets and Bloom filters of join keys, in sum over its tasks: each partition that Spark keeps has them."""
 MAX_TASKS_AHEAD = 20_000
 """Tasks of these plans in sum; one plan alone may have more."""
 
@@ -114,19 +115,28 @@ class PlannedScans:
 
 
 def _with_small_filters(plan: ScanPlan) -> ScanPlan:
-    """Return the plan without Bloom filters of join keys, if they took too much memory; the keys' range stays."""
-    blooms = [part for part in plan.context.keys if isinstance(part, InBloom)]
-    if len(plan.groups) * sum(len(part.bloom.data) for part in blooms) <= MAX_BLOOM_BYTES:
+    """Return the plan without sets and Bloom filters of join keys, if they took too much memory; the keys' range stays.
+
+    A set has left out files by now.
+    """
+    sizes = {part: _weight(part) for part in plan.context.keys if isinstance(part, InBloom | InKeys)}
+    if len(plan.groups) * sum(sizes.values()) <= MAX_KEY_BYTES:
         return plan
-    rest = both(*(part for part in conjuncts(plan.context.predicate) if part not in blooms))
-    context = replace(plan.context, predicate=rest)
-    choice = f"Bloom filter of join keys left out: it took too much memory in {len(plan.groups):,} tasks."
+    ranges = [one for part in sizes if isinstance(part, InKeys) for one in range_of(part)]
+    rest = (part for part in conjuncts(plan.context.predicate) if part not in sizes)
+    keys = (*(part for part in plan.context.keys if part not in sizes), *ranges)
+    context = replace(plan.context, predicate=both(*rest, *ranges), keys=keys)
+    choice = f"Keys of joins left out but for their range: too much memory in {len(plan.groups):,} tasks."
     return replace(
         plan,
         context=context,
         groups=tuple(replace(group, context=context) for group in plan.groups),
         choices=(*plan.choices, choice),
     )
+
+
+def _weight(part: InBloom | InKeys) -> int:
+    return len(part.bloom.data if isinstance(part, InBloom) else part.keys.data)
 
 
 def _serves(plan: ScanPlan, wanted: Mapping[str, Any]) -> bool:

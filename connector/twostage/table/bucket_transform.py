@@ -14,14 +14,28 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import mmh3
+import numpy as np
 
-from twostage.predicates.predicate import And, Column, Compare, Constant, In, Not, Or, both, either
+from twostage.predicates.predicate import (
+    And,
+    Column,
+    Compare,
+    Constant,
+    In,
+    InKeys,
+    Not,
+    Or,
+    both,
+    either,
+)
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from twostage.predicates.predicate import Predicate
+    from numpy.typing import NDArray
+
+    from twostage.predicates.predicate import KeySet, Predicate
 
 _AS_LONG = frozenset(("int", "long", "date", "time", "timestamp", "timestamptz"))
 _WIDENED = frozenset((("int", "long"), ("date", "date"), ("long", "long"), ("int", "int")))
@@ -39,6 +53,31 @@ def bucket_of(kind: Primitive, value: Any, num_buckets: int) -> int | None:
     if data is None or not 0 < num_buckets <= _MAX_BUCKETS:
         return None
     return int(mmh3.hash(data, signed=False) & 0x7FFFFFFF) % num_buckets
+
+
+def buckets_of(numbers: NDArray[np.int64], num_buckets: int) -> NDArray[np.uint32]:
+    """Return the bucket of each whole number, as `bucket_of` does of one: Murmur3 of its 8 bytes.
+
+    >>> buckets_of(np.array([34]), 100)
+    array([79], dtype=uint32)
+    """
+    words = numbers.astype("<i8").view("<u4").reshape(-1, 2).astype(np.uint32)
+    hashed = np.zeros(len(numbers), np.uint32)
+    for half in range(2):
+        mixed = _turned(words[:, half] * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        hashed = _turned(hashed ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    hashed ^= np.uint32(8)
+    hashed = (hashed ^ (hashed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    hashed = (hashed ^ (hashed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    hashed ^= hashed >> np.uint32(16)
+    buckets: NDArray[np.uint32] = (hashed & np.uint32(0x7FFFFFFF)) % np.uint32(num_buckets)
+    return buckets
+
+
+def _turned(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    """Rotate 32 bits to the left."""
+    turned: NDArray[np.uint32] = (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+    return turned
 
 
 def hashed_bytes(kind: Primitive, value: Any) -> bytes | None:
@@ -87,30 +126,39 @@ def _decimal_bytes(value: Decimal | int, scale: int) -> bytes | None:
     return number.to_bytes(length, "big", signed=True)
 
 
-def narrow(predicate: Predicate, field_id: int, decide: Callable[[Primitive, Any], bool | None]) -> Predicate:
+def narrow(
+    predicate: Predicate,
+    field_id: int,
+    decide: Callable[[Primitive, Any], bool | None],
+    holds_any: Callable[[KeySet], bool] = lambda _: True,
+) -> Predicate:
     """Return the predicate, simplified for rows whose bucketed column is not NULL and within given buckets.
 
     Args:
         predicate: Any tree.
         field_id: The bucketed column.
         decide: Returns whether a value of a type is in the buckets; False is a proof, None means unknown.
+        holds_any: Returns whether one of several whole numbers is in the buckets; False is a proof.
     """
 
-    def absent(column: Column, value: Any) -> bool:
+    def is_hashed(column: Column) -> bool:
         kind = column.type
         if column.field_id != field_id or not isinstance(kind, Primitive):
             return False
-        if column.cast is not None and (kind.name, column.cast.name) not in _WIDENED:
-            return False
-        return decide(kind, value) is False
+        return column.cast is None or (kind.name, column.cast.name) in _WIDENED
+
+    def absent(column: Column, value: Any) -> bool:
+        return (
+            is_hashed(column) and isinstance(column.type, Primitive) and decide(column.type, value) is False
+        )
 
     match predicate:
         case And(children):
-            return both(*(narrow(child, field_id, decide) for child in children))
+            return both(*(narrow(child, field_id, decide, holds_any) for child in children))
         case Or(children):
-            return either(*(narrow(child, field_id, decide) for child in children))
+            return either(*(narrow(child, field_id, decide, holds_any) for child in children))
         case Not(child):
-            return Not(narrow(child, field_id, decide))
+            return Not(narrow(child, field_id, decide, holds_any))
         case Compare("=" | "<=>" | "<>", column, value) if absent(column, value):
             return Constant(predicate.op == "<>")
         case In(column, values, has_null) if column.field_id == field_id:
@@ -118,4 +166,8 @@ def narrow(predicate: Predicate, field_id: int, decide: Callable[[Primitive, Any
             if not kept:
                 return Constant(None if has_null else False)
             return predicate if len(kept) == len(values) else replace(predicate, values=kept)
+        case InKeys(column, keys) if (
+            is_hashed(column) and str(column.type) in _AS_LONG and not holds_any(keys)
+        ):
+            return Constant(False)
     return predicate

@@ -380,6 +380,8 @@ def test_sides_of_a_join_that_its_keys_may_prune(file_size, num_bytes, stays):
     known = [facts(columns={1: column(num_bytes=num_bytes)})] * 2
     reasons = (eligibility.stays_by_join(found), eligibility.stays_by_join(found, known, [LONG]))
     assert any(reason == "keys of a join may prune it" for reason in reasons) == stays, reasons
+    assert eligibility.stays_by_join(found, known, [LONG], 2 * num_bytes) is None
+    assert eligibility.stays_by_join(found, known, [LONG], 2 * num_bytes - 1) is not None
 
 
 def test_small_sides_of_joins():

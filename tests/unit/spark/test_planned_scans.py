@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scan_values import context_of
-from twostage.predicates.predicate import And, Column, Compare, InBloom, KeyBloom
+from twostage.predicates.key_set import key_set
+from twostage.predicates.predicate import And, Column, Compare, InBloom, InKeys, KeyBloom
 from twostage.schema import Primitive
 from twostage.spark import planned_scans
 from twostage.task import ScanPlan, TaskGroup
@@ -17,7 +19,7 @@ COLUMN = Column(1, ("n",), Primitive("int"))
 
 @pytest.mark.parametrize(("most", "kept"), [(8000, True), (7999, False)])
 def test_bloom_filters_that_weigh_too_much_are_left_out(monkeypatch, most, kept):
-    monkeypatch.setattr(planned_scans, "MAX_BLOOM_BYTES", most)
+    monkeypatch.setattr(planned_scans, "MAX_KEY_BYTES", most)
     low, bloom = Compare(">=", COLUMN, 3), InBloom(COLUMN, KeyBloom(b"x" * 1000, 7))
     context = context_of(Path("/lake"), predicate=And((low, bloom)), keys=(low, bloom))
     groups = tuple(TaskGroup(index=index, context=context, tasks=()) for index in range(8))
@@ -29,3 +31,15 @@ def test_bloom_filters_that_weigh_too_much_are_left_out(monkeypatch, most, kept)
         assert found.context.predicate == low
         assert all(group.context is found.context for group in found.groups)
         assert "left out" in found.choices[-1]
+
+
+def test_of_a_set_that_weighs_too_much_the_range_stays(monkeypatch):
+    monkeypatch.setattr(planned_scans, "MAX_KEY_BYTES", 1)
+    own, keys = Compare(">", COLUMN, 3), InKeys(COLUMN, key_set(np.array([-7, 5, 1000])))
+    context = context_of(Path("/lake"), predicate=And((own, keys)), keys=(keys,))
+    groups = (TaskGroup(index=0, context=context, tasks=()),)
+    plan = ScanPlan(context=context, groups=groups, estimated_rows=1, estimated_bytes=1)
+    found = planned_scans._with_small_filters(plan).groups[0].context
+    low, high = Compare(">=", COLUMN, -7), Compare("<=", COLUMN, 1000)
+    assert found.predicate == And((own, low, high))
+    assert found.keys == (low, high)

@@ -6,11 +6,13 @@ import datetime
 from decimal import Decimal
 
 import mmh3
+import numpy as np
 import pytest
 
-from twostage.predicates.predicate import And, Column, Compare, Constant, In, Not, Or
+from twostage.predicates.key_set import key_set
+from twostage.predicates.predicate import And, Column, Compare, Constant, In, InKeys, Not, Or
 from twostage.schema import Primitive
-from twostage.table.bucket_transform import bucket_of, hashed_bytes, narrow, unscaled
+from twostage.table.bucket_transform import bucket_of, buckets_of, hashed_bytes, narrow, unscaled
 
 EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -102,3 +104,27 @@ def test_narrow_leaves_casts_that_change_the_hash():
     assert narrow(Compare("=", cast, 4.0), 1, lambda kind, value: False) == Compare("=", cast, 4.0)
     widened = Column(1, ("a",), Primitive("int"), Primitive("long"))
     assert narrow(Compare("=", widened, 4), 1, lambda kind, value: False) == Constant(False)
+
+
+def test_buckets_of_many_numbers():
+    draw = np.random.default_rng(3)
+    numbers = np.concatenate([draw.integers(-(2**63), 2**63 - 1, 500), [0, -1, -(2**63), 2**63 - 1]])
+    for width in (1, 7, 16, 2**31 - 1):
+        expected = [bucket_of(Primitive("long"), int(number), width) for number in numbers]
+        assert buckets_of(numbers, width).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["int", "date", "timestamptz"])
+def test_a_set_of_keys_is_narrowed(kind):
+    leaf = InKeys(Column(1, ("a",), Primitive(kind)), key_set(np.array([1, 5])))
+    assert narrow(leaf, 1, lambda *_: None, lambda _: False) == Constant(False)
+    assert narrow(Not(leaf), 1, lambda *_: None, lambda _: False) == Not(Constant(False))
+    assert narrow(leaf, 1, lambda *_: None, lambda _: True) == leaf
+    assert narrow(leaf, 2, lambda *_: None, lambda _: False) == leaf
+    assert narrow(leaf, 1, lambda *_: None) == leaf
+
+
+def test_a_set_of_decimals_is_not():
+    kind = Primitive("decimal", precision=9, scale=2)
+    leaf = InKeys(Column(1, ("a",), kind), key_set(np.array([1, 5])))
+    assert narrow(leaf, 1, lambda *_: None, lambda _: False) == leaf

@@ -1,0 +1,174 @@
+"""A join's keys as a set of whole numbers, where there are too many to list.
+
+Takes what `planner/JoinKeys.java` writes: the keys in internal form (of decimals, the unscaled numbers; of floats, what
+`ordered` makes of their bits), each once and ascending, as their differences (the first from 0, modulo 2**64), 64-bit little-endian, compressed by zlib. Tells which
+values of a lane are keys, and whether a range holds any. The rule: exact, at the ends of the 64 bits too.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import zlib
+from bisect import bisect_left, bisect_right
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twostage.errors import InternalError
+from twostage.predicates.lanes import Numbers, Wide
+from twostage.predicates.literals import scaled
+from twostage.predicates.predicate import Compare, KeySet
+from twostage.schema import Primitive
+from twostage_native import members
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from twostage.predicates.lanes import Lane
+    from twostage.predicates.predicate import InKeys
+    from twostage.schema import Type
+
+FLOATS = ("float", "double")
+WHOLE = ("int", "long", "date", "timestamp", "timestamptz")
+MAX_DIGITS = 18
+"""Of a decimal whose unscaled number 64 bits hold."""
+
+
+class Held(enum.Enum):
+    """How many of a range's values are keys."""
+
+    NONE = enum.auto()
+    SOME = enum.auto()
+    ALL = enum.auto()
+
+
+def takes_keys(kind: Type) -> bool:
+    """Return whether keys of a type can be a set."""
+    return isinstance(kind, Primitive) and (
+        kind.name in (*WHOLE, *FLOATS) or (kind.name == "decimal" and kind.precision <= MAX_DIGITS)
+    )
+
+
+def key_set(keys: NDArray[np.int64]) -> KeySet:
+    """Return keys as a set; `keys` are distinct and ascending.
+
+    >>> numbers_of(key_set(np.array([-(2**63), 5, 2**63 - 1]))).tolist()
+    [-9223372036854775808, 5, 9223372036854775807]
+    """
+    differences = np.diff(keys.view(np.uint64), prepend=np.uint64(0))
+    return KeySet(zlib.compress(differences.astype("<u8").tobytes(), 1), len(keys))
+
+
+@functools.lru_cache(maxsize=16)
+def numbers_of(keys: KeySet) -> NDArray[np.int64]:
+    """Return the keys, ascending.
+
+    Raises:
+        InternalError: The bytes are none that the planner writes.
+    """
+    try:
+        differences = np.frombuffer(zlib.decompress(keys.data), "<u8")
+    except (zlib.error, ValueError) as error:
+        raise InternalError("BAD_PREDICATE", f"No set of keys: {error}", stage="filter") from error
+    numbers = np.cumsum(differences, dtype=np.uint64).view(np.int64)
+    if len(numbers) != keys.count or not (numbers[1:] > numbers[:-1]).all():
+        raise InternalError("BAD_PREDICATE", f"No set of {keys.count} keys", stage="filter")
+    numbers.flags.writeable = False
+    return numbers
+
+
+def are_keys(keys: KeySet, lane: Lane, kind: Type, *, kernels: bool) -> NDArray[np.bool_]:
+    """Return for each value of a lane whether it is a key; arbitrary where it is NULL.
+
+    Raises:
+        InternalError: The lane holds values of another type.
+    """
+    result: NDArray[np.bool_]
+    match lane:
+        case Numbers(values) if str(kind) in WHOLE and values.dtype.kind == "i":
+            run: Any = members.in_integers if kernels else members.in_integers.twin
+            result = run(values, *_prepared(keys))
+            return result
+        case Numbers(values) if str(kind) in FLOATS and values.dtype.kind == "f":
+            run = members.in_integers if kernels else members.in_integers.twin
+            result = run(ordered(values), *_prepared(keys))
+            return result
+        case Wide(words, scale) if isinstance(kind, Primitive) and takes_keys(kind) and scale == kind.scale:
+            run = members.in_integers if kernels else members.in_integers.twin
+            low = np.ascontiguousarray(words[:, 0])
+            low.flags.writeable = False
+            result = run(low, *_prepared(keys)) & (words[:, 1] == low >> 63)
+            return result
+    raise InternalError("BAD_PREDICATE", f"No set has keys of type {kind}", stage="filter")
+
+
+@functools.lru_cache(maxsize=16)
+def _prepared(keys: KeySet) -> members.Integers:
+    return members.prepare_integers(numbers_of(keys))
+
+
+def held_between(keys: KeySet, kind: Type, lower: Any, upper: Any) -> Held:
+    """Return how many of the values of a range are keys.
+
+    Args:
+        keys: The keys.
+        kind: The column's type.
+        lower: The least value, as `value_range.order_key` gives it; None: no limit.
+        upper: The greatest one.
+    """
+    numbers = numbers_of(keys)
+    scale = kind.scale if isinstance(kind, Primitive) and kind.name == "decimal" else 0
+    if str(kind) in FLOATS:
+        low, high = _number_of(lower), _number_of(upper)
+    else:
+        low = None if lower is None else _whole(lower, scale, up=True)
+        high = None if upper is None else _whole(upper, scale, up=False)
+    start = 0 if low is None else bisect_left(numbers, low)
+    end = len(numbers) if high is None else bisect_right(numbers, high)
+    if start >= end:
+        return Held.NONE
+    return Held.ALL if low is not None and high is not None and end - start == high - low + 1 else Held.SOME
+
+
+def ordered(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return whole numbers that are equal and sort as floats do in Spark: -0.0 is 0.0, and NaN is one value, the greatest.
+
+    >>> ordered(np.array([-0.0, 0.0])).tolist(), bool(np.diff(ordered(np.array([-2.0, -1.0, np.inf, np.nan]))).min() > 0)
+    ([0, 0], True)
+    """
+    numbers = _flipped(members.canonical_bits(values))
+    numbers.flags.writeable = False
+    return numbers
+
+
+def _flipped(bits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return bits of floats in the order of their values, and such numbers as bits."""
+    flipped: NDArray[np.int64] = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    return flipped
+
+
+def _number_of(bound: tuple[int, float] | None) -> int | None:
+    """Return what `ordered` makes of a bound."""
+    if bound is None:
+        return None
+    is_nan, value = bound
+    return int(ordered(np.array([np.nan if is_nan else value]))[0])
+
+
+def _whole(value: int | Decimal, scale: int, *, up: bool) -> int:
+    """Return ``value · 10^scale``, rounded up or down."""
+    whole, is_exact = scaled(value, scale)
+    return whole + (up and not is_exact)
+
+
+def range_of(leaf: InKeys) -> tuple[Compare, Compare]:
+    """Return what the least and the greatest key say of a column."""
+    numbers, kind = numbers_of(leaf.keys), leaf.column.value_type
+    ends: list[Any] = [int(numbers[0]), int(numbers[-1])]
+    if str(kind) in FLOATS:
+        ends = _flipped(numbers[[0, -1]]).view(np.float64).tolist()
+    if isinstance(kind, Primitive) and kind.name == "decimal":
+        ends = [Decimal(end).scaleb(-kind.scale) for end in ends]
+    return Compare(">=", leaf.column, ends[0]), Compare("<=", leaf.column, ends[1])
