@@ -113,7 +113,7 @@ def test_a_store_that_sends_slowly(load, lake, name):
 def test_credentials_that_expire_midway(load, lake, name):
     frame = load(name, **{"io.merge_gap": "1"})
     lake.faults = [Fault("403", path="/data/", times=ALWAYS, after=2, code="ExpiredToken")]
-    assert "ExpiredToken" in fails(lake, load, frame, "ACCESS_DENIED")
+    assert "ExpiredToken" in fails(lake, load, frame, "CREDENTIALS_EXPIRED")
     lake.faults = []
     rows_are_exact(frame, lake.live[name])  # the next query has credentials again
 
