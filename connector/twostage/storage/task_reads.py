@@ -340,6 +340,8 @@ class TaskReads:
                 pending.fail(error)
                 return
             else:
+                file.trips = max(file.trips, pending.trip)
+                self._metrics.most("store.trips", pending.trip)
                 pending.arrived(request.start, answer.data, request.members, request.gathered)
                 return
 
