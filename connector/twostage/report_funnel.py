@@ -45,9 +45,10 @@ def format_bytes(size: int) -> str:
 def store_line(counters: Mapping[str, int]) -> str:
     """Return what the tasks asked of object stores; empty if nothing.
 
-    >>> store_line({"store.requests": 120, "store.bytes": 2048, "store.bytes.asked": 1024,
+    >>> store_line({"store.requests": 120, "store.trips": 3, "time.waiting": 4, "time.tasks": 10,
+    ...             "store.bytes": 2048, "store.bytes.asked": 1024,
     ...             "store.time.requests": 600, "store.time.busy": 20, "store.most": 64, "bytes.read": 512})
-    '120 requests, 30 at a time (at most 64), 2.0 KiB read for 1.0 KiB asked for, 512 B of columns'
+    '120 requests, 30 at a time (at most 64), at most 3 one after another for a file, 2.0 KiB read for 1.0 KiB asked for, 512 B of columns, waited for in 40 % of task time'
     """
     requests, busy = counters.get("store.requests", 0), counters.get("store.time.busy", 0)
     if not requests:
@@ -63,7 +64,11 @@ def store_line(counters: Mapping[str, int]) -> str:
     )
     if used := counters.get("bytes.read", 0):
         sizes += f", {format_bytes(used)} of columns"
-    return f"{requests:,} requests{at_a_time}{repeated}, {sizes}"
+    trips = counters.get("store.trips", 0)
+    depth = f", at most {trips:,} one after another for a file" if trips else ""
+    waiting, tasks = counters.get("time.waiting", 0), counters.get("time.tasks", 0)
+    waited = f", waited for in {100 * waiting / tasks:.0f} % of task time" if waiting and tasks else ""
+    return f"{requests:,} requests{at_a_time}{depth}{repeated}, {sizes}{waited}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

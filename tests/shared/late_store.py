@@ -58,6 +58,7 @@ class LateStore(S3):
         bandwidth: Bytes a second of one answer; None: as fast as can be.
         most: Requests in flight above which it answers 503 SlowDown; None: any number.
         rounds: Seconds without a new request after which those held are answered; None: each is answered in its time.
+        keys: Access keys that may read; None: it looks at none. Others are told that their token has expired.
         log: Every request, in the order in which they came.
     """
 
@@ -67,6 +68,7 @@ class LateStore(S3):
         self.bandwidth: float | None = None
         self.most: int | None = None
         self.rounds: float | None = None
+        self.keys: set[str] | None = None
         self.log: list[Request] = []
         self.in_flight = 0
         self._held: list[tuple[Request, threading.Event]] = []
@@ -215,6 +217,9 @@ class _LateHandler(_Handler):
         fault = store.choose(request.method, request.key)
         if store.most is not None and request.at_once > store.most:
             fault = Fault("503")
+        signed = self.headers.get("Authorization", "")
+        if store.keys is not None and not any(f"Credential={key}/" in signed for key in store.keys):
+            fault = Fault("403", code="ExpiredToken")
         path = store.root / request.key
         kind = fault.kind if fault else ""
         if kind.isdigit() or not path.is_file():

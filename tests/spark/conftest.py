@@ -18,6 +18,7 @@ SAME_ON_EVERY_SPARK = {
     "test_spark_native_flips": "checksums of pages, verified by Parquet's Java library",
     "test_spark_native_stores": "file systems, which are Hadoop's",
     "test_spark_orc": "files that Spark wrote, read in Python",
+    "test_spark_store_faults": "requests to object stores, which Python sends",
     "test_spark_variants": "shredded variants, put together in Python",
     "test_spark_workers": "the memory of Python workers over many queries",
 }

@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 
 import pytest
 
 import twostage
+from deleted_tables import TABLES, write_tables
 from late_store import BUCKET, serve_late
-from tables import Table
 
 FILES, ROWS = 12, 400
 LATENCY = 0.05
-PLAIN = {
-    "row_group_size": 200,
-    "page_size": 2000,
-    "compression": "none",
-    "dictionary": False,
-    "page_index": True,
-}
-
-
-def rows_of(number):
-    draw = random.Random(number)
-    return [
-        {"id": number * ROWS + n, "k": draw.randrange(10**6), "s": f"{draw.getrandbits(4000):0x}", "x": n / 7}
-        for n in range(ROWS)
-    ]
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
     """Tables of twelve files: without deletes, and with each kind; `rows` are the live ones by table."""
     root = tmp_path_factory.mktemp("lake")
-    every = [row for number in range(FILES) for row in rows_of(number)]
-    live = {}
-    for name, version in (("plain", 2), ("positions", 2), ("vectors", 3), ("keys", 2)):
-        table = Table(root / name, {"id": "long", "k": "long", "s": "string", "x": "double"}, version=version)
-        table.location = f"s3://{BUCKET}/{name}"
-        files = [table.append(rows_of(number), **PLAIN) for number in range(FILES)]
-        dead = set()
-        if name == "positions":
-            table.delete_positions({file: [1, 5, 399] for file in files})
-        if name == "vectors":
-            table.delete_vectors({file: [1, 5, 399] for file in files})
-        if name in ("positions", "vectors"):
-            dead = {number * ROWS + place for number in range(FILES) for place in (1, 5, 399)}
-        if name == "keys":
-            gone = [every[place] for place in range(0, len(every), 97)]
-            table.delete_equal(["k"], [{"k": row["k"]} for row in gone[::2]])
-            table.delete_equal(["k"], [{"k": row["k"]} for row in gone[1::2]])
-            keys = {row["k"] for row in gone}
-            dead = {row["id"] for row in every if row["k"] in keys}
-        table.write()
-        live[name] = [row for row in every if row["id"] not in dead]
+    live = write_tables(root, f"s3://{BUCKET}", files=FILES, rows=ROWS)
     with serve_late(root, latency=LATENCY) as store:
         store.live = live
         yield store
@@ -73,9 +37,6 @@ def load(spark, lake):
         return frame
 
     return load
-
-
-TABLES = ("plain", "positions", "vectors", "keys")
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -195,6 +195,9 @@ def test_what_was_asked_of_an_object_store() -> None:
     most = {**at_a_time, "store.most": 64, "bytes.read": 2**18}
     assert store_line(most).startswith("1,200 requests, 63 at a time (at most 64), 1.0 MiB read")
     assert store_line(most).endswith("512.0 KiB asked for, 256.0 KiB of columns")
+    depth = {**most, "store.trips": 3, "time.waiting": 250, "time.tasks": 1_000}
+    assert "(at most 64), at most 3 one after another for a file, 1.0 MiB read" in store_line(depth)
+    assert store_line(depth).endswith("of columns, waited for in 25 % of task time")
 
 
 def test_indexes_have_a_row_where_some_were_looked_for() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from twostage.errors import OptionError, UnsupportedFeatureError
 
@@ -51,6 +51,12 @@ _RENAMED = {
     "adls.auth.shared-key.account.name": "adls.account-name",
     "adls.auth.shared-key.account.key": "adls.account-key",
     "s3.cross-region-access-enabled": "s3.resolve-region",
+}
+_CONNECTION_PARTS = {
+    "AccountName": "adls.account-name",
+    "AccountKey": "adls.account-key",
+    "SharedAccessSignature": "adls.sas-token",
+    "DefaultEndpointsProtocol": "adls.blob-storage-scheme",
 }
 _HADOOP_CONFS = {
     "access.key": "s3.access-key-id",
@@ -167,8 +173,36 @@ def _translate(given: Mapping[str, str]) -> dict[str, str]:
             found["rest.sigv4-enabled"] = "true"
         elif key.startswith("adls.sas-token."):
             found["adls.sas-token"] = value
+        elif key == "adls.connection-string":
+            for name, part in _connection_string(str(value)).items():
+                found.setdefault(name, part)
+        elif key == "adls.account-host":
+            account, _, rest = str(value).partition(".")
+            found.setdefault("adls.account-name", account)
+            found.setdefault("adls.blob-storage-authority", f".{rest}")
         elif not _DROPPED.fullmatch(key):
             found[_RENAMED.get(key, key)] = value
+    return found
+
+
+def _connection_string(text: str) -> dict[str, str]:
+    """Return the properties that an Azure connection string stands for; what names no blob storage is left out.
+
+    >>> _connection_string("DefaultEndpointsProtocol=https;AccountName=a;AccountKey=k==;EndpointSuffix=core.windows.net")
+    {'adls.account-name': 'a', 'adls.account-key': 'k==', 'adls.blob-storage-scheme': 'https', 'adls.blob-storage-authority': '.blob.core.windows.net'}
+    """
+    parts = dict(part.strip().split("=", 1) for part in text.split(";") if "=" in part)
+    found = {name: parts[key] for key, name in _CONNECTION_PARTS.items() if key in parts}
+    if suffix := parts.get("EndpointSuffix"):
+        found["adls.blob-storage-authority"] = f".blob.{suffix}"
+    if endpoint := parts.get("BlobEndpoint"):
+        address = urlsplit(endpoint)
+        account = found.get("adls.account-name", "")
+        own = f"{account}."
+        found["adls.blob-storage-scheme"] = address.scheme
+        found["adls.blob-storage-authority"] = (
+            f".{address.netloc.removeprefix(own)}" if address.netloc.startswith(own) else address.netloc
+        )
     return found
 
 

@@ -170,7 +170,7 @@ class Bridge:
             self._reinstall(context)
 
     def _pin_of(self, request: PinnedRequest) -> Pin:
-        return self.pins.find(request.pin, request.pinned)
+        return self.pins.find_for_planning(request.pin, request.pinned)
 
     def _load(self, request: LoadRequest) -> LoadAnswer:
         self._reconnect()

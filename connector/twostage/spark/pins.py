@@ -12,14 +12,16 @@ import hashlib
 import json
 import pickle
 import threading
+import time
 import zlib
 from collections import OrderedDict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from twostage.errors import InternalError, mask
 from twostage.spark.answers import LoadAnswer
 from twostage.spark.source import chosen_fields, option_filter, visible_schema
+from twostage.storage.expiry import expires_at
 from twostage.storage.location import parse_location
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 MAX_TABLES = 64
 """Pinned tables in the cache; an evicted one comes back with the request that needs it."""
+RENEWAL_PAUSE_SECONDS = 10.0
+"""A query asks the planner several times: a catalog whose credentials are good for minutes only is not asked each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,10 @@ class Pin:
     """How the names in queries match; those in options match as the option of that name says."""
     schema: Schema
     """The table's columns, and the metadata columns behind them."""
+    confs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The session's confs by which a table with short-lived credentials was loaded; none of other tables."""
+    asked_at: float = float("-inf")
+    """When the catalog was last asked for new credentials, on the monotonic clock."""
 
     @property
     def filter(self) -> Predicate:
@@ -103,6 +111,7 @@ class Pins:
             options=options,
             case_sensitive=confs.get("spark.sql.caseSensitive") == "true",
             schema=visible_schema(table, options),
+            confs=dict(confs) if expires_at(table.storage.properties) is not None else {},
         )
         schema = json.dumps(spark_schema(chosen_fields(table, options)))
         option_filter(table, options)  # an error in it shows when the table is loaded
@@ -166,6 +175,24 @@ class Pins:
                 pinned = cast("Pin", pickle.loads(zlib.decompress(base64.b64decode(text))))  # noqa: S301 - our own bytes
             self._remember(key, pinned)
             return pinned
+
+    def find_for_planning(self, key: str, text: str | None) -> Pin:
+        """Return the table of a key as `find` does, with new credentials where those that its catalog vended end soon.
+
+        Raises:
+            UnknownPinError: See `find`.
+        """
+        from twostage.catalog.renewal import ends_soon, renewed  # noqa: PLC0415
+
+        pinned = self.find(key, text)
+        now = time.monotonic()
+        if not pinned.confs or now - pinned.asked_at < RENEWAL_PAUSE_SECONDS or not ends_soon(pinned.table):
+            return pinned
+        table = renewed(pinned.table, pinned.options, pinned.confs)
+        pinned = replace(pinned, table=table, asked_at=now)
+        with self._lock:
+            self._remember(key, pinned)
+        return pinned
 
     def _remember(self, key: str, pinned: Pin) -> None:
         self._tables[key] = pinned

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.errors import CorruptFileError, MissingFileError, StorageError
 from twostage.storage.errors import translate_errors
+from twostage.storage.expiry import EXPIRED
 from twostage.storage.store_client import Answer, RequestFailedError
 from twostage.storage.store_loop import event_loop
 
@@ -56,7 +57,9 @@ class ArrowClient:
         except MissingFileError:
             raise RequestFailedError("missing", "not found") from None
         except StorageError as error:
-            text = error.message.removeprefix("Storage failed: ").removeprefix("Storage refused access: ")
+            text = error.message  # without what our own error says again
+            for said in ("Storage failed: ", "Storage refused access: ", EXPIRED):
+                text = text.removeprefix(said)
             raise RequestFailedError(_kind_of(error), text) from None
         except CorruptFileError as error:
             raise RequestFailedError("other", error.message.removeprefix("File is damaged: ")) from None
@@ -90,7 +93,7 @@ class ArrowClient:
 
 def _kind_of(error: StorageError) -> FailureKind:
     """Return how a request failed; PyArrow repeats requests itself, so that what failed then fails, throttling aside."""
-    if error.code == "ACCESS_DENIED":
+    if error.code in ("ACCESS_DENIED", "CREDENTIALS_EXPIRED"):
         return "denied"
     return "throttled" if _THROTTLED.search(error.message) else "other"
 

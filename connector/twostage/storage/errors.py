@@ -24,6 +24,7 @@ from twostage.errors import (
     UnsupportedFeatureError,
     mask,
 )
+from twostage.storage.expiry import expires_at, refused
 from twostage.storage.location import parse_location
 
 if TYPE_CHECKING:
@@ -125,11 +126,9 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
     if isinstance(error, (FileNotFoundError, NotADirectoryError)) or (remote and _MISSING.search(text)):
         return MissingFileError("MISSING_FILE", "File is not in storage", path=path, stage=stage)
     if isinstance(error, PermissionError) or (remote and _DENIED.search(text)):
-        hint = (
-            "Check the credentials: options catalog.s3.access-key-id …, the catalog's, or the environment's."
-            if remote
-            else "The user of the Spark process, driver or executor, needs to read it."
-        )
+        if remote:
+            return refused(shown, path, stage, expires_at(storage.properties) if storage else None)
+        hint = "The user of the Spark process, driver or executor, needs to read it."
         return StorageError(
             "ACCESS_DENIED", f"Storage refused access: {shown}", path=path, stage=stage, hint=hint
         )

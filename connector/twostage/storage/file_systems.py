@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from twostage.errors import StorageError, UnsupportedFeatureError
+from twostage.storage.known_properties import check_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +58,7 @@ def file_system(storage: Storage, location: Location) -> Any:
 def _connect(properties: Mapping[str, str], location: Location) -> Any:
     from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: PLC0415
 
+    check_properties(location, properties, by_arrow=True)
     given = dict(properties)
     if location.family == "s3" or location.scheme == "oss":
         given.setdefault("s3.connect-timeout", CONNECT_SECONDS)

@@ -56,6 +56,8 @@ class PendingRanges:
     def __init__(self, reads: Reads, file: RangedFile, ranges: Sequence[tuple[int, int]]) -> None:
         self.file = file
         self.ranges = tuple(ranges)
+        self.trip = file.trips + 1
+        """Which of the file's round trips it is, from 1."""
         self._reads = reads
         self._lock = threading.Lock()
         self._arrived = threading.Event()

@@ -14,6 +14,7 @@ from twostage.errors import (
     StorageError,
     TwoStageError,
 )
+from twostage.storage.expiry import refused
 
 if TYPE_CHECKING:
     from twostage.storage.store_client import RangedFile, RequestFailedError
@@ -41,13 +42,7 @@ def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> Tw
                 else None,
             )
         case "denied":
-            return StorageError(
-                "ACCESS_DENIED",
-                f"Storage refused access: {text}",
-                path=path,
-                stage=stage,
-                hint="Check the credentials: options catalog.s3.access-key-id …, the catalog's, or the environment's.",
-            )
+            return refused(text, path, stage, file.expires)
         case "replaced":
             return CorruptFileError(
                 "FILE_CHANGED",

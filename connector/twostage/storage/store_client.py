@@ -76,6 +76,10 @@ class RangedFile:
     """Removes the scan's secrets from a library's text."""
     is_outside: bool = False
     """It lies outside the table's folder."""
+    trips: int = 0
+    """Round trips that were answered one after another: what is asked for from now on takes one more."""
+    expires: int | None = None
+    """Until when its store's credentials are good, in milliseconds since 1970, if the catalog said so."""
     opened: Any = field(default=None, repr=False)
     """What the client keeps open for it."""
 

@@ -37,12 +37,7 @@ _ARROW_S3 = (
 """Properties of S3 that only PyArrow, or PyIceberg's use of it, follows or ignores."""
 _OWN_ADDRESSES = ("cn-", "us-iso", "eu-isoe")
 """Regions whose hosts do not end in amazonaws.com."""
-_ARROW_AZURE = (
-    "adls.connection-string",
-    "adls.credential",
-    "adls.dfs-storage-authority",
-    "adls.account-host",
-)
+_ARROW_AZURE = ("adls.dfs-storage-authority",)
 _KNOWN_GOOGLE_CREDENTIALS = ("service_account", "authorized_user")
 
 
@@ -223,6 +218,10 @@ def _azure(authority: str, given: Mapping[str, str]) -> StoreProperties | str:
         config["credential_type"] = "client_secret"
     elif any(login):
         return "a part of the login is missing"
+    elif bearer := given.get("adls.token"):
+        config |= {"token": bearer, "credential_type": "bearer_token"}
+    elif _is_true(given.get("adls.anon", "false")):
+        config["skip_signature"] = True
     else:
         return "Azure's default credentials are to be found"
     return StoreProperties(kind="azure", bucket=container, config=config, allows_http=scheme == "http")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.storage.arrow_client import ArrowClient
 from twostage.storage.file_systems import MAX_FILE_SYSTEMS, file_system
+from twostage.storage.known_properties import check_properties
 from twostage.storage.obstore_client import ObstoreClient
 from twostage.storage.store_loop import lost_its_runtime
 from twostage.storage.store_properties import store_properties
@@ -49,6 +50,7 @@ def client_of(storage: Storage, location: Location, name: str) -> StoreClient:
 
 
 def _connect(storage: Storage, location: Location, *, use_arrow: bool) -> StoreClient:
+    check_properties(location, storage.properties, by_arrow=False)
     if use_arrow or find_spec("obstore") is None:  # a cluster may have been given less than was asked for
         found: StoreProperties | str = "PyArrow is wanted"
     else:

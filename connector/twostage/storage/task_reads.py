@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from twostage.errors import StorageError, TwoStageError
 from twostage.metrics import Metrics
 from twostage.storage.errors import hide_secrets
+from twostage.storage.expiry import expires_at
 from twostage.storage.file_systems import remote_name
 from twostage.storage.location import check_location, is_under
 from twostage.storage.pending_ranges import Gathered, PendingRanges
@@ -147,7 +148,14 @@ class TaskReads:
 
         copied = storage.moved_from is None and bool(storage.root) and not is_under(storage.root, path)
         file = RangedFile(
-            path, name, client_of(storage, location, name), size, etag, masked, is_outside=copied
+            path,
+            name,
+            client_of(storage, location, name),
+            size,
+            etag,
+            masked,
+            is_outside=copied,
+            expires=expires_at(storage.properties),
         )
         self._files.append(file)
         return file
@@ -332,6 +340,8 @@ class TaskReads:
                 pending.fail(error)
                 return
             else:
+                file.trips = max(file.trips, pending.trip)
+                self._metrics.most("store.trips", pending.trip)
                 pending.arrived(request.start, answer.data, request.members, request.gathered)
                 return
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,9 +10,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
 
+from rest_catalog import VENDED, Rest, serve_rest
 from twostage.catalog import client
-
-from .rest_catalog import VENDED, Handler, Rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,27 +85,10 @@ def warehouse(tmp_path: Path, write_table: Callable[..., Path]) -> dict[str, str
 @pytest.fixture
 def rest(metadata_of: Callable[..., dict[str, Any]]) -> Iterator[Rest]:
     """A REST catalog ``r`` with ``db.events``."""
-    server = Rest(("127.0.0.1", 0), Handler)
-    server.seen, server.queries, server.expired, server.tokens = [], [], [], 0
     location = "s3://lake/db/events"
-    server.answers = {
-        "/v1/config": (200, {"defaults": {}, "overrides": {}}),
-        "/v1/namespaces": (200, {"namespaces": [["db"]]}),
-        "/v1/namespaces/db": (200, {"namespace": ["db"], "properties": {}}),
-        "/v1/namespaces/db/tables": (200, {"identifiers": [{"namespace": ["db"], "name": "events"}]}),
-        "/v1/namespaces/db/tables/events": (
-            200,
-            {
-                "metadata-location": f"{location}/metadata/00001-x.metadata.json",
-                "metadata": metadata_of(location, properties={"py-other": "x"}),
-                "config": {"s3.access-key-id": "vended", "s3.secret-access-key": VENDED, "token": VENDED},
-            },
-        ),
+    answer = {
+        "metadata": metadata_of(location, properties={"py-other": "x"}),
+        "config": {"s3.access-key-id": "vended", "s3.secret-access-key": VENDED, "token": VENDED},
     }
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-    client._catalogs.clear()
+    with serve_rest(location, answer) as server:
+        yield server

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyiceberg.exceptions import NoSuchIcebergTableError
 
+from rest_catalog import CONFS, TOKEN, confs_of, error
 from twostage.catalog import client
 from twostage.catalog.browse import table_exists
 from twostage.catalog.catalog_answer import CatalogAnswer, request_table
@@ -17,12 +18,10 @@ from twostage.catalog.metadata_locator import LOCATOR
 from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError
 from twostage.options import parse_options
 
-from .rest_catalog import CONFS, TOKEN, confs_of, error
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .rest_catalog import Rest
+    from rest_catalog import Rest
 
 
 def test_an_answer_that_is_no_table(rest: Rest) -> None:

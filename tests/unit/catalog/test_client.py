@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rest_catalog import CONFS, TOKEN, VENDED, confs_of, error
 from twostage.catalog.browse import list_namespaces, list_tables, table_exists
 from twostage.catalog.load_table import load_table
 from twostage.errors import NotFoundError, StorageError
 from twostage.options import parse_options
 
-from .rest_catalog import CONFS, TOKEN, VENDED, confs_of, error
-
 if TYPE_CHECKING:
-    from .rest_catalog import Rest
+    from rest_catalog import Rest
 
 
 def test_vended_credentials(rest: Rest) -> None:

@@ -187,3 +187,39 @@ def test_names_of_configured_catalogs() -> None:
         "spark.sql.defaultCatalog": "a",
     }
     assert conf_catalogs(confs) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {
+                "adls.connection-string": "DefaultEndpointsProtocol=http;AccountName=dev;AccountKey=k==;BlobEndpoint=http://127.0.0.1:10000/dev"
+            },
+            {
+                "adls.account-name": "dev",
+                "adls.account-key": "k==",
+                "adls.blob-storage-scheme": "http",
+                "adls.blob-storage-authority": "127.0.0.1:10000",
+            },
+        ),
+        (
+            {
+                "adls.connection-string": "BlobEndpoint=https://a.blob.core.x/;AccountName=a;SharedAccessSignature=sig=y"
+            },
+            {
+                "adls.account-name": "a",
+                "adls.sas-token": "sig=y",
+                "adls.blob-storage-scheme": "https",
+                "adls.blob-storage-authority": ".blob.core.x",
+            },
+        ),
+        (
+            {"adls.account-host": "a.blob.core.x"},
+            {"adls.account-name": "a", "adls.blob-storage-authority": ".blob.core.x"},
+        ),
+        ({"adls.account-name": "b", "adls.connection-string": "AccountName=a"}, {"adls.account-name": "b"}),
+    ],
+)
+def test_azure_by_a_connection_string_or_a_host(given: dict[str, str], expected: dict[str, str]) -> None:
+    assert file_properties(given) == expected

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tables import Table
+from twostage.catalog import renewal
 from twostage.errors import OptionError
 from twostage.spark import pins
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.source import parse_source_options, pin_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from twostage.options import ReadOptions
     from twostage.spark.answers import LoadAnswer
     from twostage.spark.pins import Pin
+    from twostage.table.pinned import PinnedTable
+
+ENDS = "s3.session-token-expires-at-ms"
 
 
 def load(held: Pins, folder: Path, **raw: str) -> LoadAnswer:
@@ -70,3 +77,29 @@ def test_some_files_of_a_table_are_a_pin_of_their_own(folder: Path, monkeypatch:
         held.find(first[0], None)
     assert held.find(*first).table.only_files == {"a", "b"}
     assert found(held, whole).table.only_files is None
+
+
+def test_credentials_are_renewed_once_for_the_requests_of_a_query(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even by a catalog whose credentials always end soon; tables without an end are left alone."""
+    asked = []
+
+    def renewed(table: PinnedTable, options: ReadOptions, confs: Mapping[str, str]) -> PinnedTable:
+        asked.append((options.path, dict(confs)))
+        return replace(table, storage=replace(table.storage, properties={ENDS: "2"}))
+
+    monkeypatch.setattr(renewal, "renewed", renewed)
+    held, raw, confs = Pins(), {"path": str(folder)}, {"spark.sql.catalog.r.uri": "x"}
+    options = parse_source_options(raw)
+    table = pin_table(options)
+    lasting = held.add(table, options, raw, confs)
+    assert not held.find_for_planning(lasting.pin, lasting.pinned).table.storage.properties
+    assert asked == []
+    vended = replace(table, storage=replace(table.storage, properties={ENDS: "1"}))
+    loaded = held.add(vended, options, raw, confs)
+    for _ in range(3):
+        found = held.find_for_planning(loaded.pin, loaded.pinned)
+        assert found.table.storage.properties == {ENDS: "2"}
+    assert asked == [(str(folder), confs)]
+    assert found.table.snapshot == table.snapshot

@@ -226,7 +226,7 @@ AWS = "When reading information for key 'k' in bucket 'b': AWS Error {} during H
             False,
         ),
         (OSError(AWS.format("UNKNOWN (HTTP status 403)", "x")), errors.StorageError, "ACCESS_DENIED", False),
-        (OSError(AWS.format("UNKNOWN", "ExpiredToken")), errors.StorageError, "ACCESS_DENIED", False),
+        (OSError(AWS.format("UNKNOWN", "ExpiredToken")), errors.StorageError, "CREDENTIALS_EXPIRED", False),
         (PermissionError(13, "no"), errors.StorageError, "ACCESS_DENIED", False),
         (
             OSError(AWS.format("NETWORK_CONNECTION", "curlCode: 28")),

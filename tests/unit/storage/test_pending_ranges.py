@@ -8,6 +8,8 @@ from twostage.errors import InternalError, StorageError
 from twostage.storage.pending_ranges import PendingRanges
 from twostage.storage.store_client import RangedFile
 
+FILE = RangedFile("s3://lake/f", "lake/f", None)
+
 
 class Reads:
     def __init__(self):
@@ -30,7 +32,7 @@ def reads():
 
 
 def test_ranges_are_cut_from_the_answers(reads):
-    pending = PendingRanges(reads, None, [(2, 3), (50, 2), (0, 10), (7, 0)])
+    pending = PendingRanges(reads, FILE, [(2, 3), (50, 2), (0, 10), (7, 0)])
     pending.expects(2)
     pending.arrived(48, bytearray(b"abcdef"), (1,))
     assert not pending.done()
@@ -42,7 +44,7 @@ def test_ranges_are_cut_from_the_answers(reads):
 
 
 def test_the_first_error_ends_it(reads):
-    pending = PendingRanges(reads, None, [(0, 1), (5, 1)])
+    pending = PendingRanges(reads, FILE, [(0, 1), (5, 1)])
     pending.expects(2)
     called = []
     pending.on_done(lambda: called.append(1))
@@ -54,7 +56,7 @@ def test_the_first_error_ends_it(reads):
 
 
 def test_released_bytes_are_not_taken_for_empty_ones(reads):
-    pending = PendingRanges(reads, RangedFile("s3://lake/f", "lake/f", None), [(0, 3)])
+    pending = PendingRanges(reads, FILE, [(0, 3)])
     pending.expects(1)
     pending.arrived(0, b"abc", (0,))
     (view,) = pending.result()
@@ -65,13 +67,13 @@ def test_released_bytes_are_not_taken_for_empty_ones(reads):
 
 
 def test_bytes_are_released_once(reads):
-    pending = PendingRanges(reads, None, [(0, 10)])
+    pending = PendingRanges(reads, FILE, [(0, 10)])
     pending.expects(1)
     pending.add_bytes(10)
     pending.release()
     pending.release()
     assert reads.bytes_released == 10
-    other = PendingRanges(reads, None, [(0, 10)])
+    other = PendingRanges(reads, FILE, [(0, 10)])
     other.add_bytes(5)
     del other
     assert reads.bytes_released == 15

@@ -173,12 +173,16 @@ def test_azure():
     found = opened(store_properties(location, emulator))
     assert found.config["endpoint"] == "http://127.0.0.1:10000/dev"
     assert found.allows_http
+    found = opened(store_properties(location, {"adls.token": "bearer"}))
+    assert (found.config["token"], found.config["credential_type"]) == ("bearer", "bearer_token")
+    assert opened(store_properties(location, {"adls.anon": "true"})).config["skip_signature"] is True
     login = {"adls.client-id": "i", "adls.client-secret": "s", "adls.tenant-id": "t"}
     assert opened(store_properties(location, login)).config["credential_type"] == "client_secret"
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"adls.client-id": "i"}, {"adls.account-key": "k", "adls.connection-string": "x"}]
+    "given",
+    [{}, {"adls.client-id": "i"}, {"adls.account-key": "k", "adls.dfs-storage-authority": "x"}],
 )
 def test_azure_that_is_left_to_pyarrow(given):
     assert isinstance(store_properties(parse_location("abfss://box@acc.dfs.core.windows.net/t"), given), str)

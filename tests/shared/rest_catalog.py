@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from twostage.catalog import client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 VENDED = "canary-4711-vended"
 TOKEN = "canary-4711-token"
@@ -12,7 +19,7 @@ CONFS = "spark.sql.catalog.r"
 
 
 class Rest(ThreadingHTTPServer):
-    """Answers what `answers` says, by path; counts the requests and keeps their headers."""
+    """Answers what `answers` says, by path, an answer or a function that makes one; counts the requests and keeps their headers."""
 
     answers: dict[str, Any]
     seen: list[tuple[str, str | None]]
@@ -28,7 +35,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
         self.server.seen.append((path, self.headers.get("Authorization")))
-        status, body = self.server.answers.get(path, (404, error("NoSuchTableException", "no such thing")))
+        found = self.server.answers.get(path, (404, error("NoSuchTableException", "no such thing")))
+        status, body = found() if callable(found) else found
         if path.endswith("/tables/events"):
             self.server.queries += [query] if query else []
             if self.server.expired:
@@ -54,6 +62,36 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Print nothing."""
+
+
+@contextlib.contextmanager
+def serve_rest(location: str, table: Any) -> Iterator[Rest]:
+    """Serve a catalog with the table ``db.events`` until the block ends.
+
+    Args:
+        location: The table's.
+        table: The body of its answer, or a function that returns status and body.
+    """
+    server = Rest(("127.0.0.1", 0), Handler)
+    server.seen, server.queries, server.expired, server.tokens = [], [], [], 0
+    server.answers = {
+        "/v1/config": (200, {"defaults": {}, "overrides": {}}),
+        "/v1/namespaces": (200, {"namespaces": [["db"]]}),
+        "/v1/namespaces/db": (200, {"namespace": ["db"], "properties": {}}),
+        "/v1/namespaces/db/tables": (200, {"identifiers": [{"namespace": ["db"], "name": "events"}]}),
+        "/v1/namespaces/db/tables/events": table
+        if callable(table)
+        else (200, {"metadata-location": f"{location}/metadata/00001-x.metadata.json", **table}),
+    }
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        client._catalogs.clear()
 
 
 def error(kind: str, message: str) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""New credentials for a table that was loaded a while ago.
+
+Takes a pinned table whose credentials a REST catalog vended for a short time, and what it was loaded by; gives the same
+table, same snapshot, with credentials that are good for longer. The rule: only how files are opened changes, and where the
+catalog gives nothing better the table stays as it is: the store then says that the credentials have expired.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from twostage.catalog.load_table import load_table
+from twostage.catalog.table_name import is_path
+from twostage.errors import TwoStageError
+from twostage.storage.expiry import expires_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.options import ReadOptions
+    from twostage.table.pinned import PinnedTable
+
+RENEWED_BEFORE_MS = 5 * 60 * 1000
+"""Credentials that end sooner are renewed before a query is planned. Source: Iceberg's `VendedCredentialsProvider`."""
+
+
+def ends_soon(table: PinnedTable) -> bool:
+    """Return whether the table's credentials are good for less than five minutes more, as far as that was stated."""
+    until = expires_at(table.storage.properties)
+    return until is not None and until - time.time() * 1000 < RENEWED_BEFORE_MS
+
+
+def renewed(table: PinnedTable, options: ReadOptions, confs: Mapping[str, str]) -> PinnedTable:
+    """Return the table with new credentials of its catalog; the same one if there are none.
+
+    Args:
+        table: A table whose credentials end soon.
+        options: What it was loaded by.
+        confs: The session's, of that time.
+    """
+    if is_path((options.path or "").strip()):
+        return table
+    try:
+        found = load_table(options, confs)
+    except TwoStageError:
+        return table
+    is_same = (found.metadata.table_uuid, found.storage.root) == (
+        table.metadata.table_uuid,
+        table.storage.root,
+    )
+    later, before = expires_at(found.storage.properties), expires_at(table.storage.properties)
+    if not is_same or (later is not None and before is not None and later <= before):
+        return table
+    return replace(table, storage=replace(table.storage, properties=found.storage.properties))
