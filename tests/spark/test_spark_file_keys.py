@@ -55,6 +55,10 @@ WHERE {few}"""
         assert report.is_handed_over
         assert LEFT_OUT in str(report)
         assert 1 <= report.count("spark.files") < report.count("handed_over.files"), str(report)
+        (keys,) = report.joins
+        assert (keys.column, keys.form) == (key, "")
+        assert keys.keys is not None
+        assert f"keys        {key}, {keys.keys} keys, after" in str(report)
         # Without them, the same rows of all files.
         clear_reports(bridge)
         with confs(spark, optimizer_dynamicPartitionPruning_enabled="false"):

@@ -149,7 +149,10 @@ final class JoinKeys {
         || type instanceof TimestampType || type instanceof TimestampNTZType;
   }
 
-  /** Keys as whole numbers: decimals without their point, floats as `ordered` in key_set.py makes them; null where they are none, or more than 64 bits hold. */
+  /**
+   * Keys as whole numbers: decimals without their point, floats as `ordered` in key_set.py makes them; null where they are
+   * none, or more than 64 bits hold.
+   */
   private static long[] numbers(List keys) {
     DataType type = ((Literal) keys.get(0)).dataType();
     boolean decimal = type instanceof DecimalType && ((DecimalType) type).precision() <= MAX_DIGITS;

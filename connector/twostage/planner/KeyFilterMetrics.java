@@ -9,6 +9,7 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.BaseSubqueryExec;
+import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ReusedSubqueryExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -44,6 +45,30 @@ final class KeyFilterMetrics {
       }
     }
     return found;
+  }
+
+  /** The same for a scan by Spark's reader, whose files keys leave out (see `KeyRanges`). */
+  static List of(FileSourceScanExec scan, String[] columns) {
+    List found = new ArrayList();
+    Iterator filters = scan.partitionFilters().iterator();
+    while (filters.hasNext()) {
+      Expression filter = (Expression) filters.next();
+      String column = KeyRanges.columnOf(filter, columns);
+      collect(filter, column, found);
+    }
+    return found;
+  }
+
+  private static void collect(Expression expression, String column, List found) {
+    if (expression instanceof InSubqueryExec) {
+      Map keys = of((InSubqueryExec) expression);
+      keys.put("column", column == null ? keys.get("column") : column);
+      found.add(keys);
+    }
+    Iterator children = expression.children().iterator();
+    while (children.hasNext()) {
+      collect((Expression) children.next(), column, found);
+    }
   }
 
   private static Map of(InSubqueryExec keys) {

@@ -80,6 +80,19 @@ final class KeyRanges {
     return new Or(new IsNull(lower), found);
   }
 
+  /** Which of these columns' keys a filter of `prune` looks up; null if it is none. */
+  static String columnOf(Expression filter, String[] columns) {
+    if (filter instanceof AttributeReference && ((AttributeReference) filter).name().startsWith("lower_")) {
+      String place = ((AttributeReference) filter).name().split("_")[1];
+      return place.matches("[0-9]{1,3}") && Integer.parseInt(place) < columns.length ? columns[Integer.parseInt(place)] : null;
+    }
+    String found = null;
+    for (int i = 0; i < filter.children().size() && found == null; i++) {
+      found = columnOf((Expression) filter.children().apply(i), columns);
+    }
+    return found;
+  }
+
   private static Expression ofType(Expression value, DataType type) {
     if (type == DataTypes.LongType) {
       return value;

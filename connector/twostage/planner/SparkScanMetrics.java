@@ -199,7 +199,7 @@ public final class SparkScanMetrics extends SparkListener {
     if (plan instanceof FileSourceScanExec) {
       FileIndex files = ((HadoopFsRelation) ((FileSourceScanExec) plan).productElement(0)).location();
       if (files instanceof TwoStageFiles) {
-        putHandedOver(((TwoStageFiles) files).scan(), (FileSourceScanExec) plan, phases, limited, scans);
+        putHandedOver((TwoStageFiles) files, (FileSourceScanExec) plan, phases, limited, scans);
       }
     } else if (plan instanceof BatchScanExec && ((BatchScanExec) plan).scan() instanceof TwoStageScan) {
       Iterator ids = ((TwoStageScan) ((BatchScanExec) plan).scan()).ids().iterator();
@@ -226,7 +226,8 @@ public final class SparkScanMetrics extends SparkListener {
   }
 
   /** Remembers a scan that Spark's reader did, unless its query found the rows in a cache and read no file. */
-  private static void putHandedOver(String id, FileSourceScanExec scan, Map phases, boolean limited, Map scans) {
+  private static void putHandedOver(
+      TwoStageFiles read, FileSourceScanExec scan, Map phases, boolean limited, Map scans) {
     Map found = new LinkedHashMap(phases);
     found.put("limited", Long.valueOf(limited ? 1L : 0L));
     for (int i = 0; i < METRICS.length; i++) {
@@ -238,7 +239,8 @@ public final class SparkScanMetrics extends SparkListener {
     if (files == null || files.longValue() <= 0) {
       return;
     }
-    put(id, found, scans);
+    found.put("joins", KeyFilterMetrics.of(scan, read.keyColumns));
+    put(read.scan(), found, scans);
   }
 
   /** Remembers a scan. Its planning times stay those of the first query: later ones took its rows from a cache. */

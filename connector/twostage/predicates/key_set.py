@@ -1,8 +1,9 @@
 """A join's keys as a set of whole numbers, where there are too many to list.
 
 Takes what `planner/JoinKeys.java` writes: the keys in internal form (of decimals, the unscaled numbers; of floats, what
-`ordered` makes of their bits), each once and ascending, as their differences (the first from 0, modulo 2**64), 64-bit little-endian, compressed by zlib. Tells which
-values of a lane are keys, and whether a range holds any. The rule: exact, at the ends of the 64 bits too.
+`ordered` makes of their bits), each once and ascending, as their differences (the first from 0, modulo 2**64), 64-bit
+little-endian, compressed by zlib. Tells which values of a lane are keys, and whether a range holds any. The rule: exact,
+at the ends of the 64 bits too.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def are_keys(keys: KeySet, lane: Lane, kind: Type, *, kernels: bool) -> NDArray[
     raise InternalError("BAD_PREDICATE", f"No set has keys of type {kind}", stage="filter")
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=8)
 def _prepared(keys: KeySet) -> members.Integers:
     return members.prepare_integers(numbers_of(keys))
 
