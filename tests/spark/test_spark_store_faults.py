@@ -21,7 +21,7 @@ ALWAYS = 10**6
 HANG = 2.5
 """Seconds of silence, above the request timeout of the tests."""
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 _names = itertools.count()
 
 

@@ -17,7 +17,7 @@ FILES, ROWS = 3, 300
 HOUR = 3_600_000
 SECRET = "canary-4711-vended-secret"
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 _numbers = itertools.count()
 
 

@@ -196,7 +196,12 @@ def _connection_string(text: str) -> dict[str, str]:
     if suffix := parts.get("EndpointSuffix"):
         found["adls.blob-storage-authority"] = f".blob.{suffix}"
     if endpoint := parts.get("BlobEndpoint"):
-        address = urlsplit(endpoint)
+        try:
+            address = urlsplit(endpoint)
+        except ValueError:
+            raise OptionError(
+                "BAD_CATALOG", "adls.connection-string has no valid BlobEndpoint", stage="catalog"
+            ) from None
         account = found.get("adls.account-name", "")
         own = f"{account}."
         found["adls.blob-storage-scheme"] = address.scheme

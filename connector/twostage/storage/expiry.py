@@ -21,6 +21,8 @@ _STATED = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adl
 _EXPIRED = re.compile(
     r"(?i)ExpiredToken|TokenRefreshRequired|token (?:\w+ )*expired|EXPIRED_TOKEN|signature not valid in the specified time"
 )
+_YEAR_10000 = 253_402_300_800_000
+"""Milliseconds since 1970, beyond which no date has a name; a time that far away says nothing."""
 EXPIRED = "Credentials of the storage have expired: "
 _CHECK = "Check the credentials: options catalog.s3.access-key-id …, the catalog's, or the environment's."
 
@@ -36,7 +38,8 @@ def expires_at(properties: Mapping[str, str]) -> int | None:
         for key, value in properties.items()
         if key in _STATED or key.startswith("adls.sas-token-expires-at-ms.")
     )
-    return min((int(value) for value in stated if str(value).isdecimal()), default=None)
+    known = (int(value) for value in stated if re.fullmatch(r"[0-9]{1,15}", str(value)))
+    return min((value for value in known if value < _YEAR_10000), default=None)
 
 
 def refused(text: str, path: str, stage: str, expires: int | None) -> StorageError:

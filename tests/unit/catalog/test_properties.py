@@ -223,3 +223,8 @@ def test_names_of_configured_catalogs() -> None:
 )
 def test_azure_by_a_connection_string_or_a_host(given: dict[str, str], expected: dict[str, str]) -> None:
     assert file_properties(given) == expected
+
+
+def test_a_connection_string_that_names_no_host() -> None:
+    with pytest.raises(OptionError, match="BlobEndpoint"):
+        file_properties({"adls.connection-string": "AccountKey=canary;BlobEndpoint=http://["})

@@ -17,6 +17,9 @@ PAST, FUTURE = 1_700_000_000_000, 4_000_000_000_000
         ({"adls.sas-token-expires-at-ms.account.dfs.core.windows.net": "7"}, 7),
         ({"adls.sas-token-expires-at-ms": "7", "s3.session-token-expires-at-ms": "soon"}, 7),
         ({"s3.session-token": "9"}, None),
+        ({"s3.session-token-expires-at-ms": "9" * 15}, None),
+        ({"s3.session-token-expires-at-ms": "9" * 5_000}, None),
+        ({"s3.session-token-expires-at-ms": "-5"}, None),
     ],
 )
 def test_until_when_credentials_are_good(properties, expected):
