@@ -383,7 +383,7 @@ def test_a_callback_is_called_when_the_bytes_are_there(store):
         pending.on_done(called.set)
         assert not called.is_set()
         store.is_held = False
-        assert called.wait(5)
+        assert called.wait(120)
         again = threading.Event()
         pending.on_done(again.set)
         assert again.is_set()
