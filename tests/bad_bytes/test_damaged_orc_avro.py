@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 
 import pytest
@@ -55,7 +54,6 @@ def test_changed_bytes(file_format, codec, tmp_path):
     assert try_to_read(original, schema) == "rows"
     seen = Counter()
     path = tmp_path / f"changed.{file_format}"
-    started = time.monotonic()
     for seed in range(MUTATIONS):
         pick = random.Random(seed)
         changed = bytearray(data)
@@ -71,7 +69,6 @@ def test_changed_bytes(file_format, codec, tmp_path):
             changed = changed[: pick.randrange(len(data))]
         path.write_bytes(changed)
         seen[try_to_read(path, schema)] += 1
-    assert time.monotonic() - started < 100, "something hangs"
     assert seen[f"CORRUPT_{file_format.upper()}"] > MUTATIONS / 4, seen
 
 

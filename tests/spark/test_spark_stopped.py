@@ -422,10 +422,17 @@ def connect():
     return socket.create_connection((address.host, address.port))
 def report(scan):
     return task_reports.pack(address, scan, 0, task_reports.TaskReport(attempt=1, state="finished"))
+def wait_until(holds):
+    end = time.monotonic() + 100
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.05)
+    return holds()
+def heard(*scans):
+    return [len(listener.latest_reports(scan)) for scan in scans]
 own = connect()
 own.sendall(report("first"))
 silent = [connect() for _ in range(600)]
-time.sleep(0.5)
+wait_until(lambda: sum(map(is_open, silent)) == 256)
 print("silent", sum(map(is_open, silent)))
 beginning = struct.pack("!I", 1 << 20) + b"x" * (1 << 20)
 sent = [connect() for _ in range(100)]
@@ -434,15 +441,15 @@ for connection in sent:
         connection.sendall(beginning)
     except OSError:
         pass
-time.sleep(0.5)
-print("bytes", listener._unsigned_bytes <= report_listener._MAX_UNSIGNED_BYTES, sum(map(is_open, sent)) <= 64)
+few = wait_until(lambda: sum(map(is_open, sent)) <= 64)
+print("bytes", listener._unsigned_bytes <= report_listener._MAX_UNSIGNED_BYTES, few)
 for connection in (*silent, *sent):
     connection.close()
 own.sendall(report("second"))
 late = connect()
 late.sendall(report("third"))
-time.sleep(0.5)
-print("heard", *(len(listener.latest_reports(scan)) for scan in ("second", "third")), listener._unsigned_bytes)
+wait_until(lambda: heard("second", "third") == [1, 1] and not listener._unsigned_bytes)
+print("heard", *heard("second", "third"), listener._unsigned_bytes)
 # No file is left for a connection: it waits, without turning in a circle, until one is.
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 files = []
@@ -459,8 +466,8 @@ time.sleep(1)
 print("busy", time.process_time() - before > 0.5)
 for file in files:
     file.close()
-time.sleep(0.5)
-print("at last", len(listener.latest_reports("fourth")))
+wait_until(lambda: heard("fourth") == [1])
+print("at last", *heard("fourth"))
 """
     out = run_python(code)
     assert "silent 256\n" in out

@@ -90,7 +90,7 @@ def test_small_files_are_read_at_the_same_time(tmp_path):
 
 @pytest.mark.parametrize("ahead", [0, 1, 5])
 def test_as_many_as_the_option_says(tmp_path, ahead):
-    assert most_at_once(group_of(tmp_path, [MIB] * 12, files_ahead=ahead))[0] == 1 + ahead
+    assert most_at_once(group_of(tmp_path, [MIB] * 12, files_ahead=ahead), together=1 + ahead)[0] == 1 + ahead
 
 
 def test_large_files_are_bounded_by_memory(tmp_path):

@@ -28,7 +28,7 @@ class Reports:
         self.gate.set()
 
     def outcomes(self, plans, ask_spark):
-        assert self.gate.wait(20)
+        assert self.gate.wait(120)
         ask_spark()
         metrics = Metrics()
         metrics.add("rows.fetched", 7)
