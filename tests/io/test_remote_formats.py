@@ -37,7 +37,7 @@ def store(tmp_path_factory):
         table.location = f"s3://{BUCKET}/{name}"
         table.append(rows, format=name, mixed=True, row_group_size=2_000, metrics="none", compression="none")
         table.write()
-    with serve_late(root, rounds=0.2) as late:
+    with serve_late(root, rounds=0.3) as late:
         late.rows = rows
         yield late
 
