@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from unittest import mock
 
 import pytest
 
@@ -63,7 +64,6 @@ PLAIN = {"row_group_size": 300, "dictionary": False, "compression": "none", "pag
 def lake(tmp_path, monkeypatch):
     """A table of two data files, a positional and an equality delete, behind the server; `rows` is the oracle's."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(retry_budget, "PATIENCE_SECONDS", 2.0)
     parquet_footers._footers.clear()
     CACHE.clear()  # every test's table is s3://lake/t: what is kept of its delete files would hide the fault
     table = Table(tmp_path / "t", {"id": "long", "s": "string"}, version=2)
@@ -99,11 +99,12 @@ def secret_in(s3, text):
     return [secret for secret in secrets if secret in text]
 
 
-def fails(s3, kind, code, **more):
-    with pytest.raises(kind) as caught:
+def fails(s3, kind, *codes, **more):
+    """Check that a query ends with a typed error of one of these codes, soon where the store throttles; return it."""
+    with mock.patch.object(retry_budget, "PATIENCE_SECONDS", 2.0), pytest.raises(kind) as caught:
         check(s3, **more)
     text = f"{caught.value!s} {caught.value!r} {caught.value.__cause__!r}"
-    assert caught.value.code == code, text
+    assert caught.value.code in codes, text
     assert not secret_in(s3, text), text
     assert caught.value.path, text
     return caught.value
@@ -237,10 +238,14 @@ def other(lake):
 
 @pytest.mark.parametrize("after", [1, 2])
 def test_an_object_replaced_while_pyarrow_reads_is_noticed_in_the_end(lake, after):
-    """PyArrow asks for no version: what was read is compared with the object when the file is closed."""
+    """PyArrow asks for no version: what was read is compared with the object when the file is closed.
+
+    Before that, pages of one object may make no sense in the other: which are read first is left to chance.
+    """
     data = other(lake)
     lake.faults = [Fault("replaced", path=r"data/file-0", after=after, body=lambda _: data)]
-    found = fails(lake, CorruptFileError, "FILE_CHANGED", **{"io.merge-gap": "1"}, **BY_PYARROW)
+    codes = "FILE_CHANGED", "CORRUPT_FILE"
+    found = fails(lake, CorruptFileError, *codes, **{"io.merge-gap": "1"}, **BY_PYARROW)
     assert found.path.endswith("file-0.parquet")
     assert lake.faults[0].fired == 1
 
