@@ -1,6 +1,6 @@
 """What a Spark Connect client of a test does, in a process of its own: reads, SQL, and whatever the user gets wrong.
 
-Arguments: the remote (``sc://…`` or ``local[1]``), a table's folder, that of two copies of it: in ``missing`` a data
+Arguments: the remote (``sc://…``), a table's folder, that of two copies of it: in ``missing`` a data
 file is not there, in ``damaged`` one is not Parquet. Prints one line of JSON: what each case answered,
 or its error's class and text.
 """

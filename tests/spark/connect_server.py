@@ -1,7 +1,7 @@
-"""A Spark Connect server in a Python program of its own, which gives its sessions the planner.
+"""A Spark Connect server in a Python program of its own, which gives its sessions the planner, or does not.
 
-Arguments: a port, the confs of the catalog ``lake`` as JSON. Prints READY, then the last scan's report for each line that it
-reads, and ends with its input.
+Arguments: a port, the confs of the catalog ``lake`` as JSON; without them, ``null``, the planner is not enabled. Prints READY,
+then the last scan's report for each line that it reads, and ends with its input.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ spark = (
     .config("spark.connect.grpc.binding.port", PORT)
     .getOrCreate()
 )
-twostage.enable(spark, catalogs={"lake": json.loads(CATALOG)})
+if (confs := json.loads(CATALOG)) is not None:
+    twostage.enable(spark, catalogs={"lake": confs})
 print("READY", flush=True)
 for _ in sys.stdin:
     print("REPORT", json.dumps(json.loads(twostage.last_scan(spark).json())), flush=True)

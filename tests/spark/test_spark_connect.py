@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -70,37 +71,45 @@ def ask(remote, table, tmp_path):
     return json.loads(line.partition("FOUND ")[2])
 
 
-@pytest.fixture(scope="module")
-def plain(warehouse, tmp_path_factory):
-    """A server that nobody gave the planner."""
-    return ask("local[1]", warehouse.events, tmp_path_factory.mktemp("connect"))
-
-
-@pytest.fixture(scope="module")
-def planned(warehouse, tmp_path_factory):
-    """A server whose program called ``enable``; with what its clients found, its report of their last scan."""
-    folder = tmp_path_factory.mktemp("connect")
+@contextlib.contextmanager
+def serve(folder, confs):
+    """Run a server on a free port (that of ``local[1]`` is fixed); give the process and its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(
-            [sys.executable, str(HERE / "connect_server.py"), port, json.dumps(warehouse.confs)],
+            [sys.executable, str(HERE / "connect_server.py"), port, json.dumps(confs)],
             env=environment(folder), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
         )  # fmt: skip
     try:
         line = server.stdout.readline()
         assert line == "READY\n", line + (folder / "log").read_text()[-4000:]
-        found = ask(f"sc://127.0.0.1:{port}", warehouse.events, folder)
-        server.stdin.write("\n")
-        server.stdin.flush()
-        report = json.loads(server.stdout.readline().removeprefix("REPORT "))
+        yield server, f"sc://127.0.0.1:{port}"
         server.stdin.close()
         assert server.wait(60) == 0
     finally:
         server.kill()
         server.wait()
         server.stdout.close()
-    return {**found, "report": report}
+
+
+@pytest.fixture(scope="module")
+def plain(warehouse, tmp_path_factory):
+    """A server that nobody gave the planner."""
+    folder = tmp_path_factory.mktemp("connect")
+    with serve(folder, None) as (_, remote):
+        return ask(remote, warehouse.events, folder)
+
+
+@pytest.fixture(scope="module")
+def planned(warehouse, tmp_path_factory):
+    """A server whose program called ``enable``; with what its clients found, its report of their last scan."""
+    folder = tmp_path_factory.mktemp("connect")
+    with serve(folder, warehouse.confs) as (server, remote):
+        found = ask(remote, warehouse.events, folder)
+        server.stdin.write("\n")
+        server.stdin.flush()
+        return {**found, "report": json.loads(server.stdout.readline().removeprefix("REPORT "))}
 
 
 def test_a_client_reads_without_the_planner(plain):
