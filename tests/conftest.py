@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -54,6 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     if "PYTEST_XDIST_WORKER" in os.environ:  # one process runs them in any order
         items.sort(key=rank)
+
+
+@pytest.fixture(autouse=True)
+def no_manifests_are_kept() -> None:
+    """Tests write other tables to the same paths, with the same names of manifests; Iceberg never uses one twice."""
+    if (kept := sys.modules.get("twostage.table.manifest_cache")) is not None:
+        kept.forget()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's hook
