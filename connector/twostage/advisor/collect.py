@@ -116,8 +116,29 @@ def collect(
         rows=rows,
         files=len(items),
         bytes=sum(task.file_size for _, task in items),
+        partitioning=_partitioning(table),
+        sort_order=tuple(_path(table, source) for source in table.metadata.sorted_by),
         columns=columns,
     )
+
+
+def _partitioning(table: PinnedTable) -> tuple[str, ...]:
+    """Return the fields of the default partition spec, such as ``day(ts)``; ``country`` where it is the column itself."""
+    spec = table.metadata.specs.get(
+        -1 if table.metadata.default_spec_id is None else table.metadata.default_spec_id
+    )
+    fields = () if spec is None else spec.fields
+    return tuple(
+        _path(table, one.source_id)
+        if one.transform == "identity"
+        else f"{one.transform}({_path(table, one.source_id)})"
+        for one in fields
+        if one.transform != "void"
+    )
+
+
+def _path(table: PinnedTable, field_id: int) -> str:
+    return ".".join(table.schema.path(field_id)) if field_id in table.schema else f"<field {field_id}>"
 
 
 def with_indexes(metadata: TableMetadata, options: ReadOptions, confs: Mapping[str, str]) -> TableMetadata:

@@ -109,6 +109,9 @@ class TableMetadata:
     metadata_log: tuple[tuple[int, str], ...] = ()
     """Milliseconds since the epoch, and the path of a former metadata file."""
     last_updated_ms: int | None = None
+    default_spec_id: int | None = None
+    sorted_by: tuple[int, ...] = ()
+    """Source ids of the columns that the default sort order begins with, untransformed."""
 
     @property
     def schema(self) -> Schema:
@@ -230,7 +233,27 @@ def _parse(raw: Mapping[str, Any], version: int, location: str) -> TableMetadata
             for item in raw.get("metadata-log") or ()
         ),
         last_updated_ms=raw.get("last-updated-ms"),
+        default_spec_id=_spec_id(raw.get("default-spec-id"), specs),
+        sorted_by=_parse_sorted_by(raw),
     )
+
+
+def _spec_id(given: Any, specs: Mapping[int, PartitionSpec]) -> int | None:
+    return given if isinstance(given, int) and given in specs else next(iter(specs), None)
+
+
+def _parse_sorted_by(raw: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return `TableMetadata.sorted_by`; reads do not need it, so that a malformed order is none."""
+    orders, wanted = raw.get("sort-orders"), raw.get("default-sort-order-id")
+    known = (one for one in (orders if isinstance(orders, list) else ()) if isinstance(one, dict))
+    fields = next((one.get("fields") for one in known if one.get("order-id") == wanted), None)
+    found = []
+    for field_ in fields if isinstance(fields, list) else ():
+        source = field_.get("source-id") if isinstance(field_, dict) else None
+        if not isinstance(source, int) or field_.get("transform") != "identity":
+            break
+        found.append(source)
+    return tuple(found)
 
 
 def _parse_schemas(raw: Mapping[str, Any]) -> dict[int, Schema]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,32 @@ def test_a_sample_that_is_the_whole_table_is_exact(tmp_path):
     assert few.distinct_per_file == pytest.approx(20, rel=0.01)
     assert (ids.overlap, few.overlap, gone.overlap) == (0.25, pytest.approx(1), 1)
     assert ids.type == "long"
+
+
+def test_the_layout_of_a_table(tmp_path):
+    path = Path(table(tmp_path / "t"))
+    raw = json.loads(path.read_text())
+    ids = {field["name"]: field["id"] for field in raw["schemas"][-1]["fields"]}
+    raw["sort-orders"] = [
+        {"order-id": 1, "fields": [{"source-id": ids["few"], "transform": "identity", "direction": "asc"}]}
+    ]
+    raw["default-sort-order-id"] = 1
+    raw["partition-specs"].append(
+        {
+            "spec-id": 7,
+            "fields": [
+                {"source-id": ids["few"], "field-id": 1000, "name": "few", "transform": "identity"},
+                {"source-id": ids["id"], "field-id": 1001, "name": "b", "transform": "bucket[4]"},
+                {"source-id": ids["gone"], "field-id": 1002, "name": "v", "transform": "void"},
+            ],
+        }
+    )
+    raw["default-spec-id"] = 7
+    path.write_text(json.dumps(raw))
+    found = collect(parse_options({"path": str(path)}), {})
+    assert found.sort_order == ("few",)
+    assert found.partitioning == ("few", "bucket[4](id)")
+    assert parse_metadata(found.json()) == found
 
 
 def test_a_sample_is_scaled(tmp_path):

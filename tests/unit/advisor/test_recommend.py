@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import pytest
 
@@ -106,6 +107,12 @@ def test_bloom_filters_for_columns_of_many_values():
     found = recommend(tally_of([scan(leaf("a"))] * 9), metadata(a={"distinct_per_file": 5000}))
     assert [one.action for one in found] == ["index", "sort", "bloom filter"]
     assert "'write.parquet.bloom-filter-enabled.column.a'='true'" in found[2].command
+
+
+def test_a_table_is_not_told_to_sort_as_it_does():
+    known = replace(metadata(a={"distinct_per_file": 5000}), sort_order=("a", "b"))
+    found = recommend(tally_of([scan(leaf("a"))] * 9), known)
+    assert [one.action for one in found] == ["index", "bloom filter"]
 
 
 def test_seconds_are_said_where_the_model_fits():

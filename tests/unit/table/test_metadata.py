@@ -261,3 +261,51 @@ def test_every_real_table():
         assert len(metadata.snapshots) == table["snapshots"], table["table"]
         assert len(metadata.schemas) == table["schemas"], table["table"]
         assert set(table["refs"]) <= set(metadata.refs), table["table"]
+
+
+@pytest.mark.parametrize(
+    ("orders", "default", "expected"),
+    [
+        (
+            [
+                {
+                    "order-id": 1,
+                    "fields": [
+                        {"source-id": 1, "transform": "identity"},
+                        {"source-id": 3, "transform": "identity"},
+                    ],
+                }
+            ],
+            1,
+            (1, 3),
+        ),
+        (
+            [
+                {
+                    "order-id": 1,
+                    "fields": [
+                        {"source-id": 1, "transform": "identity"},
+                        {"source-id": 3, "transform": "day"},
+                    ],
+                }
+            ],
+            1,
+            (1,),
+        ),
+        ([{"order-id": 1, "fields": [{"source-id": 1, "transform": "bucket[4]"}]}], 1, ()),
+        ([{"order-id": 1, "fields": [{"source-id": 1, "transform": "identity"}]}], 0, ()),
+        ([{"order-id": 1}, 7, None], 1, ()),
+        ({"order-id": 1}, 1, ()),
+        ([{"order-id": 1, "fields": [5]}], 1, ()),
+        (None, None, ()),
+    ],
+)
+def test_what_a_table_is_sorted_by(orders, default, expected):
+    """Reads do not need it: a malformed order refuses no table."""
+    raw = changed(sort_orders=orders, default_sort_order_id=default)
+    assert parse_metadata(raw, location=LOCATION).sorted_by == expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [(2, 2), (0, 0), (9, 0), ("2", 0), (..., 0)])
+def test_the_default_partition_spec(given, expected):
+    assert parse_metadata(changed(default_spec_id=given), location=LOCATION).default_spec_id == expected
