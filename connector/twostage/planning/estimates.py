@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.predicates.predicate import IsNull, Not, conjuncts
+from twostage.predicates.predicate import In, InBloom, InKeys, IsNull, Not, conjuncts
 from twostage.schema import List, Map, Primitive, Struct, children
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ MAX_BYTES_IN_MEMORY = 8
 10 MB; in TPC-DS query 72 at scale 1, a hash table of 1.4 M rows x 8 columns (10 MB of files), of which each key has 28
 rows, took 66 s of CPU, sorting both sides 14 s."""
 
+FEW_KEYS = 100
+"""Of a join: those of a few customers keep a few rows of a table, those of a year's dates a fifth of TPC-DS's."""
+
 
 def live_rows(task: ScanTask) -> int:
     """Estimate a file's rows after position deletes and deletion vectors; equality deletes are not estimated."""
@@ -49,6 +52,25 @@ def live_rows(task: ScanTask) -> int:
 def drops_rows(predicate: Predicate) -> bool:
     """Return whether a predicate asks for more than values, which Spark itself asks for of keys of joins."""
     return not all(isinstance(part, Not) and isinstance(part.child, IsNull) for part in conjuncts(predicate))
+
+
+def may_keep_most_rows(predicate: Predicate, keys: Sequence[Predicate]) -> bool:
+    """Return whether nothing but keys of joins drops rows of a scan, and none of them are few (`FEW_KEYS`).
+
+    Args:
+        predicate: What the scan filters by.
+        keys: Its conjuncts that are keys of joins.
+    """
+    own = [part for part in conjuncts(predicate) if part not in keys]
+    if any(drops_rows(part) for part in own):
+        return False
+    return all(_num_keys(part) > FEW_KEYS for part in keys if isinstance(part, In | InKeys | InBloom))
+
+
+def _num_keys(part: In | InKeys | InBloom) -> int:
+    if isinstance(part, In):
+        return len(part.values)
+    return part.keys.count if isinstance(part, InKeys) else part.bloom.count
 
 
 def estimate_bytes(

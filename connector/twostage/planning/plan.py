@@ -14,7 +14,7 @@ from twostage.errors import OptionError
 from twostage.indexes.of_scan import indexes_of_scan
 from twostage.metrics import Metrics
 from twostage.planning.choose_files import Planning
-from twostage.planning.estimates import drops_rows, estimate_bytes, live_rows
+from twostage.planning.estimates import drops_rows, estimate_bytes, live_rows, may_keep_most_rows
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.planning.splits import pack
 from twostage.predicates.predicate import TRUE, both, without_implied
@@ -114,10 +114,12 @@ def plan_scan(
         settings=options.settings,
     )
     one_group = planning.limit_reached and limit is not None and limit <= MAX_LIMIT_FOR_ONE_TASK
+    is_cut = limit is not None or planning.top is not None or drops_rows(hint)
     packed = pack(
         chosen,
         parallelism=options.parallelism or parallelism,
         split_size=UNREACHABLE_SPLIT_BYTES if one_group else options.split_size,
+        may_keep_most_rows=not is_cut and may_keep_most_rows(predicate, keys),
     )
     groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
     rows = sum(live_rows(candidate.task) for candidate in chosen)

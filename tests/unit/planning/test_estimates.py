@@ -4,8 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from twostage.planning.estimates import drops_rows, estimate_bytes, live_rows, value_width
-from twostage.predicates.predicate import TRUE, And, Column, Compare, IsNull, Not
+from twostage.planning.estimates import (
+    FEW_KEYS,
+    drops_rows,
+    estimate_bytes,
+    live_rows,
+    may_keep_most_rows,
+    value_width,
+)
+from twostage.predicates.predicate import (
+    TRUE,
+    And,
+    Column,
+    Compare,
+    In,
+    InBloom,
+    InKeys,
+    IsNull,
+    KeyBloom,
+    KeySet,
+    Not,
+)
 from twostage.schema import Field, Primitive, Schema, parse_type
 from twostage.task import DeleteFile, ScanTask
 
@@ -109,6 +128,28 @@ def test_rows_that_a_filter_drops_need_no_memory() -> None:
     assert not drops_rows(And((not_null, Not(IsNull(Column(2, ("c2",), Primitive("string")))))))
     assert drops_rows(IsNull(column))
     assert drops_rows(And((not_null, Compare("=", column, "a"))))
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(0, False), (FEW_KEYS, False), (FEW_KEYS + 1, True), (10_000, True)]
+)
+def test_most_rows_may_stay_where_no_filter_but_many_keys_of_joins_drops_any(
+    count: int, expected: bool
+) -> None:
+    column = Column(1, ("c1",), Primitive("long"))
+    not_null, own = Not(IsNull(column)), Compare("=", column, 1)
+    for key in (
+        In(column, tuple(range(count))),
+        InKeys(column, KeySet(b"", count)),
+        InBloom(column, KeyBloom(b"", count)),
+    ):
+        assert may_keep_most_rows(And((not_null, key)), (key,)) is expected
+        assert not may_keep_most_rows(And((own, key)), (key,))
+        assert not may_keep_most_rows(And((not_null, key)), ())
+        few = In(column, (1, 2))
+        assert not may_keep_most_rows(And((key, few)), (key, few))
+    assert may_keep_most_rows(TRUE, ())
+    assert not may_keep_most_rows(own, ())
 
 
 def test_columns_of_the_scan_s_own_are_taken_off_again_by_spark() -> None:

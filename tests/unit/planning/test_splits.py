@@ -95,6 +95,22 @@ def test_many_rows_of_few_bytes_come_in_several_groups(rows, parallelism, expect
     assert len(pack(candidates, parallelism=parallelism, split_size=2**40)) == 1
 
 
+@pytest.mark.parametrize(
+    ("rows", "parallelism", "expected"),
+    [
+        (300_000, 2, 1),
+        (900_000, 2, 3),
+        (2_600_000, 2, 4),
+        (900_000, 1, 2),
+        (900_000, 0, 1),
+        (2_600_000, 20, 10),
+    ],
+)
+def test_rows_that_most_stay_come_in_more_groups(rows, parallelism, expected):
+    candidates = [candidate(f"f{n}", MIB, MIB // 4, rows=rows // 30) for n in range(30)]
+    assert len(pack(candidates, parallelism=parallelism, may_keep_most_rows=True)) == expected
+
+
 def test_rows_without_bytes_are_one_group():
     assert len(pack([candidate(f"f{n}", MIB, 0, rows=10**6) for n in range(4)], parallelism=4)) == 1
 
