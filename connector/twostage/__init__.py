@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twostage.advisor.advise import advise
     from twostage.advisor.query_log import query_log
+    from twostage.spark.advise_table import advise
     from twostage.spark.index_jobs import index
     from twostage.spark.session import enable, last_scan, scans
 
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
 
         return query_log
     if name == "advise":
-        from twostage.advisor.advise import advise  # noqa: PLC0415
+        from twostage.spark.advise_table import advise  # noqa: PLC0415
 
         return advise
     if name == "index":

@@ -1,4 +1,4 @@
-"""The command line: ``compile-deletes``, ``clean``, ``index …``, ``advise``, ``advise-collect``, ``doctor`` and ``--version``.
+"""The command line: ``compile-deletes``, ``clean``, ``index …``, ``advise``, ``advise collect``, ``doctor`` and ``--version``.
 
 Takes a table and the reader's options as arguments; reports to standard error (the doctor and ``advise``: to standard output), and
 exits with 0, or with 1 and the error's text.
@@ -33,7 +33,7 @@ _READ_ONLY_OPTIONS = frozenset({"path", "columns", "filter", "metadata-table", "
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
-    parsed = _parser().parse_args(_with_catalogs(sys.argv[1:] if arguments is None else arguments))
+    parsed = _parser().parse_args(_words(sys.argv[1:] if arguments is None else arguments))
     if parsed.command == "doctor":
         return _doctor(parsed)
     from rich.console import Console  # noqa: PLC0415 - keeps importing this module cheap
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse_options(_raw_options(parsed))
         if parsed.command == "index":
             return _index(parsed, options, confs, console)
-        if parsed.command == "advise-collect":
+        if parsed.command == command_line.COLLECT:
             command_line.run_collect(parsed, options, confs, console)
         elif parsed.command == "clean":
             _clean(options, confs, console)
@@ -128,10 +128,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _with_catalogs(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with ``--catalog.uri=…`` as ``--option catalog.uri=…``: properties have any name."""
-    found: list[str] = []
-    for argument in arguments:
+def _words(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with ``--catalog.uri=…`` as ``--option catalog.uri=…``: properties have any name.
+
+    The words ``advise collect`` become one, as the parser knows that command.
+    """
+    is_collect = " ".join(arguments[:2]) == command_line.COLLECT
+    found: list[str] = [command_line.COLLECT] if is_collect else []
+    for argument in arguments[2 if is_collect else 0 :]:
         is_property = argument.startswith("--catalog.") and "=" in argument
         found += ["--option", argument.removeprefix("--")] if is_property else [argument]
     return found

@@ -28,6 +28,7 @@ TESTED_ELSEWHERE = {
     "spark/bridge.py": "spark/test_spark_planner.py",
     "spark/catalogs.py": "spark/test_spark_catalog.py",
     "spark/driver_confs.py": "spark/test_spark_driver_confs.py",
+    "spark/advise_table.py": "spark/test_spark_advise.py",
     "spark/index_jobs.py": "spark/test_spark_index.py",
     "spark/report_listener.py": "spark/test_spark_stopped.py",
     "spark/session.py": "spark/test_spark_sessions.py",

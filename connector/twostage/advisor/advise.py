@@ -15,6 +15,7 @@ from twostage.advisor.query_log import QueryLog
 from twostage.advisor.recommend import recommend
 from twostage.advisor.tally import QUANTILES, Tally
 from twostage.advisor.thresholds import Thresholds
+from twostage.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,6 +80,28 @@ def open_log(place: str) -> QueryLog | EventLogs:
     return EventLogs(place)
 
 
+def query_logs(log: Source | Iterable[Source]) -> list[QueryLog]:
+    """Return logs as twostage's own.
+
+    Raises:
+        OptionError: One of them is Spark's.
+    """
+    opened = [open_log(one) if isinstance(one, str) else one for one in _each(log)]
+    ours = [one for one in opened if isinstance(one, QueryLog)]
+    if len(ours) < len(opened):
+        raise OptionError(
+            "BAD_OPTION",
+            "advise check replays scans of twostage's query log alone",
+            stage="options",
+            hint="Spark's event logs do not say what a filter's parts took.",
+        )
+    return ours
+
+
+def _each(log: Source | Iterable[Source]) -> list[Source]:
+    return [log] if isinstance(log, str | QueryLog | EventLogs) else list(log)
+
+
 def advise(
     log: Source | Iterable[Source],
     *,
@@ -97,15 +120,14 @@ def advise(
         max_columns: The largest number of indexes for a table.
 
     Examples:
-        >>> for one in twostage.advise("/logs/queries").recommendations:  # doctest: +SKIP
+        >>> for one in advise("/logs/queries").recommendations:  # doctest: +SKIP
         ...     print(one.action, one.columns, one.reason)
     """
     metadata = metadata or {}
     thresholds = _with_existing(thresholds or Thresholds(selectivity=MIN_SELECTIVITY), metadata)
-    sources = [log] if isinstance(log, str | QueryLog | EventLogs) else list(log)
     tallies: dict[str, Tally] = {}
     problems: list[str] = []
-    for source in sources:
+    for source in _each(log):
         opened = open_log(source) if isinstance(source, str) else source
         for scan in opened:
             _add(tallies, scan, thresholds, metadata)

@@ -36,22 +36,13 @@ def run_check(
     """
     from rich.progress import Progress  # noqa: PLC0415 - only commands need it
 
-    from twostage.advisor.advise import open_log  # noqa: PLC0415
-    from twostage.advisor.query_log import QueryLog  # noqa: PLC0415
+    from twostage.advisor.advise import query_logs  # noqa: PLC0415
     from twostage.advisor.replay import check_log  # noqa: PLC0415
 
     if len(parsed.table or ()) != 1:
         raise OptionError("BAD_OPTION", "advise check takes one --table", stage="options")
     (name,) = parsed.table
-    logs = [open_log(place) for place in parsed.log]
-    ours = [log for log in logs if isinstance(log, QueryLog)]
-    if len(ours) < len(logs):
-        raise OptionError(
-            "BAD_OPTION",
-            "advise check replays scans of twostage's query log alone",
-            stage="options",
-            hint="Spark's event logs do not say what a filter's parts took.",
-        )
+    ours = query_logs(parsed.log)
     with Progress(console=console) as progress:
         bar = progress.add_task("replaying", total=None)
         return check_log(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from twostage.advisor.recommend import Recommendation
     from twostage.options import ReadOptions
 
+COLLECT = "advise collect"
+"""A command of two words, because it takes a table and the reader's options, and no log."""
 _SHOWN_QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -54,7 +56,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="what is known of a table's columns, as advise-collect writes it",
+        help="what is known of a table's columns, as advise collect writes it",
     )
     parser.add_argument(
         "--table", action="append", metavar="NAME", help="this table only; may be given several times"
@@ -111,9 +113,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
-    """Add ``advise-collect`` to the commands, and return its parser; the caller adds the reader's options."""
+    """Add ``advise collect`` to the commands, and return its parser; the caller adds the reader's options."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "advise-collect",
+        COLLECT,
         help="find out what advise wants to know of a table's columns, as a JSON file for --metadata",
     )
     parser.add_argument("--out", required=True, metavar="FILE", help="the JSON file to write")
@@ -133,7 +135,7 @@ def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
 def run_collect(
     parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, str], console: Console
 ) -> None:
-    """Run ``advise-collect``.
+    """Run ``advise collect``.
 
     Raises:
         OptionError: There is no such table; the file cannot be written.
@@ -224,7 +226,7 @@ def run(
         elif parsed.strategy != "parser":
             _print_ranks(advice, parsed.strategy, console)
         else:
-            _print_recommendations(advice, console)
+            print_recommendations(advice, console)
     if advice.problems:
         print(advice.problems, file=sys.stderr)  # noqa: T201
     if parsed.apply and parsed.what == "recommend" and parsed.strategy == "parser":
@@ -288,7 +290,8 @@ def _read_metadata(path: str) -> TableMetadata:
         ) from None
 
 
-def _print_recommendations(advice: Advice, console: Console) -> None:
+def print_recommendations(advice: Advice, console: Console) -> None:
+    """Print what is recommended, table by table, with reasons, figures and the command that carries it out."""
     from rich.text import Text  # noqa: PLC0415
 
     if not advice.recommendations:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from twostage.advisor.query_log import query_log
+from twostage.advisor.advise import query_logs
 from twostage.advisor.replay import QUERIES, check_log
 from twostage.indexes.place import list_indexes
 from twostage.maintenance.index_arguments import AUTO, SAMPLE
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from twostage.advisor.advise import Source
     from twostage.advisor.replay import Check
     from twostage.maintenance.index_files import IndexWork
     from twostage.maintenance.table_indexes import IndexStatus
@@ -71,15 +72,20 @@ class Indexes:
         indexes = list_indexes(place, Metrics())
         return verify_indexes(context, tasks, place, indexes, sample, lambda _done, _of: None)
 
-    def check(self, log: str, *, queries: int = QUERIES, name: str | None = None) -> Check:
+    def check(
+        self, log: Source | Iterable[Source], *, queries: int = QUERIES, name: str | None = None
+    ) -> Check:
         """Replay the heaviest scans of a query log here, without and with indexes: what was predicted, and what is measured.
 
         Args:
-            log: Where the log is.
+            log: Where the log is, or several of them.
             queries: How many different scans.
             name: What the log calls the table, if that is another name.
+
+        Raises:
+            OptionError: A log is Spark's.
         """
-        return check_log([query_log(log)], self._options, self._confs(), name=name, queries=queries)
+        return check_log(query_logs(log), self._options, self._confs(), name=name, queries=queries)
 
     def drop(self, columns: Sequence[str] = ()) -> int:
         """Remove the indexes of columns, of all for none; return how many files were removed."""
@@ -94,7 +100,7 @@ class Indexes:
         return OwnedIndexes(self._options, self._confs(), self._run, self.said.append)
 
     def _confs(self) -> dict[str, str]:
-        return {**dict(self._spark.sparkContext.getConf().getAll()), **_session_confs(self._spark)}
+        return confs_of(self._spark)
 
     def _run(self, work: Sequence[IndexWork]) -> Iterable[Metrics]:
         return run_job(index_files, work, lambda _done: None, "twostage: building indexes") if work else ()
@@ -118,5 +124,6 @@ def index(spark: SparkSession, table: str, options: Mapping[str, str] | None = N
     return Indexes(spark, table, options or {})
 
 
-def _session_confs(spark: Any) -> dict[str, str]:
-    return dict(spark.conf.getAll)
+def confs_of(spark: Any) -> dict[str, str]:
+    """Return the confs of a session and of its context, the session's first."""
+    return {**dict(spark.sparkContext.getConf().getAll()), **dict(spark.conf.getAll)}

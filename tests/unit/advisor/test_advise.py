@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import twostage
 from twostage.advisor.advise import advise, open_log
 from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
 from twostage.advisor.event_log import EventLogs
@@ -95,7 +94,7 @@ def test_logs_of_both_kinds_at_once(tmp_path):
     QueryLogFile(str(tmp_path / "log"), {}).append([logged(and_of([("a", 0.01)]))] * 5)
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "local-1").write_bytes(EVENTS.read_bytes())
-    advice = twostage.advise([str(tmp_path / "log"), str(tmp_path / "events")])
+    advice = advise([str(tmp_path / "log"), str(tmp_path / "events")])
     assert [(tally.table, tally.scans) for tally in advice.tallies] == [("lake.db.ev", 9), ("lake.db.t", 5)]
     by_table = {one.table: one for one in reversed(advice.recommendations) if one.action == "index"}
     assert by_table["lake.db.t"].columns == ("a",)

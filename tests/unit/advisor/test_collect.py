@@ -115,10 +115,10 @@ def test_a_metadata_table_has_none(tmp_path):
 
 def test_the_command(tmp_path, capsys):
     path, out = table(tmp_path / "t"), tmp_path / "t.json"
-    assert main(["advise-collect", path, "--out", str(out), "--name", "lake.db.t"]) == 0
+    assert main(["advise", "collect", path, "--out", str(out), "--name", "lake.db.t"]) == 0
     found = parse_metadata(out.read_text())
     assert (found.table, found.rows, found.columns["few"].distinct) == ("lake.db.t", 2000, 20)
     assert "2,000 rows in 4 files" in capsys.readouterr().err
     assert json.loads(out.read_text())["v"] == 1
-    assert main(["advise-collect", path, "--out", str(tmp_path / "no" / "t.json")]) == 1
-    assert main(["advise-collect", str(tmp_path / "nowhere"), "--out", str(out)]) == 1
+    assert main(["advise", "collect", path, "--out", str(tmp_path / "no" / "t.json")]) == 1
+    assert main(["advise", "collect", str(tmp_path / "nowhere"), "--out", str(out)]) == 1

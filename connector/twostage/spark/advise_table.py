@@ -1,0 +1,129 @@
+"""A table's advice from a Spark session: ``twostage.advise(spark, table, log=…)``.
+
+Takes a session, a table and logs; gives what they recommend for this table, which can be shown, carried out and checked. The
+rule: nothing is built before `TableAdvice.apply` is called.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.advise import MIN_SELECTIVITY, advise as advise_logs
+from twostage.advisor.collect import collect
+from twostage.advisor.command_line import print_recommendations
+from twostage.advisor.replay import QUERIES
+from twostage.advisor.thresholds import Thresholds
+from twostage.catalog.load_table import load_table
+from twostage.errors import mask
+from twostage.options import parse_options
+from twostage.spark.index_jobs import confs_of, index
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from twostage.advisor.advise import Advice, Source
+    from twostage.advisor.recommend import Recommendation
+    from twostage.advisor.replay import Check
+    from twostage.spark.index_jobs import Indexes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAdvice:
+    """What logs say of one table; its text is what ``python -m twostage advise`` prints.
+
+    Attributes:
+        table: As the logs call it.
+        advice: All of it, as values.
+    """
+
+    table: str
+    advice: Advice
+    _indexes: Indexes = field(repr=False)
+    _log: tuple[Source, ...] = field(repr=False)
+
+    @property
+    def recommendations(self) -> tuple[Recommendation, ...]:
+        """What is recommended, the most useful first."""
+        return self.advice.recommendations
+
+    def __repr__(self) -> str:
+        from rich.console import Console  # noqa: PLC0415 - keeps importing cheap
+
+        text = io.StringIO()
+        print_recommendations(self.advice, Console(file=text, highlight=False, soft_wrap=True, width=120))
+        return f"{text.getvalue()}{self.advice.problems}".rstrip()
+
+    def show(self) -> None:
+        """Print it."""
+        print(self)  # noqa: T201 - what it is for
+
+    def apply(self) -> int:
+        """Build the recommended indexes by Spark jobs; return how many data files were indexed.
+
+        A sort order, a table property, compiled deletes and indexes to drop are left to you.
+
+        Raises:
+            UnsupportedFeatureError: A column has no such index.
+        """
+        return sum(
+            self._indexes.create(one.columns, ",".join(one.kinds) or "auto")
+            for one in self.recommendations
+            if one.action == "index"
+        )
+
+    def check(self, *, queries: int = QUERIES) -> Check:
+        """Replay the heaviest scans of the logs, without and with the indexes that the table has now.
+
+        Raises:
+            OptionError: A log is Spark's, which does not say what a filter's parts took.
+        """
+        return self._indexes.check(self._log, queries=queries, name=self.table)
+
+
+def advise(
+    spark: SparkSession,
+    table: str,
+    *,
+    log: Source | list[Source],
+    options: Mapping[str, str] | None = None,
+    name: str | None = None,
+    selectivity: float = MIN_SELECTIVITY,
+    max_columns: int | None = None,
+) -> TableAdvice:
+    """Return what the queries of logs recommend for a table: indexes, a sort order, or nothing.
+
+    The table's manifests and a sample of its rows are read, and the indexes that it has are found. Nothing is changed.
+
+    Args:
+        spark: A session that is not a Connect client's.
+        table: A folder, a metadata file, or ``catalog.namespace.table``.
+        log: Where a query log or Spark event logs are, or several of them.
+        options: The reader's, such as ``index.location``.
+        name: What the logs call the table; default: as scans of it are logged.
+        selectivity: A column counts where its filter leaves less than 1/S of the rows.
+        max_columns: The largest number of indexes.
+
+    Raises:
+        OptionError: There is no such log.
+        NotFoundError: There is no such table.
+
+    Examples:
+        >>> advice = twostage.advise(spark, "lake.db.events", log="/logs/queries")  # doctest: +SKIP
+        >>> advice.show()  # doctest: +SKIP
+        >>> advice.apply()  # doctest: +SKIP
+    """
+    parsed, confs = parse_options({"path": table, **(options or {})}), confs_of(spark)
+    called = name or mask(load_table(parsed, confs).name)
+    thresholds = Thresholds(selectivity=selectivity, tables=frozenset({called}))
+    known = replace(collect(parsed, confs), table=called)
+    logs: tuple[Any, ...] = tuple(log) if isinstance(log, list) else (log,)
+    return TableAdvice(
+        table=called,
+        advice=advise_logs(logs, metadata={called: known}, thresholds=thresholds, max_columns=max_columns),
+        _indexes=index(spark, table, options),
+        _log=logs,
+    )
