@@ -182,6 +182,10 @@ bench-indexes: install ## what indexes cost to build and to ask: BENCH="columns 
 bench-index-answers: .venv-bench/.installed java ## counts and groups that indexes answer, beside reading and Iceberg-Spark, 3 M rows (BENCH="FOLDER [rows] [columns] [repeats]")
 	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/index_answers.py $(or $(BENCH),build/index-answers)
 
+.PHONY: bench-advisor
+bench-advisor: install ## the advisor over a query log of a million scans (BENCH="--scans 20000"): seconds and memory
+	$(PYTHON) benchmarks/advisor_scale.py $(BENCH)
+
 .PHONY: bench-conditions
 bench-conditions: install ## the condition cache: off, filling it, answered by it, in one process
 	$(PYTHON) benchmarks/conditions.py $(BENCH)

@@ -109,11 +109,11 @@ class LoggedScan:
 
         Counted where the scan was ours; elsewhere every filter column of every row read is scanned.
         """
+        if self.reader == "twostage":
+            return 0 if self.predicate is None else sum(map(_entries, self.predicate.conjuncts))
         whole = self.filter
         if whole is None:
             return 0
-        if self.reader == "twostage":
-            return 0 if self.predicate is None else sum(map(_entries, self.predicate.conjuncts))
         return self.rows_read * len({column for leaf in whole.leaves() for column in leaf.columns})
 
     @property
@@ -220,8 +220,12 @@ def log_scan(plan: ScanPlan, report: ScanReport, query: QueryFacts, *, literals:
     )
 
 
-_masked = functools.lru_cache(maxsize=1024)(mask)
+_masked_once = functools.lru_cache(maxsize=1024)(mask)
 """A log names few tables and readers, and reading a million lines is to take no longer for that."""
+
+
+def _masked(name: str) -> str:
+    return name if name.isalnum() else _masked_once(name)  # every scan has an id of its own, of letters and digits
 
 
 def parse_scan(line: str | bytes) -> LoggedScan:
