@@ -225,7 +225,9 @@ _masked_once = functools.lru_cache(maxsize=1024)(mask)
 
 
 def _masked(name: str) -> str:
-    return name if name.isalnum() else _masked_once(name)  # every scan has an id of its own, of letters and digits
+    return (
+        name if name.isalnum() else _masked_once(name)
+    )  # every scan has an id of its own, of letters and digits
 
 
 def parse_scan(line: str | bytes) -> LoggedScan:
