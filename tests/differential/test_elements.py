@@ -8,32 +8,43 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from test_differential import SEED, Pair
+from test_indexes import damage
 
 import oracle
 from core_scan import scan, with_options
 from declared.types import plain
 from figures import FULL
+from indexed_tables import built, place_of
 from twostage.deletes.cache.memory import CACHE
 from twostage.predicates import predicate as tree
+from twostage.reading import index_answers
 from twostage.reading.conditions.kept import KEPT
 from twostage.schema import List, Map, Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SEEDS = 600 if FULL else 80
+STATES = ("none", "all", "part", "damaged", "part", "damaged")
+"""Of the indexes, by turns."""
 OPTIONS: tuple[dict[str, str], ...] = (
     {},
     {"two-stage": "false"},
     {"filter.kernels": "false", "read.pages": "always", "batch-size": "3"},
     {"filter.cache": "memory"},
     {"filter.cache": "memory"},
+    {"index": "off"},
 )
+
+
+@pytest.fixture(autouse=True)
+def _every_index_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_answers.FileAnswers, "_column_cost", lambda *_: (10**6, 10**9, 10**9))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +56,9 @@ def answers() -> Iterator[Counter[Any]]:
     yield found
     KEPT.clear()
     if found["tables"] > 10:
-        assert all(found[value] > 0 for value in (True, False, None, "list", "map")), found
+        at_work = (True, False, None, "list", "map", "index of all used", "index of part used")
+        assert all(found[value] > 0 for value in at_work), found
+        assert not found["index of none used"]
 
 
 def _leaves(pair: Pair, rng: random.Random) -> Iterator[tree.HasElement]:
@@ -61,10 +74,24 @@ def _leaves(pair: Pair, rng: random.Random) -> Iterator[tree.HasElement]:
                     yield tree.HasElement(column, element, plain(str(inner.type), value))
 
 
+def _index(pair: Pair, state: str, names: set[str], rng: random.Random) -> None:
+    """Index the lists of all data files, and damage or remove some of the index files."""
+    built(pair.opened, sorted(names), "elements")
+    made = sorted(Path(place_of(pair.opened).folder).rglob("*.puffin"))
+    for path in rng.sample(made, -(-len(made) // 2)) if state != "all" else ():
+        if state == "part":
+            path.unlink()
+        else:
+            damage(path, rng)
+
+
 @pytest.mark.parametrize("seed", range(SEED, SEED + SEEDS))
 def test_rows_are_the_oracles(seed: int, tmp_path: Path, answers: Counter[Any]) -> None:
     pair, rng = Pair(seed, tmp_path), random.Random(seed)
     found = list(_leaves(pair, rng))
+    state = STATES[seed % len(STATES)]
+    if state != "none" and found:
+        _index(pair, state, {leaf.column.path[0] for leaf in found}, rng)
     answers["tables"] += bool(found)
     for leaf in found:
         answers["list" if isinstance(leaf.column.type, List) else "map"] += 1
@@ -80,5 +107,8 @@ def test_rows_are_the_oracles(seed: int, tmp_path: Path, answers: Counter[Any]) 
             ]
             for options in OPTIONS:
                 got = scan(with_options(pair.opened, options), fields, predicate)
+                answers[f"index of {state} used"] += got.metrics.counters["indexes.used"]
                 problem = oracle.difference(got.rows, expected)
-                assert not problem, f"TWOSTAGE_SEED={seed} options {options}: WHERE {predicate}: {problem}"
+                assert not problem, (
+                    f"TWOSTAGE_SEED={seed} index of {state} options {options}: WHERE {predicate}: {problem}"
+                )

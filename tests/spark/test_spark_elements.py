@@ -7,6 +7,7 @@ import random
 import uuid
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -193,3 +194,39 @@ def test_explain_and_report_name_it(spark, lists):
     assert "array_contains(texts, 'ä')]" in executed_plan(frame)
     frame.collect()
     assert "array_contains(texts, 'ä')" in twostage.last_scan(spark).predicate
+
+
+@pytest.mark.parametrize("state", ["all", "part", "damaged"])
+def test_an_index_of_elements_finds_the_rows(spark, warehouse, tmp_path, state):
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("lake", **{key: warehouse.confs[key] for key in ("uri", "warehouse")})
+    schema = pa.schema([("id", pa.int64()), ("tags", pa.list_(pa.int64()))])
+    table = catalog.create_table(f"db.tags_{state}", schema=schema)
+    drawn, rows = np.random.default_rng(4), 60_000
+    for first in (0, rows):
+        values = pa.array(drawn.integers(0, 2**50, 3 * rows))
+        lists = pa.ListArray.from_arrays(pa.array(range(0, 3 * rows + 1, 3), pa.int32()), values)
+        table.append(pa.Table.from_arrays([pa.array(range(first, first + rows)), lists], schema=schema))
+    sought = values[77].as_py()
+    catalog.engine.dispose()
+    options = {"index.location": str(tmp_path / "indexes")}
+    path = str(warehouse.root / "db" / f"tags_{state}")
+    indexes = twostage.index(spark, path, options)
+    indexes.create(["tags"], "elements")
+    assert indexes.verify(None).wrong == []
+    for number, file in enumerate(sorted((tmp_path / "indexes").rglob("*.puffin"))):
+        if state == "part" and number:
+            file.unlink()
+        elif state == "damaged":
+            data = bytearray(file.read_bytes())
+            data[len(data) // 8 :: 64] = bytes(len(range(len(data) // 8, len(data), 64)))
+            file.write_bytes(data)
+    where = f"array_contains(tags, {sought}L)"
+    for more in ({}, {"index": "off"}):
+        frame = spark.read.format("twostage").options(**options, **more).load(path)
+        assert [row.id for row in frame.where(where).select("id").collect()] == [rows + 25]
+        used = twostage.last_scan(spark).count("indexes.used")
+        assert used == (0 if more or state == "damaged" else 2 if state == "all" else 1)
+        assert frame.where(f"NOT {where}").count() == 2 * rows - 1
+        assert frame.where(f"{where} OR id = 5").count() == 2

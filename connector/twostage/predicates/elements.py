@@ -16,24 +16,20 @@ from twostage.errors import InternalError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from twostage.predicates.predicate import Column
 
-
-def elements_of(array: pa.Array, column: Column) -> tuple[NDArray[np.int64], pa.Array]:
+def elements_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return where each row's elements begin and end, and the elements; of a map, its keys.
 
     Raises:
         InternalError: The array holds neither lists nor maps.
 
-    >>> from twostage.schema import Field, List, Primitive
-    >>> tags = Column(1, ("tags",), List(Field(id=2, name="element", type=Primitive("int"))))
-    >>> offsets, elements = elements_of(pa.array([[1], [2, 3], []])[1:], tags)
+    >>> offsets, elements = elements_of(pa.array([[1], [2, 3], []])[1:])
     >>> offsets, elements.to_pylist()
     (array([0, 2, 2]), [2, 3])
     """
     kind = array.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)):
-        raise InternalError("BAD_PREDICATE", f"Column {column} came as {kind}", stage="filter")
+        raise InternalError("BAD_PREDICATE", f"No lists to look for elements in: {kind}", stage="filter")
     offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     elements = array.values.slice(first, last - first)

@@ -234,7 +234,7 @@ class _Evaluation:
         array, nulls = self._array(leaf.column), self._nulls(leaf.column)
         if pa.types.is_null(array.type):
             return Truth(np.zeros(self.num_rows, np.bool_), nulls)
-        offsets, elements = elements_of(array, leaf.column)
+        offsets, elements = elements_of(array)
         inner = _Evaluation(
             RowColumns.of({leaf.element.field_id: elements}, len(elements)),
             kernels=self.kernels,

@@ -10,10 +10,6 @@ import pytest
 
 from twostage.errors import InternalError
 from twostage.predicates.elements import any_of_each, elements_of
-from twostage.predicates.predicate import Column
-from twostage.schema import Field, List, Primitive
-
-TAGS = Column(1, ("tags",), List(Field(id=2, name="element", type=Primitive("int"))))
 
 
 def cut(array, start, count):
@@ -30,7 +26,7 @@ def test_elements_are_those_of_the_rows(kind, seed):
         for _ in range(50)
     ]
     for start, count in ((0, 50), (7, 20), (49, 1), (50, 0), (0, 0)):
-        offsets, elements = elements_of(cut(pa.array(rows, kind), start, count), TAGS)
+        offsets, elements = elements_of(cut(pa.array(rows, kind), start, count))
         assert len(offsets) == count + 1 or count == 0
         found = [elements.to_pylist()[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
         assert found == [row or [] for row in rows[start : start + count]]
@@ -38,7 +34,7 @@ def test_elements_are_those_of_the_rows(kind, seed):
 
 def test_keys_of_a_map_are_its_elements():
     array = pa.array([[("x", 1)], None, [("y", 2), ("z", None)], []], pa.map_(pa.string(), pa.int64()))
-    offsets, keys = elements_of(array[1:], TAGS)
+    offsets, keys = elements_of(array[1:])
     assert offsets.tolist() == [0, 0, 2, 2]
     assert keys.to_pylist() == ["y", "z"]
 
@@ -47,7 +43,7 @@ def test_a_null_list_may_have_elements_behind_it():
     array = pa.ListArray.from_arrays(
         pa.array([0, 2, 3], pa.int32()), pa.array([1, 2, 3]), mask=pa.array([True, False])
     )
-    offsets, elements = elements_of(array, TAGS)
+    offsets, elements = elements_of(array)
     assert offsets.tolist() == [0, 2, 3]
     assert elements.to_pylist() == [1, 2, 3]
 
@@ -60,4 +56,4 @@ def test_flags_of_any_element():
 
 def test_other_arrays_have_no_elements():
     with pytest.raises(InternalError, match="BAD_PREDICATE"):
-        elements_of(pa.array([1, 2]), TAGS)
+        elements_of(pa.array([1, 2]))
