@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from twostage.indexes.build import build_index, describe
 from twostage.indexes.data_file_index import DataFileIndex
+from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.puffin import read_footer
 from twostage.metrics import Metrics
 from twostage.predicates.evaluate import evaluate
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FIELD = 7
+PLAIN_KINDS = [name for name, kind in KINDS.items() if kind.refuses(Primitive("long")) is None]
+"""Kinds of indexes of columns that are neither lists nor maps."""
 
 
 @dataclass

@@ -209,6 +209,13 @@ def evaluate(predicate: tree.Predicate, row: Mapping[int, Any]) -> bool | None:
                 return None
             hit = _order(value) in _orders(type(value), literals)
             return True if hit else None if has_null else False
+        case tree.HasElement(column, _, literal):
+            value = _value(column, row)
+            if value is None:
+                return None
+            items = [item[0] if isinstance(item, tuple) else item for item in value]  # a map's are pairs
+            hits = [_compare("=", item, literal) for item in items]
+            return True if True in hits else None if None in hits else False
         case tree.StringMatch(kind, column, text):
             value = _value(column, row)
             if value is None:

@@ -171,6 +171,8 @@ def _parts(leaf: Predicate) -> tuple[str, tuple[tree.Column, ...], tuple[Any, ..
             return "length", (column,), (value,)
         case tree.In(column, values, has_null):
             return "in", (column,), (*((None,) if has_null else ()), *values)
+        case tree.HasElement(column, _, value):
+            return "has element", (column,), (value,)
         case tree.IsNull(column):
             return "is null", (column,), ()
         case tree.StringMatch(kind, column, value):

@@ -19,12 +19,13 @@ from pyroaring import BitMap
 from twostage.errors import TwoStageError
 from twostage.indexes import bitmaps
 from twostage.indexes.answer import Answer, Cost
+from twostage.indexes.kinds.elements import Elements
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.kinds.values import ValuesReader
 from twostage.indexes.place import warn
 from twostage.indexes.puffin import BadIndexError, BlobReader
 from twostage.indexes.wanted import wanted_of
-from twostage.predicates.predicate import Compare, CompareLength, In, IsNull, StringMatch
+from twostage.predicates.predicate import Compare, CompareLength, HasElement, In, IsNull, StringMatch
 from twostage.schema import Primitive, parse_type
 from twostage.storage import files
 from twostage.storage.location import parse_location
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.task import Storage
 
-    IndexLeaf = Compare | CompareLength | In | IsNull | Range | StringMatch
+    IndexLeaf = Compare | CompareLength | HasElement | In | IsNull | Range | StringMatch
 
 Told = TypeVar("Told")
 NULLS = "nulls"
@@ -232,13 +233,18 @@ class DataFileIndex:
     ) -> list[tuple[Cost, str, KindReader, Wanted | None]]:
         """Return the kinds that answer a leaf, the best first."""
         column = self._column(leaf.column.field_id, reader)
-        if column is None or isinstance(leaf, IsNull) or not isinstance(leaf.column.type, Primitive):
+        of_elements = isinstance(leaf, HasElement)
+        if column is None or isinstance(leaf, IsNull):
+            return []
+        if not of_elements and not isinstance(leaf.column.type, Primitive):
             return []
         wanted = wanted_of(leaf, column.type)
         if wanted is None and not _is_text_test(leaf, column.type):
             return []
         found = []
         for name, kind in column.kinds.items():
+            if of_elements != (name == Elements.name):
+                continue
             cost = kind.cost(leaf, wanted, reader)
             if cost is not None:
                 found.append((cost, name, kind, wanted))
@@ -284,6 +290,16 @@ class DataFileIndex:
         if wanted is not None and wanted.is_negated:
             present = bitmaps.whole(self.num_rows) - null
             possible, certain = present - certain, present - possible
+        if isinstance(leaf, HasElement):  # a list without the value gives NULL if it has a NULL
+            return Answer(
+                num_rows=self.num_rows,
+                possible=possible,
+                certain=certain,
+                possible_not_false=bitmaps.whole(self.num_rows),
+                certain_not_false=certain | null,
+                cost=reader.cost,
+                kinds=(name,),
+            )
         if isinstance(leaf, In) and leaf.has_null:  # a value that is not listed gives NULL
             every = bitmaps.whole(self.num_rows)
             return Answer(

@@ -14,7 +14,7 @@ import xxhash
 
 from twostage.errors import InternalError
 from twostage.predicates.lanes import Numbers, Text, Wide, read_lane
-from twostage.schema import Primitive
+from twostage.schema import List, Map, Primitive
 from twostage_native.members import canonical_bits
 from twostage_native.strings import hash_texts
 
@@ -47,6 +47,12 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def key_class(kind: Type) -> KeyClass | None:
     """Return how values of a type are keys; None for a type whose values are not compared."""
     return _CLASSES.get(kind.name) if isinstance(kind, Primitive) else None
+
+
+def indexed_type(kind: Type) -> Primitive | None:
+    """Return the type of the values that an index of a column has: its own, its elements' or its keys'; None for others."""
+    inner = kind.element.type if isinstance(kind, List) else kind.key.type if isinstance(kind, Map) else kind
+    return inner if isinstance(inner, Primitive) and inner.name in _CLASSES else None
 
 
 def is_same_domain(built: Primitive, now: Primitive) -> bool:

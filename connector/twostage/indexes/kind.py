@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from twostage.indexes.answer import Cost
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
-    from twostage.schema import Primitive
+    from twostage.schema import Primitive, Type
 
 MAX_ROWS = 2**32 - 1
 """Of a data file with an index: row positions have 32 bits."""
@@ -33,7 +33,7 @@ class ColumnValues(Protocol):
 
     Attributes:
         field_id: The column.
-        type: Its type in the scan's schema.
+        type: Its type in the scan's schema; of a list its elements', of a map its keys'.
         num_rows: Of the data file.
     """
 
@@ -119,7 +119,7 @@ class IndexKind(Protocol):
     name: str
     certainty: str
 
-    def refuses(self, kind: Primitive) -> str | None:
+    def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it; None if they can."""
 
     def estimate(self, profile: Profile) -> int:

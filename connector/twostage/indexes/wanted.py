@@ -24,7 +24,7 @@ from twostage.indexes.keys import (
     key_class,
 )
 from twostage.predicates.literals import as_integers, as_texts, as_whole, as_words
-from twostage.predicates.predicate import And, Compare, CompareLength, In, Or, StringMatch
+from twostage.predicates.predicate import And, Compare, CompareLength, HasElement, In, Or, StringMatch
 from twostage.schema import Primitive
 from twostage_native.members import canonical_bits
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from twostage.indexes.keys import KeyClass
     from twostage.predicates.predicate import Column, Predicate
 
-    Leaf: TypeAlias = "Compare | In | StringMatch | CompareLength | Range"
+    Leaf: TypeAlias = "Compare | HasElement | In | StringMatch | CompareLength | Range"
 
 _LEAST, _GREATEST = -(2**127), 2**127 - 1
 """Of any number's key."""
@@ -84,6 +84,8 @@ class Range:
 
 def wanted_of(leaf: Leaf, built: Primitive) -> Wanted | None:
     """Return what a leaf asks of the keys of a column that had the type `built` when it was indexed."""
+    if isinstance(leaf, HasElement):
+        return wanted_of(Compare("=", leaf.element, leaf.value), built)
     column = leaf.column
     own = key_class(built)
     if own is None or not isinstance(column.type, Primitive) or not is_same_domain(built, column.type):

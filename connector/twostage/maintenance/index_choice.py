@@ -8,7 +8,7 @@ pages tell as much; and all together stay below `MAX_SHARE` of the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from twostage.data_files.data_file import descend
 from twostage.data_files.open_data_file import open_data_file
 from twostage.indexes.file_keys import FILES
-from twostage.indexes.keys import key_class
+from twostage.indexes.keys import indexed_type, key_class
 from twostage.indexes.kind import Profile
+from twostage.indexes.kinds.elements import Elements, non_null_elements
 from twostage.indexes.kinds.registered import KINDS
 from twostage.maintenance.index_files import is_stored
 from twostage.metrics import Metrics
@@ -59,11 +60,13 @@ class ColumnSample:
         profile: Of a mean data file.
         is_ordered: Neighbours mostly ascend, or mostly descend.
         num_files: Data files of the table.
+        is_nested: The values are elements of lists or keys of maps.
     """
 
     profile: Profile
     is_ordered: bool
     num_files: int
+    is_nested: bool = False
 
 
 def profile_columns(
@@ -88,6 +91,11 @@ def profile_columns(
         kind = context.schema.field(field_id).type
         if arrays and isinstance(kind, Primitive):
             samples[field_id] = _sample(kind, arrays, rows, len(tasks))
+        elif arrays and (inner := indexed_type(kind)) is not None:
+            elements = [non_null_elements(array)[1] for array in arrays]
+            share = sum(map(len, elements)) / max(1, sum(map(len, arrays)))
+            sample = _sample(inner, elements, round(rows * share), len(tasks))
+            samples[field_id] = replace(sample, is_nested=True)
     return samples
 
 
@@ -162,6 +170,8 @@ def _fitting(sample: ColumnSample) -> tuple[tuple[str, ...], str]:
         return (), "not indexed: it is NULL nearly everywhere"
     if profile.num_distinct == 1:
         return (), "not indexed: it has one value"
+    if sample.is_nested:
+        return (Elements.name,), f"about {profile.num_distinct:,} values of elements in a data file"
     if sample.is_ordered:
         return (), "not indexed: it is sorted, bounds of files and pages tell as much"
     if profile.num_distinct <= FEW_VALUES:

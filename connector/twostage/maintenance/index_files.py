@@ -17,7 +17,7 @@ from twostage.data_files.open_data_file import open_data_file
 from twostage.deletes.cache import fingerprint
 from twostage.indexes.build import build_index, describe
 from twostage.indexes.file_keys import FILES, RunBuilder, file_key
-from twostage.indexes.keys import hash_values
+from twostage.indexes.keys import hash_values, indexed_type
 from twostage.indexes.kind import MAX_ROWS, non_null
 from twostage.metrics import Metrics
 from twostage.schema import Primitive
@@ -64,8 +64,8 @@ class FileColumn:
 
     def __init__(self, data_file: DataFile, field_id: int, num_rows: int, budget: int) -> None:
         self.field_id = field_id
-        kind = data_file.context.schema.field(field_id).type
-        assert isinstance(kind, Primitive)
+        kind = indexed_type(data_file.context.schema.field(field_id).type)
+        assert kind is not None
         self.type = kind
         self.num_rows = num_rows
         self._data_file = data_file

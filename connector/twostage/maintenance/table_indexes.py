@@ -19,7 +19,7 @@ from twostage.columns import split_name
 from twostage.deletes.cache import fingerprint
 from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError, nearest
 from twostage.indexes.file_keys import FANOUT, FILES, file_key, merge_runs, open_run
-from twostage.indexes.keys import key_class
+from twostage.indexes.keys import indexed_type, key_class
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.place import MAX_NAME, SUFFIX, IndexGroup, index_place, list_indexes
 from twostage.maintenance.index_arguments import AUTO
@@ -28,7 +28,6 @@ from twostage.maintenance.index_files import IndexWork
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan, refuse_inside
 from twostage.predicates.predicate import TRUE
-from twostage.schema import Primitive
 from twostage.storage import files
 
 if TYPE_CHECKING:
@@ -386,7 +385,7 @@ class OwnedIndexes:
             raise OptionError(
                 "UNKNOWN_COLUMN", f"No such column: {name!r}", stage="options", hint=nearest(name, known)
             )
-        if key_class(found.type) is None:
+        if indexed_type(found.type) is None:
             raise UnsupportedFeatureError(
                 "NO_INDEX", f"Column {name!r} has a type without indexes: {found.type}", stage="index"
             )
@@ -404,8 +403,10 @@ class OwnedIndexes:
                     "BAD_OPTION", f"No such kind of index: {kind!r}", stage="options",
                     hint=nearest(kind, [AUTO, *KINDS, FILES]),
                 )  # fmt: skip
-            assert isinstance(field.type, Primitive)
-            reason = KINDS[kind].refuses(field.type) if kind in KINDS else None
+            if kind in KINDS:
+                reason = KINDS[kind].refuses(field.type)
+            else:
+                reason = None if key_class(field.type) else "it has the elements of no list"
             if reason is not None:
                 raise UnsupportedFeatureError(
                     "NO_INDEX",

@@ -17,12 +17,14 @@ from twostage.data_files.open_data_file import open_data_file
 from twostage.errors import TwoStageError
 from twostage.indexes import bitmaps
 from twostage.indexes.file_keys import FILES, find_files
+from twostage.indexes.kinds.elements import non_null_elements
 from twostage.indexes.open_index import read_index
 from twostage.indexes.puffin import BlobReader, read_footer
 from twostage.maintenance.index_files import FileColumn, is_stored
 from twostage.metrics import Metrics
 from twostage.predicates.evaluate import evaluate
-from twostage.predicates.predicate import Column, Compare, IsNull
+from twostage.predicates.predicate import Column, Compare, HasElement, IsNull
+from twostage.schema import List, Map
 from twostage.storage import files
 
 if TYPE_CHECKING:
@@ -134,8 +136,18 @@ def _leaves(
 ) -> Iterator[tuple[Any, list[pa.Array]]]:
     """Yield predicates of a column, drawn from its values, each with all values."""
     arrays = list(values.chunks())
-    column = Column(values.field_id, context.schema.path(values.field_id), values.type)
+    kind = context.schema.field(values.field_id).type
+    column = Column(values.field_id, context.schema.path(values.field_id), kind)
     yield IsNull(column), arrays
+    if isinstance(kind, List | Map):
+        inner = kind.element if isinstance(kind, List) else kind.key
+        element = Column(inner.id, context.schema.path(inner.id), values.type)
+        present = [found for array in arrays if len(found := non_null_elements(array)[1])]
+        for _ in range(_LITERALS if present else 0):
+            array = drawn.choice(present)
+            value = literal_of(values.type, array[drawn.randrange(len(array))])
+            yield HasElement(column, element, value), arrays
+        return
     filled = [array for array in arrays if array.null_count < len(array)]
     for _ in range(_LITERALS if filled else 0):
         array = drawn.choice(filled).drop_null()

@@ -58,7 +58,8 @@ final class PredicateTranslator {
     if (name.equals("IN")) {
       return membership(predicate);
     }
-    boolean match = name.equals("STARTS_WITH") || name.equals("ENDS_WITH") || name.equals("CONTAINS");
+    boolean match = name.equals("STARTS_WITH") || name.equals("ENDS_WITH") || name.equals("CONTAINS")
+        || name.equals("ARRAY_CONTAINS") || name.equals("MAP_CONTAINS_KEY");
     if (children.length == 2 && (match || COMPARISONS.contains(name))) {
       Map node = node(name, "left", term(children[0]));
       node.put("right", term(children[1]));

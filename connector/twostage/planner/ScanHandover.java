@@ -155,12 +155,11 @@ final class ScanHandover {
     for (int i = 0; i < above.predicates.size(); i++) {
       Expression condition = (Expression) above.predicates.get(i);
       filtered = filtered.$plus$plus(condition.references());
-      Option predicate = new V2ExpressionBuilder(condition, true).buildPredicate();
+      Option own = new V2ExpressionBuilder(condition, true).buildPredicate();
+      org.apache.spark.sql.connector.expressions.filter.Predicate predicate = own.isDefined()
+          ? (org.apache.spark.sql.connector.expressions.filter.Predicate) own.get() : FilterTranslator.translate(condition);
       predicates.add(new Requests.FilterConjunct(
-          predicate.isDefined()
-              ? PredicateTranslator.translate((org.apache.spark.sql.connector.expressions.filter.Predicate) predicate.get())
-              : null,
-          names(relation, condition.references())));
+          predicate == null ? null : PredicateTranslator.translate(predicate), names(relation, condition.references())));
     }
     List returned = new ArrayList();
     List columns = new ArrayList();

@@ -11,11 +11,17 @@ import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.*;
+import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ListBuffer;
 
-/** Collects what Spark pushes into one scan. A predicate is pushed only if Python evaluates it exactly as Spark does. */
+/**
+ * Collects what Spark pushes into one scan. A predicate is pushed only if Python evaluates it exactly as Spark does. Spark
+ * hands over its own expressions, because it translates no test of a list's elements (see `FilterTranslator`).
+ */
 final class TwoStageScanBuilder
-    implements ScanBuilder, SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
+    implements SupportsPushDownCatalystFilters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
         SupportsPushDownTopN, SupportsPushDownAggregates {
   final TwoStageTable table;
   /** Predicates as maps: those that the scan evaluates, and those that it only prunes by. */
@@ -38,13 +44,40 @@ final class TwoStageScanBuilder
     this.readSchema = table.schema();
   }
 
-  public Predicate[] pushPredicates(Predicate[] predicates) {
+  /** Returns the filters that Spark evaluates on what the scan returns. */
+  public Seq pushFilters(Seq filters) {
+    List predicates = new ArrayList();
+    List translated = new ArrayList();
+    ListBuffer rest = new ListBuffer();
+    ListBuffer others = new ListBuffer();
+    for (int i = 0; i < filters.size(); i++) {
+      org.apache.spark.sql.catalyst.expressions.Expression filter =
+          (org.apache.spark.sql.catalyst.expressions.Expression) filters.apply(i);
+      Predicate predicate = FilterTranslator.translate(filter);
+      if (predicate == null) {
+        others.$plus$eq(filter);
+      } else {
+        predicates.add(predicate);
+        translated.add(filter);
+      }
+    }
+    boolean[] taken = push((Predicate[]) predicates.toArray(new Predicate[0]));
+    for (int i = 0; i < taken.length; i++) {
+      if (!taken[i]) {
+        rest.$plus$eq(translated.get(i));
+      }
+    }
+    rest.$plus$plus$eq(others);
+    return rest.toList();
+  }
+
+  /** Which of the predicates the scan evaluates. */
+  private boolean[] push(Predicate[] predicates) {
     if (predicates.length == 0) {
-      return predicates;
+      return new boolean[0];
     }
     Map[] forms = PredicateTranslator.translateAll(predicates);
     Answers.Push answer = (Answers.Push) table.call(new Requests.Push(forms), Answers.Push.class);
-    List rest = new ArrayList();
     for (int i = 0; i < predicates.length; i++) {
       if (answer.exact[i]) {
         exact.add(forms[i]);
@@ -52,13 +85,12 @@ final class TwoStageScanBuilder
         pushed.add(predicates[i]);
       } else {
         hints.add(forms[i]);
-        rest.add(predicates[i]);
       }
     }
-    return (Predicate[]) rest.toArray(new Predicate[0]);
+    return answer.exact;
   }
 
-  public Predicate[] pushedPredicates() {
+  public Predicate[] pushedFilters() {
     return (Predicate[]) pushed.toArray(new Predicate[0]);
   }
 

@@ -24,6 +24,7 @@ from twostage.predicates.predicate import (
     Compare,
     CompareColumns,
     CompareLength,
+    HasElement,
     In,
     InBloom,
     InKeys,
@@ -35,7 +36,7 @@ from twostage.predicates.predicate import (
     Unknown,
 )
 from twostage.predicates.top import MAX_TOP_ROWS, TYPES, TopRows
-from twostage.schema import Primitive
+from twostage.schema import List, Map, Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +85,7 @@ def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bo
             ``{"op": "="|"<>"|"<"|"<="|">"|">="|"<=>", "left": term, "right": term}``,
             ``{"op": "in", "term": …, "values": [literal, …]}``, ``{"op": "is_null"|"is_not_null", "term": …}``,
             ``{"op": "starts_with"|"ends_with"|"contains", "left": term, "right": term}``,
+            ``{"op": "array_contains"|"map_contains_key", "left": term, "right": term}``,
             ``{"op": "in_bloom", "term": …, "type": …, "filter": Base64, "count": number}`` (`key_bloom.py`),
             ``{"op": "in_keys", "term": …, "type": …, "keys": Base64, "count": number}`` (`key_set.py`),
             ``{"op": "true"|"false"}``; a term is ``{"column": [names]}``, ``{"literal": value, "type": …}`` or
@@ -165,6 +167,8 @@ class _Binder:
             return self._in_keys(raw)
         if op in tree.COMPARISONS:
             return self._comparison(str(op), raw["left"], raw["right"])
+        if op in ("array_contains", "map_contains_key"):
+            return self._has_element(raw)
         if op in _MATCHES:
             column = self._column(raw["left"])
             if column.type != Primitive("string") or column.cast or raw["right"].get("type") != "string":
@@ -204,6 +208,19 @@ class _Binder:
         if right["literal"] is None:
             return IsNull(column) if op == "<=>" else tree.Constant(None)
         return CompareLength(op, column, int(right["literal"]))
+
+    def _has_element(self, raw: Mapping[str, Any]) -> Predicate:
+        column = self._column(raw["left"], any_type=True)
+        match raw["op"], column.type:
+            case ("array_contains", List(element=inner)) | ("map_contains_key", Map(key=inner)):
+                pass
+            case _:
+                raise _CannotBindError(f"{raw['op']}({column})")
+        if not isinstance(inner.type, Primitive) or inner.type.name not in _COMPARABLE or column.cast:
+            raise _CannotBindError(f"{raw['op']}({column})")
+        element = Column(inner.id, self.schema.path(inner.id), inner.type)
+        value = self._literal(raw["right"], element)
+        return tree.Constant(None) if value is None else HasElement(column, element, value)
 
     def _decimal_as_double(self, raw: Mapping[str, Any]) -> Column | None:
         """Return the decimal column in ``CAST(column AS DOUBLE)``; None if the term is anything else."""

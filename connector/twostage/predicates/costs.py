@@ -18,6 +18,7 @@ from twostage.predicates.predicate import (
     CompareColumns,
     CompareLength,
     Constant,
+    HasElement,
     In,
     InBloom,
     InKeys,
@@ -128,7 +129,7 @@ def guess(predicate: Predicate) -> float:
             return 1.5 + keys.count * 1e-6
         case StringMatch() | CompareColumns() | CompareLength() | InBloom():
             return 6.0
-        case IsNull():
+        case IsNull() | HasElement():
             return 8.0
         case Not(child):
             return 20.0 + guess(child)

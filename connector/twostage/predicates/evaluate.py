@@ -28,6 +28,7 @@ from twostage.predicates.compare_lanes import (
     match_text,
     misfit,
 )
+from twostage.predicates.elements import any_of_each, elements_of
 from twostage.predicates.key_bloom import may_be_keys
 from twostage.predicates.key_set import are_keys
 from twostage.predicates.lanes import Text, count_characters, gather, read_lane, read_nulls
@@ -40,6 +41,7 @@ from twostage.predicates.predicate import (
     CompareColumns,
     CompareLength,
     Constant,
+    HasElement,
     In,
     InBloom,
     InKeys,
@@ -142,6 +144,8 @@ class _Evaluation:
                 return Truth(np.zeros(self.num_rows, np.bool_) if nulls is None else nulls, None)
             case CompareColumns():
                 return self._compare_columns(predicate)
+            case HasElement():
+                return self._has_element(predicate)
             case Compare() | CompareLength() | In() | InBloom() | InKeys() | StringMatch():
                 return self._leaf(predicate)
         raise bad_predicate(f"Predicate cannot be evaluated: {predicate}")
@@ -225,6 +229,24 @@ class _Evaluation:
                 return are_keys(keys, lane, column.value_type, kernels=self.kernels)
             case StringMatch(kind, column, value):
                 return match_text(kind, column, lane, value, kernels=self.kernels)
+
+    def _has_element(self, leaf: HasElement) -> Truth:
+        array, nulls = self._array(leaf.column), self._nulls(leaf.column)
+        if pa.types.is_null(array.type):
+            return Truth(np.zeros(self.num_rows, np.bool_), nulls)
+        offsets, elements = elements_of(array)
+        inner = _Evaluation(
+            RowColumns.of({leaf.element.field_id: elements}, len(elements)),
+            kernels=self.kernels,
+            costs=None,
+            known={},
+        )
+        found = inner.evaluate(Compare("=", leaf.element, leaf.value))
+        true = any_of_each(found.true, offsets)
+        null = None if found.null is None else any_of_each(found.null, offsets) > true
+        if nulls is not None:  # what lies behind a NULL list is arbitrary
+            true, null = true > nulls, nulls if null is None else null | nulls
+        return Truth(true, null)
 
     def _compare_columns(self, leaf: CompareColumns) -> Truth:
         hits = self._hits_of_columns(leaf)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.predicates.shown import show
-from twostage.schema import Primitive, Type  # noqa: TC001 - the examples below need them
+from twostage.schema import List, Primitive, Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,6 +173,27 @@ class CompareLength:
 
 
 @dataclass(frozen=True, slots=True)
+class HasElement:
+    """``array_contains(column, value)`` or ``map_contains_key(column, value)``; the value is not NULL.
+
+    NULL where the list is NULL, and where it lacks the value but has a NULL.
+
+    Attributes:
+        column: A list or a map.
+        element: Its elements or keys, which are primitive and not cast.
+        value: In the internal form of `element`.
+    """
+
+    column: Column
+    element: Column
+    value: Any
+
+    def __str__(self) -> str:
+        function = "array_contains" if isinstance(self.column.type, List) else "map_contains_key"
+        return f"{function}({self.column}, {show(self.value, self.element.value_type)})"
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """Conjunction of `children`."""
 
@@ -219,6 +240,7 @@ Leaf = (
     | Compare
     | CompareColumns
     | CompareLength
+    | HasElement
     | In
     | InBloom
     | InKeys
@@ -339,6 +361,7 @@ def _never_true_for_null(predicate: Predicate) -> tuple[Column, ...]:
         case (
             Compare(_, column, _)
             | CompareLength(_, column, _)
+            | HasElement(column)
             | In(column)
             | InBloom(column)
             | InKeys(column)
@@ -346,7 +369,7 @@ def _never_true_for_null(predicate: Predicate) -> tuple[Column, ...]:
             return (column,)
         case StringMatch(_, column, _):
             return (column,)
-        case Not(In(column) | StringMatch(_, column, _)):
+        case Not(In(column) | StringMatch(_, column, _) | HasElement(column)):
             return (column,)
         case CompareColumns(op, left, right) if op != "<=>":
             return (left, right)

@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Leaf, Predicate
 
-    _IndexedLeaf = tree.Compare | tree.CompareLength | tree.In | tree.IsNull | tree.StringMatch | Range
+    _IndexedLeaf = (
+        tree.Compare | tree.CompareLength | tree.HasElement | tree.In | tree.IsNull | tree.StringMatch | Range
+    )
     from twostage.reading.scan_predicate import Conjunct, ScanPredicate
 
-INDEXED = tree.Compare | tree.CompareLength | tree.In | tree.IsNull | tree.StringMatch
+INDEXED = tree.Compare | tree.CompareLength | tree.HasElement | tree.In | tree.IsNull | tree.StringMatch
 """Leaves that an index may answer."""
 MIN_GAIN = 1.5
 """What a column takes, divided by what its index takes and by what is read of the column to check its answer. Where it was

@@ -18,6 +18,7 @@ from twostage.predicates.predicate import (
     Compare,
     CompareColumns,
     CompareLength,
+    HasElement,
     In,
     IsNull,
     Not,
@@ -25,12 +26,13 @@ from twostage.predicates.predicate import (
     StringMatch,
     Unknown,
 )
-from twostage.schema import Primitive
+from twostage.schema import Field, List, Primitive
 
 A = Column(1, ("a",), Primitive("long"))
 S = Column(2, ("s", "t"), Primitive("string"))
 D = Column(3, ("d",), Primitive("decimal", precision=9, scale=2))
 B = Column(4, ("b",), Primitive("binary"))
+L = Column(6, ("l",), List(Field(id=7, name="element", type=Primitive("string"))))
 
 
 def test_a_tree_has_the_costs_of_its_parts():
@@ -65,6 +67,8 @@ def test_a_tree_has_the_costs_of_its_parts():
         (Not(In(A, (1, 2))), "not in", (1, 2), "a NOT IN (?, ?)"),
         (Not(StringMatch("contains", S, "secret")), "not contains", ("secret",), "s.t NOT LIKE ?"),
         (Not(IsNull(A)), "not is null", None, "a IS NOT NULL"),
+        (HasElement(L, S, "secret"), "has element", ("secret",), "l HAS ELEMENT ?"),
+        (Not(HasElement(L, S, "secret")), "not has element", ("secret",), "l NOT HAS ELEMENT ?"),
         (CompareLength("<", S, 3), "length", (3,), "s.t LENGTH ?"),
         (CompareColumns("=", A, A), "=", None, "a = a"),
         (Compare("=", D, Decimal("1.50")), "=", ("1.50",), "d = ?"),

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from index_columns import FIELD, Values
+from index_columns import FIELD, PLAIN_KINDS, Values
 from twostage.indexes.build import build_index, describe
 from twostage.indexes.data_file_index import DataFileIndex
 from twostage.indexes.file_keys import RunBuilder, find_files, merge_runs
 from twostage.indexes.keys import hash_values
-from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.place import IndexGroup, index_place, list_indexes
 from twostage.indexes.puffin import read_footer
 from twostage.metrics import Metrics
@@ -69,10 +68,14 @@ def place(bucket):
 
 def test_an_index_in_a_bucket(bucket, place):
     array = pa.array(np.random.default_rng(1).integers(0, 3_000, ROWS))
-    group = IndexGroup(columns=((FIELD, tuple(KINDS)),))
+    group = IndexGroup(columns=((FIELD, tuple(PLAIN_KINDS)),))
     path = place.path(group.name, "x.puffin")
     build_index(
-        place.storage, path, [(Values(array, LONG), tuple(KINDS))], describe("f", "/x", ROWS, 1, b""), 2**28
+        place.storage,
+        path,
+        [(Values(array, LONG), tuple(PLAIN_KINDS))],
+        describe("f", "/x", ROWS, 1, b""),
+        2**28,
     )
     files.write_all(place.storage, place.path(f"{group.name}.json"), b"{}")
     assert list_indexes(place, Metrics()).groups == (group,)

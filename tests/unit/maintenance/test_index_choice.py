@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -63,3 +64,14 @@ def test_all_together_stay_within_their_share_of_the_table():
     assert not second.kinds
     assert "15% of the table" in second.reason
     assert "no data file holds it" in absent.reason
+
+
+@pytest.mark.parametrize("name", ["few", "scattered", "text", "sorted"])
+def test_lists_get_an_index_of_their_elements(name):
+    values, kind = columns()[name]
+    sample = _sample(Primitive(kind), [pa.array(values)], ROWS, num_files=8)
+    (choice,) = choose_kinds({1: replace(sample, is_nested=True)}, [1], 10**9)
+    assert choice.kinds == ("elements",)
+    (choice,) = choose_kinds({1: replace(sample, is_nested=True)}, [1], 10**5)
+    assert not choice.kinds
+    assert "15% of the table" in choice.reason

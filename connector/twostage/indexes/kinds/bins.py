@@ -22,6 +22,7 @@ from twostage.indexes.key_forms import KeyForm, form_of, quantiles, sample_keys
 from twostage.indexes.keys import key_class
 from twostage.indexes.kind import Found
 from twostage.indexes.puffin import BadIndexError
+from twostage.schema import Primitive
 from twostage_native.bit_packing import less_equal, slice_bits
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from twostage.indexes.kind import ColumnValues, Profile, Workshop
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
-    from twostage.schema import Primitive
+    from twostage.schema import Type
 
     Longs = NDArray[np.int64]
 
@@ -49,9 +50,9 @@ class Bins:
     name = "bins"
     certainty = "between"
 
-    def refuses(self, kind: Primitive) -> str | None:
+    def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""
-        if kind.name == "boolean":
+        if kind == Primitive("boolean"):
             return "a boolean has two values"
         return None if key_class(kind) else f"values of type {kind} are not ordered"
 

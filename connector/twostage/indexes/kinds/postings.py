@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from twostage.indexes.kind import ColumnValues, Profile, Workshop
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
-    from twostage.schema import Primitive
+    from twostage.schema import Type
 
 _SPARE_BITS = 5
 """Bits of a hash beyond those that tell the rows apart: a look-up finds 1/32 of a wrong row."""
@@ -40,7 +40,7 @@ class Postings:
     name = "postings"
     certainty = "at most"
 
-    def refuses(self, kind: Primitive) -> str | None:
+    def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""
         return None if key_class(kind) else f"values of type {kind} are not compared"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twostage.indexes.kinds.bins import Bins
+from twostage.indexes.kinds.elements import Elements
 from twostage.indexes.kinds.postings import Postings
 from twostage.indexes.kinds.sorted_rows import SortedRows
 from twostage.indexes.kinds.values import Values
@@ -12,5 +13,7 @@ from twostage.indexes.kinds.values import Values
 if TYPE_CHECKING:
     from twostage.indexes.kind import IndexKind
 
-KINDS: dict[str, IndexKind] = {kind.name: kind for kind in (Values(), Postings(), SortedRows(), Bins())}
+KINDS: dict[str, IndexKind] = {
+    kind.name: kind for kind in (Values(), Postings(), SortedRows(), Bins(), Elements())
+}
 """In the order in which they are asked: exact answers first."""

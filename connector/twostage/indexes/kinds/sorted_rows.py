@@ -24,6 +24,7 @@ from twostage.indexes.kind import Found, non_null
 from twostage.indexes.kinds.postings import MAX_POINTS, hash_bits
 from twostage.indexes.puffin import BadIndexError
 from twostage.indexes.sorted_pairs import PairSorter, SortedPairs, write_pairs
+from twostage.schema import Primitive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from twostage.indexes.kind import ColumnValues, Profile, Workshop
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
-    from twostage.schema import Primitive
+    from twostage.schema import Type
 
     Longs = NDArray[np.int64]
     Words = NDArray[np.uint64]
@@ -103,9 +104,9 @@ class SortedRows:
     name = "sorted"
     certainty = "between"
 
-    def refuses(self, kind: Primitive) -> str | None:
+    def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""
-        if kind.name == "boolean":
+        if kind == Primitive("boolean"):
             return "a boolean has two values"
         return None if key_class(kind) else f"values of type {kind} are not ordered"
 

@@ -26,7 +26,7 @@ from twostage.indexes.value_runs import ValueRuns
 from twostage.indexes.wanted import Range
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.predicate import Compare, In
-from twostage.schema import Primitive
+from twostage.schema import Primitive, Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class Values:
     name = "values"
     certainty = "exact"
 
-    def refuses(self, kind: Primitive) -> str | None:
+    def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""
         return None if key_class(kind) else f"values of type {kind} are not compared"
 

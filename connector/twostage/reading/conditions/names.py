@@ -62,6 +62,8 @@ def canonical(predicate: Predicate) -> tuple[Any, ...]:
             return (kind, match_kind, _column(column), text)
         case tree.CompareColumns(op, left, right):
             return (kind, op, _column(left), _column(right))
+        case tree.HasElement(column, element, value):
+            return (kind, _column(column), _column(element), value)
         case tree.IsNull(column):
             return (kind, _column(column))
     return (kind, str(predicate))

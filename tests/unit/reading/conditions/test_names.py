@@ -16,6 +16,7 @@ from twostage.predicates.predicate import (
     CompareColumns,
     CompareLength,
     Constant,
+    HasElement,
     In,
     IsNull,
     Not,
@@ -24,13 +25,21 @@ from twostage.predicates.predicate import (
     Unknown,
 )
 from twostage.reading.conditions import names
-from twostage.schema import Primitive
+from twostage.schema import Field, List, Primitive
 
 INT = Column(1, ("a",), Primitive("int"))
 LONG = Column(1, ("a",), Primitive("int"), Primitive("long"))
 OTHER = Column(2, ("b",), Primitive("int"))
 TEXT = Column(3, ("s",), Primitive("string"))
+LISTED = Column(5, ("l",), List(Field(id=6, name="element", type=Primitive("int"))))
+OTHER_LIST = Column(7, ("l",), LISTED.type)
+ELEMENT = Column(6, ("l", "element"), Primitive("int"))
 DIFFERENT = [
+    HasElement(LISTED, ELEMENT, 5),
+    HasElement(LISTED, ELEMENT, 6),
+    HasElement(OTHER_LIST, ELEMENT, 5),
+    HasElement(LISTED, INT, 5),
+    Not(HasElement(LISTED, ELEMENT, 5)),
     Compare("=", INT, 5),
     Compare("=", INT, 6),
     Compare("=", INT, -5),

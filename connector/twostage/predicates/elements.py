@@ -1,0 +1,48 @@
+"""The elements of lists and the keys of maps, and what is true of any of a row's.
+
+Takes Arrow arrays with any offset; gives offsets of shape (rows + 1,) into the elements. What lies behind a NULL list is
+arbitrary: whoever reads it must apply the lists' nulls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from twostage.errors import InternalError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def elements_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return where each row's elements begin and end, and the elements; of a map, its keys.
+
+    Raises:
+        InternalError: The array holds neither lists nor maps.
+
+    >>> offsets, elements = elements_of(pa.array([[1], [2, 3], []])[1:])
+    >>> offsets, elements.to_pylist()
+    (array([0, 2, 2]), [2, 3])
+    """
+    kind = array.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)):
+        raise InternalError("BAD_PREDICATE", f"No lists to look for elements in: {kind}", stage="filter")
+    offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+    elements = array.values.slice(first, last - first)
+    return offsets - first, elements.field(0) if pa.types.is_map(kind) else elements
+
+
+def any_of_each(flags: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each row whether any of its elements' flags is set.
+
+    >>> any_of_each(np.array([False, True]), np.array([0, 1, 1, 2]))
+    array([False, False,  True])
+    """
+    places = np.flatnonzero(flags)
+    first = np.searchsorted(places, offsets)
+    found: NDArray[np.bool_] = first[1:] > first[:-1]
+    return found
