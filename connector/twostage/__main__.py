@@ -236,7 +236,21 @@ def _index(parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, st
                     progress.advance(bar)
             progress.update(bar, completed=len(work))
 
-        return run_command(parsed, options, confs, console, progress, run)
+        return run_command(parsed, options, confs, console, progress, run, lambda name: _uses(parsed, name))
+
+
+def _uses(parsed: argparse.Namespace, table: str) -> dict[str, str]:
+    """Return how often the logs of ``--log`` say that indexes were used, by column."""
+    if not getattr(parsed, "log", None):
+        return {}
+    from twostage.advisor.advise import query_logs  # noqa: PLC0415 - as above
+    from twostage.advisor.index_uses import index_uses  # noqa: PLC0415
+
+    found = index_uses(query_logs(parsed.log), parsed.name or table)
+    return {
+        column: f"used by {found.used[column]:,} of {count:,} logged scans that filter on {column}"
+        for column, count in found.filtered.items()
+    }
 
 
 def _check_spark() -> None:

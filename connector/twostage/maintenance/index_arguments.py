@@ -31,7 +31,18 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
     refreshing = verbs.add_parser("refresh", help="index the data files that have no index yet")
     for parser in (creating, refreshing):
         parser.add_argument("--spark", action="store_true", help="as a Spark job")
-    listing = verbs.add_parser("list", help="say what is indexed, how much of the table, and how large it is")
+    listing = verbs.add_parser(
+        "list", help="say what is indexed, how much of the table, how large it is, and how often it was used"
+    )
+    listing.add_argument(
+        "--log",
+        action="append",
+        metavar="PLACE",
+        help="a query log, to count uses; may be given several times",
+    )
+    listing.add_argument(
+        "--name", metavar="TABLE", help="what the log calls the table, if not as it is given here"
+    )
     verifying = verbs.add_parser("verify", help="compare indexes with the data")
     verifying.add_argument(
         "--sample",

@@ -15,7 +15,7 @@ from twostage.metrics import Metrics
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rich.console import Console
     from rich.progress import Progress
@@ -31,8 +31,18 @@ def run_command(
     console: Console,
     progress: Progress,
     run: Run,
+    uses_of: Callable[[str], Mapping[str, str]],
 ) -> int:
     """Run one of the commands; return the exit code.
+
+    Args:
+        parsed: The arguments.
+        options: The reader's.
+        confs: Spark's, for catalogs.
+        console: Where it is said what was done.
+        progress: Where progress is shown.
+        run: Does units of work.
+        uses_of: Takes the table's name in logs; says of columns how often their indexes were used.
 
     Raises:
         TwoStageError: It failed.
@@ -44,7 +54,7 @@ def run_command(
         case "refresh":
             _print_built(owned.refresh(), console)
         case "list":
-            _print_list(owned, console)
+            _print_list(owned, console, uses_of)
         case "verify":
             return _verify(
                 owned, None if parsed.all else parsed.sample, console, _step(progress, "comparing")
@@ -78,17 +88,23 @@ def _print_built(metrics: Metrics, console: Console) -> None:
         console.print(f"{sentence} ({times:,} times)", markup=False, soft_wrap=True)
 
 
-def _print_list(owned: OwnedIndexes, console: Console) -> None:
+def _print_list(owned: OwnedIndexes, console: Console, uses_of: Callable[[str], Mapping[str, str]]) -> None:
     found = owned.status()
+    uses = uses_of(owned.table_name)
     if not found:
         console.print("no indexes")
     for status in found:
         columns = "; ".join(f"{name} ({', '.join(kinds)})" for name, kinds in status.columns.items())
         share = status.nbytes / max(1, status.table_bytes)
         age = f", {max(0.0, time.time() - status.modified) / 86_400:,.1f} days old" if status.modified else ""
+        of_columns = ""
+        if status.column_bytes:
+            owner = "column's" if len(status.columns) == 1 else "columns'"
+            of_columns = f" and {status.nbytes / status.column_bytes:.0%} of the {owner}"
+        used = "".join(f"; {uses[name]}" for name in status.columns if name in uses)
         console.print(
             f"{columns}: {status.indexed:,} of {status.data_files:,} data files, "
-            f"{status.nbytes:,} bytes, {share:.1%} of the table's{age}",
+            f"{status.nbytes:,} bytes, {share:.1%} of the table's{of_columns}{age}{used}",
             markup=False,
             soft_wrap=True,
         )

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 from twostage.catalog.load_table import load_table
 from twostage.columns import split_name
 from twostage.deletes.cache import fingerprint
-from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError, nearest
+from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError, mask, nearest
 from twostage.indexes.file_keys import FANOUT, FILES, file_key, merge_runs, open_run
 from twostage.indexes.keys import indexed_type, key_class
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.place import MAX_NAME, SUFFIX, IndexGroup, index_place, list_indexes
+from twostage.maintenance.column_sizes import column_sizes
 from twostage.maintenance.index_arguments import AUTO
 from twostage.maintenance.index_choice import choose_kinds, profile_columns
 from twostage.maintenance.index_files import IndexWork
@@ -57,6 +58,7 @@ class IndexStatus:
         data_files: Live data files.
         nbytes: Of the index files and runs.
         table_bytes: Of the live data files.
+        column_bytes: Of the columns in these, as manifests say; None if they do not for every file and column.
         modified: When something was last written, seconds since 1970; 0 where unknown.
     """
 
@@ -65,6 +67,7 @@ class IndexStatus:
     data_files: int
     nbytes: int
     table_bytes: int
+    column_bytes: int | None
     modified: float
 
 
@@ -100,6 +103,11 @@ class OwnedIndexes:
                 hint="Set index.location to a folder or bucket.",
             )
         self._place = place
+
+    @property
+    def table_name(self) -> str:
+        """The table's name as a query log has it."""
+        return mask(self._table.name)
 
     # --- commands -------------------------------------------------------------------------------------
 
@@ -169,6 +177,7 @@ class OwnedIndexes:
         """Return what there is of each group of columns."""
         indexes = self._indexes()
         context, tasks = self._tasks(self._table.snapshot)
+        sizes = column_sizes(self._table, {i for group in indexes.groups for i in group.field_ids})
         found = []
         for group in indexes.groups:
             entries = files.list_folder(self._place.storage, self._place.path(group.name))
@@ -186,6 +195,9 @@ class OwnedIndexes:
                     data_files=len(tasks),
                     nbytes=sum(entry.size for entry in every),
                     table_bytes=sum(task.file_size for task in tasks),
+                    column_bytes=sum(sizes[i] for i in group.field_ids)
+                    if sizes.keys() >= set(group.field_ids)
+                    else None,
                     modified=max((entry.modified for entry in every), default=0) / 1e9,
                 )
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.advise import query_logs
+from twostage.advisor.index_uses import index_uses
 from twostage.advisor.replay import QUERIES, check_log
 from twostage.indexes.place import list_indexes
 from twostage.maintenance.index_arguments import AUTO, SAMPLE
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from twostage.advisor.advise import Source
+    from twostage.advisor.index_uses import IndexUses
     from twostage.advisor.replay import Check
     from twostage.maintenance.index_files import IndexWork
     from twostage.maintenance.table_indexes import IndexStatus
@@ -65,6 +67,18 @@ class Indexes:
     def list(self) -> list[IndexStatus]:
         """Return what is indexed: kinds, data files and bytes of each group of columns."""
         return self._owned().status()
+
+    def uses(self, log: Source | Iterable[Source], *, name: str | None = None) -> IndexUses:
+        """Return how often the scans of a query log filtered on columns, and used indexes then.
+
+        Args:
+            log: Where the log is, or several of them.
+            name: What the log calls the table, if that is another name.
+
+        Raises:
+            OptionError: A log is Spark's.
+        """
+        return index_uses(query_logs(log), name or self._owned().table_name)
 
     def verify(self, sample: int | None = SAMPLE) -> Verified:
         """Compare indexes with the data of some data files, drawn at random; None: of all."""

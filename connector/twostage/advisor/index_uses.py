@@ -1,0 +1,51 @@
+"""How often logged scans used the indexes of columns.
+
+Takes query logs; gives numbers by column. A log says of a scan that indexes answered a part of its filter, not which: a use is
+counted for each of the columns that the filter names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from twostage.advisor.query_log import QueryLog
+
+
+@dataclass(slots=True)
+class IndexUses:
+    """Scans of one table, by the columns that their filters name.
+
+    Attributes:
+        filtered: Scans whose filter names the column.
+        used: Of these, scans that indexes answered a part of.
+    """
+
+    filtered: Counter[str] = field(default_factory=Counter)
+    used: Counter[str] = field(default_factory=Counter)
+
+
+def index_uses(logs: Iterable[QueryLog], table: str) -> IndexUses:
+    """Return how often a table's columns were filtered on, and indexes used then.
+
+    Args:
+        logs: Our own.
+        table: As they call it.
+
+    Raises:
+        NotFoundError: There is no such log.
+    """
+    found = IndexUses()
+    for log in logs:
+        for scan in log:
+            if scan.table != table or (whole := scan.filter) is None:
+                continue
+            named = {column for leaf in whole.leaves() for column in leaf.columns}
+            found.filtered.update(named)
+            if scan.count("indexes.used") or scan.count("files.pruned.index"):
+                found.used.update(named)
+    return found

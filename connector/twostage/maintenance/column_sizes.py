@@ -1,0 +1,43 @@
+"""What columns take in a table's data files, as its manifests say.
+
+Takes a pinned table; gives bytes by column. The rule: what a writer did not note is not guessed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twostage.schema import leaves
+from twostage.table.manifest import read_manifest_list
+from twostage.table.manifest_cache import stream_data_manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from twostage.table.pinned import PinnedTable
+
+
+def column_sizes(table: PinnedTable, field_ids: Collection[int]) -> dict[int, int]:
+    """Return the bytes of columns in the live data files; without a column of which a file's size is not known.
+
+    Args:
+        table: With the snapshot to look at.
+        field_ids: Of columns; those of a list or a map are its elements', keys' and values' together.
+
+    Raises:
+        CorruptFileError: A manifest is malformed.
+        MissingFileError: A manifest does not exist.
+    """
+    stored = {i: [leaf.id for leaf in leaves(table.schema.field(i))] for i in field_ids}
+    sizes: dict[int, int | None] = dict.fromkeys(stored, 0)
+    if table.snapshot is None:
+        return dict.fromkeys(stored, 0)
+    manifests = [one for one in read_manifest_list(table.storage, table.snapshot) if not one.is_deletes]
+    for file in stream_data_manifests(
+        table.storage, manifests, table.metadata.specs, read_ahead=len(manifests)
+    ):
+        for field_id, own in stored.items():
+            known = [file.column_sizes[i] for i in own if i in file.column_sizes]
+            total = sizes[field_id]
+            sizes[field_id] = None if total is None or len(known) < len(own) else total + sum(known)
+    return {field_id: size for field_id, size in sizes.items() if size is not None}
