@@ -140,3 +140,28 @@ def test_nodes_of_other_versions_and_our_own(tmp_path, text, table, filters, rea
 def test_there_is_no_log(tmp_path):
     with pytest.raises(NotFoundError, match="NO_EVENT_LOG"):
         list(EventLogs(str(tmp_path / "nowhere")))
+
+
+@pytest.mark.parametrize("version", ["4.1.4", "4.3.0"])
+def test_our_own_scans(version):
+    """Six queries on 4,000 rows in four files, by PySpark; a join of two scans that Spark's own reader did is not seen."""
+    log = EventLogs(str(Path(__file__).with_name(f"twostage_spark_{version}_events.jsonl")))
+    found = list(log)
+    assert str(log.problems) == ""
+    assert {(scan.table, scan.reader, scan.scans, scan.failed) for scan in found} == {
+        ("lake.db.ev", "twostage", 1, False)
+    }
+    assert [(scan.query, scan.columns, scan.count("rows.fetched")) for scan in found] == [
+        (0, ("id", "dev"), 41),
+        (1, ("id",), 210),
+        (2, ("id",), 228),
+        (3, ("id",), 75),
+        (5, ("id", "dev", "price", "s"), 4_000),
+    ]
+    assert [[(leaf.op, leaf.columns) for leaf in scan.filter.leaves()] for scan in found if scan.filter] == [
+        [("=", ("dev",)), (">", ("price",))],
+        [("in", ("dev",)), ("<", ("id",))],
+        [("=", ("s.x",)), ("prefix", ("dev",))],
+        [("not is null", ("id",)), ("<", ("price",))],
+    ]
+    assert all(scan.query_milliseconds > 0 for scan in found)
