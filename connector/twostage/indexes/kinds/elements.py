@@ -57,6 +57,7 @@ class Elements(Postings):
 def non_null_elements(lists: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return for each element that is not NULL the place of its row, ascending, and these elements; of maps, the keys.
 
+    >>> import pyarrow as pa
     >>> rows, elements = non_null_elements(pa.array([[1, None], None, [], [2, 3]]))
     >>> rows, elements.to_pylist()
     (array([0, 3, 3]), [1, 2, 3])
