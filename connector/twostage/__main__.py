@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import twostage
-from twostage.advisor import command_line
+from twostage.advisor import collect_command, command_line
 from twostage.errors import OptionError, TwoStageError
 from twostage.maintenance.index_arguments import add_parsers
 from twostage.metrics import Metrics
@@ -46,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse_options(_raw_options(parsed))
         if parsed.command == "index":
             return _index(parsed, options, confs, console)
-        if parsed.command == command_line.COLLECT:
-            command_line.run_collect(parsed, options, confs, console)
+        if parsed.command == collect_command.COLLECT:
+            collect_command.run_collect(parsed, options, confs, console)
         elif parsed.command == "clean":
             _clean(options, confs, console)
         else:
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         "--spark", action="store_true", help="also start a local session, and read a table in it"
     )
     advising = command_line.add_parser(commands)
-    collecting = command_line.add_collect_parser(commands)
+    collecting = collect_command.add_collect_parser(commands)
     indexing = add_parsers(commands)
     for command in (compiling, cleaning, collecting, *indexing):
         command.add_argument("table", help="a table's folder, a metadata file, or catalog.namespace.table")
@@ -133,8 +133,8 @@ def _words(arguments: Sequence[str]) -> list[str]:
 
     The words ``advise collect`` become one, as the parser knows that command.
     """
-    is_collect = " ".join(arguments[:2]) == command_line.COLLECT
-    found: list[str] = [command_line.COLLECT] if is_collect else []
+    is_collect = " ".join(arguments[:2]) == collect_command.COLLECT
+    found: list[str] = [collect_command.COLLECT] if is_collect else []
     for argument in arguments[2 if is_collect else 0 :]:
         is_property = argument.startswith("--catalog.") and "=" in argument
         found += ["--option", argument.removeprefix("--")] if is_property else [argument]

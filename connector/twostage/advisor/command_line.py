@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twostage.advisor.collect_command import write_file
 from twostage.errors import OptionError, TwoStageError, mask
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from twostage.advisor.recommend import Recommendation
     from twostage.options import ReadOptions
 
-COLLECT = "advise collect"
-"""A command of two words, because it takes a table and the reader's options, and no log."""
 _SHOWN_QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -112,64 +111,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
-    """Add ``advise collect`` to the commands, and return its parser; the caller adds the reader's options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        COLLECT,
-        help="find out what advise wants to know of a table's columns, as a JSON file for --metadata",
-    )
-    parser.add_argument("--out", required=True, metavar="FILE", help="the JSON file to write")
-    parser.add_argument(
-        "--files",
-        type=int,
-        default=8,
-        metavar="N",
-        help="data files of which the first row group is read (8)",
-    )
-    parser.add_argument(
-        "--name", metavar="TABLE", help="what logs call the table, if not as it is given here"
-    )
-    return parser
-
-
-def run_collect(
-    parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, str], console: Console
-) -> None:
-    """Run ``advise collect``.
-
-    Raises:
-        OptionError: There is no such table; the file cannot be written.
-    """
-    from rich.progress import Progress  # noqa: PLC0415 - as below
-
-    from twostage.advisor.collect import collect  # noqa: PLC0415
-
-    with Progress(console=console) as progress:
-        bar = progress.add_task("reading a sample", total=None)
-        found = collect(
-            options,
-            confs,
-            sampled_files=max(1, parsed.files),
-            step=lambda done, of: progress.update(bar, completed=done, total=of),
-        )
-    if parsed.name is not None:
-        found = replace(found, table=parsed.name)
-    _write(parsed.out, found.json(), "--out")
-    console.print(
-        f"{found.rows:,} rows in {found.files:,} files, {len(found.columns):,} columns: {parsed.out}",
-        markup=False,
-    )
-
-
-def _write(path: str, text: str, argument: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(
-            "BAD_OPTION", f"{argument} cannot be written: {error}", path=path, stage="options"
-        ) from None
-
-
 def run(
     parsed: argparse.Namespace,
     options_of: Callable[[str], ReadOptions],
@@ -214,7 +155,7 @@ def run(
     if parsed.html is not None:
         from twostage.advisor.html_report import page  # noqa: PLC0415
 
-        _write(parsed.html, page(advice), "--html")
+        write_file(parsed.html, page(advice), "--html")
     if parsed.json:
         print(json.dumps(advice.as_dict(), indent=1))  # noqa: T201 - this is the command's output
     else:

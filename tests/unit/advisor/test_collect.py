@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tables import Table
-from twostage.__main__ import main
 from twostage.advisor.collect import collect, draw, drawn_from, spread
 from twostage.advisor.column_metadata import parse_metadata
 from twostage.errors import OptionError
@@ -111,14 +110,3 @@ def test_places_are_spread():
 def test_a_metadata_table_has_none(tmp_path):
     with pytest.raises(OptionError, match="metadata table"):
         collect(parse_options({"path": table(tmp_path / "t"), "metadata-table": "files"}), {})
-
-
-def test_the_command(tmp_path, capsys):
-    path, out = table(tmp_path / "t"), tmp_path / "t.json"
-    assert main(["advise", "collect", path, "--out", str(out), "--name", "lake.db.t"]) == 0
-    found = parse_metadata(out.read_text())
-    assert (found.table, found.rows, found.columns["few"].distinct) == ("lake.db.t", 2000, 20)
-    assert "2,000 rows in 4 files" in capsys.readouterr().err
-    assert json.loads(out.read_text())["v"] == 1
-    assert main(["advise", "collect", path, "--out", str(tmp_path / "no" / "t.json")]) == 1
-    assert main(["advise", "collect", str(tmp_path / "nowhere"), "--out", str(out)]) == 1
