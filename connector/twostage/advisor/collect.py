@@ -54,6 +54,7 @@ class _Sample:
     bounds: list[tuple[Any, Any]] = field(default_factory=list)
     bytes: int = 0
     dictionary_bytes: int = 0
+    dictionary_groups: int = 0
     pages: int = 0
 
 
@@ -219,6 +220,7 @@ def _read(
             pages = data_file.page_bounds(row_group, field_id)
             sample.bytes += data_file.stored_bytes(row_group, {field_id})
             sample.dictionary_bytes += data_file.dictionary_bytes(row_group, field_id)
+            sample.dictionary_groups += data_file.is_dictionary_encoded(row_group, field_id)
             sample.pages += 0 if pages is None else len(pages.first_rows)
             sample.rows += row_group.num_rows
             sample.nulls += values.null_count
@@ -252,6 +254,7 @@ def _estimate(
         bytes=round(sample.bytes * scale),
         dictionary_bytes=round(sample.dictionary_bytes * scale),
         pages=round(sample.pages * scale),
+        dictionary_share=sample.dictionary_groups / len(sample.groups),
         bloom_share=float(has_bloom),
         overlap=_overlap(sample.bounds) if files > 1 else None,
         indexed=indexed,

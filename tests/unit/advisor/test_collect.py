@@ -43,6 +43,16 @@ def test_a_sample_that_is_the_whole_table_is_exact(tmp_path):
     assert ids.type == "long"
 
 
+def test_which_chunks_are_dictionaries(tmp_path):
+    """By PyArrow's writer: a chunk whose dictionary grows too large goes on without one."""
+    made = Table(tmp_path / "t", {"one": "long", "many": "string"})
+    for repeats in (100, 1):
+        made.append([{"one": 7, "many": "x" * 1_000 + str(row // repeats)} for row in range(4_000)])
+    made.write()
+    found = collect(parse_options({"path": str(made.folder)}), {}).columns
+    assert (found["one"].dictionary_share, found["many"].dictionary_share) == (1.0, 0.5)
+
+
 def test_the_layout_of_a_table(tmp_path):
     path = Path(table(tmp_path / "t"))
     raw = json.loads(path.read_text())
