@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.memory import InMemoryCatalog
 
 import twostage
 from lakehouse import canonical, executed_plan
@@ -65,18 +66,21 @@ def drawn(seed):
     return rows
 
 
-@pytest.fixture(scope="module")
-def lists(spark, warehouse):
-    """Views of the same rows: `lists` of the table, in three data files, and `plain_lists` of what Spark has in memory."""
-    from pyiceberg.catalog.sql import SqlCatalog
+def created(folder, schema):
+    """Create the table db.t by PyIceberg, in a folder of its own: the shared warehouse has the tables that tests list."""
+    catalog = InMemoryCatalog("own", warehouse=f"file://{folder}")
+    catalog.create_namespace("db")
+    return catalog.create_table("db.t", schema=schema)
 
-    rows = drawn(1)
-    catalog = SqlCatalog("lake", **{key: warehouse.confs[key] for key in ("uri", "warehouse")})
-    table = catalog.create_table("db.lists", schema=SCHEMA)
+
+@pytest.fixture(scope="module")
+def lists(spark, tmp_path_factory):
+    """Views of the same rows: `lists` of the table, in three data files, and `plain_lists` of what Spark has in memory."""
+    rows, folder = drawn(1), tmp_path_factory.mktemp("lists")
+    table = created(folder, SCHEMA)
     for first in range(0, NUM_ROWS, 200):
         table.append(pa.Table.from_pylist(rows[first : first + 200], schema=SCHEMA))
-    catalog.engine.dispose()
-    path = str(warehouse.root / "db" / "lists")
+    path = str(folder / "db" / "t")
     spark.read.format("twostage").load(path).createOrReplaceTempView("lists")
     as_spark = [
         tuple(
@@ -87,7 +91,9 @@ def lists(spark, warehouse):
     ]
     made = spark.createDataFrame(as_spark, spark.table("lists").schema)
     made.createOrReplaceTempView("plain_lists")
-    return path
+    yield path
+    for view in ("lists", "plain_lists"):
+        spark.catalog.dropTempView(view)
 
 
 TESTS = [
@@ -197,21 +203,17 @@ def test_explain_and_report_name_it(spark, lists):
 
 
 @pytest.mark.parametrize("state", ["all", "part", "damaged"])
-def test_an_index_of_elements_finds_the_rows(spark, warehouse, tmp_path, state):
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog = SqlCatalog("lake", **{key: warehouse.confs[key] for key in ("uri", "warehouse")})
+def test_an_index_of_elements_finds_the_rows(spark, tmp_path, state):
     schema = pa.schema([("id", pa.int64()), ("tags", pa.list_(pa.int64()))])
-    table = catalog.create_table(f"db.tags_{state}", schema=schema)
+    table = created(tmp_path / "warehouse", schema)
     drawn, rows = np.random.default_rng(4), 60_000
     for first in (0, rows):
         values = pa.array(drawn.integers(0, 2**50, 3 * rows))
         lists = pa.ListArray.from_arrays(pa.array(range(0, 3 * rows + 1, 3), pa.int32()), values)
         table.append(pa.Table.from_arrays([pa.array(range(first, first + rows)), lists], schema=schema))
     sought = values[77].as_py()
-    catalog.engine.dispose()
     options = {"index.location": str(tmp_path / "indexes")}
-    path = str(warehouse.root / "db" / f"tags_{state}")
+    path = str(tmp_path / "warehouse" / "db" / "t")
     indexes = twostage.index(spark, path, options)
     indexes.create(["tags"], "elements")
     assert indexes.verify(None).wrong == []
