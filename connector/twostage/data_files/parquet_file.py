@@ -157,8 +157,7 @@ class ParquetDataFile(DataFile):
     def is_dictionary_encoded(self, row_group: RowGroup, field_id: int) -> bool:
         """Return whether every page of a field of a row group is known to be dictionary-encoded."""
         chunks = self._footer.row_groups[row_group.index].columns
-        leaves = self._leaves_of({field_id})
-        return bool(leaves) and all(is_all_dictionary(chunks[leaf]) for leaf in leaves)
+        return {is_all_dictionary(chunks[leaf]) for leaf in self._leaves_of({field_id})} == {True}
 
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
         """Return a lower bound of the bytes that these fields of a row group take, decoded."""
