@@ -174,6 +174,13 @@ def _walk(fields: tuple[Field, ...], path: tuple[str, ...]) -> Iterator[tuple[Fi
         yield from _walk(children(field.type), (*path, field.name))
 
 
+def element_of(kind: Type) -> Field | None:
+    """Return the field of a list's elements or of a map's keys; None for other types."""
+    if isinstance(kind, List):
+        return kind.element
+    return kind.key if isinstance(kind, Map) else None
+
+
 def leaves(field: Field) -> Iterator[Field]:
     """Yield the primitive fields at or under `field`, in schema order."""
     inner = children(field.type)

@@ -20,7 +20,7 @@ from twostage.schema import Primitive
 from twostage.task import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 FIELD = 7
@@ -126,3 +126,26 @@ def literals_of(array: pa.Array, kind: Primitive, drawn: random.Random) -> list[
         case "fixed" | "binary":
             return [*(one.as_py() for one in picked), b"", b"\xff\xff", b"ab"]
     return [*(one.as_py() for one in picked), "", "zz", "a", "é", "prefix-0"]
+
+
+def times_ignored(
+    path: Path, drawn: random.Random, times: int, leaves: Sequence[Any], array: pa.Array
+) -> int:
+    """Flip one bit of an index, again and again; return how often that was noticed, once each time. Answers must be right."""
+    clean, ignored = path.read_bytes(), 0
+    for _ in range(times):
+        damaged = bytearray(clean)
+        damaged[drawn.randrange(4, len(clean))] ^= 1 << drawn.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            index = opened(path)
+        except ValueError:
+            ignored += 1
+            continue
+        metrics = Metrics()
+        for leaf in leaves:
+            if index.find(leaf, metrics) is not None:
+                check(index, leaf, array)
+        assert metrics.counters["indexes.ignored"] == int(index.is_bad)
+        ignored += index.is_bad
+    return ignored

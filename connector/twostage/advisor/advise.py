@@ -81,24 +81,25 @@ def open_log(place: str) -> QueryLog | EventLogs:
 
 
 def query_logs(log: Source | Iterable[Source]) -> list[QueryLog]:
-    """Return logs as twostage's own.
+    """Return logs, all of which must be twostage's own.
 
     Raises:
         OptionError: One of them is Spark's.
     """
-    opened = [open_log(one) if isinstance(one, str) else one for one in _each(log)]
+    opened = [open_log(one) if isinstance(one, str) else one for one in sources_of(log)]
     ours = [one for one in opened if isinstance(one, QueryLog)]
     if len(ours) < len(opened):
         raise OptionError(
             "BAD_OPTION",
-            "advise check replays scans of twostage's query log alone",
+            "This takes twostage's query log alone, no event log of Spark's",
             stage="options",
-            hint="Spark's event logs do not say what a filter's parts took.",
+            hint="Spark's event logs say neither what a filter's parts took nor which indexes were used.",
         )
     return ours
 
 
-def _each(log: Source | Iterable[Source]) -> list[Source]:
+def sources_of(log: Source | Iterable[Source]) -> list[Source]:
+    """Return one log or several as a list."""
     return [log] if isinstance(log, str | QueryLog | EventLogs) else list(log)
 
 
@@ -127,7 +128,7 @@ def advise(
     thresholds = _with_existing(thresholds or Thresholds(selectivity=MIN_SELECTIVITY), metadata)
     tallies: dict[str, Tally] = {}
     problems: list[str] = []
-    for source in _each(log):
+    for source in sources_of(log):
         opened = open_log(source) if isinstance(source, str) else source
         for scan in opened:
             _add(tallies, scan, thresholds, metadata)

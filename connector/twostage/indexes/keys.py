@@ -14,7 +14,7 @@ import xxhash
 
 from twostage.errors import InternalError
 from twostage.predicates.lanes import Numbers, Text, Wide, read_lane
-from twostage.schema import List, Map, Primitive
+from twostage.schema import Primitive, element_of
 from twostage_native.members import canonical_bits
 from twostage_native.strings import hash_texts
 
@@ -51,7 +51,8 @@ def key_class(kind: Type) -> KeyClass | None:
 
 def indexed_type(kind: Type) -> Primitive | None:
     """Return the type of the values that an index of a column has: its own, its elements' or its keys'; None for others."""
-    inner = kind.element.type if isinstance(kind, List) else kind.key.type if isinstance(kind, Map) else kind
+    element = element_of(kind)
+    inner = kind if element is None else element.type
     return inner if isinstance(inner, Primitive) and inner.name in _CLASSES else None
 
 

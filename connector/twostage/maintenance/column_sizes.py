@@ -8,36 +8,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twostage.schema import leaves
-from twostage.table.manifest import read_manifest_list
+from twostage.table.manifest import read_manifest_list, stream_manifests
 from twostage.table.manifest_cache import stream_data_manifests
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from twostage.table.pinned import PinnedTable
 
 
-def column_sizes(table: PinnedTable, field_ids: Collection[int]) -> dict[int, int]:
-    """Return the bytes of columns in the live data files; without a column of which a file's size is not known.
+def column_sizes(table: PinnedTable, field_ids: Collection[int], *, keep: bool = True) -> dict[int, int]:
+    """Return the bytes of columns in the live data files; without a dropped one, or of which a file's size is not known.
 
     Args:
         table: With the snapshot to look at.
         field_ids: Of columns; those of a list or a map are its elements', keys' and values' together.
+        keep: Take kept manifests, and keep those that are read.
 
     Raises:
         CorruptFileError: A manifest is malformed.
         MissingFileError: A manifest does not exist.
     """
-    stored = {i: [leaf.id for leaf in leaves(table.schema.field(i))] for i in field_ids}
+    schema = table.schema
+    stored = {i: [leaf.id for leaf in leaves(schema.field(i))] for i in field_ids if i in schema}
     sizes: dict[int, int | None] = dict.fromkeys(stored, 0)
-    if table.snapshot is None:
+    if table.snapshot is None or not stored:
         return dict.fromkeys(stored, 0)
     manifests = [one for one in read_manifest_list(table.storage, table.snapshot) if not one.is_deletes]
-    for file in stream_data_manifests(
-        table.storage, manifests, table.metadata.specs, read_ahead=len(manifests)
-    ):
+    stream = stream_data_manifests if keep else stream_manifests
+    for file in stream(table.storage, manifests, table.metadata.specs, read_ahead=len(manifests)):
         for field_id, own in stored.items():
             known = [file.column_sizes[i] for i in own if i in file.column_sizes]
             total = sizes[field_id]
             sizes[field_id] = None if total is None or len(known) < len(own) else total + sum(known)
     return {field_id: size for field_id, size in sizes.items() if size is not None}
+
+
+def total_size(sizes: Mapping[int, int], field_ids: Collection[int]) -> int | None:
+    """Return the bytes of some columns together, or None where that of one is not known."""
+    return sum(sizes[i] for i in field_ids) if sizes.keys() >= set(field_ids) else None

@@ -22,7 +22,7 @@ from twostage.indexes.file_keys import FANOUT, FILES, file_key, merge_runs, open
 from twostage.indexes.keys import indexed_type, key_class
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.place import MAX_NAME, SUFFIX, IndexGroup, index_place, list_indexes
-from twostage.maintenance.column_sizes import column_sizes
+from twostage.maintenance.column_sizes import column_sizes, total_size
 from twostage.maintenance.index_arguments import AUTO
 from twostage.maintenance.index_choice import choose_kinds, profile_columns
 from twostage.maintenance.index_files import IndexWork
@@ -177,7 +177,8 @@ class OwnedIndexes:
         """Return what there is of each group of columns."""
         indexes = self._indexes()
         context, tasks = self._tasks(self._table.snapshot)
-        sizes = column_sizes(self._table, {i for group in indexes.groups for i in group.field_ids})
+        listed = {i for group in indexes.groups for i in group.field_ids}
+        sizes = column_sizes(self._table, listed, keep=self._options.manifest_cache)
         found = []
         for group in indexes.groups:
             entries = files.list_folder(self._place.storage, self._place.path(group.name))
@@ -195,9 +196,7 @@ class OwnedIndexes:
                     data_files=len(tasks),
                     nbytes=sum(entry.size for entry in every),
                     table_bytes=sum(task.file_size for task in tasks),
-                    column_bytes=sum(sizes[i] for i in group.field_ids)
-                    if sizes.keys() >= set(group.field_ids)
-                    else None,
+                    column_bytes=total_size(sizes, group.field_ids),
                     modified=max((entry.modified for entry in every), default=0) / 1e9,
                 )
             )

@@ -24,7 +24,7 @@ from twostage.maintenance.index_files import FileColumn, is_stored
 from twostage.metrics import Metrics
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.predicate import Column, Compare, HasElement, IsNull
-from twostage.schema import List, Map
+from twostage.schema import element_of
 from twostage.storage import files
 
 if TYPE_CHECKING:
@@ -139,8 +139,7 @@ def _leaves(
     kind = context.schema.field(values.field_id).type
     column = Column(values.field_id, context.schema.path(values.field_id), kind)
     yield IsNull(column), arrays
-    if isinstance(kind, List | Map):
-        inner = kind.element if isinstance(kind, List) else kind.key
+    if (inner := element_of(kind)) is not None:
         element = Column(inner.id, context.schema.path(inner.id), values.type)
         present = [found for array in arrays if len(found := non_null_elements(array)[1])]
         for _ in range(_LITERALS if present else 0):

@@ -7,21 +7,20 @@ rule: nothing is built before `TableAdvice.apply` is called.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from twostage.advisor.advise import MIN_SELECTIVITY, advise as advise_logs
+from twostage.advisor.advise import MIN_SELECTIVITY, advise as advise_logs, sources_of
 from twostage.advisor.collect import collect
 from twostage.advisor.command_line import print_recommendations
 from twostage.advisor.replay import QUERIES
 from twostage.advisor.thresholds import Thresholds
-from twostage.catalog.load_table import load_table
 from twostage.errors import mask
 from twostage.options import parse_options
 from twostage.spark.index_jobs import confs_of, index
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -42,12 +41,12 @@ class TableAdvice:
 
     table: str
     advice: Advice
-    _indexes: Indexes = field(repr=False)
-    _log: tuple[Source, ...] = field(repr=False)
+    _indexes: Indexes
+    _log: list[Source]
 
     @property
     def recommendations(self) -> tuple[Recommendation, ...]:
-        """What is recommended, the most useful first."""
+        """What is recommended; one that is called ``nothing`` where nothing would pay."""
         return self.advice.recommendations
 
     def __repr__(self) -> str:
@@ -67,6 +66,7 @@ class TableAdvice:
         A sort order, a table property, compiled deletes and indexes to drop are left to you.
 
         Raises:
+            OptionError: A column is indexed already, as after an earlier call.
             UnsupportedFeatureError: A column has no such index.
         """
         return sum(
@@ -88,7 +88,7 @@ def advise(
     spark: SparkSession,
     table: str,
     *,
-    log: Source | list[Source],
+    log: Source | Iterable[Source],
     options: Mapping[str, str] | None = None,
     name: str | None = None,
     selectivity: float = MIN_SELECTIVITY,
@@ -108,8 +108,8 @@ def advise(
         max_columns: The largest number of indexes.
 
     Raises:
-        OptionError: There is no such log.
-        NotFoundError: There is no such table.
+        OptionError: The options do not name a table, or it is a metadata table.
+        NotFoundError: There is no such table or log.
 
     Examples:
         >>> advice = twostage.advise(spark, "lake.db.events", log="/logs/queries")  # doctest: +SKIP
@@ -117,10 +117,11 @@ def advise(
         >>> advice.apply()  # doctest: +SKIP
     """
     parsed, confs = parse_options({"path": table, **(options or {})}), confs_of(spark)
-    called = name or mask(load_table(parsed, confs).name)
+    known = collect(parsed, confs)
+    called = name or mask(known.table)
+    known = replace(known, table=called)
     thresholds = Thresholds(selectivity=selectivity, tables=frozenset({called}))
-    known = replace(collect(parsed, confs), table=called)
-    logs: tuple[Any, ...] = tuple(log) if isinstance(log, list) else (log,)
+    logs = sources_of(log)
     return TableAdvice(
         table=called,
         advice=advise_logs(logs, metadata={called: known}, thresholds=thresholds, max_columns=max_columns),

@@ -13,7 +13,7 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from tables import Table
 from twostage.__main__ import main
 from twostage.catalog.load_table import load_table
-from twostage.maintenance.column_sizes import column_sizes
+from twostage.maintenance.column_sizes import column_sizes, total_size
 from twostage.options import parse_options
 
 ROWS = pa.table(
@@ -63,6 +63,27 @@ def test_what_a_writer_did_not_note_is_left_out(tmp_path):
     assert column_sizes(pinned, [field.id for field in pinned.schema.fields]) == {}
 
 
+def test_a_dropped_column_has_none_and_its_index_is_listed(written, tmp_path, capsys):
+    place = ["--option", f"index.location={tmp_path / 'indexes'}"]
+    assert (
+        main(["index", "create", written.metadata_location, "--columns", "id", "--kind", "postings", *place])
+        == 0
+    )
+    with written.update_schema(allow_incompatible_changes=True) as change:
+        change.delete_column("id")
+    pinned = load_table(parse_options({"path": written.metadata_location}))
+    assert column_sizes(pinned, [1]) == {}
+    capsys.readouterr()
+    assert main(["index", "list", written.metadata_location, *place]) == 0
+    assert "field 1, dropped (postings): 2 of 2 data files, " in capsys.readouterr().err
+
+
+def test_without_kept_manifests_it_is_the_same(written):
+    pinned = load_table(parse_options({"path": written.metadata_location}))
+    ids = [field.id for field in pinned.schema.fields]
+    assert column_sizes(pinned, ids, keep=False) == column_sizes(pinned, ids)
+
+
 def test_a_table_without_rows_takes_nothing(tmp_path):
     table = Table(tmp_path / "t", {"id": "long"})
     table.write()
@@ -96,3 +117,9 @@ def test_the_list_says_the_share_of_the_column_and_uses(written, tmp_path, capsy
     assert second.startswith("tags (elements): 2 of 2 data files, ")
     assert "% of the column's" in second
     assert "used by" not in second
+
+
+def test_one_size_that_is_not_known_leaves_the_total_open():
+    assert total_size({1: 30, 2: 12}, [1, 2]) == 42
+    assert total_size({1: 30, 2: 12}, [2]) == 12
+    assert total_size({1: 30}, [1, 2]) is None

@@ -14,7 +14,7 @@ from twostage.indexes.keys import hash_values, key_class
 from twostage.indexes.kinds.postings import Postings, hash_bits
 from twostage.indexes.sorted_pairs import PairSorter, write_pairs
 from twostage.predicates.elements import elements_of
-from twostage.schema import List, Map
+from twostage.schema import element_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,12 +32,10 @@ class Elements(Postings):
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""
-        inner = (
-            kind.element.type if isinstance(kind, List) else kind.key.type if isinstance(kind, Map) else None
-        )
-        if inner is None:
+        element = element_of(kind)
+        if element is None:
             return f"type {kind} has no elements"
-        return None if key_class(inner) else f"elements of type {inner} are not compared"
+        return None if key_class(element.type) else f"elements of type {element.type} are not compared"
 
     def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
         """Write the postings of a column's elements."""
