@@ -50,7 +50,7 @@ COUNTERS: dict[str, str] = {
     "store.bytes": "bytes that object stores sent",
     "store.bytes.asked": "bytes that were asked for; more were sent where near ranges were read by one request, or a request was repeated",
     "store.most": "the most requests that a task had in flight; of several tasks the largest number",
-    "store.trips": "round trips one after another for one data or delete file, since a later request depended on an earlier answer; of all files the largest number",
+    "store.trips": "round trips of a task on its critical path: the longest chain of requests each of which was made when the answer before it had been used, or a file before it had ended; of all tasks the largest number",
     "store.time.requests": "nanoseconds that requests were in flight, summed; divided by `store.time.busy`: how many at a time",
     "store.time.busy": "nanoseconds in which a task had a request in flight, summed over tasks",
     "columns.filtered_encoded": "filter columns of row groups that were filtered by dictionary codes instead of values",

@@ -17,6 +17,7 @@ from twostage.deletes.files.contents import DeleteContents, DeletesAhead
 from twostage.reading.turns import Turns
 from twostage.storage.location import parse_location
 from twostage.storage.ranges import cost_of
+from twostage.storage.round_trips import RoundTrips
 from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
@@ -65,13 +66,15 @@ class FilesAhead:
         self._group = group
         self._metrics = metrics
         budget = settings.memory_budget
-        self.turns = Turns(budget // 8, _size_of)
+        trips = RoundTrips()
+        self.turns = Turns(budget // 8, _size_of, trips)
         self.reads = TaskReads(
             metrics,
             cost=cost_of(settings.merge_gap, None, is_remote=True),
             most_in_flight=settings.parallel_requests or MAX_REQUESTS,
             most_bytes=budget // 2,
             wait=self.turns.wait,
+            trips=trips,
         )
         contents = DeleteContents(self.reads, context.storage, group.tasks)
         self.deletes = DeletesAhead(contents, self.turns.keep)
