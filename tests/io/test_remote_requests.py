@@ -100,6 +100,7 @@ def open_remote(store, name, **options):
         **store.options,
         "catalog.s3.request-timeout": "60",
         "deletes.cache": "worker",
+        "footers.cache": "worker",
         **options,
     }
     parsed = parse_options(given)

@@ -79,7 +79,13 @@ def _forget():
 
 
 def open_remote(store, name, **options):
-    given = {"path": f"s3://{BUCKET}/{name}", **store.options, "catalog.s3.request-timeout": "60", **options}
+    given = {
+        "path": f"s3://{BUCKET}/{name}",
+        **store.options,
+        "catalog.s3.request-timeout": "60",
+        "footers.cache": "worker",
+        **options,
+    }
     parsed = parse_options(given)
     return Opened(load_table(parsed), parsed)
 

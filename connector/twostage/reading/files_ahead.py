@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from twostage.deletes.files.contents import DeleteContents, DeletesAhead
+from twostage.reading.host_footers import HostFooters
 from twostage.reading.turns import Turns
 from twostage.storage.location import parse_location
 from twostage.storage.ranges import cost_of
@@ -59,6 +60,7 @@ class FilesAhead:
     Attributes:
         reads: What the task has in flight.
         deletes: How its files' delete files are read.
+        footers: Those that the host's workers share, if they do.
     """
 
     def __init__(self, group: TaskGroup, metrics: Metrics) -> None:
@@ -78,6 +80,7 @@ class FilesAhead:
         )
         contents = DeleteContents(self.reads, context.storage, group.tasks)
         self.deletes = DeletesAhead(contents, self.turns.keep)
+        self.footers = HostFooters.find(context, metrics)
         self._most = MAX_FILES if settings.files_ahead is None else 1 + settings.files_ahead
         self._may_end_early = context.limit is not None or context.top is not None
         self._max_bytes = budget // 2

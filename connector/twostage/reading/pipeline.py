@@ -123,7 +123,10 @@ def emit(
 def read_known_file(
     context: ScanContext, task: ScanTask, learned: Learned, metrics: Metrics, ahead: FilesAhead
 ) -> Iterator[Step]:
-    """Read a data file; once more if the process kept a footer of an object that was replaced since."""
+    """Read a data file; once more if a footer was kept of an object that was replaced since."""
+    footers = ahead.footers
+    if footers is not None:
+        footers.bring(context, task)
     kept = kept_version(task.path, task.file_size)
     has_begun = is_replaced = False
     try:
@@ -136,7 +139,11 @@ def read_known_file(
         is_replaced = True
     if is_replaced:
         forget_footer(task.path, task.file_size)
+        if footers is not None:
+            footers.forget(context, task)
         yield from read_file(context, task, learned, metrics, ahead)
+    if footers is not None and (kept is None or is_replaced):
+        footers.share(context, task)
 
 
 def read_file(
