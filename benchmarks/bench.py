@@ -170,7 +170,7 @@ class Bench:
 
         The variable STORE has more options for it, such as ``--latencies 100 --threads 8``.
         """
-        size = "small" if self.size is SIZES["small"] else "full"
+        size = next(name for name, known in SIZES.items() if known is self.size)
         warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-object-store"))
         more = shlex.split(os.environ.get("STORE", ""))
         return self._measured_by("object_store.py", "--size", size, "--warehouse", warehouse, *more)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -26,11 +27,11 @@ from typing import Any
 
 from late_s3 import LateStore, ask_store
 from object_store_engines import DATAFUSION, DUCKDB, ENGINES, ICEBERG, NEEDLE, TWOSTAGE, Engine, queries
-from object_store_table import BRANCHES, data_files, number_of
+from object_store_table import BRANCHES, INDEXES, data_files, number_of
 from rich.console import Console
 
-SIZES = {"small": (40, 2_000, 2), "full": (400, 20_000, 3)}
-"""Files, rows of each, and runs of each query after the first."""
+SIZES = {"small": (40, 2_000, 2), "full": (400, 20_000, 3), "huge": (10_000, 500, 2)}
+"""Files, rows of each, and runs of each query after the first. The many files of the last one have no branches."""
 FIRST, WARM, SCAN = "needle, first", "needle", "scan of 3 columns"
 ICEBERG_QUERIES = (WARM, SCAN, "range")
 """Of the queries of a slow engine that are asked unless all are wanted: a needle takes it most of a minute."""
@@ -55,8 +56,10 @@ class Run:
         """By query and engine."""
         self.problems: list[str] = []
 
-    def measure(self, engine: str, asked: dict[str, str], branches: tuple[str, ...]) -> None:
-        """Ask an engine queries by name, and the needle and the scan of branches."""
+    def measure(
+        self, engine: str, asked: dict[str, str], branches: tuple[str, ...], indexes: tuple[str, ...]
+    ) -> None:
+        """Ask an engine queries by name, the needle and the scan of branches, and the needle with indexes."""
         catalog = self._folder / "catalog.db"
         try:
             with Engine(engine, self._store.port, self._folder, catalog, self._threads) as process:
@@ -68,6 +71,8 @@ class Run:
                         if name in asked:
                             runs = self._runs(process, asked[name], branch)
                             self._take(f"{shown}, {branch}", engine, runs)
+                for kind in indexes:
+                    self._take(f"needle, index: {kind}", engine, self._runs(process, asked[WARM], kind))
         except (OSError, RuntimeError, ValueError) as error:
             self.problems.append(f"{engine}: {error}")
 
@@ -156,8 +161,10 @@ def make_table(store: LateStore, folder: Path, files: int, rows: int) -> int:
     if not known.exists():
         ask_store(store.port, "reset?latency_ms=0&mbps=0")
         program = str(Path(__file__).with_name("object_store_table.py"))
-        given = [str(store.port), str(folder / "catalog.db"), str(files), str(rows)]
-        subprocess.run([sys.executable, program, *given], check=True)
+        given = [str(store.port), str(folder / "catalog.db")]
+        branches = "branches" if files < SIZES["huge"][0] else "none"
+        subprocess.run([sys.executable, program, *given, str(files), str(rows), branches], check=True)
+        subprocess.run([sys.executable, program, *given], check=True)  # its indexes
         known.write_text(json.dumps(number_of(folder)))
     return int(json.loads(known.read_text()))
 
@@ -182,10 +189,13 @@ def measure(given: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]
             for engine in given.engines.split(","):
                 few = engine == ICEBERG and not given.all
                 branches = BRANCHES if engine == TWOSTAGE or (engine == ICEBERG and given.all) else ()
+                if given.size == "huge":
+                    branches = ()
                 run.measure(
                     engine,
                     {name: sql for name, sql in asked.items() if name in ICEBERG_QUERIES or not few},
                     branches,
+                    tuple(INDEXES) if engine == TWOSTAGE else (),
                 )
             title = f"{files} files, {latency} ms to the first byte, {given.threads} threads"
             text = (
@@ -220,11 +230,12 @@ def main() -> int:
     if given.json is not None:
         before = json.loads(given.json.read_text())["tables"] if given.json.exists() else []
         new = {one["title"] for one in tables}
-        same = f"{SIZES[given.size][0]} files"
-        kept = [one for one in before if one["title"].startswith(same) and one["title"] not in new]
+        kept = [one for one in before if one["title"] not in new]
         figures = {
             "text": about(given.size),
-            "tables": sorted(kept + tables, key=lambda one: str(one["title"])),
+            "tables": sorted(
+                kept + tables, key=lambda one: [int(n) for n in re.findall(r"\d+", one["title"])]
+            ),
         }
         given.json.write_text(json.dumps(figures, indent=1))
     for problem in problems:
@@ -238,7 +249,8 @@ def about(size: str) -> str:
         f"Medians of up to {SIZES[size][2]} runs; one that takes {SLOW_SECONDS:.0f} s or more is the only one. `needle, first` is the first "
         "query of a session, which has begun by then. `store late`: milliseconds by which the store answered a request later than it should "
         "have, because the machine was busy. DuckDB, DataFusion and Polars read the data files alone: their tables have no deletes "
-        "and no metadata. Branches have three deleted rows in each file as positions or deletion vectors, or 20 equality-delete files of 500 keys."
+        "and no metadata. `index: postings`: of the column's rows, for each data file; `index: files`: of the data files that hold a value. "
+        "Branches have three deleted rows in each file as positions or deletion vectors, or 20 equality-delete files of 500 keys."
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from late_s3 import ask_store
-from object_store_table import BUCKET, TABLE, data_files, start_spark
+from object_store_table import BUCKET, INDEXES, TABLE, data_files, start_spark
 from process_tree import ProcessTree
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ def queries(rows: int) -> dict[str, str]:
 def ask_of(
     engine: str, port: int, folder: Path, catalog: Path, threads: int
 ) -> Callable[[str, str], list[tuple[Any, ...]]]:
-    """Start an engine; return what answers SQL of a branch ("" for the table itself) with sorted rows."""
+    """Start an engine; return what answers SQL with sorted rows.
+
+    It takes SQL and the name of a branch, or of a kind of index to use, or "" for the table itself.
+    """
     endpoint = f"127.0.0.1:{port}"
     if engine in (TWOSTAGE, ICEBERG):
         spark = start_spark(port, catalog, threads, iceberg=engine == ICEBERG)
@@ -52,9 +55,11 @@ def ask_of(
         def by_spark(sql: str, branch: str) -> list[tuple[Any, ...]]:
             if engine == TWOSTAGE:
                 reader = spark.read.format("twostage")
-                (reader.option("branch", branch) if branch else reader).load(TABLE).createOrReplaceTempView(
-                    "t"
-                )
+                if branch in INDEXES:
+                    reader = reader.option("index.location", INDEXES[branch])
+                elif branch:
+                    reader = reader.option("branch", branch)
+                reader.load(TABLE).createOrReplaceTempView("t")
                 table = "t"
             else:
                 table = f"{TABLE} VERSION AS OF '{branch}'" if branch else TABLE

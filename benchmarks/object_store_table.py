@@ -3,7 +3,8 @@
 Takes a late store's port and a folder; gives a table of many small files that Iceberg's connector writes through that store
 (format version 2, later 3), with a branch for each kind of delete file.
 
-    python object_store_table.py PORT CATALOG FILES ROWS
+    python object_store_table.py PORT CATALOG FILES ROWS BRANCHES
+    python object_store_table.py PORT CATALOG
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 PACKAGES = f"{RUNTIME},org.apache.iceberg:iceberg-aws-bundle:{RUNTIME.rpartition(':')[2]},org.xerial:sqlite-jdbc:3.50.3.0"
 BUCKET, TABLE = "lake", "lake.db.events"
 BRANCHES = ("positions", "vectors", "keys")
+INDEXES = {"postings": f"s3://{BUCKET}/indexes/rows", "files": f"s3://{BUCKET}/indexes/files"}
+"""By the kind of index of the needle's column: where they are, which is not where scans look unless they are told."""
 COLUMNS = """
   id, cast(pmod(xxhash64(id), 1000000007) AS long) AS number, concat('u', hex(xxhash64(id, 7))) AS name,
   timestamp_micros(1700000000000000 + id * 250000) AS placed, concat('kind-', id % 37) AS kind,
@@ -86,8 +89,8 @@ def start_spark(port: int, catalog: Path, threads: int, *, iceberg: bool) -> Spa
     return session
 
 
-def make_table(port: int, catalog: Path, files: int, rows: int) -> None:
-    """Write the table and its branches, in a session of its own."""
+def make_table(port: int, catalog: Path, files: int, rows: int, *, has_branches: bool = True) -> None:
+    """Write the table and, if it shall have any, its branches, in a session of its own."""
     spark = start_spark(port, catalog, 2, iceberg=True)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
     spark.range(0, files * rows, 1, files).createOrReplaceTempView("rows")
@@ -96,12 +99,29 @@ def make_table(port: int, catalog: Path, files: int, rows: int) -> None:
         "'write.delete.mode'='merge-on-read', 'write.delete.granularity'='file') "
         f"AS SELECT {COLUMNS} FROM rows"
     )
+    if has_branches:
+        make_branches(spark, files, rows)
+    spark.stop()
+
+
+def make_branches(spark: SparkSession, files: int, rows: int) -> None:
+    """Commit deletes of each kind to a branch."""
     make_keys(spark, files * rows)
     deleted = f"id % {rows} IN (11, 12, 1500)"
     for branch, version in (("positions", 2), ("vectors", 3)):
         spark.sql(f"ALTER TABLE {TABLE} SET TBLPROPERTIES ('format-version'='{version}')")
         spark.sql(f"ALTER TABLE {TABLE} CREATE BRANCH {branch}")
         spark.sql(f"DELETE FROM {TABLE}.branch_{branch} WHERE {deleted}")
+
+
+def make_indexes(port: int, catalog: Path) -> None:
+    """Index the needle's column, in a session of its own."""
+    import twostage  # noqa: PLC0415
+
+    spark = start_spark(port, catalog, 2, iceberg=False)
+    for kind, location in INDEXES.items():
+        folder = catalog.parent / location.removeprefix("s3://")  # the store takes no uploads in parts
+        twostage.index(spark, TABLE, {"index.location": str(folder)}).create(["number"], kind)
     spark.stop()
 
 
@@ -147,4 +167,13 @@ def size_of(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    make_table(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    if len(sys.argv) > 3:
+        make_table(
+            int(sys.argv[1]),
+            Path(sys.argv[2]),
+            int(sys.argv[3]),
+            int(sys.argv[4]),
+            has_branches=sys.argv[5] == "branches",
+        )
+    else:
+        make_indexes(int(sys.argv[1]), Path(sys.argv[2]))

@@ -75,6 +75,12 @@ class ReadSettings:
     """Directory of the host's cache of conditions; None: in the user's cache directory."""
     filter_cache_size: int = 2**30
     """Maximum bytes of the host's cache of conditions."""
+    footer_cache: str = "host"
+    """Whether footers of remote Parquet files are shared by all worker processes of a ``host``, or kept per ``worker``."""
+    footer_cache_dir: str | None = None
+    """Directory of the host's cache of footers; None: in the user's cache directory."""
+    footer_cache_size: int = 2**28
+    """Maximum bytes of the host's cache of footers."""
     delete_cache: str = "host"
     """Whether key tables of equality deletes are shared by all worker processes of a ``host``, or per ``worker``."""
     delete_cache_dir: str | None = None
@@ -337,6 +343,9 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "object-store-client": ("object_store_client", _client),
     "io.prefetch": ("prefetch", _boolean),
     "io.files-ahead": ("files_ahead", _number_or_auto),
+    "footers.cache": ("footer_cache", _sharers),
+    "footers.cache-dir": ("footer_cache_dir", _directory),
+    "footers.cache-size": ("footer_cache_size", parse_size),
     "deletes.cache": ("delete_cache", _sharers),
     "deletes.cache-dir": ("delete_cache_dir", _directory),
     "deletes.cache-size": ("delete_cache_size", parse_size),

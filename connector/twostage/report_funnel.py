@@ -48,7 +48,7 @@ def store_line(counters: Mapping[str, int]) -> str:
     >>> store_line({"store.requests": 120, "store.trips": 3, "time.waiting": 4, "time.tasks": 10,
     ...             "store.bytes": 2048, "store.bytes.asked": 1024,
     ...             "store.time.requests": 600, "store.time.busy": 20, "store.most": 64, "bytes.read": 512})
-    '120 requests, 30 at a time (at most 64), at most 3 one after another for a file, 2.0 KiB read for 1.0 KiB asked for, 512 B of columns, waited for in 40 % of task time'
+    '120 requests, 30 at a time (at most 64), 3 of a task one after another, 2.0 KiB read for 1.0 KiB asked for, 512 B of columns, waited for in 40 % of task time'
     """
     requests, busy = counters.get("store.requests", 0), counters.get("store.time.busy", 0)
     if not requests:
@@ -65,7 +65,7 @@ def store_line(counters: Mapping[str, int]) -> str:
     if used := counters.get("bytes.read", 0):
         sizes += f", {format_bytes(used)} of columns"
     trips = counters.get("store.trips", 0)
-    depth = f", at most {trips:,} one after another for a file" if trips else ""
+    depth = f", {trips:,} of a task one after another" if trips else ""
     waiting, tasks = counters.get("time.waiting", 0), counters.get("time.tasks", 0)
     waited = f", waited for in {100 * waiting / tasks:.0f} % of task time" if waiting and tasks else ""
     return f"{requests:,} requests{at_a_time}{depth}{repeated}, {sizes}{waited}"

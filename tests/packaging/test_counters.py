@@ -14,6 +14,7 @@ import pytest
 from twostage.deletes.cache.host import DELETES
 from twostage.metrics import COUNTERS, Metrics
 from twostage.reading.conditions.kept import CONDITIONS
+from twostage.reading.host_footers import FOOTERS
 from twostage.report import _SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,7 +88,7 @@ def test_every_counter_has_a_meaning_and_every_meaning_a_counter():
     assert len(names) > 50
     assert patterns == set(MADE_OF)
     made = {pattern.replace("{}", word) for pattern, words in MADE_OF.items() for word in words}
-    made |= {purpose.counter(word) for purpose in (DELETES, CONDITIONS) for word in OF_HOST_CACHES}
+    made |= {purpose.counter(word) for purpose in (DELETES, CONDITIONS, FOOTERS) for word in OF_HOST_CACHES}
     used = names | made | set(_SPARK.values())
     assert used - set(COUNTERS) == set(), "add its meaning to COUNTERS in metrics.py"
     assert set(COUNTERS) - used == set(), "no code counts it"

@@ -56,6 +56,7 @@ class FakeStore:
             raise RequestFailedError("replaced", "412")
         if limit is not None and len(data) > limit:
             raise RequestFailedError("too large", str(len(data)))
+        start = start if start >= 0 else max(0, len(data) + start)
         if start >= len(data) and data:
             raise RequestFailedError("beyond", "416")
         return self.changes(file, Answer(data[start:end], etag, len(data)))

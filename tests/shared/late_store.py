@@ -155,10 +155,12 @@ class LateStore(S3):
 
 
 def kind_of(request: Request) -> str:
-    """Return the method and what the key is: ``GET data``, ``GET deletes``, ``GET metadata``, ``GET list``."""
+    """Return the method and what the key is: ``GET data``, ``GET deletes``, ``GET index``, ``GET metadata``, ``GET list``."""
     name = request.key.rpartition("/")[2]
     if name.endswith((".json", ".json.gz", ".avro", ".text")) and "/metadata/" in request.key:
         what = "metadata"
+    elif "indexes/" in request.key and "." in name:
+        what = "index"
     elif name.endswith(".puffin") or "delete" in name or name.startswith("equality-"):
         what = "deletes"
     else:

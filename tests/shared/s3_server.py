@@ -195,8 +195,10 @@ class _Handler(BaseHTTPRequestHandler):
         data = path.read_bytes()
         tag = f'"{len(data):x}-{path.stat().st_mtime_ns:x}"'
         size, status = len(data), 200
-        if match := re.fullmatch(r"bytes=(\d+)-(\d*)", asked):
-            first, last = int(match[1]), min(int(match[2] or size), size - 1)
+        if match := re.fullmatch(r"bytes=(\d*)-(\d*)", asked):
+            from_end = 0 if match[1] else int(match[2])
+            first = int(match[1] or max(0, size - from_end))
+            last = size - 1 if from_end else min(int(match[2] or size), size - 1)
             data, status = data[first : last + 1], 206
         if kind == "lies":
             data = data[: len(data) // 2]

@@ -14,7 +14,8 @@ import cachetools
 
 from twostage.formats.file_schema import identify
 from twostage.formats.parquet.arrow_footer import arrow_footer, with_maps
-from twostage.formats.parquet.footer import FIRST_READ, read_end
+from twostage.formats.parquet.file_metadata import MAGIC
+from twostage.formats.parquet.footer import FIRST_READ, parse_footer, read_end
 from twostage.formats.parquet.virtual_file import VirtualSchema
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ FOOTER_CACHE_BYTES = 64 * 2**20
 """Footers of some 500 wide files; a footer is re-read in one or two requests when it was dropped."""
 FIRST_READ_REMOTE = 512 * 2**10
 """Bytes at a remote file's end that are read first: they take as long as the request itself."""
-MAX_TAIL_KEPT = 64 * 2**10
-"""Bytes of a remote file's end, beside its footer, that are kept with it."""
+MAX_INDEXES_KEPT = 64 * 2**10
+"""Bytes of a remote file's page indexes that are kept with its footer."""
+MAX_END_KEPT = 2**20
+"""Bytes of a remote file's end that are kept, as they were read, with what was made of them."""
 INDEX_BYTES = 4 * 2**10
 """Of page indexes before a footer, where nothing is known of them."""
 MIN_FILE_BYTES = 12
@@ -60,7 +63,8 @@ class KeptFooter:
     metadata: pq.FileMetaData
     virtual_schema: VirtualSchema
     tail: tuple[int, bytes] | None = None
-    """Of a remote file, if it is short: its end as it was read, with the page indexes, which a request would take."""
+    """Of a remote file, if it is short: where its end begins, and the end as it was read, with the page indexes, which a
+    request would take, if they are short."""
 
     _columns: list[tuple[Schema, object, FileColumns]] = field(default_factory=list)
     """What `columns` returned last, and for which schema and name mapping."""
@@ -135,6 +139,46 @@ def kept_version(path: str, size: int) -> bytes | None:
         return None if key is None or key not in _footers or not isinstance(key[2], bytes) else key[2]
 
 
+def kept_end(path: str, stated_size: int) -> tuple[bytes, int, bytes] | None:
+    """Return of a remote file whose end the process keeps: its ETag, its size in bytes, and the end; None if it keeps none.
+
+    Args:
+        path: Its location.
+        stated_size: Its size by the manifest.
+    """
+    with _lock:
+        key = _versions.get((path, stated_size))
+        kept = None if key is None else _footers.get(key)
+    if key is None or kept is None or kept.tail is None or not isinstance(key[2], bytes):
+        return None
+    return key[2], key[1], kept.tail[1]
+
+
+def keep_end(path: str, stated_size: int, version: bytes, size: int, end: bytes) -> None:
+    """Keep the footer of a remote file whose end somebody has read.
+
+    Args:
+        path: Its location.
+        stated_size: Its size by the manifest.
+        version: The ETag of the object whose end it is.
+        size: The object's size in bytes.
+        end: Its last bytes: footer, and perhaps page indexes.
+
+    Raises:
+        CorruptFileError: The footer's bytes are wrong.
+        UnsupportedFeatureError: The file is encrypted, or compressed in a way that nobody here unpacks.
+        ValueError: The end is not that of such a file.
+    """
+    length = int.from_bytes(end[-8:-4], "little")
+    if not version or not MIN_FILE_BYTES <= length + 8 <= len(end) <= size or end[-4:] != MAGIC:
+        raise ValueError("no end of a Parquet file")
+    footer, metadata = arrow_footer(parse_footer(end[-8 - length : -8], size, path), path)
+    found = KeptFooter(footer, metadata, VirtualSchema.of(footer), (size - len(end), end))
+    with _lock:
+        _footers[path, size, version] = found
+        _versions[path, stated_size] = path, size, version
+
+
 def forget_footer(path: str, size: int) -> None:
     """Forget a remote file's footer: the object was replaced."""
     with _lock:
@@ -179,9 +223,10 @@ def load_remote_footer(
     stored, _ = read_end(file, size, path, min(size, length))
     footer, metadata = arrow_footer(stored, path)
     start = footer.indexes_start()
+    kept_from = start if 0 <= footer.offset - start <= MAX_INDEXES_KEPT else footer.offset
     kept_tail = None
-    if 0 <= footer.offset - start <= MAX_TAIL_KEPT:
-        kept_tail = (start, file.read_at(footer.offset - start, start))
+    if size - kept_from <= MAX_END_KEPT:
+        kept_tail = (kept_from, file.read_at(size - kept_from, kept_from))
     found = KeptFooter(footer, metadata, VirtualSchema.of(footer), kept_tail)
     with _lock:
         _tails[folder] = max(size - start, _tails.get(folder, 0) * 7 // 8)

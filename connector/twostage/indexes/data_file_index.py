@@ -7,10 +7,10 @@ an index of another data file is none.
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import struct
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -29,9 +29,10 @@ from twostage.predicates.predicate import Compare, CompareLength, HasElement, In
 from twostage.schema import Primitive, parse_type
 from twostage.storage import files
 from twostage.storage.location import parse_location
+from twostage.storage.ranged_object import RangedObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -74,6 +75,14 @@ class _Column:
     null: BitMap | None = None
 
 
+@dataclass(slots=True, eq=False)
+class _Known:
+    """What was learned of an index file: its `columns` by field id."""
+
+    columns: dict[int, _Column] = field(default_factory=dict)
+    is_bad: bool = False
+
+
 class DataFileIndex:
     """The index of one data file. Threads may share it.
 
@@ -91,11 +100,10 @@ class DataFileIndex:
     """
 
     def __init__(self, storage: Storage, path: str, footer: Footer) -> None:
-        self._file = _Lazy(storage, path)
+        self._file: _Lazy | RangedObject = _Lazy(storage, path)
         self._footer = footer
-        self._columns: dict[int, _Column] = {}
+        self._known = _Known()
         self._lock = threading.Lock()
-        self.is_bad = False
         try:
             self.num_rows = int(footer.properties["rows"])
             self._etag = footer.properties.get("etag", "")
@@ -104,6 +112,17 @@ class DataFileIndex:
             raise BadIndexError(f"it does not say what it is an index of: {error!r}") from None
         if not 0 <= self.num_rows < 2**32:
             raise BadIndexError(f"an index of {self.num_rows} rows")
+
+    def through(self, file: RangedObject) -> DataFileIndex:
+        """Return this index as a task reads it whose threads take turns; what either learns of the file, both know."""
+        own = copy.copy(self)
+        own._file = file  # noqa: SLF001 - its own copy
+        return own
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the file turned out to be damaged."""
+        return self._known.is_bad
 
     @property
     def nbytes(self) -> int:
@@ -170,8 +189,11 @@ class DataFileIndex:
         if self.is_bad:
             return None
         try:
-            with self._lock, self._reader() as reader:
-                return ask(reader)
+            if isinstance(self._file, RangedObject):
+                # No lock: whoever waits hands the turn on, also to a thread that asks the same. What both learn is the same.
+                return ask(BlobReader(self._file, self._footer, is_remote=True))
+            with self._lock, self._file as file:
+                return ask(BlobReader(file, self._footer, is_remote=file.is_remote))
         except (
             ValueError,
             TypeError,  # made-up fences of another type
@@ -181,21 +203,16 @@ class DataFileIndex:
             struct.error,
             TwoStageError,
         ) as error:
-            self.is_bad = True
+            self._known.is_bad = True
             warn(metrics, "ignored", f"an index was ignored: {error}")
             return None
-
-    @contextlib.contextmanager
-    def _reader(self) -> Iterator[BlobReader]:
-        with self._file as file:
-            yield BlobReader(file, self._footer, is_remote=file.is_remote)
 
     def _has(self, field_id: int, kind: str) -> bool:
         return any(one == field_id and name == kind for one, name, _ in self._footer.blobs)
 
     def _column(self, field_id: int, reader: BlobReader) -> _Column | None:
         """Return a column, its directories read; None if it is not indexed."""
-        if field_id not in self._columns:
+        if field_id not in self._known.columns:
             if field_id not in self.field_ids:
                 return None
             blob = reader.blob(field_id, NULLS, "rows")
@@ -211,8 +228,8 @@ class DataFileIndex:
                 for name, one in KINDS.items()
                 if self._has(field_id, name)
             }
-            self._columns[field_id] = _Column(kind, num_nulls, readers)
-        return self._columns[field_id]
+            self._known.columns[field_id] = _Column(kind, num_nulls, readers)
+        return self._known.columns[field_id]
 
     def _nulls(self, field_id: int, reader: BlobReader) -> BitMap | None:
         column = self._column(field_id, reader)

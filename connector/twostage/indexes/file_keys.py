@@ -33,6 +33,8 @@ from twostage.indexes.wanted import wanted_of
 from twostage.predicates.predicate import Compare, In
 from twostage.schema import Primitive, parse_type
 from twostage.storage import files
+from twostage.storage.ranged_object import RangedObject
+from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -208,13 +210,18 @@ def open_run(
 
 
 @contextlib.contextmanager
-def _open(place: IndexPlace, name: str) -> Iterator[pa.NativeFile]:
+def _open(place: IndexPlace, name: str) -> Iterator[pa.NativeFile | RangedObject]:
     path = place.path(name)
-    with files.open_file(place.storage, path) as file, files.translate_errors(path, "index"):
-        yield file
+    with files.translate_errors(path, "index"):
+        if place.is_remote:
+            with TaskReads() as reads:
+                yield RangedObject(reads, place.storage, path)  # without a request for its size
+        else:
+            with files.open_file(place.storage, path) as file:
+                yield file
 
 
-def _read(file: pa.NativeFile, run: IndexRun, scanned: ScannedFiles | None) -> OpenRun:
+def _read(file: pa.NativeFile | RangedObject, run: IndexRun, scanned: ScannedFiles | None) -> OpenRun:
     footer, cost = read_footer(file)
     reader = BlobReader(file, footer)
     blob = reader.blob(run.field_id, FILES, "members")

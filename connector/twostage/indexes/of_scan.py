@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import cachetools
 
+from twostage.indexes.file_keys import FILES
 from twostage.indexes.place import TableIndexes, index_place, list_indexes
 from twostage.predicates import predicate as tree
 
@@ -110,7 +111,12 @@ def indexes_of_table(
     groups: tuple[IndexGroup, ...] = ()
     if settings.two_stage:
         groups = tuple(
-            group for group in found.groups if wanted is None or any(one in wanted for one in group.field_ids)
+            group
+            for group in found.groups
+            if any(
+                set(kinds) - {FILES} for _, kinds in group.columns
+            )  # else it has no file for each data file
+            and (wanted is None or any(one in wanted for one in group.field_ids))
         )
     runs = tuple(run for run in found.runs if wanted is None or run.field_id in wanted)
     if not groups and not runs:

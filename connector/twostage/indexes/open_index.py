@@ -7,7 +7,8 @@ footer must say the same path's size and rows, so that an index serves only what
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, NamedTuple
 
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
@@ -16,18 +17,63 @@ from twostage.indexes.data_file_index import DataFileIndex
 from twostage.indexes.place import warn
 from twostage.indexes.puffin import BadIndexError, read_footer
 from twostage.storage import files
+from twostage.storage.ranged_object import RangedObject
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twostage.indexes.place import IndexGroup, IndexPlace
     from twostage.indexes.puffin import Footer
     from twostage.metrics import Metrics
+    from twostage.storage.task_reads import TaskReads
     from twostage.task import ScanContext, ScanTask
 
 _ABSENT_BYTES = 200
 
 
+def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[str, RangedObject]:
+    """Ask for the ends of the remote index files of a task's data file; returns at once.
+
+    Args:
+        context: The scan.
+        task: Of the data file.
+        reads: Of the task.
+
+    Returns:
+        By path, for `open_index`. Those that this process knows are not asked for.
+    """
+    indexes = context.indexes
+    if indexes is None or not indexes.place.is_remote:
+        return {}
+    asked = {}
+    for group in indexes.groups:
+        path = indexes.place.index_file(group, task)
+        known = _keys(context, path)
+        if CACHE.get(known.absent) is None:
+            asked[path] = RangedObject(reads, indexes.place.storage, path)
+            if CACHE.get(known.found) is None:
+                asked[path].ask_end()
+    return asked
+
+
+class _Keys(NamedTuple):
+    """Under which a worker keeps an index, and that there is none: one may be built while the worker lives."""
+
+    found: tuple[str, ...]
+    absent: tuple[str, ...]
+
+
+def _keys(context: ScanContext, path: str) -> _Keys:
+    return _Keys(("index", path), ("index", path, context.scan_id))
+
+
 def open_index(
-    context: ScanContext, place: IndexPlace, group: IndexGroup, task: ScanTask, metrics: Metrics
+    context: ScanContext,
+    place: IndexPlace,
+    group: IndexGroup,
+    task: ScanTask,
+    metrics: Metrics,
+    asked: Mapping[str, RangedObject] | None = None,
 ) -> DataFileIndex | None:
     """Return the index of a task's data file; None if there is none that can be used.
 
@@ -37,28 +83,35 @@ def open_index(
         group: The columns.
         task: Of the data file, or of a part of it: positions are those in the file.
         metrics: Gains ``indexes.ignored`` for one that is bad.
+        asked: What `ask_indexes` gave: the index is read with the task's requests.
     """
     path = place.index_file(group, task)
-    key = ("index", path)
-    absent = (*key, context.scan_id)  # one that is not there may be built while this worker lives
-    limit = context.settings.memory_budget
-    with CACHE.exclusive(key):
-        found: DataFileIndex | None = CACHE.get(key)
+    keys, limit = _keys(context, path), context.settings.memory_budget
+    file = None if asked is None else asked.get(path)
+    # Whoever waits for the task's requests hands the turn on, which nobody may do with a lock: it is read twice at worst.
+    with contextlib.nullcontext() if file is not None else CACHE.exclusive(keys.found):
+        found: DataFileIndex | None = CACHE.get(keys.found)
         if found is None:
-            if CACHE.get(absent):
+            if CACHE.get(keys.absent):
                 return None
-            found = read_index(place, path, task, metrics)
+            found = read_index(place, path, task, metrics, file)
             if found is None:
-                CACHE.put(absent, value=True, nbytes=_ABSENT_BYTES, limit=limit)
+                CACHE.put(keys.absent, value=True, nbytes=_ABSENT_BYTES, limit=limit)
                 return None
-            CACHE.put(key, found, found.nbytes, limit=limit)
-    return None if found.is_bad else found
+            CACHE.put(keys.found, found, found.nbytes, limit=limit)
+    if found.is_bad:
+        return None
+    return found if file is None else found.through(file)
 
 
-def read_index(place: IndexPlace, path: str, task: ScanTask, metrics: Metrics) -> DataFileIndex | None:
+def read_index(
+    place: IndexPlace, path: str, task: ScanTask, metrics: Metrics, asked: RangedObject | None = None
+) -> DataFileIndex | None:
     """Read an index file's footer, whatever this process remembers; None as for `open_index`."""
     try:
-        with files.open_file(place.storage, path) as file, files.translate_errors(path, "index"):
+        with contextlib.ExitStack() as opened:
+            file = asked or opened.enter_context(files.open_file(place.storage, path))
+            opened.enter_context(files.translate_errors(path, "index"))
             footer, _ = read_footer(file)
         return _of_task(DataFileIndex(place.storage, path, footer), footer, task)
     except MissingFileError:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twostage.indexes.answer import Cost
+from twostage.storage.ranged_object import RangedObject
 from twostage.storage.ranges import cost_of, merge
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Footer:
     size: int
 
 
-def read_footer(file: pa.NativeFile, tail_bytes: int = TAIL_BYTES) -> tuple[Footer, Cost]:
+def read_footer(file: pa.NativeFile | RangedObject, tail_bytes: int = TAIL_BYTES) -> tuple[Footer, Cost]:
     """Read a file's footer.
 
     Raises:
@@ -239,7 +240,9 @@ class BlobReader:
         is_remote: Whether a read takes a request: then reads are fewer and larger, and some run at once.
     """
 
-    def __init__(self, file: pa.NativeFile, footer: Footer, *, is_remote: bool = False) -> None:
+    def __init__(
+        self, file: pa.NativeFile | RangedObject, footer: Footer, *, is_remote: bool = False
+    ) -> None:
         self._file = file
         self.footer = footer
         self.cost = Cost()
@@ -259,9 +262,7 @@ class BlobReader:
 
     def read(self, blob: Blob, start: int, length: int) -> bytes:
         """Read a range of a blob; the caller compares its checksum (`checked`)."""
-        if start < 0 or length < 0 or start + length > blob.length:
-            raise BadIndexError(f"a range lies outside its blob: {length} bytes at {start} of {blob.length}")
-        place = blob.offset + start
+        place = self._place(blob, start, length)
         first = self.footer.size - len(self.footer.tail)
         if place >= first:
             return self.footer.tail[place - first : place - first + length]
@@ -277,7 +278,9 @@ class BlobReader:
         found: list[memoryview] = [memoryview(b"")] * len(ranges)
         requests = merge(ranges, self.request_cost)
         places = [(request.start, request.end - request.start) for request in requests]
-        if self.request_cost.parallel > 1 and len(places) > 1:
+        if isinstance(self._file, RangedObject):
+            answers = self._read_together(self._file, blob, places)
+        elif self.request_cost.parallel > 1 and len(places) > 1:
             with ThreadPoolExecutor(min(self.request_cost.parallel, len(places))) as pool:
                 answers = list(pool.map(lambda place: self.read(blob, *place), places))
         else:
@@ -288,6 +291,23 @@ class BlobReader:
                 start, length = ranges[member]
                 found[member] = view[start - request.start : start - request.start + length]
         return found
+
+    def _read_together(
+        self, file: RangedObject, blob: Blob, places: Sequence[tuple[int, int]]
+    ) -> list[bytes | memoryview]:
+        """Read ranges of a blob (start, length) that are asked for at the same time, but for those at hand."""
+        missing = [place for place in places if place[1] and not self.is_at_hand(blob, place[0])]
+        read = file.read_ranges([(self._place(blob, *place), place[1]) for place in missing])
+        self.cost += Cost(requests=len(missing), nbytes=sum(length for _, length in missing))
+        found = dict(zip(missing, read, strict=True))
+        return [found[place] if place in found else self.read(blob, *place) for place in places]
+
+    @staticmethod
+    def _place(blob: Blob, start: int, length: int) -> int:
+        """Return where a range of a blob lies in the file."""
+        if start < 0 or length < 0 or start + length > blob.length:
+            raise BadIndexError(f"a range lies outside its blob: {length} bytes at {start} of {blob.length}")
+        return blob.offset + start
 
     def whole(self, blob: Blob) -> bytes:
         """Read a blob, and compare its checksum."""

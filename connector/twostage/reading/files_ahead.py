@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from twostage.deletes.files.contents import DeleteContents, DeletesAhead
+from twostage.reading.host_footers import HostFooters
 from twostage.reading.turns import Turns
 from twostage.storage.location import parse_location
 from twostage.storage.ranges import cost_of
+from twostage.storage.round_trips import RoundTrips
 from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class FilesAhead:
     Attributes:
         reads: What the task has in flight.
         deletes: How its files' delete files are read.
+        footers: Those that the host's workers share, if they do.
     """
 
     def __init__(self, group: TaskGroup, metrics: Metrics) -> None:
@@ -65,16 +68,19 @@ class FilesAhead:
         self._group = group
         self._metrics = metrics
         budget = settings.memory_budget
-        self.turns = Turns(budget // 8, _size_of)
+        trips = RoundTrips()
+        self.turns = Turns(budget // 8, _size_of, trips)
         self.reads = TaskReads(
             metrics,
             cost=cost_of(settings.merge_gap, None, is_remote=True),
             most_in_flight=settings.parallel_requests or MAX_REQUESTS,
             most_bytes=budget // 2,
             wait=self.turns.wait,
+            trips=trips,
         )
         contents = DeleteContents(self.reads, context.storage, group.tasks)
         self.deletes = DeletesAhead(contents, self.turns.keep)
+        self.footers = HostFooters.find(context, metrics)
         self._most = MAX_FILES if settings.files_ahead is None else 1 + settings.files_ahead
         self._may_end_early = context.limit is not None or context.top is not None
         self._max_bytes = budget // 2

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         tree.Compare | tree.CompareLength | tree.HasElement | tree.In | tree.IsNull | tree.StringMatch | Range
     )
     from twostage.reading.scan_predicate import Conjunct, ScanPredicate
+    from twostage.storage.ranged_object import RangedObject
 
 INDEXED = tree.Compare | tree.CompareLength | tree.HasElement | tree.In | tree.IsNull | tree.StringMatch
 """Leaves that an index may answer."""
@@ -112,10 +113,12 @@ class FileAnswers:
     Args:
         data_file: The file.
         predicate: The scan's.
+        asked: What was asked for of remote index files, by path.
     """
 
     data_file: DataFile
     predicate: ScanPredicate
+    asked: Mapping[str, RangedObject]
     _answers: dict[int, ConjunctAnswer] | None = None
     """By the `id` of a conjunct."""
 
@@ -151,7 +154,7 @@ class FileAnswers:
         metrics.add("indexes.asked")
         opened = []
         for group in wanted.groups:
-            index = open_index(context, wanted.place, group, data_file.task, metrics)
+            index = open_index(context, wanted.place, group, data_file.task, metrics, self.asked)
             if index is not None and data_file.is_indexed_by(index):
                 opened.append(index)
         return opened

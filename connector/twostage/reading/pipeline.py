@@ -15,6 +15,7 @@ from twostage.data_files.open_data_file import open_data_file
 from twostage.data_files.parquet_footers import forget_footer, kept_version
 from twostage.deletes.anti_join.choose import NONE
 from twostage.errors import CorruptFileError
+from twostage.indexes.open_index import ask_indexes
 from twostage.metadata_tables.rows import read_rows
 from twostage.reading.deleted_column import DeletedColumn, shows_deleted
 from twostage.reading.file_deletes import FileDeletes
@@ -122,7 +123,10 @@ def emit(
 def read_known_file(
     context: ScanContext, task: ScanTask, learned: Learned, metrics: Metrics, ahead: FilesAhead
 ) -> Iterator[Step]:
-    """Read a data file; once more if the process kept a footer of an object that was replaced since."""
+    """Read a data file; once more if a footer was kept of an object that was replaced since."""
+    footers = ahead.footers
+    if footers is not None:
+        footers.bring(context, task)
     kept = kept_version(task.path, task.file_size)
     has_begun = is_replaced = False
     try:
@@ -135,7 +139,11 @@ def read_known_file(
         is_replaced = True
     if is_replaced:
         forget_footer(task.path, task.file_size)
+        if footers is not None:
+            footers.forget(context, task)
         yield from read_file(context, task, learned, metrics, ahead)
+    if footers is not None and (kept is None or is_replaced):
+        footers.share(context, task)
 
 
 def read_file(
@@ -157,6 +165,7 @@ def read_file(
     reads, deletes_ahead = (None, None) if ahead is None else (ahead.reads, ahead.deletes)
     if deletes_ahead is not None:
         FileDeletes.ask(context, task, deletes_ahead)  # before anything is waited for
+    asked = {} if reads is None else ask_indexes(context, task, reads)
     with contextlib.ExitStack() as opened:
         opened.push(keep_conditions)  # before the file: they are kept once it was closed
         data_file = opened.enter_context(open_data_file(context, task, metrics, reads))
@@ -167,7 +176,7 @@ def read_file(
         contents = None if deletes_ahead is None else deletes_ahead.contents
         if learned.conditions is not None:
             conditions = learned.conditions.on(data_file)
-        indexes = FileAnswers(data_file, learned.predicate) if context.indexes is not None else None
+        indexes = FileAnswers(data_file, learned.predicate, asked) if context.indexes is not None else None
         file = OpenTask(data_file, deletes, learned, contents, conditions, indexes)
         with contextlib.closing(read_row_groups(file, metrics, ahead, still_wanted)) as steps:
             yield from steps

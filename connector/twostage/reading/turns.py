@@ -18,6 +18,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from twostage.storage.round_trips import RoundTrips
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
@@ -67,7 +69,12 @@ class _Job(Generic[Item]):
     turn: _Turn
     owner: _Job[Any] | None
     """The job whose thread takes this one's items; None: the consumer."""
-    items: deque[tuple[Item, int]] = field(default_factory=deque)
+    items: deque[tuple[Item, int, int]] = field(default_factory=deque)
+    """Each with its bytes and the round trips behind it."""
+    ended: list[int] = field(default_factory=list)
+    """A heap: the round trips behind each job beside it that has ended, and whose place no other job has taken."""
+    trips: int = 0
+    """Round trips behind its beginning, and once it has ended, behind its end."""
     error: BaseException | None = None
     is_first: bool = False
     """Whether its items are the next to be taken."""
@@ -86,9 +93,16 @@ class Turns:
     Args:
         max_bytes: Of items that wait to be taken, above which jobs pause.
         size_of: An item's bytes.
+        trips: Of the task; items, ends and beginnings of jobs take the count from thread to thread.
     """
 
-    def __init__(self, max_bytes: int, size_of: Callable[[Any], int] = lambda _: 0) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        size_of: Callable[[Any], int] = lambda _: 0,
+        trips: RoundTrips | None = None,
+    ) -> None:
+        self._trips = trips if trips is not None else RoundTrips()
         self._lock = threading.Lock()
         self._ready: list[tuple[tuple[int, ...], int, _Turn]] = []
         self._entered = 0
@@ -164,6 +178,7 @@ class Turns:
         """
         upcoming = iter(jobs)
         started: deque[_Job[Item]] = deque()
+        ended: list[int] = []
         number = 0
         me = self._mine() or self._adopt()
         try:
@@ -172,7 +187,7 @@ class Turns:
                     work = next(upcoming, None)
                     if work is None:
                         break
-                    started.append(self._start(work, me, number))
+                    started.append(self._start(work, me, number, ended))
                     number += 1
                 if not started:
                     return
@@ -186,6 +201,7 @@ class Turns:
                 elif first.is_done:
                     started.popleft()
                     self._joined(first)
+                    self._trips.reach(first.trips)
                     if first.error is not None:
                         raise first.error
                 else:
@@ -201,9 +217,12 @@ class Turns:
         self._turns[threading.get_ident()] = turn
         return turn
 
-    def _start(self, work: Callable[[], Iterator[Item]], me: _Turn, number: int) -> _Job[Item]:
+    def _start(
+        self, work: Callable[[], Iterator[Item]], me: _Turn, number: int, ended: list[int]
+    ) -> _Job[Item]:
         turn = _Turn((*me.rank, number), state=_WAITS)
-        job: _Job[Item] = _Job(turn, self._jobs.get(threading.get_ident()))
+        trips = max(self._trips.behind, heapq.heappop(ended) if ended else 0)
+        job: _Job[Item] = _Job(turn, self._jobs.get(threading.get_ident()), ended=ended, trips=trips)
         job.thread = threading.Thread(
             target=self._run, args=(job, work, me), name="twostage-file", daemon=True
         )
@@ -217,6 +236,7 @@ class Turns:
         turn.gate.acquire()
         turn.away += time.perf_counter_ns() - began
         self._turns[me], self._jobs[me] = turn, job
+        self._trips.reach(job.trips)
         try:
             if not turn.is_stopped:
                 with contextlib.closing(_generator(work())) as items:
@@ -228,7 +248,8 @@ class Turns:
             job.error = error
         finally:
             del self._turns[me], self._jobs[me]
-            job.is_done = True
+            job.is_done, job.trips = True, self._trips.behind
+            heapq.heappush(job.ended, job.trips)
             with self._lock:
                 self._enter(consumer)
                 self._hand_on()
@@ -236,7 +257,7 @@ class Turns:
     def _give(self, job: _Job[Item], item: Item, consumer: _Turn) -> None:
         """Let the consumer have an item, at once if it waits for it; pause where too many wait to be taken."""
         turn, size = job.turn, self._size_of(item)
-        job.items.append((item, size))
+        job.items.append((item, size, self._trips.behind))
         self._waiting_bytes += size
         if job.is_first:
             self._begin_to_wait(turn)
@@ -253,7 +274,8 @@ class Turns:
             raise StoppedError
 
     def _take(self, job: _Job[Item]) -> Item:
-        item, size = job.items.popleft()
+        item, size, trips = job.items.popleft()
+        self._trips.reach(trips)
         self._waiting_bytes -= size
         self._resume()
         return item
@@ -288,7 +310,7 @@ class Turns:
                 self._begin_to_wait(me)
                 self._wake(job.turn)
                 self._pass_on(me)
-            self._waiting_bytes -= sum(size for _, size in job.items)
+            self._waiting_bytes -= sum(size for _, size, _ in job.items)
             self._joined(job)
 
     @staticmethod

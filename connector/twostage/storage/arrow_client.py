@@ -49,6 +49,7 @@ class ArrowClient:
                     raise RequestFailedError("too large", str(size))
                 if file.etag and etag and etag != file.etag:
                     raise RequestFailedError("replaced", "ETag differs")
+                start = start if start >= 0 else max(0, size + start)
                 if start >= size and size:
                     raise RequestFailedError("beyond", f"range starts at {start} of {size} bytes")
                 length = (size if end is None else min(end, size)) - start

@@ -43,6 +43,7 @@ class ObstoreClient:
         self.key = properties.key
         self._get = obstore.get_async
         self._list = obstore.list_with_delimiter_async
+        self._knows_ends = properties.kind != "azure"
         kind = {"s3": store.S3Store, "gs": store.GCSStore, "azure": store.AzureStore}[properties.kind]
         self._store: Any = kind(
             properties.bucket,
@@ -61,14 +62,19 @@ class ObstoreClient:
     async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
         """Send one request."""
         options: Any = {}
-        if end is not None:
-            options["range"] = (start, end)
-        elif start:
-            options["range"] = {"offset": start}
+        name = file.name.partition("/")[2]
         if file.etag:
             options["if_match"] = file.etag
         try:
-            found = await self._get(self._store, file.name.partition("/")[2], options=options)
+            if start < 0 and not self._knows_ends:
+                first = await self._get(self._store, name, options={**options, "range": (0, 1)})
+                start = max(0, first.meta["size"] + start)
+                options["if_match"] = first.meta["e_tag"]
+            if end is not None:
+                options["range"] = (start, end)
+            elif start:
+                options["range"] = {"offset": start} if start > 0 else {"suffix": -start}
+            found = await self._get(self._store, name, options=options)
             size = found.meta["size"]
             data = b"" if limit is not None and size > limit else await found.bytes_async()
         except Exception as error:  # noqa: BLE001 - all of them are failures of this request

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from twostage.errors import TwoStageError
+    from twostage.storage.round_trips import RoundTrips
     from twostage.storage.store_client import RangedFile
 
 
 class Reads(Protocol):
     """What pending ranges need of the `TaskReads` that fetches them."""
+
+    trips: RoundTrips
 
     def hurry(self, pending: PendingRanges) -> None:
         """Send its requests before all others."""
@@ -56,8 +59,8 @@ class PendingRanges:
     def __init__(self, reads: Reads, file: RangedFile, ranges: Sequence[tuple[int, int]]) -> None:
         self.file = file
         self.ranges = tuple(ranges)
-        self.trip = file.trips + 1
-        """Which of the file's round trips it is, from 1."""
+        self.trip = reads.trips.behind + any(length for _, length in ranges)
+        """Which one it is of the round trips that wait one for another, from 1; ranges of no bytes take none."""
         self._reads = reads
         self._lock = threading.Lock()
         self._arrived = threading.Event()
@@ -103,6 +106,7 @@ class PendingRanges:
         """
         if not self._arrived.is_set():
             self._reads.wait_for(self)
+        self._reads.trips.reach(self.trip)
         if self._error is not None:
             raise self._error
         if self._is_released:

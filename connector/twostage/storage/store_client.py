@@ -76,8 +76,6 @@ class RangedFile:
     """Removes the scan's secrets from a library's text."""
     is_outside: bool = False
     """It lies outside the table's folder."""
-    trips: int = 0
-    """Round trips that were answered one after another: what is asked for from now on takes one more."""
     expires: int | None = None
     """Until when its store's credentials are good, in milliseconds since 1970, if the catalog said so."""
     opened: Any = field(default=None, repr=False)
@@ -97,7 +95,7 @@ class StoreClient(Protocol):
 
         Args:
             file: What to read.
-            start: The first byte.
+            start: The first byte; below 0, with `end` None: so many bytes before the end, or the first one of a shorter object.
             end: The byte behind the last.
             limit: Bytes; a larger object is a failure of kind ``too large``, before its bytes are read.
 

@@ -26,6 +26,7 @@ from twostage.storage.ranges import REMOTE, RequestCost, merge, parts_of
 from twostage.storage.request_errors import cancelled, error_of
 from twostage.storage.request_window import window_of
 from twostage.storage.retry_budget import RetryBudget
+from twostage.storage.round_trips import RoundTrips
 from twostage.storage.store_client import RETRIED, RangedFile, RequestFailedError
 from twostage.storage.store_loop import event_loop, pause
 from twostage.storage.stores import client_of
@@ -49,6 +50,7 @@ CLOSE_SECONDS = 5.0
 class _Request:
     """One request: the bytes from `start` to `end` (None: to the object's end) for some of the ranges of `pending`.
 
+    A `start` below 0 counts from the object's end.
     `gathered` takes them, if they are a part of what these ranges need.
     """
 
@@ -84,6 +86,7 @@ class TaskReads:
         most_bytes: Bytes that were asked for ahead and not released.
         wait: Called instead of waiting for a read that is not done; returns when it is (`PendingRanges.block` waits).
             Whoever runs several readers by turns hands the turn on in it.
+        trips: Of the task, where several threads ask and hand on what they learn.
     """
 
     def __init__(
@@ -94,8 +97,10 @@ class TaskReads:
         most_in_flight: int = MOST_IN_FLIGHT,
         most_bytes: int = MOST_BYTES,
         wait: Callable[[PendingRanges], None] | None = None,
+        trips: RoundTrips | None = None,
     ) -> None:
         self.cost = cost
+        self.trips = trips if trips is not None else RoundTrips()
         self.wait = wait
         self._metrics = metrics if metrics is not None else Metrics()
         self._most_in_flight = most_in_flight
@@ -187,6 +192,15 @@ class TaskReads:
         """
         pending = PendingRanges(self, file, [(0, 2**62)])
         self._send(pending, [_Request(pending, 0, None, (0,), limit, expected)])
+        return pending
+
+    def ask_end(self, file: RangedFile, length: int) -> PendingRanges:
+        """Ask for the last `length` bytes of a file, or all of a shorter one; its size need not be known.
+
+        `result` has one range. Of Azure's stores, which know no ranges from the end, it takes two requests.
+        """
+        pending = PendingRanges(self, file, [(-length, length)])
+        self._send(pending, [_Request(pending, -length, None, (0,), expected=length)])
         return pending
 
     def close(self) -> None:
@@ -340,7 +354,6 @@ class TaskReads:
                 pending.fail(error)
                 return
             else:
-                file.trips = max(file.trips, pending.trip)
                 self._metrics.most("store.trips", pending.trip)
                 pending.arrived(request.start, answer.data, request.members, request.gathered)
                 return
@@ -385,8 +398,10 @@ def _check(file: RangedFile, request: _Request, answer: Answer) -> None:
     if answer.size != file.size:
         raise RequestFailedError("replaced", "size differs")
     found = len(memoryview(answer.data))
-    if request.end is None and found != answer.size - request.start:
-        raise RequestFailedError("broken", f"{found} of {answer.size - request.start} bytes arrived")
+    if request.end is None:
+        first = request.start if request.start >= 0 else max(0, answer.size + request.start)
+        if found != answer.size - first:
+            raise RequestFailedError("broken", f"{found} of {answer.size - first} bytes arrived")
     if request.end is not None and found != request.end - request.start:
         if request.start + found >= answer.size:
             raise RequestFailedError("beyond", f"range ends at {request.end} of {answer.size} bytes")

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
+from fake_store import FakeStore
 from index_columns import FIELD, Values, opened
 from twostage.deletes.cache import fingerprint
 from twostage.indexes import open_index as module
 from twostage.indexes.build import build_index, describe
-from twostage.indexes.open_index import open_index
-from twostage.indexes.place import IndexGroup, index_place
+from twostage.indexes.of_scan import ScanIndexes
+from twostage.indexes.open_index import ask_indexes, open_index
+from twostage.indexes.place import IndexGroup, IndexPlace, TableIndexes, index_place
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.predicates.predicate import Column, Compare
+from twostage.reading.turns import Turns
 from twostage.schema import Primitive, Schema
+from twostage.storage import task_reads
+from twostage.storage.task_reads import TaskReads
 from twostage.task import ScanContext, ScanTask, Storage
 
+COLUMN = Column(FIELD, ("x",), Primitive("long"))
+LEAF = Compare("=", COLUMN, 1)
 GROUP = IndexGroup(columns=((FIELD, ("postings",)),))
 
 
@@ -110,3 +121,56 @@ def test_one_that_vanishes_after_it_was_opened_is_ignored(scan, tmp_path):
     assert index.find(Compare("=", Column(FIELD, ("x",), Primitive("long")), 2), metrics) is None
     assert metrics.counters["indexes.ignored"] == 1
     assert open_index(context, place, GROUP, task, metrics) is None
+
+
+def test_a_remote_one_is_read_by_the_requests_of_the_task(scan, tmp_path, monkeypatch):
+    """Its end is asked for ahead, once in a worker; threads that take turns may open the same one."""
+    context, task, place = scan
+    make(place, task)
+    data = Path(place.index_file(GROUP, task)).read_bytes()
+    remote = IndexPlace(storage=Storage(root="s3://lake/t"), folder="s3://lake/indexes/u")
+    fake = FakeStore({remote.index_file(GROUP, task).removeprefix("s3://"): data}, key=("indexes",))
+    monkeypatch.setattr(task_reads, "client_of", lambda *_: fake)
+    context = replace(context, indexes=ScanIndexes(place=remote, groups=(GROUP,), table=TableIndexes()))
+    other = replace(task, path=task.path.replace("a.parquet", "other.parquet"))
+    metrics = Metrics()
+    turns = Turns(2**20)
+    with TaskReads(metrics, wait=turns.wait) as reads:
+        asked = [ask_indexes(context, one, reads) for one in (task, task, other)]
+
+        def rows(number, one):
+            found = open_index(context, remote, GROUP, one, metrics, asked[number])
+            yield None if found is None else list(found.find(LEAF, metrics).possible)
+
+        jobs = [partial(rows, number, one) for number, one in enumerate((task, task, other))]
+        assert list(turns.in_order(jobs, lambda running: True)) == [[1], [1], None]
+        assert len(fake.requests) == 3, "all three were asked for at once"
+        (known,) = ask_indexes(context, task, reads).values()
+        assert ask_indexes(context, other, reads) == {}, "in this scan it is known to be absent"
+        found = open_index(context, remote, GROUP, task, metrics, {remote.index_file(GROUP, task): known})
+        assert list(found.find(LEAF, metrics).possible) == [1]
+    assert len(fake.requests) == 3
+    assert metrics.counters["store.trips"] == 1
+    assert not metrics.counters["indexes.ignored"]
+
+
+def test_a_damaged_remote_one_is_bad_for_all_of_the_worker(scan, monkeypatch):
+    context, task, place = scan
+    make(place, task, rows=100_000)
+    task = replace(task, record_count=100_000)
+    make(place, task, rows=100_000)
+    data = Path(place.index_file(GROUP, task)).read_bytes()
+    damaged = b"\0" * 200_000 + data[200_000:]
+    remote = IndexPlace(storage=Storage(root="s3://lake/t"), folder="s3://lake/indexes/v")
+    fake = FakeStore({remote.index_file(GROUP, task).removeprefix("s3://"): damaged}, key=("damaged",))
+    monkeypatch.setattr(task_reads, "client_of", lambda *_: fake)
+    context = replace(context, indexes=ScanIndexes(place=remote, groups=(GROUP,), table=TableIndexes()))
+    metrics = Metrics()
+    with TaskReads(metrics) as reads:
+        for number in range(3):
+            asked = ask_indexes(context, task, reads)
+            index = open_index(context, remote, GROUP, task, metrics, asked)
+            found = [index.find(Compare("=", COLUMN, value), metrics) for value in range(40)] if index else []
+            assert not index or None in found, number
+    assert metrics.counters["indexes.ignored"] == 1
+    assert index is None

@@ -12,6 +12,7 @@ import pytest
 
 from twostage.reading import turns as module
 from twostage.reading.turns import StoppedError, Turns
+from twostage.storage.round_trips import RoundTrips
 
 
 class Future:
@@ -79,6 +80,44 @@ def late(seconds: float) -> Future:
 
 def all_at_once(_: int) -> bool:
     return True
+
+
+def test_round_trips_go_with_items_ends_and_places_from_thread_to_thread() -> None:
+    trips = RoundTrips()
+    turns = Turns(2**20, trips=trips)
+    begun = []
+
+    def job(more: int, *, gives: bool = False):
+        begun.append(trips.behind)
+        trips.reach(trips.behind + more)
+        if gives:
+            yield trips.behind
+        trips.reach(trips.behind + 1)
+
+    # One at a time: each job begins where the one before it has ended, whether it gave anything or not.
+    jobs = [partial(job, 5, gives=True), partial(job, 2), partial(job, 0, gives=True)]
+    assert list(turns.in_order(jobs, lambda running: running < 1)) == [5, 9]
+    assert begun == [0, 6, 9]
+    assert trips.behind == 10
+
+    # Two at a time, where the first waits for the others: the third one takes the second one's place, after 3.
+    trips, begun = RoundTrips(), []
+    turns, gate = Turns(2**20, trips=trips), Future()
+
+    def first():
+        begun.append(trips.behind)
+        turns.wait(gate)
+        trips.reach(20)
+        yield "first"
+
+    def last():
+        gate.set_result(None)
+        yield from job(1, gives=True)
+
+    jobs = [first, partial(job, 2), last]
+    assert list(turns.in_order(jobs, lambda running: running < 2)) == ["first", 4]
+    assert begun == [0, 0, 3]
+    assert trips.behind == 20
 
 
 def test_requests_of_all_jobs_wait_together():

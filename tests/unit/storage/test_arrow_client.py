@@ -51,10 +51,14 @@ def file_of(client, name="lake/f"):
 def test_ranges_of_a_file_that_is_opened_once(opened):
     client = ArrowClient(("k",), opened)
     file = file_of(client)
-    found = get(client, file, *((n, n + 10) for n in range(0, 100, 10)), (150, None))
+    found = get(
+        client, file, *((n, n + 10) for n in range(0, 100, 10)), (150, None), (-7, None), (-700, None)
+    )
     assert [bytes(answer.data) for answer in found] == [
         *(DATA[n : n + 10] for n in range(0, 100, 10)),
         DATA[150:],
+        DATA[-7:],
+        DATA,
     ]
     assert {(answer.etag, answer.size) for answer in found} == {("", 200)}
     assert opened.names == ["lake/f"]

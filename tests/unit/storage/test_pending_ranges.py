@@ -6,6 +6,7 @@ import pytest
 
 from twostage.errors import InternalError, StorageError
 from twostage.storage.pending_ranges import PendingRanges
+from twostage.storage.round_trips import RoundTrips
 from twostage.storage.store_client import RangedFile
 
 FILE = RangedFile("s3://lake/f", "lake/f", None)
@@ -14,6 +15,7 @@ FILE = RangedFile("s3://lake/f", "lake/f", None)
 class Reads:
     def __init__(self):
         self.waited, self.bytes_released = 0, 0
+        self.trips = RoundTrips()
 
     def hurry(self, pending):
         pass

@@ -24,7 +24,7 @@ from twostage.errors import mask
 from twostage.storage import files
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Mapping
 
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
@@ -77,14 +77,18 @@ def of_set(members: Iterable[str]) -> str:
 
 def of_reading(context: ScanContext) -> str:
     """Name the table, where it is, and how its delete files are read."""
-    given = context.storage.properties
-    stores = sorted(
-        (name, _masked(str(text))) for name, text in given.items() if name.endswith(_STORE_PROPERTIES)
-    )
+    stores = stores_of(context.storage.properties)
     where = (_masked(context.storage.root), _masked(context.storage.moved_from or ""), stores)
     # Keys that were read unverified must not serve a scan that verifies.
     settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return digest(FORMAT, sys.byteorder, context.table_uuid, where, repr(context.name_mapping), settings)
+
+
+def stores_of(properties: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return what storage properties say of which store a path is of, without logins."""
+    return sorted(
+        (name, _masked(str(text))) for name, text in properties.items() if name.endswith(_STORE_PROPERTIES)
+    )
 
 
 def of_table(context: ScanContext) -> str:

@@ -1,0 +1,63 @@
+"""An object in a store as a file to read at places, by the requests of a task.
+
+Takes a task's reads and a path; gives bytes at places, of several at a time. The rule: its size need not be known; the first
+request may be for its end, whose answer tells it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from twostage.storage.pending_ranges import PendingRanges
+    from twostage.storage.task_reads import TaskReads
+    from twostage.task import Storage
+
+END_BYTES = 64 * 2**10
+"""Of an object's end that are asked for to learn its size, where nobody says how many."""
+
+
+class RangedObject:
+    """One object of a task's reads; what it raises is what `PendingRanges.result` does.
+
+    Args:
+        reads: The task's.
+        storage: How to open it.
+        path: Where it is, located.
+    """
+
+    def __init__(self, reads: TaskReads, storage: Storage, path: str) -> None:
+        self._reads = reads
+        self._file = reads.file(storage, path)
+        self._end: PendingRanges | None = None
+
+    def ask_end(self, length: int = END_BYTES) -> None:
+        """Ask for its last `length` bytes, which are kept; returns at once."""
+        if self._end is None:
+            self._end = self._reads.ask_end(self._file, length)
+
+    def size(self) -> int:
+        """Return its size in bytes."""
+        if self._file.size is None:
+            self.ask_end()
+            assert self._end is not None
+            self._end.result()
+        assert self._file.size is not None
+        return self._file.size
+
+    def read_at(self, length: int, place: int) -> bytes:
+        """Return the bytes at a place, fewer at the object's end."""
+        size = self.size()
+        length = max(0, min(length, size - place))
+        if self._end is not None:
+            (end,) = self._end.result()
+            first = size - len(end)
+            if first <= place:
+                return bytes(end[place - first : place - first + length])
+        return bytes(self.read_ranges([(place, length)])[0])
+
+    def read_ranges(self, places: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Return the bytes of places (offset, length), which are asked for together."""
+        return self._reads.ask(self._file, places).result()
