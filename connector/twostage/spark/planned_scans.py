@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.predicates.key_set import range_of
-from twostage.predicates.predicate import InBloom, InKeys, both, conjuncts, without_implied
+from twostage.predicates.predicate import InBloom, InKeys, InTuples, both, conjuncts, without_implied
 from twostage.spark.source import MAX_SCANS
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ def _with_small_filters(plan: ScanPlan) -> ScanPlan:
 
     A set has left out files by now.
     """
-    sizes = {part: _weight(part) for part in plan.context.keys if isinstance(part, InBloom | InKeys)}
+    sizes = {
+        part: _weight(part) for part in plan.context.keys if isinstance(part, InBloom | InKeys | InTuples)
+    }
     if len(plan.groups) * sum(sizes.values()) <= MAX_KEY_BYTES:
         return plan
     ranges = [one for part in sizes if isinstance(part, InKeys) for one in range_of(part)]
@@ -135,7 +137,7 @@ def _with_small_filters(plan: ScanPlan) -> ScanPlan:
     )
 
 
-def _weight(part: InBloom | InKeys) -> int:
+def _weight(part: InBloom | InKeys | InTuples) -> int:
     return len(part.bloom.data if isinstance(part, InBloom) else part.keys.data)
 
 
