@@ -38,6 +38,21 @@ def test_filters_that_weigh_too_much_are_left_out(monkeypatch, most, kept, bloom
         assert "left out" in found.choices[-1]
 
 
+def test_tuples_are_left_out_before_the_keys_of_each_column(monkeypatch):
+    monkeypatch.setattr(planned_scans, "MAX_KEY_BYTES", 1500)
+    bloom, tuples = (
+        InBloom(COLUMN, KeyBloom(b"x" * 1000, 7)),
+        InTuples((COLUMN, COLUMN), KeySet(b"x" * 1000, 7)),
+    )
+    context = context_of(Path("/lake"), predicate=And((bloom, tuples)), keys=(bloom, tuples))
+    groups = (TaskGroup(index=0, context=context, tasks=()),)
+    plan = ScanPlan(context=context, groups=groups, estimated_rows=1, estimated_bytes=1)
+    found = planned_scans._with_small_filters(plan)
+    assert found.groups[0].context.predicate == bloom
+    assert found.context.keys == (bloom,)
+    assert found.choices[-1] == "Tuples of keys of joins left out: too much memory in 1 tasks."
+
+
 def test_of_a_set_that_weighs_too_much_the_range_stays(monkeypatch):
     monkeypatch.setattr(planned_scans, "MAX_KEY_BYTES", 1)
     own, keys = Compare(">", COLUMN, 3), InKeys(COLUMN, key_set(np.array([-7, 5, 1000])))
