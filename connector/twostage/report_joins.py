@@ -66,7 +66,10 @@ class KeysOfJoin:
 def _form(column: str, filters: Sequence[Predicate]) -> str:
     """Return the forms of keys of a column, or of several in parentheses, which Spark names with their table."""
     if column.endswith(")"):
-        shown = [f"({', '.join(map(str, one.columns))})" for one in filters if isinstance(one, InTuples)]
+        tuples = [one.columns for one in filters if isinstance(one, InTuples)]
+        shown = [
+            f"({', '.join('.'.join(part.path) for part in columns)})".replace("`", "") for columns in tuples
+        ]
         if any(column == name or column.endswith(f".{name}") for name in shown):
             return "set of tuples"
         return "keys of each column" if filters else ""

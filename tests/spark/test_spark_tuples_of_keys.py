@@ -43,13 +43,16 @@ def _large(tables, monkeypatch):
     count_as_large(monkeypatch, bytes_of(tables["fact"]))
 
 
-def run(spark, bridge, tables, query: str, **limits: str) -> str:
-    """Run a query over both kinds of tables, compare, and return the report of the scan of `fact` that was filtered."""
+def run(spark, bridge, tables, query: str, **limits: str):
+    """Run a query over both kinds of tables, compare, and return the predicates of the scans and the keys they were given."""
     view(spark, tables)
     clear_reports(bridge)
     with confs(spark, "spark.twostage.dynamicFilter.", maxBuildShare="1000", **limits):
         same(spark, query)
-    return "\n".join(str(report) for report in twostage.scans(spark) if "of joins" in str(report))
+    reports = twostage.scans(spark)
+    return " ".join(report.predicate for report in reports), [
+        keys for report in reports for keys in report.joins
+    ]
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
@@ -61,12 +64,13 @@ def run(spark, bridge, tables, query: str, **limits: str) -> str:
         ("f.real = d.real AND f.wide = d.wide", "(real, wide)"),
         ("f.l = d.l AND f.amount = d.amount AND f.day = d.day", "(l, amount, day)"),
         ("f.ts = d.ts AND f.raw = d.raw AND f.n = d.n", "(ts, n)"),
+        ("f.day = d.day AND f.amount <=> d.amount AND f.s = d.s AND f.n = d.l", "(day, s)"),
     ],
 )
 def test_rows_and_tuples(spark, bridge, tables, keys, names, hint, adaptive):
     with confs(spark, adaptive_enabled=adaptive):
-        report = run(spark, bridge, tables, JOIN.format(hint=hint, keys=keys))
-    assert f"{names} IN set of" in " ".join(report.split()), report
+        predicates, _ = run(spark, bridge, tables, JOIN.format(hint=hint, keys=keys))
+    assert f"{names} IN set of" in predicates
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_rows_and_tuples(spark, bridge, tables, keys, names, hint, adaptive):
     ],
 )
 def test_shapes_of_queries(spark, bridge, tables, query):
-    assert TUPLES.search(" ".join(run(spark, bridge, tables, query).split()))
+    assert TUPLES.search(run(spark, bridge, tables, query)[0])
 
 
 @pytest.mark.parametrize(
@@ -107,18 +111,17 @@ def test_shapes_of_queries(spark, bridge, tables, query):
 )
 def test_where_keys_do_not_belong_together(spark, bridge, tables, query):
     """Joins that keep rows without a partner, keys that are NULL or cast, and columns of two scans."""
-    assert not TUPLES.search(" ".join(run(spark, bridge, tables, query).split()))
+    assert not TUPLES.search(run(spark, bridge, tables, query)[0])
 
 
 def test_each_key_alone_still_prunes_and_is_read_with_the_tuples(spark, bridge, tables):
     """One reading of the side gives them all."""
     with confs(spark, adaptive_enabled="false"):
-        report = run(spark, bridge, tables, JOIN.format(hint=HINTS[1], keys=BY_TWO))
-        text = " ".join(report.split())
-        assert re.search(r"filtered by n IN \(.*\) AND s IN \(.*", text)
-        assert text.count("from a reading of its own") == 1
-        assert "keys f.(n, s), " in text
-        assert "as set of tuples" in text
+        predicates, joins = run(spark, bridge, tables, JOIN.format(hint=HINTS[1], keys=BY_TWO))
+    assert re.search(r"n IN \(.*\) AND s IN \(.*\) AND \(n, s\) IN set of \d+ keys", predicates)
+    assert [(keys.column, keys.form, keys.broadcast) for keys in joins] == [
+        ("f.(n, s)", "set of tuples", False)
+    ]
 
 
 def test_where_all_combinations_are_keys_the_tuples_would_say_nothing_new(spark, bridge, tables):
@@ -131,17 +134,17 @@ def test_where_all_combinations_are_keys_the_tuples_would_say_nothing_new(spark,
     with confs(spark, "spark.twostage.dynamicFilter.", maxBuildShare="1000"):
         found = canonical(spark.sql(query.format("fact")).collect())
     assert found == canonical(spark.sql(query.format("plain_fact")).collect())
-    (report,) = [str(report) for report in twostage.scans(spark)]
-    assert "n IN (1, 2, 3)" in report
-    assert not TUPLES.search(report)
+    (report,) = twostage.scans(spark)
+    assert "n IN (1, 2, 3)" in report.predicate
+    assert not TUPLES.search(report.predicate)
 
 
 @pytest.mark.parametrize("limit", ["0", "1"])
 def test_the_limit(spark, bridge, tables, limit):
     query = JOIN.format(hint=HINTS[1], keys=BY_TWO)
-    report = " ".join(run(spark, bridge, tables, query, maxTuples=limit).split())
-    assert not TUPLES.search(report)
-    assert ("keys f.(n, s), " in report) is (limit == "1")
+    predicates, joins = run(spark, bridge, tables, query, maxTuples=limit)
+    assert not TUPLES.search(predicates)
+    assert ("f.(n, s)" in [keys.column for keys in joins]) is (limit == "1")
 
 
 def test_a_limit_that_is_no_number(spark, tables):
@@ -179,8 +182,9 @@ def test_fields_of_structs_and_names_with_dots(spark, bridge, tmp_path, monkeypa
         found = sorted(row.id for row in spark.sql(query).collect())
     keys = {(1, 1, "k1"), (2, 3, "k8"), (6, 4, "k9")}
     assert found == [n for n in range(500) if (n % 7, n % 5, f"k{n % 11}") in keys]
-    (report,) = [" ".join(str(report).split()) for report in twostage.scans(spark)]
-    assert "(`a.b`, p.`x`y`, p.z) IN set of 3 keys" in report
+    (report,) = twostage.scans(spark)
+    assert "(`a.b`, p.`x`y`, p.z) IN set of 3 keys" in report.predicate
+    assert "set of tuples" in [keys.form for keys in report.joins]
 
 
 def test_hashes_are_those_of_spark_s_own_function(spark, tables):

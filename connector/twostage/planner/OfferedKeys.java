@@ -109,7 +109,8 @@ final class OfferedKeys {
     for (int i = 0; i < keys.size(); i++) {
       if (((Expression) keys.apply(i)).dataType().equals(((Expression) buildKeys.apply(i)).dataType())) {
         places.add(Integer.valueOf(i));
-        if (TuplesOfKeys.takes(((Expression) keys.apply(i)).dataType())) {
+        Expression key = plain((Expression) keys.apply(i));
+        if (columnOf(key) != null && !(key instanceof Cast) && TuplesOfKeys.takes(key.dataType())) {
           together.add(Integer.valueOf(i));
         }
       }
