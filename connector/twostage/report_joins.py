@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twostage.errors import mask
-from twostage.predicates.predicate import Compare, In, InBloom, InKeys
+from twostage.predicates.predicate import Compare, In, InBloom, InKeys, InTuples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,8 @@ class KeysOfJoin:
     built: int | None = None
     """Milliseconds that making the broadcast took: running the side, hashing its rows, sending them."""
     form: str = ""
-    """What the scan made of them: ``list``, ``set``, ``range``, ``range and Bloom filter``; empty: they only pruned."""
+    """What the scan made of them: ``list``, ``set``, ``range``, ``range and Bloom filter``; of several columns ``set of
+    tuples``, or ``keys of each column``; empty: they only pruned."""
 
     @staticmethod
     def of(raw: Mapping[str, Any], filters: Sequence[Predicate] = ()) -> KeysOfJoin:
@@ -63,7 +64,15 @@ class KeysOfJoin:
 
 
 def _form(column: str, filters: Sequence[Predicate]) -> str:
-    """Return the forms of keys of a column, which Spark names with its table."""
+    """Return the forms of keys of a column, or of several in parentheses, which Spark names with their table."""
+    if column.endswith(")"):
+        tuples = [one.columns for one in filters if isinstance(one, InTuples)]
+        shown = [
+            f"({', '.join('.'.join(part.path) for part in columns)})".replace("`", "") for columns in tuples
+        ]
+        if any(column == name or column.endswith(f".{name}") for name in shown):
+            return "set of tuples"
+        return "keys of each column" if filters else ""
     found = []
     for one in filters:
         if not isinstance(one, Compare | In | InBloom | InKeys):

@@ -1,8 +1,9 @@
-"""Spark's Bloom filters: which values may be among those that one was made of.
+"""Spark's hashes and Bloom filters: which values may be among those that one was made of.
 
 Takes values and the filter's words; gives a bool for each value, never False for one that the filter was made of. A value
 is hashed as Spark's SQL function ``xxhash64`` does, and the hash looked up as in ``BloomFilterImpl`` (`version` 1) or
 ``BloomFilterImplV2`` (2) of Spark's ``common/sketch``: both of Murmur3's 32-bit hashes of it, combined `num_hashes` times.
+The hash of several columns begins each with that of the columns before it, the first with 42.
 """
 
 from __future__ import annotations
@@ -84,6 +85,18 @@ def _holds(hashed: Any, words: Any, num_hashes: Any, seed: Any, version: Any) ->
     return True
 
 
+@inner
+def _number_hash(value: Any, seed: Any, is_long: Any) -> Any:
+    """Return the hash of a whole number."""
+    if is_long:
+        lane = _turn(np.uint64(value) * _P2, 31) * _P1
+        hashed = _turn((seed + _P5 + np.uint64(8)) ^ lane, 27) * _P1 + _P4
+    else:
+        lane = (np.uint64(value) & np.uint64(0xFFFFFFFF)) * _P1
+        hashed = _turn((seed + _P5 + np.uint64(4)) ^ lane, 23) * _P2 + _P3
+    return _mixed(hashed)
+
+
 @kernel(reference.numbers_in_bloom)
 def numbers_in_bloom(
     values: NDArray[Any],
@@ -105,15 +118,21 @@ def numbers_in_bloom(
     """
     hits = np.empty(len(values), np.bool_)
     for row in range(len(values)):
-        value = np.int64(values[row])
-        if is_long:
-            lane = _turn(np.uint64(value) * _P2, 31) * _P1
-            hashed = _turn((_SEED + _P5 + np.uint64(8)) ^ lane, 27) * _P1 + _P4
-        else:
-            lane = (np.uint64(value) & np.uint64(0xFFFFFFFF)) * _P1
-            hashed = _turn((_SEED + _P5 + np.uint64(4)) ^ lane, 23) * _P2 + _P3
-        hits[row] = _holds(_mixed(hashed), words, num_hashes, seed, version)
+        hashed = _number_hash(np.int64(values[row]), _SEED, is_long)
+        hits[row] = _holds(hashed, words, num_hashes, seed, version)
     return hits
+
+
+@kernel(reference.number_hashes)
+def number_hashes(values: NDArray[Any], before: Words, is_long: bool) -> Words:  # noqa: FBT001
+    """Return Spark's hashes (uint64) of rows that go on with whole numbers; arguments as of `numbers_in_bloom`.
+
+    `before` has the hashes of the columns before this one, or 42 in each row.
+    """
+    hashes = np.empty(len(values), np.uint64)
+    for row in range(len(values)):
+        hashes[row] = _number_hash(np.int64(values[row]), before[row], is_long)
+    return hashes
 
 
 @inner
@@ -125,6 +144,38 @@ def _word(data: Any, place: Any, size: Any) -> Any:
     return word
 
 
+@inner
+def _text_hash(data: Any, place: Any, end: Any, seed: Any) -> Any:
+    """Return the hash of the bytes from `place` to `end`."""
+    length = end - place
+    if length >= 32:
+        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+        while end - place >= 32:
+            a = _turn(a + _word(data, place, 8) * _P2, 31) * _P1
+            b = _turn(b + _word(data, place + 8, 8) * _P2, 31) * _P1
+            c = _turn(c + _word(data, place + 16, 8) * _P2, 31) * _P1
+            d = _turn(d + _word(data, place + 24, 8) * _P2, 31) * _P1
+            place += 32
+        hashed = _turn(a, 1) + _turn(b, 7) + _turn(c, 12) + _turn(d, 18)
+        hashed = (hashed ^ (_turn(a * _P2, 31) * _P1)) * _P1 + _P4
+        hashed = (hashed ^ (_turn(b * _P2, 31) * _P1)) * _P1 + _P4
+        hashed = (hashed ^ (_turn(c * _P2, 31) * _P1)) * _P1 + _P4
+        hashed = (hashed ^ (_turn(d * _P2, 31) * _P1)) * _P1 + _P4
+    else:
+        hashed = seed + _P5
+    hashed += np.uint64(length)
+    while end - place >= 8:
+        hashed = _turn(hashed ^ (_turn(_word(data, place, 8) * _P2, 31) * _P1), 27) * _P1 + _P4
+        place += 8
+    if end - place >= 4:
+        hashed = _turn(hashed ^ (_word(data, place, 4) * _P1), 23) * _P2 + _P3
+        place += 4
+    while place < end:
+        hashed = _turn(hashed ^ (np.uint64(data[place]) * _P5), 11) * _P1
+        place += 1
+    return _mixed(hashed)
+
+
 @kernel(reference.texts_in_bloom)
 def texts_in_bloom(
     offsets: NDArray[Any], data: NDArray[np.uint8], words: Words, num_hashes: int, seed: int, version: int
@@ -132,32 +183,15 @@ def texts_in_bloom(
     """Return which texts, as Arrow lays them out, a filter may hold; other arguments as of `numbers_in_bloom`."""
     hits = np.empty(len(offsets) - 1, np.bool_)
     for row in range(len(hits)):
-        place, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        length = end - place
-        if length >= 32:
-            a, b, c, d = _SEED + _P1 + _P2, _SEED + _P2, _SEED, _SEED - _P1
-            while end - place >= 32:
-                a = _turn(a + _word(data, place, 8) * _P2, 31) * _P1
-                b = _turn(b + _word(data, place + 8, 8) * _P2, 31) * _P1
-                c = _turn(c + _word(data, place + 16, 8) * _P2, 31) * _P1
-                d = _turn(d + _word(data, place + 24, 8) * _P2, 31) * _P1
-                place += 32
-            hashed = _turn(a, 1) + _turn(b, 7) + _turn(c, 12) + _turn(d, 18)
-            hashed = (hashed ^ (_turn(a * _P2, 31) * _P1)) * _P1 + _P4
-            hashed = (hashed ^ (_turn(b * _P2, 31) * _P1)) * _P1 + _P4
-            hashed = (hashed ^ (_turn(c * _P2, 31) * _P1)) * _P1 + _P4
-            hashed = (hashed ^ (_turn(d * _P2, 31) * _P1)) * _P1 + _P4
-        else:
-            hashed = _SEED + _P5
-        hashed += np.uint64(length)
-        while end - place >= 8:
-            hashed = _turn(hashed ^ (_turn(_word(data, place, 8) * _P2, 31) * _P1), 27) * _P1 + _P4
-            place += 8
-        if end - place >= 4:
-            hashed = _turn(hashed ^ (_word(data, place, 4) * _P1), 23) * _P2 + _P3
-            place += 4
-        while place < end:
-            hashed = _turn(hashed ^ (np.uint64(data[place]) * _P5), 11) * _P1
-            place += 1
-        hits[row] = _holds(_mixed(hashed), words, num_hashes, seed, version)
+        hashed = _text_hash(data, np.int64(offsets[row]), np.int64(offsets[row + 1]), _SEED)
+        hits[row] = _holds(hashed, words, num_hashes, seed, version)
     return hits
+
+
+@kernel(reference.text_hashes)
+def text_hashes(offsets: NDArray[Any], data: NDArray[np.uint8], before: Words) -> Words:
+    """Return Spark's hashes (uint64) of rows that go on with texts, as Arrow lays them out; `before` as of `number_hashes`."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    for row in range(len(hashes)):
+        hashes[row] = _text_hash(data, np.int64(offsets[row]), np.int64(offsets[row + 1]), before[row])
+    return hashes

@@ -18,7 +18,7 @@ _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
-_START = np.uint64(42 + 0x27D4EB2F165667C5)
+_P5 = np.uint64(0x27D4EB2F165667C5)
 
 
 def numbers_in_bloom(
@@ -30,24 +30,39 @@ def numbers_in_bloom(
     is_long: bool,  # noqa: FBT001 - the kernel's
 ) -> Bools:
     """Return which whole numbers a filter may hold."""
-    wide = values.astype(np.int64).view(np.uint64)
-    if is_long:
-        hashed = _turn((_START + np.uint64(8)) ^ (_turn(wide * _P2, 31) * _P1), 27) * _P1 + _P4
-    else:
-        low = (wide & np.uint64(0xFFFFFFFF)) * _P1
-        hashed = _turn((_START + np.uint64(4)) ^ low, 23) * _P2 + _P3
-    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
-    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
-    return _held(hashed ^ (hashed >> np.uint64(32)), words, num_hashes, seed, version)
+    hashed = number_hashes(values, np.full(len(values), 42, np.uint64), is_long)
+    return _held(hashed, words, num_hashes, seed, version)
 
 
 def texts_in_bloom(
     offsets: NDArray[Any], data: NDArray[np.uint8], words: Words, num_hashes: int, seed: int, version: int
 ) -> Bools:
     """Return which texts, as Arrow lays them out, a filter may hold."""
+    hashed = text_hashes(offsets, data, np.full(len(offsets) - 1, 42, np.uint64))
+    return _held(hashed, words, num_hashes, seed, version)
+
+
+def number_hashes(values: NDArray[Any], before: Words, is_long: bool) -> Words:  # noqa: FBT001 - the kernel's
+    """Return the hashes of rows that go on with whole numbers."""
+    wide = values.astype(np.int64).view(np.uint64)
+    if is_long:
+        hashed = _turn((before + _P5 + np.uint64(8)) ^ (_turn(wide * _P2, 31) * _P1), 27) * _P1 + _P4
+    else:
+        low = (wide & np.uint64(0xFFFFFFFF)) * _P1
+        hashed = _turn((before + _P5 + np.uint64(4)) ^ low, 23) * _P2 + _P3
+    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
+    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
+    return hashed ^ (hashed >> np.uint64(32))
+
+
+def text_hashes(offsets: NDArray[Any], data: NDArray[np.uint8], before: Words) -> Words:
+    """Return the hashes of rows that go on with texts."""
     raw, ends = data.tobytes(), offsets.tolist()
-    hashed = [xxhash.xxh64_intdigest(raw[start:end], seed=42) for start, end in itertools.pairwise(ends)]
-    return _held(np.array(hashed, np.uint64), words, num_hashes, seed, version)
+    hashed = [
+        xxhash.xxh64_intdigest(raw[start:end], seed=seed)
+        for (start, end), seed in zip(itertools.pairwise(ends), before.tolist(), strict=True)
+    ]
+    return np.array(hashed, np.uint64)
 
 
 def _turn(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:

@@ -82,7 +82,7 @@ class _Join:
 
     def condition(self, one: str, other: str) -> str:
         parts = []
-        for key in self.pick.sample(self.keys, 1 + self.chance(0.25)):
+        for key in self.pick.sample(self.keys, 1 + self.chance(0.4) + self.chance(0.15)):
             equal = "<=>" if self.chance(0.1) else "="
             parts.append(f"{one}.{key} {equal} {other}.{key}")
         if self.chance(0.1):

@@ -187,6 +187,24 @@ def test_partitions_are_left_out(spark, tmp_path, partition):
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
+def test_bytes_with_a_null_among_them(spark, tmp_path, form):
+    """A right join brings the NULLs of its right side, and before 4.3 Spark has no text of a NULL of type binary."""
+    table = Table(tmp_path / "fact", {"id": "int", "b": "binary"})
+    for first in (0, 20):
+        table.append(
+            [{"id": place, "b": bytes([place])} for place in range(first, first + 20)], row_group_size=5
+        )
+    load(spark, table.write(), **{"scan.native": "never"}).createOrReplaceTempView("bytes_fact")
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW bytes_keys AS SELECT * FROM VALUES (X'01', 1), (NULL, 2), (X'07', 3), (X'FF', 4) k(b, v)"
+    )
+    query = "SELECT /*+ BROADCAST(f) */ k.v, f.id FROM bytes_fact f RIGHT JOIN bytes_keys k ON f.b = k.b"
+    found, predicates = asked(spark, query, FORMS[form])
+    assert found == [(1, 1), (2, None), (3, 7), (4, None)]
+    assert any("b IN (" in predicate for predicate in predicates) is (form == "list")
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
 @pytest.mark.parametrize("column", ["p.a", "p.q.b"])
 def test_fields_of_structs(spark, tmp_path, form, column):
     columns = {"id": "int", "p": {"a": "long", "q": {"b": "double"}}}

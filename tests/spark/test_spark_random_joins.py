@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -75,6 +76,7 @@ def test_random_joins(spark, tables, bridge, monkeypatch, seed):
         "maxKeys": pick.choice(("0", "0", "3", "1000")),
         "maxSetKeys": pick.choice(("0", "200000")),
         "maxBloomKeys": pick.choice(("0", "200000", "200000", "200000")),
+        "maxTuples": pick.choice(("0", "3", "200000", "200000")),
         "maxBuildShare": "1000" if thinned else pick.choice(("0", "0.125", "1000")),
     }
     with confs(spark, **settings), confs(spark, "spark.twostage.dynamicFilter.", **limits):
@@ -83,8 +85,9 @@ def test_random_joins(spark, tables, bridge, monkeypatch, seed):
         assert canonical(frame.collect()) == found, f"seed {seed}: {query}"
     reports = [str(report) for report in twostage.scans(spark)]
     SEEN["joins"] += 1
-    SEEN["set"] += any(" IN set of" in text for text in reports)
+    SEEN["set"] += any(re.search(r"[^)] IN set of", text) for text in reports)
     SEEN["bloom"] += any("Bloom filter of" in text for text in reports)
+    SEEN["tuples"] += any(") IN set of" in text for text in reports)
     SEEN["small"] += any("and a join waits for it" in text for text in reports)
     SEEN["late"] += any(NO_KEYS in text for text in reports)
     SEEN["stayed"] += any("keys of a join filter it" in text for text in reports)
@@ -97,3 +100,4 @@ def test_random_joins(spark, tables, bridge, monkeypatch, seed):
     if SEEN["joins"] == JOINS >= 1000:  # few of 60 joins have so many keys
         assert SEEN["set"], SEEN
         assert SEEN["bloom"], SEEN
+        assert SEEN["tuples"], SEEN

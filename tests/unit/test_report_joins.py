@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scan_values import context_of
-from twostage.predicates.predicate import Column, Compare, In, InBloom, InKeys, KeyBloom, KeySet
+from twostage.predicates.predicate import Column, Compare, In, InBloom, InKeys, InTuples, KeyBloom, KeySet
 from twostage.report import ScanReport
 from twostage.report_joins import KeysOfJoin
 from twostage.schema import Primitive
@@ -59,6 +59,18 @@ def test_the_form_of_keys(filters, form):
     assert (keys.form, keys.keys, keys.built) == (form, 3, 17)
     assert f"3 keys{' as ' if form else ''}{form}, after" in str(keys)
     assert str(keys).endswith(", made in 17 ms")
+
+
+@pytest.mark.parametrize(
+    ("filters", "form"),
+    [
+        ((), ""),
+        ((In(N, (1, 2)), InTuples((N, A), KeySet(b"", 3))), "set of tuples"),
+        ((In(N, (1, 2)), InTuples((A, N), KeySet(b"", 3))), "keys of each column"),
+    ],
+)
+def test_the_form_of_tuples(filters, form):
+    assert KeysOfJoin.of({**RAW, "column": "fact.(n, s.n)", "keys": 3}, filters).form == form
 
 
 def test_what_keys_left_out_at_each_level():

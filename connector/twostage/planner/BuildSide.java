@@ -82,6 +82,11 @@ final class BuildSide {
     return isRepeatable(side) && bytesRead(side) <= maxShare() * size(scan);
   }
 
+  /** The same, where there is something to be had without a second reading. */
+  static boolean isVeryCheap(LogicalPlan side, DataSourceV2ScanRelation scan) {
+    return isRepeatable(side) && bytesRead(side) <= maxShare() * maxShare() * size(scan);
+  }
+
   private static double maxShare() {
     String text = SQLConf.get().getConfString(MAX_SHARE, DEFAULT_MAX_SHARE);
     try {

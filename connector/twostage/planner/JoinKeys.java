@@ -7,6 +7,8 @@ import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -38,8 +40,8 @@ final class JoinKeys {
   /** The share of other values that pass a Bloom filter; the default of Spark's own. */
   private static final double FALSE_POSITIVES = 0.03;
   /** The share of a range's whole numbers, from which on keys count as filling it. */
-  private static final double DENSE = 0.9;
-  private static final long SEED = 42L;
+  static final double DENSE = 0.9;
+  static final long SEED = 42L;
   /** Of a decimal whose digits 64 bits hold. */
   private static final int MAX_DIGITS = 18;
 
@@ -80,6 +82,13 @@ final class JoinKeys {
     if (op.equals("=")) {
       return column((Map) form.get("left")) + " = one key";
     }
+    if (op.equals("in_tuples")) {
+      List names = new ArrayList();
+      for (int i = 0; i < ((List) form.get("terms")).size(); i++) {
+        names.add(column((Map) ((List) form.get("terms")).get(i)));
+      }
+      return "(" + String.join(", ", names) + ") in set of " + form.get("count");
+    }
     if (op.equals("in") || op.equals("in_keys")) {
       Object count = op.equals("in") ? Integer.valueOf(((List) form.get("values")).size()) : form.get("count");
       return column((Map) form.get("term")) + (op.equals("in") ? " in list of " : " in set of ") + count;
@@ -92,7 +101,17 @@ final class JoinKeys {
     return names instanceof List ? String.join(".", (List) names) : "?";
   }
 
+  /** In their order, so that the same keys of two filters are one predicate. */
+  private static final class ByValue implements Comparator {
+    public int compare(Object one, Object other) {
+      return ((Comparable) ((Literal) one).value()).compareTo(((Literal) other).value());
+    }
+  }
+
   private static Map list(Expression column, List keys) {
+    if (((Literal) keys.get(0)).value() instanceof Comparable) {
+      Collections.sort(keys, new ByValue());
+    }
     Expression[] listed = new Expression[keys.size() + 1];
     listed[0] = column;
     for (int i = 0; i < keys.size(); i++) {
@@ -144,7 +163,7 @@ final class JoinKeys {
     return count >= DENSE * span;
   }
 
-  private static boolean isWhole(DataType type) {
+  static boolean isWhole(DataType type) {
     return type instanceof IntegerType || type instanceof LongType || type instanceof DateType
         || type instanceof TimestampType || type instanceof TimestampNTZType;
   }
@@ -155,7 +174,7 @@ final class JoinKeys {
    */
   private static long[] numbers(List keys) {
     DataType type = ((Literal) keys.get(0)).dataType();
-    boolean decimal = type instanceof DecimalType && ((DecimalType) type).precision() <= MAX_DIGITS;
+    boolean decimal = isDecimalOfLong(type);
     boolean real = type instanceof FloatType || type instanceof DoubleType;
     if (!isWhole(type) && !decimal && !real) {
       return null;
@@ -177,8 +196,14 @@ final class JoinKeys {
     return bits ^ ((bits >> 63) & Long.MAX_VALUE);
   }
 
-  /** As key_set.py reads it. */
   private static Map set(Expression column, DataType type, long[] numbers) {
+    Map node = PredicateTranslator.node("in_keys", "term", PredicateTranslator.term(column));
+    node.put("type", PredicateTranslator.word(type));
+    return addSet(node, numbers);
+  }
+
+  /** Adds `count` and `keys` to a predicate, as key_set.py reads them. */
+  static Map addSet(Map node, long[] numbers) {
     Arrays.sort(numbers);
     ByteBuffer differences = ByteBuffer.allocate(8 * numbers.length).order(ByteOrder.LITTLE_ENDIAN);
     differences.putLong(numbers[0]);
@@ -198,8 +223,6 @@ final class JoinKeys {
     } finally {
       fast.end();
     }
-    Map node = PredicateTranslator.node("in_keys", "term", PredicateTranslator.term(column));
-    node.put("type", PredicateTranslator.word(type));
     node.put("count", Integer.valueOf(differences.position() / 8));
     node.put("keys", Base64.getEncoder().encodeToString(bytes.toByteArray()));
     return node;
@@ -213,7 +236,7 @@ final class JoinKeys {
     }
     BloomFilter filter = BloomFilter.create(keys.size(), FALSE_POSITIVES);
     for (int i = 0; i < keys.size(); i++) {
-      filter.putLong(hash(((Literal) keys.get(i)).value(), type));
+      filter.putLong(hash(((Literal) keys.get(i)).value(), type, SEED));
     }
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try {
@@ -228,12 +251,16 @@ final class JoinKeys {
     return node;
   }
 
-  /** As Spark's SQL function xxhash64, of which its own runtime filters are made. */
-  private static long hash(Object value, DataType type) {
-    return XxHash64Function$.MODULE$.hash(value, type, SEED);
+  /** As Spark's SQL function xxhash64, of which its own runtime filters are made; `seed` is SEED, or the hash of the value before. */
+  static long hash(Object value, DataType type, long seed) {
+    return XxHash64Function$.MODULE$.hash(value, type, seed);
   }
 
-  private static int limit(String name, int otherwise) {
+  static boolean isDecimalOfLong(DataType type) {
+    return type instanceof DecimalType && ((DecimalType) type).precision() <= MAX_DIGITS;
+  }
+
+  static int limit(String name, int otherwise) {
     String text = SQLConf.get().getConfString(name, String.valueOf(otherwise));
     try {
       return Integer.parseInt(text);

@@ -21,6 +21,7 @@ import scala.collection.mutable.ListBuffer;
  * filter to be seen, because our scan took it over, or has few rows for another reason (VALUES, LIMIT, a cached relation), if
  * the join will have no broadcast, if the key is under a cast that widens, or if Spark does not follow it down to the scan.
  *
+ * Several keys that are columns of one scan filter it together, as `TuplesOfKeys`; each of them by itself then needs no filter.
  * A filter stands directly above the scan, and only where every operator in between passes a row or not by itself, or all
  * rows of one key together. `DynamicFilters` chooses among these filters and Spark's own.
  */
@@ -76,7 +77,7 @@ final class OfferedKeys {
       ScalarKey key = ScalarKey.of((Expression) conjuncts.get(i));
       if (key != null) {
         LogicalPlan build = (LogicalPlan) key.subquery.plan();
-        filtered = push(filtered, key.column, new Keys(build, build.output(), 0));
+        filtered = push(filtered, new Expression[] {key.column}, new Keys(build, build.output(), new int[] {0}));
       }
     }
     return filtered;
@@ -103,41 +104,68 @@ final class OfferedKeys {
   }
 
   private LogicalPlan filterBy(LogicalPlan side, Seq keys, LogicalPlan build, Seq buildKeys) {
-    LogicalPlan filtered = side;
+    List places = new ArrayList();
+    List together = new ArrayList();
     for (int i = 0; i < keys.size(); i++) {
-      Expression key = (Expression) keys.apply(i);
-      if (key.dataType().equals(((Expression) buildKeys.apply(i)).dataType())) {
-        filtered = push(filtered, plain(key), new Keys(build, buildKeys, i));
+      if (((Expression) keys.apply(i)).dataType().equals(((Expression) buildKeys.apply(i)).dataType())) {
+        places.add(Integer.valueOf(i));
+        Expression key = plain((Expression) keys.apply(i));
+        if (columnOf(key) != null && !(key instanceof Cast) && TuplesOfKeys.takes(key.dataType())) {
+          together.add(Integer.valueOf(i));
+        }
       }
+    }
+    LogicalPlan filtered = together.size() > 1 && TuplesOfKeys.areOffered()
+        ? push(side, keys, new Keys(build, buildKeys, numbers(together))) : side;
+    for (int i = 0; i < places.size(); i++) {
+      filtered = push(filtered, keys, new Keys(build, buildKeys, numbers(places.subList(i, i + 1))));
     }
     return filtered;
   }
 
-  /** One of the keys by which a join finds rows of its build side. */
+  private static int[] numbers(List values) {
+    int[] numbers = new int[values.size()];
+    for (int i = 0; i < numbers.length; i++) {
+      numbers[i] = ((Integer) values.get(i)).intValue();
+    }
+    return numbers;
+  }
+
+  private LogicalPlan push(LogicalPlan side, Seq keysOfSide, Keys keys) {
+    Expression[] chosen = new Expression[keys.places.length];
+    for (int i = 0; i < chosen.length; i++) {
+      chosen[i] = plain((Expression) keysOfSide.apply(keys.places[i]));
+    }
+    return push(side, chosen, keys);
+  }
+
+  /** One or several of the keys by which a join finds rows of its build side. */
   private static final class Keys {
     final LogicalPlan build;
     final Seq all;
-    final int place;
+    final int[] places;
 
-    Keys(LogicalPlan build, Seq all, int place) {
+    Keys(LogicalPlan build, Seq all, int[] places) {
       this.build = build;
       this.all = all;
-      this.place = place;
-    }
-
-    Expression key() {
-      return (Expression) all.apply(place);
+      this.places = places;
     }
   }
 
-  /** The plan, with a filter before the scans that `key` is a column of; the same plan if there is none. */
-  private LogicalPlan push(LogicalPlan plan, Expression key, Keys keys) {
-    Attribute column = columnOf(key);
-    if (column == null || !plan.outputSet().contains(column) || plan.isStreaming()) {
+  /** The plan, with a filter before the scans that all of `of` are columns of; the same plan if there is none. */
+  private LogicalPlan push(LogicalPlan plan, Expression[] of, Keys keys) {
+    Attribute[] columns = new Attribute[of.length];
+    for (int i = 0; i < of.length; i++) {
+      columns[i] = columnOf(of[i]);
+      if (columns[i] == null || !plan.outputSet().contains(columns[i])) {
+        return plan;
+      }
+    }
+    if (plan.isStreaming()) {
       return plan;
     }
     if (DynamicFilters.isOurs(plan)) {
-      return filter((DataSourceV2ScanRelation) plan, null, key, keys);
+      return filter((DataSourceV2ScanRelation) plan, null, of, keys);
     }
     if (plan instanceof Filter) {
       Filter node = (Filter) plan;
@@ -145,47 +173,60 @@ final class OfferedKeys {
         return plan;
       }
       return DynamicFilters.isOurs(node.child())
-          ? filter((DataSourceV2ScanRelation) node.child(), node, key, keys)
-          : with(plan, 0, push(node.child(), key, keys));
+          ? filter((DataSourceV2ScanRelation) node.child(), node, of, keys)
+          : with(plan, 0, push(node.child(), of, keys));
     }
     if (plan instanceof Project || plan instanceof Aggregate) {
-      Expression below = below(plan, key, column);
-      return below == null ? plan : with(plan, 0, push((LogicalPlan) plan.children().apply(0), below, keys));
+      Expression[] below = new Expression[of.length];
+      for (int i = 0; i < of.length; i++) {
+        below[i] = below(plan, of[i], columns[i]);
+        if (below[i] == null) {
+          return plan;
+        }
+      }
+      return with(plan, 0, push((LogicalPlan) plan.children().apply(0), below, keys));
     }
     if (plan instanceof Union) {
-      return pushIntoAll((Union) plan, key, column, keys);
+      return pushIntoAll((Union) plan, of, columns, keys);
     }
     if (plan instanceof Join) {
       Join join = (Join) plan;
-      boolean left = join.left().outputSet().contains(column);
+      boolean left = join.left().outputSet().contains(columns[0]); // of several, all are, or none is found below
       boolean passes = left ? keepsLeftRows(join.joinType()) : keepsRightRows(join.joinType());
-      return passes ? with(plan, left ? 0 : 1, push(left ? join.left() : join.right(), key, keys)) : plan;
+      return passes ? with(plan, left ? 0 : 1, push(left ? join.left() : join.right(), of, keys)) : plan;
     }
     boolean passes = plan instanceof Sort || plan instanceof SubqueryAlias
-        || plan instanceof Window && holds(((Window) plan).partitionSpec(), column)
+        || plan instanceof Window && holdsAll(((Window) plan).partitionSpec(), columns)
         || plan instanceof Generate && ((Expression) ((Generate) plan).generator()).deterministic();
-    if (!passes || plan.children().size() != 1 || !((LogicalPlan) plan.children().apply(0)).outputSet().contains(column)) {
-      return plan;
-    }
-    return with(plan, 0, push((LogicalPlan) plan.children().apply(0), key, keys));
+    return passes && plan.children().size() == 1
+        ? with(plan, 0, push((LogicalPlan) plan.children().apply(0), of, keys)) : plan;
   }
 
-  private LogicalPlan pushIntoAll(Union union, Expression key, Attribute column, Keys keys) {
-    int place = -1;
-    for (int i = 0; i < union.output().size(); i++) {
-      if (((Attribute) union.output().apply(i)).exprId().equals(column.exprId())) {
-        place = i;
-      }
-    }
+  private LogicalPlan pushIntoAll(Union union, Expression[] of, Attribute[] columns, Keys keys) {
     LogicalPlan plan = union;
-    for (int i = 0; place >= 0 && i < union.children().size(); i++) {
+    for (int i = 0; i < union.children().size(); i++) {
       LogicalPlan child = (LogicalPlan) union.children().apply(i);
-      Expression own = (Expression) child.output().apply(place);
-      if (own.dataType().equals(column.dataType())) {
-        plan = with(plan, i, push(child, replaced(key, own), keys));
+      Expression[] own = new Expression[of.length];
+      boolean fits = true;
+      for (int k = 0; k < of.length; k++) {
+        Expression column = ofChild(union, columns[k], child);
+        fits = fits && column != null && column.dataType().equals(columns[k].dataType());
+        own[k] = fits ? replaced(of[k], column) : null;
       }
+      plan = fits ? with(plan, i, push(child, own, keys)) : plan;
     }
     return plan;
+  }
+
+  /** What a union's column is in one of its children; null if it is not found. */
+  private static Expression ofChild(Union union, Attribute column, LogicalPlan child) {
+    Expression found = null;
+    for (int i = 0; i < union.output().size(); i++) {
+      if (((Attribute) union.output().apply(i)).exprId().equals(column.exprId())) {
+        found = (Expression) child.output().apply(i);
+      }
+    }
+    return found;
   }
 
   /** Whether a join returns rows of its left side only as they are, each by itself. */
@@ -198,9 +239,18 @@ final class OfferedKeys {
     return type instanceof InnerLike || type.equals(RightOuter$.MODULE$);
   }
 
-  private static boolean holds(Seq expressions, Attribute column) {
+  private static boolean holdsAll(Seq expressions, Attribute[] columns) {
+    for (int i = 0; i < columns.length; i++) {
+      if (!holds(expressions, columns[i])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static boolean holds(Seq expressions, Expression wanted) {
     for (int i = 0; i < expressions.size(); i++) {
-      if (((Expression) expressions.apply(i)).semanticEquals(column)) {
+      if (((Expression) expressions.apply(i)).semanticEquals(wanted)) {
         return true;
       }
     }
@@ -220,20 +270,11 @@ final class OfferedKeys {
         found = item instanceof Alias ? ((Alias) item).child() : (Expression) item;
       }
     }
-    if (found == null || plan instanceof Aggregate && !isGrouped(((Aggregate) plan).groupingExpressions(), found)) {
+    if (found == null || plan instanceof Aggregate && !holds(((Aggregate) plan).groupingExpressions(), found)) {
       return null;
     }
     Expression below = replaced(key, found);
     return columnOf(below) == null ? null : below;
-  }
-
-  private static boolean isGrouped(Seq groups, Expression expression) {
-    for (int i = 0; i < groups.size(); i++) {
-      if (((Expression) groups.apply(i)).semanticEquals(expression)) {
-        return true;
-      }
-    }
-    return false;
   }
 
   /** A key of floats as it was before Spark made one value of 0.0 and -0.0, and of all NaNs: they are equal here, too. */
@@ -260,26 +301,36 @@ final class OfferedKeys {
   }
 
   /** The filter directly above a scan; `above` is the filter that stands there already, null for none. */
-  private LogicalPlan filter(DataSourceV2ScanRelation relation, Filter above, Expression key, Keys keys) {
+  private LogicalPlan filter(DataSourceV2ScanRelation relation, Filter above, Expression[] of, Keys keys) {
     LogicalPlan there = above == null ? relation : (LogicalPlan) above;
     TwoStageScan scan = (TwoStageScan) relation.scan();
-    Expression column = key;
-    while (column instanceof Cast) {
-      column = ((Cast) column).child();
-    }
-    if (!scan.takesKeys(nameOf(column))) {
-      return there;
+    Expression[] columns = new Expression[of.length];
+    boolean widened = false;
+    for (int i = 0; i < of.length; i++) {
+      columns[i] = of[i];
+      while (columns[i] instanceof Cast) {
+        columns[i] = ((Cast) columns[i]).child();
+      }
+      widened = widened || columns[i] != of[i];
+      if (!scan.takesKeys(nameOf(columns[i]))) {
+        return there;
+      }
     }
     boolean cheap = BuildSide.isCheap(keys.build, relation);
+    if ((widened || of.length > 1) && !cheap) {
+      return there; // a broadcast has the keys in the wider type, and Spark takes one key of it
+    }
     Expression filter;
-    if (column != key) {
-      if (!cheap) {
-        return there; // a broadcast has the keys in the wider type
+    if (of.length > 1) {
+      if (widened || !scan.takesTuples() || hasBroadcast(keys) && !BuildSide.isVeryCheap(keys.build, relation)) {
+        return there;
       }
-      filter = DynamicFilters.pruning(
-          column, keys.build, list(KeyCast.narrowed(keys.key(), column.dataType())), 0, false);
+      filter = TuplesOfKeys.filter(columns, keys.build, keys.all, keys.places);
+    } else if (widened) {
+      Expression key = KeyCast.narrowed((Expression) keys.all.apply(keys.places[0]), columns[0].dataType());
+      filter = DynamicFilters.pruning(columns[0], keys.build, list(key), 0, false);
     } else {
-      filter = DynamicFilters.pruning(column, keys.build, keys.all, keys.place, !cheap);
+      filter = DynamicFilters.pruning(columns[0], keys.build, keys.all, keys.places[0], !cheap);
     }
     if (above != null && isThere(above, (DynamicPruningSubquery) filter)) {
       return there;
@@ -296,7 +347,8 @@ final class OfferedKeys {
     for (int i = 0; i < conjuncts.size(); i++) {
       if (conjuncts.get(i) instanceof DynamicPruningSubquery) {
         DynamicPruningSubquery one = (DynamicPruningSubquery) conjuncts.get(i);
-        boolean same = one.pruningKey().semanticEquals(wanted.pruningKey()) && keyOf(one).semanticEquals(keyOf(wanted));
+        boolean same = one.pruningKey().semanticEquals(wanted.pruningKey()) && keyOf(one).semanticEquals(keyOf(wanted))
+            || TuplesOfKeys.have(one, nameOf(wanted.pruningKey()), keyOf(wanted));
         if (same && (wanted.onlyInBroadcast() || DynamicFilters.willHaveKeys(one, root))) {
           return true;
         }
@@ -305,12 +357,18 @@ final class OfferedKeys {
     return false;
   }
 
-  private static Expression keyOf(DynamicPruningSubquery filter) {
+  /** Whether the join will broadcast the side that has these keys, so that each of them costs nothing. */
+  private boolean hasBroadcast(Keys keys) {
+    Expression any = (Expression) keys.all.apply(keys.places[0]);
+    return DynamicFilters.willHaveKeys(DynamicFilters.pruning(any, keys.build, keys.all, keys.places[0], true), root);
+  }
+
+  static Expression keyOf(DynamicPruningSubquery filter) {
     return (Expression) filter.buildKeys().apply(((Integer) filter.broadcastKeyIndices().apply(0)).intValue());
   }
 
   /** A column's name with those of the structs around it, as `TwoStageScan` knows it. */
-  private static List nameOf(Expression column) {
+  static List nameOf(Expression column) {
     List names = column instanceof GetStructField ? nameOf(((GetStructField) column).child()) : new ArrayList();
     names.add(column instanceof GetStructField ? ((GetStructField) column).extractFieldName() : ((Attribute) column).name());
     return names;

@@ -176,7 +176,12 @@ final class PredicateTranslator {
   }
 
   private static String shown(Expression expression) {
-    String text = String.valueOf(expression);
+    String text;
+    try {
+      text = String.valueOf(expression);
+    } catch (AssertionError error) { // before 4.3 Spark has no text of a NULL of type binary
+      text = expression instanceof Predicate ? ((Predicate) expression).name() : "NULL";
+    }
     return text.length() > 200 ? text.substring(0, 200) + "…" : text;
   }
 

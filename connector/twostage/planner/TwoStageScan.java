@@ -146,6 +146,11 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return false;
   }
 
+  /** Whether keys of several columns may filter the scan together: not where they leave out files of Spark's own reader. */
+  boolean takesTuples() {
+    return awaited == null || awaited.columns.isEmpty();
+  }
+
   /** Whether each of these names is that of one field of the struct before it, and the last one's type has values to compare. */
   private static boolean holds(DataType type, List names) {
     for (int i = 0; i < names.size(); i++) {
@@ -188,7 +193,11 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   public synchronized void filter(Predicate[] predicates) {
     List forms = new ArrayList();
     for (int i = 0; i < predicates.length; i++) {
-      forms.add(JoinKeys.translate(predicates[i]));
+      if (TuplesOfKeys.are(predicates[i])) {
+        forms.addAll(TuplesOfKeys.translate(predicates[i]));
+      } else {
+        forms.add(JoinKeys.translate(predicates[i]));
+      }
     }
     runtime = forms;
   }

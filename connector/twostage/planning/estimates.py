@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.predicates.predicate import In, InBloom, InKeys, IsNull, Not, conjuncts
+from twostage.predicates.predicate import In, InBloom, InKeys, InTuples, IsNull, Not, conjuncts
 from twostage.schema import List, Map, Primitive, Struct, children
 
 if TYPE_CHECKING:
@@ -64,13 +64,15 @@ def may_keep_most_rows(predicate: Predicate, keys: Sequence[Predicate]) -> bool:
     own = [part for part in conjuncts(predicate) if part not in keys]
     if any(drops_rows(part) for part in own):
         return False
-    return all(_num_keys(part) > FEW_KEYS for part in keys if isinstance(part, In | InKeys | InBloom))
+    return all(
+        _num_keys(part) > FEW_KEYS for part in keys if isinstance(part, In | InKeys | InBloom | InTuples)
+    )
 
 
-def _num_keys(part: In | InKeys | InBloom) -> int:
+def _num_keys(part: In | InKeys | InBloom | InTuples) -> int:
     if isinstance(part, In):
         return len(part.values)
-    return part.keys.count if isinstance(part, InKeys) else part.bloom.count
+    return part.bloom.count if isinstance(part, InBloom) else part.keys.count
 
 
 def estimate_bytes(

@@ -19,6 +19,7 @@ from twostage.predicates import predicate as tree
 from twostage.predicates.decimal_as_double import any_as_double, compare_as_double
 from twostage.predicates.key_bloom import takes_bloom
 from twostage.predicates.key_set import takes_keys
+from twostage.predicates.key_tuples import takes_tuples
 from twostage.predicates.predicate import (
     Column,
     Compare,
@@ -28,6 +29,7 @@ from twostage.predicates.predicate import (
     In,
     InBloom,
     InKeys,
+    InTuples,
     IsNull,
     KeyBloom,
     KeySet,
@@ -88,6 +90,7 @@ def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bo
             ``{"op": "array_contains"|"map_contains_key", "left": term, "right": term}``,
             ``{"op": "in_bloom", "term": …, "type": …, "filter": Base64, "count": number}`` (`key_bloom.py`),
             ``{"op": "in_keys", "term": …, "type": …, "keys": Base64, "count": number}`` (`key_set.py`),
+            ``{"op": "in_tuples", "terms": [term, …], "types": […], "keys": Base64, "count": number}`` (`key_tuples.py`),
             ``{"op": "true"|"false"}``; a term is ``{"column": [names]}``, ``{"literal": value, "type": …}`` or
             ``{"cast": term, "type": …}`` or ``{"call": "CHAR_LENGTH", "of": term}``; anything else binds to `Unknown`.
         schema: The scan's schema.
@@ -165,6 +168,8 @@ class _Binder:
             return self._in_bloom(raw)
         if op == "in_keys":
             return self._in_keys(raw)
+        if op == "in_tuples":
+            return self._in_tuples(raw)
         if op in tree.COMPARISONS:
             return self._comparison(str(op), raw["left"], raw["right"])
         if op in ("array_contains", "map_contains_key"):
@@ -257,6 +262,13 @@ class _Binder:
         if spark_type(column.value_type) != raw["type"] or not takes_keys(column.value_type):
             raise _CannotBindError(f"{column} IN set of {raw['type']}")
         return InKeys(column, KeySet(base64.b64decode(raw["keys"]), raw["count"]))
+
+    def _in_tuples(self, raw: Mapping[str, Any]) -> Predicate:
+        columns = tuple(self._column(term) for term in raw["terms"])
+        for column, kind in zip(columns, raw["types"], strict=True):
+            if spark_type(column.value_type) != kind or not takes_tuples(column.value_type):
+                raise _CannotBindError(f"{column} in tuples of {kind}")
+        return InTuples(columns, KeySet(base64.b64decode(raw["keys"]), raw["count"]))
 
     def _column(self, raw: Mapping[str, Any], *, any_type: bool = False) -> Column:
         if "cast" in raw:

@@ -22,6 +22,7 @@ from twostage.predicates.predicate import (
     In,
     InBloom,
     InKeys,
+    InTuples,
     IsNull,
     Not,
     Or,
@@ -129,6 +130,8 @@ def guess(predicate: Predicate) -> float:
             return 1.5 + keys.count * 1e-6
         case StringMatch() | CompareColumns() | CompareLength() | InBloom():
             return 6.0
+        case InTuples(columns, keys):
+            return 5.0 * len(columns) + keys.count * 1e-6  # after the keys of each column
         case IsNull() | HasElement():
             return 8.0
         case Not(child):

@@ -31,6 +31,7 @@ from twostage.predicates.compare_lanes import (
 from twostage.predicates.elements import any_of_each, elements_of
 from twostage.predicates.key_bloom import may_be_keys
 from twostage.predicates.key_set import are_keys
+from twostage.predicates.key_tuples import may_be_tuples
 from twostage.predicates.lanes import Text, count_characters, gather, read_lane, read_nulls
 from twostage.predicates.predicate import (
     FALSE,
@@ -45,6 +46,7 @@ from twostage.predicates.predicate import (
     In,
     InBloom,
     InKeys,
+    InTuples,
     IsNull,
     Not,
     Or,
@@ -144,6 +146,8 @@ class _Evaluation:
                 return Truth(np.zeros(self.num_rows, np.bool_) if nulls is None else nulls, None)
             case CompareColumns():
                 return self._compare_columns(predicate)
+            case InTuples():
+                return self._in_tuples(predicate)
             case HasElement():
                 return self._has_element(predicate)
             case Compare() | CompareLength() | In() | InBloom() | InKeys() | StringMatch():
@@ -247,6 +251,21 @@ class _Evaluation:
         if nulls is not None:  # what lies behind a NULL list is arbitrary
             true, null = true > nulls, nulls if null is None else null | nulls
         return Truth(true, null)
+
+    def _in_tuples(self, leaf: InTuples) -> Truth:
+        null = None
+        for column in leaf.columns:
+            nulls = self._nulls(column)
+            null = nulls if null is None else null if nulls is None else null | nulls
+        arrays = [decode(self._array(column), column) for column in leaf.columns]
+        if any(pa.types.is_null(array.type) for array in arrays):
+            return Truth(np.zeros(self.num_rows, np.bool_), null)
+        lanes = [
+            self._lane(column, array, "cast") for column, array in zip(leaf.columns, arrays, strict=True)
+        ]
+        kinds = [column.value_type for column in leaf.columns]
+        hits = may_be_tuples(leaf.keys, lanes, kinds, self.num_rows, kernels=self.kernels)
+        return Truth(hits if null is None else hits > null, null)
 
     def _compare_columns(self, leaf: CompareColumns) -> Truth:
         hits = self._hits_of_columns(leaf)

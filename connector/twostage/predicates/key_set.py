@@ -47,9 +47,12 @@ class Held(enum.Enum):
 
 def takes_keys(kind: Type) -> bool:
     """Return whether keys of a type can be a set."""
-    return isinstance(kind, Primitive) and (
-        kind.name in (*WHOLE, *FLOATS) or (kind.name == "decimal" and kind.precision <= MAX_DIGITS)
-    )
+    return isinstance(kind, Primitive) and (kind.name in (*WHOLE, *FLOATS) or has_long(kind))
+
+
+def has_long(kind: Type) -> bool:
+    """Return whether values are decimals whose unscaled numbers 64 bits hold."""
+    return isinstance(kind, Primitive) and kind.name == "decimal" and kind.precision <= MAX_DIGITS
 
 
 def key_set(keys: NDArray[np.int64]) -> KeySet:
@@ -90,23 +93,24 @@ def are_keys(keys: KeySet, lane: Lane, kind: Type, *, kernels: bool) -> NDArray[
     match lane:
         case Numbers(values) if str(kind) in WHOLE and values.dtype.kind == "i":
             run: Any = members.in_integers if kernels else members.in_integers.twin
-            result = run(values, *_prepared(keys))
+            result = run(values, *prepared(keys))
             return result
         case Numbers(values) if str(kind) in FLOATS and values.dtype.kind == "f":
             run = members.in_integers if kernels else members.in_integers.twin
-            result = run(ordered(values), *_prepared(keys))
+            result = run(ordered(values), *prepared(keys))
             return result
         case Wide(words, scale) if isinstance(kind, Primitive) and takes_keys(kind) and scale == kind.scale:
             run = members.in_integers if kernels else members.in_integers.twin
             low = np.ascontiguousarray(words[:, 0])
             low.flags.writeable = False
-            result = run(low, *_prepared(keys)) & (words[:, 1] == low >> 63)
+            result = run(low, *prepared(keys)) & (words[:, 1] == low >> 63)
             return result
     raise InternalError("BAD_PREDICATE", f"No set has keys of type {kind}", stage="filter")
 
 
 @functools.lru_cache(maxsize=8)
-def _prepared(keys: KeySet) -> members.Integers:
+def prepared(keys: KeySet) -> members.Integers:
+    """Return the keys as `members.in_integers` looks values up in them."""
     return members.prepare_integers(numbers_of(keys))
 
 

@@ -138,6 +138,20 @@ class InKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class InTuples:
+    """Columns that together are among the tuples of a join's keys, by the tuples' hashes, or perhaps others.
+
+    NULL where one of them is.
+    """
+
+    columns: tuple[Column, ...]
+    keys: KeySet
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.columns))}) IN set of {self.keys.count:,} keys"
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
     """Column IS NULL; the column may have any type, including nested ones."""
 
@@ -244,6 +258,7 @@ Leaf = (
     | In
     | InBloom
     | InKeys
+    | InTuples
     | IsNull
     | StringMatch
     | Unknown
@@ -367,6 +382,8 @@ def _never_true_for_null(predicate: Predicate) -> tuple[Column, ...]:
             | InKeys(column)
         ):
             return (column,)
+        case InTuples(columns):
+            return columns
         case StringMatch(_, column, _):
             return (column,)
         case Not(In(column) | StringMatch(_, column, _) | HasElement(column)):
@@ -399,6 +416,8 @@ def columns(predicate: Predicate) -> tuple[Column, ...]:
     for leaf in leaves(predicate):
         if isinstance(leaf, CompareColumns):
             parts: tuple[Column, ...] = (leaf.left, leaf.right)
+        elif isinstance(leaf, InTuples):
+            parts = leaf.columns
         elif isinstance(leaf, Constant | Unknown):
             parts = ()
         else:

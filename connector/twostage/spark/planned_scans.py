@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.predicates.key_set import range_of
-from twostage.predicates.predicate import InBloom, InKeys, both, conjuncts, without_implied
+from twostage.predicates.predicate import InBloom, InKeys, InTuples, both, conjuncts, without_implied
 from twostage.spark.source import MAX_SCANS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from twostage.predicates.predicate import Predicate
     from twostage.spark.pins import Pin
     from twostage.spark.requests import HandOverRequest, PlanRequest
     from twostage.task import ScanPlan
@@ -117,16 +118,26 @@ class PlannedScans:
 def _with_small_filters(plan: ScanPlan) -> ScanPlan:
     """Return the plan without sets and Bloom filters of join keys, if they took too much memory; the keys' range stays.
 
-    A set has left out files by now.
+    Tuples go first, because the keys of each of their columns stay. A set has left out files by now.
     """
-    sizes = {part: _weight(part) for part in plan.context.keys if isinstance(part, InBloom | InKeys)}
+    sizes = {
+        part: _weight(part) for part in plan.context.keys if isinstance(part, InBloom | InKeys | InTuples)
+    }
     if len(plan.groups) * sum(sizes.values()) <= MAX_KEY_BYTES:
         return plan
-    ranges = [one for part in sizes if isinstance(part, InKeys) for one in range_of(part)]
-    rest = (part for part in conjuncts(plan.context.predicate) if part not in sizes)
-    keys = (*(part for part in plan.context.keys if part not in sizes), *ranges)
+    tuples = {part: size for part, size in sizes.items() if isinstance(part, InTuples)}
+    if len(plan.groups) * (sum(sizes.values()) - sum(tuples.values())) <= MAX_KEY_BYTES:
+        return _without(plan, tuple(tuples), "Tuples of keys of joins left out")
+    return _without(plan, tuple(sizes), "Keys of joins left out but for their range")
+
+
+def _without(plan: ScanPlan, left_out: Collection[Predicate], what: str) -> ScanPlan:
+    """Return the plan with the ranges of these keys of joins in their place."""
+    ranges = [one for part in left_out if isinstance(part, InKeys) for one in range_of(part)]
+    rest = (part for part in conjuncts(plan.context.predicate) if part not in left_out)
+    keys = (*(part for part in plan.context.keys if part not in left_out), *ranges)
     context = replace(plan.context, predicate=both(*rest, *ranges), keys=keys)
-    choice = f"Keys of joins left out but for their range: too much memory in {len(plan.groups):,} tasks."
+    choice = f"{what}: too much memory in {len(plan.groups):,} tasks."
     return replace(
         plan,
         context=context,
@@ -135,7 +146,7 @@ def _with_small_filters(plan: ScanPlan) -> ScanPlan:
     )
 
 
-def _weight(part: InBloom | InKeys) -> int:
+def _weight(part: InBloom | InKeys | InTuples) -> int:
     return len(part.bloom.data if isinstance(part, InBloom) else part.keys.data)
 
 

@@ -20,6 +20,7 @@ from twostage.predicates.predicate import (
     In,
     InBloom,
     InKeys,
+    InTuples,
     IsNull,
     KeyBloom,
     KeySet,
@@ -142,6 +143,7 @@ def test_most_rows_may_stay_where_no_filter_but_many_keys_of_joins_drops_any(
         In(column, tuple(range(count))),
         InKeys(column, KeySet(b"", count)),
         InBloom(column, KeyBloom(b"", count)),
+        InTuples((column, column), KeySet(b"", count)),
     ):
         assert may_keep_most_rows(And((not_null, key)), (key,)) is expected
         assert not may_keep_most_rows(And((own, key)), (key,))
