@@ -43,6 +43,8 @@ class ReadSettings:
     kernels: bool = True
     encoded_filters: bool = True
     """Whether filters on dictionary-encoded text are evaluated on the dictionary."""
+    element_filters: bool = True
+    """Whether ``array_contains`` and ``map_contains_key`` are evaluated by the scan; else Spark does."""
     reorder_filters: bool = True
     prune_deletes: bool = True
     stream_deletes: str = "auto"
@@ -332,6 +334,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], object]]] = {
     "dynamic-filter.min-dropped": ("min_dropped_share", _share),
     "filter.kernels": ("kernels", _boolean),
     "filter.dictionary": ("encoded_filters", _boolean),
+    "filter.elements": ("element_filters", _boolean),
     "filter.reorder": ("reorder_filters", _boolean),
     "filter.normalize": ("normalize", _normalize),
     "filter.cache": ("filter_cache", _keepers),

@@ -130,6 +130,17 @@ def test_is_taken_over_with_three_values(spark, lists, test):
             assert twostage.last_scan(spark).columns == ("id",)
 
 
+@pytest.mark.parametrize("test", TESTS)
+def test_spark_evaluates_it_where_the_option_says_so(spark, lists, test):
+    reader = spark.read.format("twostage").option("filter.elements", "false")
+    for form in ("{}", "NOT {}"):
+        frame = reader.load(lists).where(f"{form.format(test)} AND id < 500").select("id")
+        assert "Filter" in executed_plan(frame).replace("RuntimeFilters", "")
+        expected = spark.sql(f"SELECT id FROM plain_lists WHERE {form.format(test)} AND id < 500")
+        assert canonical(frame.collect()) == canonical(expected.collect())
+        assert twostage.last_scan(spark).columns != ("id",)
+
+
 def test_among_other_conditions(spark, lists):
     rng = random.Random(7)
     leaves = [*TESTS, "id % 3 = 0", "id < 300", "ints IS NULL", "upper(pad) LIKE '%0'"]

@@ -20,22 +20,22 @@ import scala.Option;
 final class FilterTranslator {
   private FilterTranslator() {}
 
-  /** The predicate that is true, false and NULL for the same rows; null if there is none. */
-  static Predicate translate(Expression filter) {
+  /** The predicate that is true, false and NULL for the same rows; null if there is none. `elements`: with tests of elements. */
+  static Predicate translate(Expression filter, boolean elements) {
     Option own = DataSourceV2Strategy$.MODULE$.translateFilterV2(filter);
     if (own.isDefined()) {
       return (Predicate) own.get();
     }
-    if (filter instanceof ArrayContains) {
+    if (elements && filter instanceof ArrayContains) {
       return contains((ArrayContains) filter);
     }
     if (filter instanceof Not) {
-      Predicate child = translate(((Not) filter).child());
+      Predicate child = translate(((Not) filter).child(), elements);
       return child == null ? null : new org.apache.spark.sql.connector.expressions.filter.Not(child);
     }
     if (filter instanceof And || filter instanceof Or) {
-      Predicate left = translate((Expression) filter.children().apply(0));
-      Predicate right = left == null ? null : translate((Expression) filter.children().apply(1));
+      Predicate left = translate((Expression) filter.children().apply(0), elements);
+      Predicate right = left == null ? null : translate((Expression) filter.children().apply(1), elements);
       if (right == null) {
         return null;
       }

@@ -157,7 +157,7 @@ final class ScanHandover {
       filtered = filtered.$plus$plus(condition.references());
       Option own = new V2ExpressionBuilder(condition, true).buildPredicate();
       org.apache.spark.sql.connector.expressions.filter.Predicate predicate = own.isDefined()
-          ? (org.apache.spark.sql.connector.expressions.filter.Predicate) own.get() : FilterTranslator.translate(condition);
+          ? (org.apache.spark.sql.connector.expressions.filter.Predicate) own.get() : FilterTranslator.translate(condition, table.testsElements());
       predicates.add(new Requests.FilterConjunct(
           predicate == null ? null : PredicateTranslator.translate(predicate), names(relation, condition.references())));
     }

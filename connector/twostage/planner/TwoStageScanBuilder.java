@@ -53,7 +53,7 @@ final class TwoStageScanBuilder
     for (int i = 0; i < filters.size(); i++) {
       org.apache.spark.sql.catalyst.expressions.Expression filter =
           (org.apache.spark.sql.catalyst.expressions.Expression) filters.apply(i);
-      Predicate predicate = FilterTranslator.translate(filter);
+      Predicate predicate = FilterTranslator.translate(filter, table.testsElements());
       if (predicate == null) {
         others.$plus$eq(filter);
       } else {

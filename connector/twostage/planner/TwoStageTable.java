@@ -284,6 +284,11 @@ public final class TwoStageTable
     return !"off".equalsIgnoreCase(String.valueOf(value(options, "dynamic-filter")));
   }
 
+  /** Whether the scan evaluates tests of a list's elements: the option filter.elements is not false. */
+  boolean testsElements() {
+    return !"false".equalsIgnoreCase(String.valueOf(value(options, "filter.elements")).trim());
+  }
+
   private static Object value(Map options, String word) {
     Map sorted = new TreeMap(String.CASE_INSENSITIVE_ORDER);
     sorted.putAll(options);
