@@ -19,17 +19,21 @@ import pyarrow.compute as pc
 
 from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
 from twostage.catalog.load_table import load_table
+from twostage.data_files.data_file import descend
 from twostage.data_files.open_data_file import open_data_file
 from twostage.errors import OptionError, TwoStageError
+from twostage.indexes.kinds.elements import non_null_elements
 from twostage.indexes.place import index_place, list_indexes
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
-from twostage.schema import Primitive
+from twostage.schema import Primitive, element_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from twostage.data_files.data_file import DataFile
+    from twostage.data_files.row_group import RowGroup
     from twostage.options import ReadOptions
     from twostage.schema import Schema
     from twostage.table.pinned import PinnedTable
@@ -55,6 +59,7 @@ class _Sample:
     bytes: int = 0
     dictionary_bytes: int = 0
     dictionary_groups: int = 0
+    entries: int = 0
     pages: int = 0
 
 
@@ -173,13 +178,16 @@ def _indexed(table: PinnedTable, options: ReadOptions) -> dict[int, tuple[str, .
 
 
 def columns_of(schema: Schema) -> dict[int, str]:
-    """Return the columns that may have an index, fields of structs too, by field id; not elements of lists and maps."""
+    """Return the columns that may have an index, by field id: fields of structs too, and lists and maps as such."""
     found = {}
     for field_id in schema.field_ids():
         path = schema.path(field_id)
         parents = [schema.find(path[:depth]) for depth in range(1, len(path))]
         is_flat = all(parent is not None and type(parent.type).__name__ == "Struct" for parent in parents)
         kind = schema.field(field_id).type
+        element = element_of(kind)
+        if element is not None:
+            kind = element.type
         if (
             is_flat
             and isinstance(kind, Primitive)
@@ -212,26 +220,42 @@ def _read(
             return
         for field_id in names:
             try:
-                values = data_file.read_leaf(row_group, field_id)
-                distinct = pc.unique(values).drop_null()
+                values, entries, leaf_id = _values(data_file, row_group, field_id)
+                distinct = pc.unique(entries).drop_null()
             except (TwoStageError, pa.ArrowNotImplementedError):
                 continue  # a type that cannot be read, or not be compared, can have no index either
             sample = samples[field_id]
-            pages = data_file.page_bounds(row_group, field_id)
-            sample.bytes += data_file.stored_bytes(row_group, {field_id})
-            sample.dictionary_bytes += data_file.dictionary_bytes(row_group, field_id)
-            sample.dictionary_groups += data_file.is_dictionary_encoded(row_group, field_id)
+            pages = data_file.page_bounds(row_group, leaf_id)
+            sample.bytes += data_file.stored_bytes(row_group, {leaf_id})
+            sample.dictionary_bytes += data_file.dictionary_bytes(row_group, leaf_id)
+            sample.dictionary_groups += data_file.is_dictionary_encoded(row_group, leaf_id)
+            sample.entries += len(entries)
             sample.pages += 0 if pages is None else len(pages.first_rows)
             sample.rows += row_group.num_rows
             sample.nulls += values.null_count
             sample.values.append(distinct)
-            sample.groups.append((row_group.num_rows, len(distinct)))
+            sample.groups.append((len(entries), len(distinct)))
             if len(distinct):
                 try:
                     found = pc.min_max(distinct).as_py()
                     sample.bounds.append((found["min"], found["max"]))
                 except pa.ArrowNotImplementedError:
                     continue
+
+
+def _values(data_file: DataFile, row_group: RowGroup, field_id: int) -> tuple[pa.Array, pa.Array, int]:
+    """Return a column of a row group, its entries, and the field that holds them: of a list the elements, of a map the keys."""
+    element = element_of(data_file.context.schema.field(field_id).type)
+    if element is None:
+        values = data_file.read_leaf(row_group, field_id)
+        return values, values, field_id
+    target, depth = data_file.leaf_target(field_id)
+    parts = [
+        descend(array, depth)
+        for (array,) in data_file.stream(row_group, [target], max(1, row_group.num_rows))
+    ]
+    values = pa.concat_arrays(parts)
+    return values, non_null_elements(values)[1], element.id
 
 
 def _estimate(
@@ -241,16 +265,21 @@ def _estimate(
         return ColumnMetadata(type=kind, rows=rows, bloom_share=float(has_bloom), indexed=indexed)
     different = len(pc.unique(pa.chunked_array(sample.values)))
     is_exact = sample.rows == rows
-    of_a_file = rows / max(1, files)
     scale = rows / sample.rows
+    entries_per_row = sample.entries / sample.rows
+    entries = rows * entries_per_row
+    of_a_file = entries / max(1, files)
     each = [_of_a_file(count, size, of_a_file) for size, count in sample.groups]
     return ColumnMetadata(
         type=kind,
         rows=rows,
         nulls=round(sample.nulls * scale),
-        distinct=float(different) if is_exact else min(float(rows), drawn_from(different, sample.rows, rows)),
+        distinct=float(different)
+        if is_exact
+        else min(entries, drawn_from(different, sample.entries, entries)),
         distinct_per_file=sum(each) / len(each),
         is_exact=is_exact,
+        entries_per_row=entries_per_row,
         bytes=round(sample.bytes * scale),
         dictionary_bytes=round(sample.dictionary_bytes * scale),
         pages=round(sample.pages * scale),
@@ -261,7 +290,7 @@ def _estimate(
     )
 
 
-def drawn_from(different: int, rows: int, all_rows: int | None = None) -> float:
+def drawn_from(different: int, rows: int, all_rows: float | None = None) -> float:
     """Return how many values there are if `rows` draws, each value equally likely, gave so many different ones.
 
     Solves different = D (1 - exp(-rows / D)). Where nearly every row has a value of its own, so have all rows.

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VERSION = 1
-BYTES_PER_ROW = {"values": 2.0, "postings": 3.5, "sorted": 3.5, "bins": 1.0}
-"""Of an index of a kind, for each row; of `values` at most: rows that are neighbours take less."""
+BYTES_PER_ROW = {"values": 2.0, "postings": 3.5, "sorted": 3.5, "bins": 1.0, "elements": 3.5}
+"""Of an index of a kind, for each row, of `elements` for each element; of `values` at most: rows that are neighbours take less."""
 BYTES_PER_KEY = 3.0
 """Of a `files` index, for each distinct value of each data file."""
 
@@ -29,10 +29,10 @@ class ColumnMetadata:
         type: Iceberg's type, as text.
         rows: Rows that have a place for it, NULL or not.
         nulls: NULL rows; None if not known.
-        distinct: Distinct values of the table; estimated, see `is_exact`.
+        distinct: Distinct values of the table, of lists and maps distinct elements or keys; estimated, see `is_exact`.
         distinct_per_file: Distinct values of a data file, on average.
         is_exact: `distinct` was counted over all rows, not estimated.
-        entries_per_row: Values per row; 1 for a column that is no list.
+        entries_per_row: Values per row, NULL elements left out; 1 for a column that is no list or map.
         bytes: Compressed bytes of its column chunks; 0 if not known.
         dictionary_bytes: Of these, dictionaries.
         pages: Data pages of its column chunks; 0 if not known.
@@ -58,11 +58,16 @@ class ColumnMetadata:
     overlap: float | None = None
     indexed: tuple[str, ...] = ()
 
+    @property
+    def has_elements(self) -> bool:
+        """Whether it is a list or a map."""
+        return self.type.startswith(("list<", "map<"))
+
     def index_bytes(self, kind: str, files: int) -> float | None:
         """Return the estimated bytes of an index of a kind; None if that is not known."""
         if kind == "files":
             return None if self.distinct_per_file is None else BYTES_PER_KEY * self.distinct_per_file * files
-        return BYTES_PER_ROW[kind] * self.rows
+        return BYTES_PER_ROW[kind] * self.rows * (self.entries_per_row if kind == "elements" else 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

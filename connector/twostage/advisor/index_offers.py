@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.kinds.bins import BINS
 from twostage.indexes.kinds.sorted_rows import MAX_SHARE
@@ -101,6 +102,11 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
             0 if known.nulls == 0 else min(bitmap, 2 * (known.nulls or rows) / max(1, scan.metadata.files))
         )
         return Offer(cost=nulls + LOCAL.gap, nbytes=nulls, to_check=0, unsure=0, is_exact=True)
+    if "elements" in kinds and leaf.op == HAS_ELEMENT:
+        found = rows * scan.share(leaf)  # rows, and not values: each list that is found is looked at again
+        nbytes = 1.125 * _POSTINGS_BLOCK + _BYTES_OF_A_ROW * found
+        cost = nbytes + 2.125 * LOCAL.gap
+        return Offer(cost=cost, nbytes=nbytes, to_check=max(1.0, found), unsure=0, is_exact=False)
     if "values" in kinds:
         distinct = max(1.0, known.distinct_per_file or 1.0)
         of_a_value = min(bitmap, 2 * rows / distinct) + 16

@@ -12,6 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.choose_columns import MIN_GAIN, choose_columns
+from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.advisor.tally import MAX_DISTINCT_FOR_VALUES
 from twostage.advisor.votes import Vote
 from twostage.report_funnel import format_bytes
@@ -104,7 +105,7 @@ def recommend(
     """
     found = [*_indexes(tally, metadata, min_gain, max_columns), *_deletes(tally), *_unused(tally, metadata)]
     indexed = [one for one in found if one.action == "index"]
-    found += [more for one in indexed for more in _layout(one, metadata)]
+    found += [more for one in indexed for more in _layout(tally, one, metadata)]
     return found or [
         Recommendation(table=tally.table, action="nothing", reason=_why_nothing(tally), votes=tally.filtered)
     ]
@@ -179,6 +180,8 @@ def _of_choice(
 def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str, ...]:
     """Return the kinds of index that answer what is asked of a column."""
     asked = set(tally.operators[column])
+    if HAS_ELEMENT in asked:
+        return ("elements",)
     distinct = known.distinct_per_file if known is not None else None
     if distinct is not None and distinct <= MAX_DISTINCT_FOR_VALUES:
         return ("values",)
@@ -191,10 +194,12 @@ def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str
     return tuple(kinds) or ("values",)
 
 
-def _layout(index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
+def _layout(tally: Tally, index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
     """Return what the next rewrite of the table could do for the column of an index."""
     found = []
     (column,) = index.columns
+    if HAS_ELEMENT in tally.operators[column]:
+        return []  # no order of rows, and no Bloom filter of Parquet, helps to find elements of lists
     if index.saved_share >= MIN_SHARE_TO_SORT and (metadata is None or column not in metadata.sort_order[:1]):
         found.append(
             Recommendation(

@@ -24,8 +24,22 @@ if TYPE_CHECKING:
     from twostage.advisor.logged_predicate import LoggedPredicate
 
 _PLAIN = "<=> in prefix suffix contains".split()
+HAS_ELEMENT = "has element"
+"""The operator of ``array_contains`` and ``map_contains_key``."""
 INDEXABLE = frozenset(
-    ["=", "<>", "<", "<=", ">", ">=", "is null", "not is null", *_PLAIN, *(f"not {op}" for op in _PLAIN)]
+    [
+        HAS_ELEMENT,
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "is null",
+        "not is null",
+        *_PLAIN,
+        *(f"not {op}" for op in _PLAIN),
+    ]
 )
 """Operators that an index over one column answers."""
 
@@ -119,6 +133,8 @@ def _leaf(leaf: LoggedPredicate, known: Cardinalities) -> float:
             return distinct
         case "in":
             return max(1.0, distinct / max(1, leaf.count))
+        case op if op == HAS_ELEMENT:
+            return max(1.0, distinct / max(1.0, known.entries_per_row.get(leaf.columns[0], 1.0)))
         case "<>":
             return distinct / (distinct - 1)
         case "not in":

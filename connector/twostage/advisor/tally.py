@@ -281,6 +281,8 @@ class Tally:
 
 def _kinds(known: ColumnMetadata) -> tuple[str, ...]:
     """Return the kinds of index that a column would have."""
+    if known.has_elements:
+        return ("elements",)
     if known.distinct_per_file is not None and known.distinct_per_file <= MAX_DISTINCT_FOR_VALUES:
         return ("values",)
     return ("postings", "files", "sorted")

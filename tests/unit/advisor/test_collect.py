@@ -43,6 +43,33 @@ def test_a_sample_that_is_the_whole_table_is_exact(tmp_path):
     assert ids.type == "long"
 
 
+def test_lists_and_maps_are_known_by_their_entries(tmp_path):
+    kinds = {"id": "long", "tags": ["string"], "props": ("map", "string", "int")}
+    made = Table(tmp_path / "t", kinds)
+    for first in (0, 300):
+        made.append(
+            [
+                {
+                    "id": row,
+                    "tags": None if row % 10 == 0 else ["a", f"t{row % 50}", None],
+                    "props": [("k", 1), (f"p{row % 7}", 2), ("q", None)],
+                }
+                for row in range(first, first + 300)
+            ]
+        )
+    made.write()
+    found = collect(parse_options({"path": str(made.folder)}), {}).columns
+    assert set(found) == {"id", "tags", "props"}
+    tags, props = found["tags"], found["props"]
+    assert (tags.type, tags.has_elements, props.has_elements) == ("list<string>", True, True)
+    assert tags.entries_per_row == pytest.approx(0.9 * 2)  # NULL elements are not indexed
+    assert (tags.nulls, tags.distinct, props.distinct) == (60, 46, 9)
+    assert props.entries_per_row == 3
+    assert tags.index_bytes("elements", 2) == pytest.approx(3.5 * 0.9 * 2 * 600)
+    assert tags.bytes > 0
+    assert found["id"].entries_per_row == 1
+
+
 def test_which_chunks_are_dictionaries(tmp_path):
     """By PyArrow's writer: a chunk whose dictionary grows too large goes on without one."""
     made = Table(tmp_path / "t", {"one": "long", "many": "string"})

@@ -48,6 +48,7 @@ def leaf(op="=", count=1, left=10):
         (("sorted",), "=", False),
         (("sorted",), "<", False),
         (("postings",), "is null", True),
+        (("elements",), "has element", False),
     ],
 )
 def test_what_answers(kinds, op, is_exact):
@@ -56,7 +57,16 @@ def test_what_answers(kinds, op, is_exact):
     assert offer.nbytes >= 0
 
 
-@pytest.mark.parametrize(("kinds", "op"), [(("postings",), "<"), (("files",), "="), ((), "=")])
+@pytest.mark.parametrize(
+    ("kinds", "op"),
+    [
+        (("postings",), "<"),
+        (("files",), "="),
+        ((), "="),
+        (("elements",), "="),
+        (("postings",), "not has element"),
+    ],
+)
 def test_what_does_not(kinds, op):
     assert offer_of(leaf(op), {"a": kinds}, Scanned()) is None
     assert offer_of(LoggedPredicate(op=op, columns=("a", "b")), {"a": kinds}, Scanned()) is None
