@@ -8,15 +8,16 @@ its log does not spell out is refused by a reason, never replayed in part.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.columns import project_names, spark_type
 from twostage.errors import TwoStageError
 from twostage.predicates.bind import bind_predicate
 from twostage.predicates.predicate import COMPARISONS, TRUE, is_exact, weaken
-from twostage.schema import Primitive, parse_type
+from twostage.schema import List, Primitive, element_of, parse_type
 
 if TYPE_CHECKING:
     from twostage.advisor.logged_predicate import LoggedPredicate
@@ -85,6 +86,8 @@ def _raw(part: LoggedPredicate, schema: Schema) -> dict[str, Any]:
 
 
 def _leaf(part: LoggedPredicate, op: str, schema: Schema) -> dict[str, Any]:
+    if op == HAS_ELEMENT and len(part.columns) == 1:
+        return _has_element(part, schema)
     terms = [_term(name, part.type, schema) for name in part.columns]
     if op == "is null" and len(terms) == 1:
         return {"op": "is_null", "term": {"column": terms[0]["names"]}}
@@ -99,6 +102,20 @@ def _leaf(part: LoggedPredicate, op: str, schema: Schema) -> dict[str, Any]:
     if len(literals) != 1:
         raise CannotReplayError("a comparison without its literal")
     return {"op": _MATCHES.get(op, op), "left": _column(terms[0]), "right": literals[0]}
+
+
+def _has_element(part: LoggedPredicate, schema: Schema) -> dict[str, Any]:
+    (name,) = part.columns
+    for names in ((name,), tuple(name.split("."))):
+        field = schema.find(names)
+        element = None if field is None else element_of(field.type)
+        if field is not None and element is not None:
+            literals = _literals(replace(part, type=str(element.type)))
+            if len(literals) != 1:
+                raise CannotReplayError("a comparison without its literal")
+            op = "array_contains" if isinstance(field.type, List) else "map_contains_key"
+            return {"op": op, "left": {"column": list(names)}, "right": literals[0]}
+    raise CannotReplayError("the table has not all of its columns")
 
 
 def _term(name: str, type_name: str, schema: Schema) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.rebuilt_scan import CannotReplayError, rebuild
 from twostage.predicates import predicate as tree
 from twostage.predicates.normalize import pull_common_factors
-from twostage.predicates.predicate import TRUE, Column, Compare, In, IsNull, Not
-from twostage.schema import Field, Primitive, Schema, Struct
+from twostage.predicates.predicate import TRUE, Column, Compare, HasElement, In, IsNull, Not
+from twostage.schema import Field, List, Map, Primitive, Schema, Struct
 
 TYPES = {
     "i": "int", "l": "long", "f": "float", "d": "double", "s": "string", "b": "binary", "u": "uuid", "t": "timestamptz",
@@ -29,6 +29,16 @@ FIELDS += [
     Field(id=20, name="n", type=DECIMAL),
     Field(id=21, name="st", type=Struct((Field(id=22, name="x", type=Primitive("long")),))),
     Field(id=23, name="a.b", type=Primitive("long")),
+    Field(id=30, name="tags", type=List(Field(id=31, name="element", type=Primitive("string")))),
+    Field(id=32, name="days", type=List(Field(id=33, name="element", type=Primitive("date")))),
+    Field(
+        id=34,
+        name="props",
+        type=Map(
+            Field(id=35, name="key", type=Primitive("long"), required=True),
+            Field(id=36, name="value", type=Primitive("string")),
+        ),
+    ),
 ]
 SCHEMA = Schema(schema_id=0, fields=tuple(FIELDS))
 
@@ -72,6 +82,9 @@ def through_json(predicate):
         In(column("l"), (1, 2, 3)),
         Not(In(column("s"), ("a", "b"), has_null=True)),
         IsNull(column("st")),
+        HasElement(column("tags"), Column(31, ("tags", "element"), Primitive("string")), "x"),
+        Not(HasElement(column("days"), Column(33, ("days", "element"), Primitive("date")), 20_000)),
+        HasElement(column("props"), Column(35, ("props", "key"), Primitive("long")), 5),
         tree.And((Not(IsNull(column("l"))), tree.Or((Compare("=", column("l"), 1), IsNull(column("s")))))),
     ],
     ids=str,
