@@ -127,7 +127,7 @@ def run(master, tables, tmp_path, confs, cases, more=()):
         start_new_session=True,
     )
     try:
-        printed, _ = process.communicate(timeout=400 * (1 + RUNS // 2))
+        printed, _ = process.communicate(timeout=800 * (1 + RUNS // 2))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         printed, _ = process.communicate()
@@ -193,7 +193,7 @@ def check_copies(one):
     assert sorted(copies["copy"] + copies["first"]) == ["KILLED", "SUCCESS"], one
 
 
-@pytest.mark.timeout(400 * RUNS)
+@pytest.mark.timeout(900 * RUNS)
 def test_faults_in_one_process(tables, tmp_path):
     """A worker raises, is killed mid-batch, fails after half its batches; a limit, a cancelled query, no memory."""
     cases = ordered(LOCAL)
@@ -220,7 +220,7 @@ def check_memory(found):
     record("R7", memory_refused=len(outcomes) - outcomes.count(True), memory_exact=outcomes.count(True))
 
 
-@pytest.mark.timeout(400 * RUNS)
+@pytest.mark.timeout(900 * RUNS)
 def test_faults_in_a_cluster(tables, tmp_path):
     """An executor is lost; speculative copies of a slow task win, lose, and end together with it."""
     environment, temporary = environment_of(tmp_path)
