@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Column, Predicate
     from twostage.task import ScanContext
 
+_KEYS_OF_JOINS = (tree.InBloom, tree.InKeys, tree.InTuples)
 FORMAT = 1
 """Raise it when evaluation changes, or what is kept."""
 
@@ -76,12 +77,14 @@ def _column(column: Column) -> tuple[Any, ...]:
 def may_be_kept(predicate: Predicate) -> bool:
     """Tell whether a predicate's rows are decided by a data file's bytes.
 
-    Not those of computed columns: positions cost nothing, and `_deleted` depends on deletes.
+    Not those of computed columns: positions cost nothing, and `_deleted` depends on deletes. Nor keys of joins, which come
+    once, and whose text does not tell one set of them from another.
     """
     columns = tree.columns(predicate)
     return (
         bool(columns)
         and tree.is_exact(predicate)
+        and not any(isinstance(leaf, _KEYS_OF_JOINS) for leaf in tree.leaves(predicate))
         and not any(column.field_id in COMPUTED for column in columns)
     )
 

@@ -18,7 +18,12 @@ from twostage.predicates.predicate import (
     Constant,
     HasElement,
     In,
+    InBloom,
+    InKeys,
+    InTuples,
     IsNull,
+    KeyBloom,
+    KeySet,
     Not,
     Or,
     StringMatch,
@@ -97,6 +102,14 @@ def test_computed_columns_are_not_kept(field_id):
     computed = Compare("=", Column(field_id, ("_x",), Primitive("long")), 5)
     assert not names.may_be_kept(computed)
     assert not names.may_be_kept(Or((computed, IsNull(INT))))
+
+
+def test_keys_of_joins_are_not_kept():
+    """Two sets of as many keys have the same text."""
+    keys = KeySet(b"", 5)
+    for leaf in (InKeys(INT, keys), InTuples((INT, OTHER), keys), InBloom(INT, KeyBloom(b"", 5))):
+        assert not names.may_be_kept(leaf)
+        assert not names.may_be_kept(Or((IsNull(INT), Not(leaf))))
 
 
 def test_what_reads_no_column_or_is_not_ours_is_not_kept():
