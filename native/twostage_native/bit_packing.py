@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     Bytes = NDArray[np.uint8]
     Words = NDArray[np.uint64]
 
+_ROWS_AT_ONCE = 1 << 16
 MAX_WIDTH = 56
 """Bits: a number of them lies within the eight bytes from its first bit's byte on."""
 
@@ -100,6 +103,37 @@ def slice_bits(values: Words, bits: int) -> Bytes:
         packed = np.packbits(flags, bitorder="little")
         sliced[number, : len(packed)] = packed
     return sliced
+
+
+def pack_slices(chunks: Iterable[Words], bits: int, num_rows: int) -> Bytes:
+    """Return the bit slices of numbers that come in chunks of any length.
+
+    Args:
+        chunks: uint64, `num_rows` numbers in all; bits above the lowest `bits` do not count.
+        bits: How many slices.
+        num_rows: How many numbers.
+
+    Returns:
+        uint8, shape (bits, bytes), bytes a multiple of 8: as `slice_bits` gives them.
+    """
+    slices = np.zeros((bits, (num_rows + 63) // 64 * 8), np.uint8)
+    held, start = np.zeros(0, np.uint64), 0
+
+    def add(codes: Words) -> None:
+        nonlocal start
+        part = slice_bits(codes, bits)
+        slices[:, start // 8 : start // 8 + part.shape[1]] = part
+        start += len(codes)
+
+    for chunk in chunks:
+        held = np.concatenate([held, chunk])
+        end = len(held) // 64 * 64
+        for place in range(0, end, _ROWS_AT_ONCE):
+            add(held[place : min(place + _ROWS_AT_ONCE, end)])
+        held = held[end:]
+    if len(held):
+        add(held)
+    return slices
 
 
 def less_equal(slices: Words, bound: int) -> Words:

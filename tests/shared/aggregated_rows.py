@@ -1,4 +1,4 @@
-"""What aggregates of rows are: counts, minima and maxima, added up one row after the other.
+"""What aggregates of rows are: counts, sums, minima and maxima, added up one row after the other.
 
 Takes rows by field id, aggregates and columns to group by; gives the rows of the answer, each as often as it occurs.
 """
@@ -37,6 +37,8 @@ def aggregated(
                     values.append(len(present))
                 case "distinct":
                     values.append(len({oracle.exact(value) for value in present}))
+                case "sum":
+                    values.append(sum(present) if present else None)
                 case "min":
                     values.append(min(present, key=oracle._order, default=None))
                 case "max":

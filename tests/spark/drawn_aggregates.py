@@ -183,12 +183,13 @@ class Drawing:
         elif draw < 0.83:
             other = self.pick.choice((self.pick.choice(columns), literal))
             found = f"count({distinct}{column}, {other})"
-        elif draw < 0.87:
+        elif draw < 0.85:
             found = f"{self.pick.choice(('min', 'max', 'count'))}({distinct}{number} + 1)"
-        elif draw < 0.9:
+        elif draw < 0.87:
             found = f"{function}(coalesce({number}, {self.pick.choice((0, -1))}))"
         elif draw < 0.95:
-            found = f"{self.pick.choice(('sum', 'avg'))}({distinct}{number})"
+            summed = self.pick.choice((number, number, "d", "q")) if numbers is NUMBERS else number
+            found = f"{self.pick.choice(('sum', 'sum', 'avg', 'try_sum'))}({distinct}{summed})"
         elif draw < 0.97:
             found = f"sum({distinct}1)"
         else:

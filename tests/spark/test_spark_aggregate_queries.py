@@ -24,6 +24,7 @@ from indexed_tables import built
 from twostage.aggregates import unproven_files
 from twostage.aggregates.index_answers import IndexAnswers
 from twostage.indexes.keys import key_class
+from twostage.indexes.kinds.bit_slices import BitSlices
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +91,8 @@ def index(path: str, place: Path, state: str, pick: random.Random) -> None:
     for field in opened.table.schema.fields:
         if key_class(field.type) is not None:
             kinds = "values" if field.type.name == "boolean" else pick.choice(("values", "values", "values,bins", "postings"))  # fmt: skip
+            if BitSlices().refuses(field.type) is None and pick.random() < 0.5:
+                kinds = pick.choice(("slices", "slices,values", "slices,postings"))
             built(opened, [field.name], kinds)
     built(opened, ["s.a", "s.b"], "values")
     for made in sorted(place.rglob("*.puffin")):

@@ -66,6 +66,19 @@ def whole(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def sliced(tmp_path_factory):
+    """Whole numbers have bit slices, and text the bitmaps of its values; positions and keys are deleted."""
+    table, files = make(tmp_path_factory.mktemp("sliced") / "t")
+    table.delete_positions({files[0]: [0, 7, 199], files[1]: range(200)})
+    table.delete_equal(["country"], [{"country": "de"}, {"country": None}])
+    path = table.write()
+    opened = open_table(path)
+    built(opened, ["id", "kind", "price", "day", "ts", "user", "s.a"], "slices")
+    built(opened, ["country"], "values")
+    return path
+
+
+@pytest.fixture(scope="module")
 def part(tmp_path_factory):
     """Two files have an index of `user` alone, one none, one a damaged one, one has deletes that no index tells."""
     table, files = make(tmp_path_factory.mktemp("part") / "t", 3)
@@ -124,6 +137,10 @@ QUERIES = [
     "SELECT min(user), max(user) FROM t WHERE country = 'ü' AND kind > 0",
     "SELECT max(x) FROM t",
     "SELECT DISTINCT country FROM t WHERE kind = 1",
+    "SELECT sum(user), avg(user), sum(price), avg(price) FROM t",
+    "SELECT country, sum(kind), avg(user) + 1, sum(price), count(price) FROM t GROUP BY country",
+    "SELECT sum(user), sum(kind) FROM t WHERE user BETWEEN 10 AND 40 OR country = 'us'",
+    "SELECT sum(user), avg(price), max(user) FROM t WHERE user > 97",
     """SELECT a.n, b.country FROM (SELECT country, count(*) n FROM t GROUP BY country) a
     JOIN (SELECT country, max(user) m FROM t GROUP BY country) b USING (country)""",
 ]
@@ -135,6 +152,65 @@ def test_all_by_index(spark, whole, number):
     assert report.count("files.answered.index") >= 1, str(report)
     assert report.count("indexes.ignored") == 0
     assert is_local(frame), executed_plan(frame)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sum(id), avg(id), min(id), max(id) FROM t",
+        "SELECT country, sum(user), avg(user), sum(price), avg(price), count(*) FROM t GROUP BY country",
+        "SELECT sum(user), min(day), max(ts), max(price) FROM t WHERE user BETWEEN 10 AND 40",
+        "SELECT sum(price), count(*) FROM t WHERE price > 0.2 AND NOT (kind = 1)",
+        "SELECT sum(price), count(*) FROM t WHERE ts IS NULL OR day < DATE'2022-01-20'",
+        "SELECT sum(user) / count(*), country FROM t WHERE s.a IN (1, 4) GROUP BY country HAVING sum(kind) > 1",
+        "SELECT sum(user), avg(user) FROM t WHERE id < 0",
+    ],
+)
+def test_all_by_bit_slices(spark, sliced, sql):
+    frame, _, report = same(spark, sliced, sql)
+    assert report.count("files.answered.index") + report.count("files.pruned.bounds") >= 1, str(report)
+    assert is_local(frame), executed_plan(frame)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT try_sum(user) FROM t",
+        "SELECT try_avg(user) FROM t",
+        "SELECT sum(DISTINCT user) FROM t",
+        "SELECT sum(user) FILTER (WHERE kind = 1) FROM t",
+        "SELECT sum(x) FROM t",
+        "SELECT sum(user + 1) FROM t",
+        "SELECT avg(ts) FROM (SELECT unix_micros(ts) ts FROM t)",
+    ],
+)
+def test_sums_that_are_read(spark, sliced, sql):
+    frame, _, _ = same(spark, sliced, sql)
+    assert not is_local(frame), executed_plan(frame)
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_sums_that_may_overflow_or_round_are_read(spark, tmp_path, ansi):
+    """Spark's own sum of longs overflows, and its average adds doubles: where that shows, it decides."""
+    table = Table(tmp_path / "t", {"big": "long", "odd": "long", "wide": "decimal(38,0)"})
+    rows = [{"big": 2**62, "odd": 2**53 - 1 + i % 2, "wide": Decimal(10**37)} for i in range(4)]
+    table.append(rows)
+    path = table.write()
+    built(open_table(path), ["big", "odd", "wide"], "slices,values")
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        same(spark, path, "SELECT avg(odd), avg(big) FROM t")
+        same(spark, path, "SELECT sum(wide) FROM t")
+        if ansi == "false":
+            same(spark, path, "SELECT sum(big) FROM t")
+        else:
+            with pytest.raises(Exception, match="ARITHMETIC_OVERFLOW"):
+                run(spark, path, "SELECT sum(big) FROM t")
+        frame, _, _ = same(spark, path, "SELECT min(big), max(odd) FROM t")
+        assert is_local(frame)
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
 
 
 @pytest.mark.parametrize("number", range(len(QUERIES)))
@@ -158,6 +234,7 @@ def test_the_plan_and_the_report_say_so(spark, whole):
         "SELECT count(*), max(country) FROM t WHERE country >= 'de'",
         "SELECT kind, count(DISTINCT country), count(*), max(price) FROM t GROUP BY kind",
         "SELECT count(DISTINCT country) FROM t",
+        "SELECT country, sum(user), count(*), sum(kind) FROM t GROUP BY country",
         "SELECT country, count(DISTINCT country), count(*) FROM t GROUP BY country",
     ],
 )

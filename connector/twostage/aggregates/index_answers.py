@@ -20,8 +20,11 @@ from twostage.aggregates.file_proofs import COUNTED, FileProofs
 from twostage.aggregates.indexed_file import Budget, IndexedFile, UnansweredError
 from twostage.aggregates.indexed_groups import COMPARED_BY_INDEX, GROUPED_BY_INDEX, GroupsOfFile
 from twostage.aggregates.selected_rows import select_rows
+from twostage.aggregates.sums import is_summed
 from twostage.data_files.computed_columns import COMPUTED
 from twostage.indexes.kind import MAX_ROWS
+from twostage.indexes.kinds.bit_slices import BitSlices
+from twostage.indexes.kinds.values import Values
 from twostage.indexes.of_scan import indexes_of_table
 from twostage.indexes.open_index import open_index
 from twostage.metrics import Metrics
@@ -57,6 +60,8 @@ MAX_IN_VAIN = 16
 MAX_WAITING_FILES = 20_000
 """Data files for which a table-wide index is asked before."""
 _FORMATS = ("parquet", "orc")
+_VALUES = {Values.name, BitSlices.name}
+"""Kinds that tell values."""
 
 Groups = dict["Group", list[Any]]
 
@@ -162,7 +167,7 @@ class IndexAnswers:
         if found is None:
             return None
         with_values = {
-            field_id for group in found.groups for field_id, kinds in group.columns if "values" in kinds
+            field_id for group in found.groups for field_id, kinds in group.columns if {*kinds} & _VALUES
         }
         if not with_values.issuperset(needs_values):
             return None
@@ -299,6 +304,10 @@ def _are_answerable(aggregates: tuple[Aggregate, ...], groups: tuple[Field, ...]
     }
     return all(
         part.field is None
-        or (isinstance(part.field.type, Primitive) and part.field.type.name in allowed[part.function])
+        or (
+            is_summed(part.field.type)
+            if part.function == "sum"
+            else isinstance(part.field.type, Primitive) and part.field.type.name in allowed[part.function]
+        )
         for part in aggregates
     ) and all(isinstance(field.type, Primitive) and field.type.name in GROUPED_BY_INDEX for field in groups)

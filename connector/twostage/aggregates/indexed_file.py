@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from twostage.aggregates.sums import Sum, from_unscaled, sum_of
 from twostage.errors import TwoStageError
 from twostage.formats.promotion import promote
+from twostage.indexes.kinds.bit_slices import BitSlices, BitSlicesReader
+from twostage.indexes.kinds.values import Values, ValuesReader
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -23,12 +26,14 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from twostage.indexes.data_file_index import DataFileIndex, ValueCounts
-    from twostage.indexes.kinds.values import ValuesReader
+    from twostage.indexes.kind import KindReader
+    from twostage.indexes.kinds.bit_slices import SlicedColumn
     from twostage.indexes.puffin import BlobReader
     from twostage.metrics import Metrics
     from twostage.schema import Field
 
 Told = TypeVar("Told")
+Kind = TypeVar("Kind", bound="KindReader")
 MAX_BYTES = 64 * 2**20
 """Of indexes that the driver reads for one query: 0.1 s of reading and decoding."""
 MAX_CONTAINERS = 2**19
@@ -89,6 +94,7 @@ class IndexedFile:
         self.budget = budget
         self.metrics = metrics
         self._columns: dict[int, list[tuple[Any, BitMap]]] = {}
+        self._slices: dict[int, SlicedColumn] = {}
 
     def nulls(self, field: Field) -> BitMap:
         """Return the rows in which a column is NULL.
@@ -124,7 +130,7 @@ class IndexedFile:
         def size(kind: ValuesReader, _: BlobReader) -> int:
             return kind.num_values
 
-        num_values = self._ask(index, field, size)
+        num_values = self._ask(index, field, ValuesReader, size)
         if num_values is not None and num_values > MAX_LISTED:
             raise UnansweredError(f"{field.name} has more than {MAX_LISTED:,} values in a file")
         found: ValueCounts | None = index.value_counts(field.id, self.metrics)
@@ -138,6 +144,12 @@ class IndexedFile:
         Raises:
             UnansweredError: It has no bitmaps of values, or it takes too many to find it.
         """
+        sliced = None if self._has(field, Values.name) else self._sliced(field)
+        if sliced is not None:
+            present = rows - self.nulls(field)
+            self.budget.compare(len(sliced.slices), self.num_rows)
+            assert isinstance(field.type, Primitive)
+            return from_unscaled(field.type, sliced.extreme(present, last=last)) if present else None
         index = self._index_of_values(field)
         is_whole = len(rows) == self.num_rows
         if not is_whole and self._is_small(index, field):  # kept for the next question
@@ -165,10 +177,28 @@ class IndexedFile:
                     return f"the extreme of {field.name} is behind more than {MAX_BITMAPS:,} other values"
             return array[:0]
 
-        found = self._ask(index, field, find)
+        found = self._ask(index, field, ValuesReader, find)
         if found is None or isinstance(found, str):
             raise UnansweredError(found or f"a file's index of {field.name} is damaged")
         return _internal(found, field)[0] if len(found) else None
+
+    def sum(self, field: Field, rows: BitMap) -> Sum:
+        """Return the sum of a column in some rows, of which there are some, and none of which is NULL.
+
+        Raises:
+            UnansweredError: It has neither bit slices nor bitmaps of values, or too many.
+        """
+        sliced = self._sliced(field)
+        if sliced is not None:
+            self.budget.compare(len(sliced.slices), self.num_rows)
+            return Sum(sliced.sum(rows), max(abs(sliced.least), abs(sliced.greatest)) * len(rows))
+        nulls = self.nulls(field)
+        if len(rows) == self.num_rows - len(nulls):
+            values, counts, _ = self.counts(field)
+            return sum_of(field.type, zip(values, counts, strict=True))
+        known = self.values(field)
+        self.budget.compare(len(known), self.num_rows)
+        return sum_of(field.type, ((value, int(own.intersection_cardinality(rows))) for value, own in known))
 
     def arrays(self, field: Field) -> tuple[pa.Array, list[BitMap]]:
         """Return a column's values in ascending order as an array of the scan's type, and the rows of each.
@@ -184,7 +214,7 @@ class IndexedFile:
             self.budget.read(kind.nbytes())
             return [kind.block(number, reader) for number in range(kind.num_blocks)]
 
-        found = self._ask(index, field, read)
+        found = self._ask(index, field, ValuesReader, read)
         if found is None or isinstance(found, str):
             raise UnansweredError(found or f"a file's index of {field.name} is damaged")
         parts = [_promoted(array, field) for array, _ in found]
@@ -193,17 +223,46 @@ class IndexedFile:
         return array, rows
 
     def _ask(
-        self, index: DataFileIndex, field: Field, ask: Callable[[ValuesReader, BlobReader], Told]
+        self,
+        index: DataFileIndex,
+        field: Field,
+        kind: type[Kind],
+        ask: Callable[[Kind, BlobReader], Told],
     ) -> Told | None:
-        """Return what a column's bitmaps say to a question, counting what is read; None if the index is bad."""
+        """Return what a column's index of one kind says to a question, counting what is read; None if it is bad."""
 
-        def counted(kind: ValuesReader, reader: BlobReader) -> Told:
+        def counted(kind: Kind, reader: BlobReader) -> Told:
             try:
                 return ask(kind, reader)
             finally:
                 self.metrics.add("indexes.bytes_read", reader.cost.nbytes)
 
-        return index.of_values(field.id, counted, self.metrics)
+        return index.of_kind(field.id, kind, counted, self.metrics)
+
+    def _sliced(self, field: Field) -> SlicedColumn | None:
+        """Return the bit slices of a column; None if it has none.
+
+        Raises:
+            UnansweredError: They are too large, or damaged.
+        """
+        if field.id in self._slices:
+            return self._slices[field.id]
+        if not self._has(field, BitSlices.name):
+            return None
+
+        def read(kind: BitSlicesReader, reader: BlobReader) -> SlicedColumn:
+            self.budget.read(kind.nbytes)
+            return kind.read(reader)
+
+        found = self._ask(self.indexes[field.id], field, BitSlicesReader, read)
+        if found is None:
+            raise UnansweredError(f"a file's index of {field.name} is damaged")
+        self._slices[field.id] = found
+        return found
+
+    def _has(self, field: Field, kind: str) -> bool:
+        index = self.indexes.get(field.id)
+        return index is not None and kind in index.kinds(field.id)
 
     def _is_small(self, index: DataFileIndex, field: Field) -> bool:
         """Tell whether a column's values are one block at most."""
@@ -211,11 +270,11 @@ class IndexedFile:
         def count(kind: ValuesReader, _: BlobReader) -> int:
             return kind.num_blocks
 
-        return field.id in self._columns or (self._ask(index, field, count) or 0) == 1
+        return field.id in self._columns or (self._ask(index, field, ValuesReader, count) or 0) == 1
 
     def _index_of_values(self, field: Field) -> DataFileIndex:
         index = self.indexes.get(field.id)
-        if index is None or "values" not in index.kinds(field.id):
+        if index is None or not self._has(field, Values.name):
             raise UnansweredError(f"a file has no bitmaps of the values of {field.name}")
         return index
 

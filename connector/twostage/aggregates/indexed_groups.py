@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.aggregates.file_proofs import COMPARED, GROUPED, ColumnProof
 from twostage.aggregates.indexed_file import UnansweredError
+from twostage.aggregates.sums import sum_of
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from twostage.aggregates.indexed_file import IndexedFile
+    from twostage.aggregates.sums import Sum
     from twostage.aggregates.totals import Aggregate, Group
     from twostage.schema import Field
 
@@ -132,6 +134,8 @@ class GroupsOfFile:
                 return self._count(part.field, rows, known)
             case "distinct":
                 return self._distinct(part.field, rows, known)
+            case "sum":
+                return self._sum(part.field, rows, known)
         return self._extreme(part.field, rows, known, last=part.function == "max")
 
     def _proof(self, field: Field) -> ColumnProof:
@@ -159,6 +163,14 @@ class GroupsOfFile:
         if isinstance(found, float) and found == 0:
             raise UnansweredError(f"an extreme of {field.name} is a zero, of either sign")
         return found
+
+    def _sum(self, field: Field, rows: BitMap, known: ColumnProof) -> Sum | None:
+        if known.nulls == len(rows):
+            return None
+        if known.nulls == 0 and known.lower is not None and known.lower == known.upper:
+            return sum_of(field.type, [(known.lower, len(rows))])
+        present = rows if known.nulls == 0 else rows - self._file.nulls(field)
+        return self._file.sum(field, present) if present else None
 
     def _distinct(self, field: Field, rows: BitMap, known: ColumnProof) -> set[Any]:
         if known.nulls == len(rows):

@@ -1,4 +1,4 @@
-"""Answer count, min and max from manifests and indexes, without opening data files.
+"""Answer count, min, max and sum from manifests and indexes, without opening data files.
 
 Takes a pinned table, aggregates, columns to group by and a predicate; returns the result rows, or the reason why files
 must be read. The result equals that of reading every file, provided that the metrics are right, which pruning relies on
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from twostage.aggregates.deleted_counts import PositionDeleteCounts, WantedDeletes
 from twostage.aggregates.file_proofs import COMPARED, COUNTED, GROUPED, FileProofs
 from twostage.aggregates.index_answers import MAX_WAITING_FILES, IndexAnswers, WaitingFile
+from twostage.aggregates.sums import is_summed
 from twostage.aggregates.totals import Aggregate, Totals
 from twostage.aggregates.unproven_files import MAX_UNPROVEN_FILES, UnprovenFiles
 from twostage.data_files.computed_columns import DELETED
@@ -95,6 +96,9 @@ def answer(
     reason = refusal(table, predicate)
     if reason is not None:
         return reason
+    for part in aggregates:
+        if part.function == "sum" and part.field is not None and not is_summed(part.field.type):
+            return f"the sum of {part.field.name}, {part.field.type}, depends on the order of its rows"
     fields = tuple(part.field for part in aggregates if part.field is not None)
     planning = Planning(table, options, (*fields, *groups), predicate, TRUE)
     if not fields and not groups and predicate == TRUE:
@@ -296,7 +300,7 @@ def untold_by_metadata(
             continue
         kind = field.type.name if isinstance(field.type, Primitive) and field.id in columns else ""
         may_be_constant = field.id in identity and kind in GROUPED
-        told = COUNTED if part.function == "count" else COMPARED
+        told = {"count": COUNTED, "sum": frozenset[str]()}.get(part.function, COMPARED)
         if kind not in told and not may_be_constant:
             reasons[field.id] = f"bounds do not tell {part.function}({field.name})"
     for field in groups:

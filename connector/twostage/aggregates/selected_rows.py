@@ -86,10 +86,10 @@ def _answer(leaf: Leaf, file: IndexedFile, bounds_of: Callable[[int], Bounds | N
         if match(tree.Not(leaf), bounds_of, num_rows) is Match.ALL:
             return no_row(num_rows)
     if isinstance(leaf, INDEXED) and (index := file.indexes.get(leaf.column.field_id)) is not None:
-        cost = index.cost(leaf, file.metrics)
+        cost = index.cost(leaf, file.metrics, exactly=True)
         if cost is not None:
             file.budget.read(cost.nbytes)
-            found = index.find(leaf, file.metrics)
+            found = index.find(leaf, file.metrics, exactly=True)
             if found is not None:
                 file.metrics.add("indexes.bytes_read", found.cost.nbytes)
                 kinds = ", ".join(found.kinds)

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from twostage.aggregates.sums import Sum, is_safe, result, sum_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,7 +22,7 @@ MAX_GROUPS = 10_000
 MAX_DISTINCT = 2**20
 """Different values that are kept for ``count(DISTINCT …)``."""
 
-Function = Literal["rows", "count", "distinct", "min", "max"]
+Function = Literal["rows", "count", "distinct", "min", "max", "sum"]
 Group = tuple[Any, ...]
 
 
@@ -44,6 +46,7 @@ class Totals:
         self._aggregates = aggregates
         self._groups: dict[Group, list[Any]] = {} if is_grouped else {(): initial(aggregates)}
         self._distinct = 0
+        self._magnitudes = [0] * len(aggregates)
 
     def add_proof(self, known: FileProof) -> str | None:
         """Add what metadata proves of a file; return what it does not prove, if anything."""
@@ -53,7 +56,7 @@ class Totals:
         return found if isinstance(found, str) else self.add({known.group: found})
 
     def add(self, groups: Mapping[Group, list[Any]]) -> str | None:
-        """Add the groups of a file, each with a value for every aggregate: a set for ``distinct``; return why not, if so."""
+        """Add the groups of a file, each with a value for every aggregate: a set for ``distinct``, a `Sum` for ``sum``; return why not, if so."""
         if len(self._groups) + len(groups) > MAX_GROUPS and len(self._groups.keys() | groups) > MAX_GROUPS:
             return f"more than {MAX_GROUPS} groups"
         self._distinct += sum(
@@ -64,6 +67,12 @@ class Totals:
         )
         if self._distinct > MAX_DISTINCT:
             return f"more than {MAX_DISTINCT:,} different values"
+        for place, part in enumerate(self._aggregates):
+            if part.function == "sum" and part.field is not None:
+                added = sum(one.magnitude for values in groups.values() if (one := values[place]) is not None)
+                if not is_safe(part.field.type, self._magnitudes[place] + added):
+                    return f"the sum of {part.field.name} depends on the order of its rows"
+                self._magnitudes[place] += added
         for group, values in groups.items():
             total = self._groups.get(group)
             if total is None:
@@ -75,15 +84,23 @@ class Totals:
     def rows(self) -> tuple[tuple[Any, ...], ...]:
         """Return the rows of the answer: the values of the groups, then those of the aggregates."""
         return tuple(
-            (*group, *(len(value) if isinstance(value, set) else value for value in values))
-            for group, values in self._groups.items()
+            (*group, *map(_finished, self._aggregates, values)) for group, values in self._groups.items()
         )
 
 
 def initial(aggregates: tuple[Aggregate, ...]) -> list[Any]:
     """Return the aggregates of no rows."""
-    empty: dict[str, Any] = {"rows": 0, "count": 0, "min": None, "max": None}
+    empty: dict[str, Any] = {"rows": 0, "count": 0, "min": None, "max": None, "sum": None}
     return [set() if part.function == "distinct" else empty[part.function] for part in aggregates]
+
+
+def _finished(part: Aggregate, value: Any) -> Any:
+    if isinstance(value, set):
+        return len(value)
+    if isinstance(value, Sum):
+        assert part.field is not None
+        return result(part.field.type, value)
+    return value
 
 
 def _merged(function: Function, left: Any, right: Any) -> Any:
@@ -95,6 +112,8 @@ def _merged(function: Function, left: Any, right: Any) -> Any:
             return left
     if left is None or right is None:
         return right if left is None else left
+    if function == "sum":
+        return left + right
     return right if _is_less(right, left) == (function == "min") else left
 
 
@@ -121,6 +140,13 @@ def _values_of(known: FileProof, aggregates: tuple[Aggregate, ...]) -> list[Any]
             if column.nulls is None:
                 return f"a file does not tell how many values {name} has"
             values.append(known.rows - column.nulls)
+        elif part.function == "sum":
+            if is_empty:
+                values.append(None)
+            elif column.nulls == 0 and column.lower is not None and column.lower == column.upper:
+                values.append(sum_of(part.field.type, [(column.lower, known.rows)]))
+            else:
+                return f"a file's metadata does not tell the sum of {name}"
         elif part.function == "distinct":
             if is_empty:
                 values.append(set())

@@ -8,6 +8,7 @@ Source: RoaringFormatSpec, "Standard 32-bit Roaring Bitmap".
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,11 @@ def serialize(bitmap: BitMap) -> bytes:
     """Return a bitmap's bytes, runs where these are smaller."""
     bitmap.run_optimize()
     return bytes(bitmap.serialize())
+
+
+def checksum(data: bytes) -> int:
+    """Return the checksum that a directory has of a bitmap's bytes (`puffin.checked`)."""
+    return zlib.crc32(data)
 
 
 def deserialize(data: bytes, num_rows: int) -> BitMap:

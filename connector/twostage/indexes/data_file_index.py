@@ -23,7 +23,7 @@ from twostage.indexes.kinds.elements import Elements
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.kinds.values import ValuesReader
 from twostage.indexes.place import warn
-from twostage.indexes.puffin import BadIndexError, BlobReader
+from twostage.indexes.puffin import TAIL_BYTES, BadIndexError, BlobReader
 from twostage.indexes.wanted import wanted_of
 from twostage.predicates.predicate import Compare, CompareLength, HasElement, In, IsNull, StringMatch
 from twostage.schema import Primitive, parse_type
@@ -46,8 +46,11 @@ if TYPE_CHECKING:
     IndexLeaf = Compare | CompareLength | HasElement | In | IsNull | Range | StringMatch
 
 Told = TypeVar("Told")
+Kind = TypeVar("Kind", bound="KindReader")
 NULLS = "nulls"
 """The kind of the blobs that every indexed column has."""
+MUCH_MORE = 4
+"""Times as many bytes as another kind's, from which an exact kind is not worth reading where rows can be checked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,16 +143,21 @@ class DataFileIndex:
         """Return the kinds of indexes that a column has."""
         return tuple(name for name in KINDS if self._has(field_id, name))
 
-    def find(self, leaf: IndexLeaf, metrics: Metrics) -> Answer | None:
+    def find(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> Answer | None:
         """Return for which rows a leaf is TRUE; None if no index of its column tells.
 
-        Exact kinds are asked first, then those that read least.
-        """
-        return self._safely(lambda reader: self._find(leaf, reader), metrics)
+        Exact kinds are asked first, if they do not read much more than others; then those that read least.
 
-    def cost(self, leaf: IndexLeaf, metrics: Metrics) -> Cost | None:
+        Args:
+            leaf: A comparison of an indexed column.
+            metrics: Gains a warning if the index turns out bad.
+            exactly: Ask exact kinds first whatever they read.
+        """
+        return self._safely(lambda reader: self._find(leaf, reader, exactly=exactly), metrics)
+
+    def cost(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> Cost | None:
         """Return what `find` would read, about; None if it would give None."""
-        return self._safely(lambda reader: self._cost(leaf, reader), metrics)
+        return self._safely(lambda reader: self._cost(leaf, reader, exactly=exactly), metrics)
 
     def value_counts(self, field_id: int, metrics: Metrics) -> ValueCounts | None:
         """Return how often a column has each value; None without the kind ``values``. Reads no bitmap."""
@@ -167,15 +175,20 @@ class DataFileIndex:
 
         return self._safely(count, metrics)
 
-    def of_values(
-        self, field_id: int, ask: Callable[[ValuesReader, BlobReader], Told | None], metrics: Metrics
+    def of_kind(
+        self,
+        field_id: int,
+        kind: type[Kind],
+        ask: Callable[[Kind, BlobReader], Told | None],
+        metrics: Metrics,
     ) -> Told | None:
-        """Return what the bitmaps of a column's values say to a question; None without the kind ``values``."""
+        """Return what a column's index of one kind, that of these readers, says to a question; None without it."""
 
         def answer(reader: BlobReader) -> Told | None:
             column = self._column(field_id, reader)
-            kind = column.kinds.get("values") if column is not None else None
-            return ask(kind, reader) if isinstance(kind, ValuesReader) else None
+            kinds = () if column is None else column.kinds.values()
+            found = next((one for one in kinds if isinstance(one, kind)), None)
+            return None if found is None else ask(found, reader)
 
         return self._safely(answer, metrics)
 
@@ -246,7 +259,7 @@ class DataFileIndex:
         return column.null
 
     def _choices(
-        self, leaf: IndexLeaf, reader: BlobReader
+        self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool
     ) -> list[tuple[Cost, str, KindReader, Wanted | None]]:
         """Return the kinds that answer a leaf, the best first."""
         column = self._column(leaf.column.field_id, reader)
@@ -265,9 +278,16 @@ class DataFileIndex:
             cost = kind.cost(leaf, wanted, reader)
             if cost is not None:
                 found.append((cost, name, kind, wanted))
-        return sorted(found, key=lambda choice: (KINDS[choice[1]].certainty != "exact", choice[0].nbytes))
+        much = MUCH_MORE * min((cost.nbytes for cost, *_ in found), default=0) + TAIL_BYTES
 
-    def _cost(self, leaf: IndexLeaf, reader: BlobReader) -> Cost | None:
+        def rank(choice: tuple[Cost, str, KindReader, Wanted | None]) -> tuple[bool, int]:
+            cost, name, *_ = choice
+            is_preferred = KINDS[name].certainty == "exact" and (exactly or cost.nbytes <= much)
+            return not is_preferred, cost.nbytes
+
+        return sorted(found, key=rank)
+
+    def _cost(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool) -> Cost | None:
         column = self._column(leaf.column.field_id, reader)
         if column is None:
             return None
@@ -276,16 +296,16 @@ class DataFileIndex:
             cost = Cost(requests=1, nbytes=reader.blob(leaf.column.field_id, NULLS, "rows").length)
         if isinstance(leaf, IsNull):
             return cost
-        choices = self._choices(leaf, reader)
+        choices = self._choices(leaf, reader, exactly=exactly)
         return choices[0][0] + cost if choices else None
 
-    def _find(self, leaf: IndexLeaf, reader: BlobReader) -> Answer | None:
+    def _find(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool) -> Answer | None:
         null = self._nulls(leaf.column.field_id, reader)
         if null is None:
             return None
         if isinstance(leaf, IsNull):
             return self._answer(null, null, BitMap(), reader, NULLS)
-        for _, name, kind, wanted in self._choices(leaf, reader):
+        for _, name, kind, wanted in self._choices(leaf, reader, exactly=exactly):
             found = kind.find(leaf, wanted, reader)
             if found is not None:
                 return self._of_found(leaf, found, null, wanted, reader, name)

@@ -26,7 +26,7 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
     creating.add_argument(
         "--kind",
         default=AUTO,
-        help="auto (default: what will pay, or the reason why nothing does), or values, postings, sorted, bins, elements, files, separated by commas",
+        help="auto (default: what will pay, or the reason why nothing does), or values, postings, sorted, bins, slices, elements, files, separated by commas",
     )
     refreshing = verbs.add_parser("refresh", help="index the data files that have no index yet")
     for parser in (creating, refreshing):

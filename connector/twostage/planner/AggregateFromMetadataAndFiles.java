@@ -33,7 +33,7 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * An aggregation that metadata and indexes answer for most files: the other files are read and aggregated, and both results
- * are merged. Counts are added, of minima and maxima the extreme is taken, and of one column both sides give the different
+ * are merged. Counts and sums are added, of minima and maxima the extreme is taken, and of one column both sides give the different
  * values as groups, which are then counted. A group of one side alone is part of the result.
  */
 final class AggregateFromMetadataAndFiles {
@@ -142,9 +142,12 @@ final class AggregateFromMetadataAndFiles {
     return true;
   }
 
-  /** A function as a request has it; null where metadata can't answer it. */
+  /** A function as a request has it; null where metadata can't answer it, or answers all files or none. */
   private Requests.AggregateFunction wanted(AggregateExpression expression) {
-    return AggregateTranslator.function(expression, relation.output());
+    Requests.AggregateFunction function = AggregateTranslator.function(expression, relation.output());
+    // A sum of sums of decimals has another type.
+    boolean isMerged = function == null || !"sum".equals(function.name) || expression.dataType() instanceof LongType;
+    return isMerged ? function : null;
   }
 
   /** Whether metadata answers for some files; then sets `known` and `rest`. */
@@ -258,6 +261,9 @@ final class AggregateFromMetadataAndFiles {
       }
       if ("max".equals(function.name)) {
         return new Max(part).toAggregateExpression();
+      }
+      if ("sum".equals(function.name)) {
+        return new Sum(part).toAggregateExpression();
       }
       ListBuffer sum = new ListBuffer();
       sum.$plus$eq(new Sum(part).toAggregateExpression());

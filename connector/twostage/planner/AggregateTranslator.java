@@ -12,11 +12,16 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Complete$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.*;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractPartialFunction;
 
@@ -95,11 +100,15 @@ final class AggregateTranslator {
 
   private static boolean collect(Expression expression, Seq columns, List functions) {
     if (expression instanceof AggregateExpression) {
-      Requests.AggregateFunction function = function((AggregateExpression) expression, columns);
-      if (function != null && !functions.contains(function)) {
-        functions.add(function);
+      AggregateExpression aggregate = (AggregateExpression) expression;
+      if (aggregate.aggregateFunction() instanceof Average) {
+        // What isn't answered as it is, Spark asks for again as sum and count.
+        Average average = (Average) aggregate.aggregateFunction();
+        return isPlain(aggregate) && !aggregate.isDistinct() && isSummed(average.child(), average.evalMode())
+            && add(function("sum", name(average.child(), columns)), functions)
+            && add(function("count", name(average.child(), columns)), functions);
       }
-      return function != null;
+      return add(function(aggregate, columns), functions);
     }
     for (int i = 0; i < expression.children().size(); i++) {
       if (!collect((Expression) expression.children().apply(i), columns, functions)) {
@@ -109,10 +118,30 @@ final class AggregateTranslator {
     return true;
   }
 
+  private static boolean add(Requests.AggregateFunction function, List functions) {
+    if (function != null && !functions.contains(function)) {
+      functions.add(function);
+    }
+    return function != null;
+  }
+
+  /** Whether it is of all rows, and of one argument. */
+  private static boolean isPlain(AggregateExpression expression) {
+    return expression.filter().isEmpty() && expression.mode() == Complete$.MODULE$
+        && expression.aggregateFunction().children().size() == 1;
+  }
+
+  /** Whether sums of this type don't depend on the order of rows, and where they overflow, that is an error or wraps. */
+  private static boolean isSummed(Expression child, scala.Enumeration.Value mode) {
+    DataType type = child.dataType();
+    return (type instanceof IntegerType || type instanceof LongType || type instanceof DecimalType)
+        && !mode.toString().equals("TRY");
+  }
+
   /** One function; null where metadata can't answer it. */
   static Requests.AggregateFunction function(AggregateExpression expression, Seq columns) {
     AggregateFunction function = expression.aggregateFunction();
-    if (expression.filter().isDefined() || expression.mode() != Complete$.MODULE$ || function.children().size() != 1) {
+    if (!isPlain(expression)) {
       return null;
     }
     Expression child = (Expression) function.children().apply(0);
@@ -127,6 +156,11 @@ final class AggregateTranslator {
     }
     if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Max) {
       return function("max", name(child, columns));
+    }
+    if (function instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Sum) {
+      scala.Enumeration.Value mode =
+          ((org.apache.spark.sql.catalyst.expressions.aggregate.Sum) function).evalContext().evalMode();
+      return !expression.isDistinct() && isSummed(child, mode) ? function("sum", name(child, columns)) : null;
     }
     return null;
   }
@@ -164,6 +198,8 @@ final class AggregateTranslator {
         function = function("min", name(((Min) given[i]).column()));
       } else if (given[i] instanceof Max) {
         function = function("max", name(((Max) given[i]).column()));
+      } else if (given[i] instanceof Sum && !((Sum) given[i]).isDistinct()) {
+        function = function("sum", name(((Sum) given[i]).column()));
       }
       functions.add(function);
     }

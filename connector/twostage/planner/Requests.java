@@ -218,7 +218,7 @@ final class Requests {
 
   // --- aggregates
 
-  /** rows (count(*)), or count, min or max of a column. */
+  /** rows (count(*)), or count, distinct (count(DISTINCT ...)), min, max or sum of a column. */
   public static final class AggregateFunction extends Message {
     public static final String[] NULLABLE = {"column"};
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.aggregates.metadata_answer import Answer, answer
+from twostage.aggregates.sums import type_of_sum
 from twostage.aggregates.totals import Aggregate
 from twostage.columns import spark_schema
 from twostage.errors import TwoStageError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 MAX_WAITING_ANSWERS = 8
 _LONG = Primitive("long")
 _FUNCTIONS: dict[str, Function] = {
-    "rows": "rows", "count": "count", "distinct": "distinct", "min": "min", "max": "max"
+    "rows": "rows", "count": "count", "distinct": "distinct", "min": "min", "max": "max", "sum": "sum"
 }  # fmt: skip
 
 
@@ -177,7 +178,8 @@ def _result(number: int, part: Aggregate) -> Field:
         return Field(id=-1 - number, name=f"count(distinct {part.field.name})", type=_LONG, required=True)
     if part.function == "count":
         return Field(id=-1 - number, name=name, type=_LONG, required=True)
-    return Field(id=-1 - number, name=name, type=part.field.type, required=False)
+    kind = type_of_sum(part.field.type) if part.function == "sum" else part.field.type
+    return Field(id=-1 - number, name=name, type=kind, required=False)
 
 
 def _text(value: Any) -> str | None:

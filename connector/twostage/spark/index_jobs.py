@@ -52,7 +52,7 @@ class Indexes:
 
         Args:
             columns: Names, dotted for fields of structs.
-            kind: ``auto``, or ``values``, ``postings``, ``sorted``, ``bins``, ``elements`` and ``files``, separated by commas.
+            kind: ``auto``, or ``values``, ``postings``, ``sorted``, ``bins``, ``slices``, ``elements`` and ``files``, separated by commas.
 
         Raises:
             OptionError: No such column or kind; it is indexed already; there is no place.

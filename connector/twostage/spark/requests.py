@@ -32,7 +32,7 @@ class FirstRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateFunction:
-    """``rows`` (``count(*)``), or ``count``, ``distinct`` (``count(DISTINCT …)``), ``min`` or ``max`` of a column."""
+    """``rows`` (``count(*)``), or ``count``, ``distinct`` (``count(DISTINCT …)``), ``min``, ``max`` or ``sum`` of a column."""
 
     name: str
     column: str | None

@@ -25,10 +25,12 @@ from tables import Table
 from twostage.aggregates import index_answers, metadata_answer, unproven_files
 from twostage.aggregates.indexed_groups import COMPARED_BY_INDEX, GROUPED_BY_INDEX
 from twostage.aggregates.metadata_answer import answer
+from twostage.aggregates.sums import is_summed
 from twostage.aggregates.totals import Aggregate
 from twostage.errors import OptionError
 from twostage.indexes.data_file_index import DataFileIndex
 from twostage.indexes.keys import key_class
+from twostage.indexes.kinds.bit_slices import BitSlices
 from twostage.planning.choose_files import Planning
 from twostage.predicates.predicate import TRUE, And, Compare
 from twostage.schema import Primitive
@@ -56,7 +58,7 @@ def answered() -> Any:
     print(f"\nanswers from indexes, seed {SEED}: {dict(found)}")
     if found["asked"] >= 400:
         for name in (
-            "by index", "mixed", "refused", "rows", "count", "distinct", "min", "max", "groups", "filtered",
+            "by index", "mixed", "refused", "rows", "count", "distinct", "min", "max", "sum", "groups", "filtered",
             "deleted by equality", "deleted by vector", "deleted by position", "non-empty", "warned",
         ):  # fmt: skip
             assert found[name] > 0, (name, found)
@@ -68,6 +70,8 @@ def _index(opened: Any, pick: random.Random) -> str:
     for field in fields:
         if pick.random() < 0.85:
             kinds = pick.choice(("values", "values", "values", "values,postings", "postings", "bins"))
+            if BitSlices().refuses(field.type) is None and pick.random() < 0.4:
+                kinds = pick.choice(("slices", "slices", "values,slices", "postings,slices"))
             built(opened, [field.name], kinds if field.type.name != "boolean" else "values")
     made = sorted(Path(place_of(opened).folder).rglob("*.puffin"))
     state = pick.choice(("all", "all", "part", "damaged"))
@@ -90,8 +94,11 @@ def _question(pick: random.Random, schema: Any) -> tuple[tuple[Aggregate, ...], 
     for field in pick.sample(fields, min(len(fields), pick.choice((0, 1, 2)))):
         allowed = ["count"]
         allowed += ["min", "max"] if field.type.name in COMPARED_BY_INDEX else []
+        allowed += ["sum", "sum"] if is_summed(field.type) else []
         allowed += ["distinct"] if field.type.name in GROUPED_BY_INDEX else []
-        aggregates += [Aggregate(one, field) for one in pick.sample(allowed, min(2, len(allowed)))]  # type: ignore[arg-type]
+        aggregates += [
+            Aggregate(one, field) for one in dict.fromkeys(pick.sample(allowed, min(2, len(allowed))))
+        ]  # type: ignore[arg-type]
     return tuple(aggregates) or (Aggregate("rows"),), by
 
 

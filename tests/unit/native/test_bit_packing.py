@@ -7,7 +7,15 @@ import random
 import numpy as np
 import pytest
 
-from twostage_native.bit_packing import MAX_WIDTH, less_equal, pack, packed_bytes, slice_bits, unpack
+from twostage_native.bit_packing import (
+    MAX_WIDTH,
+    less_equal,
+    pack,
+    pack_slices,
+    packed_bytes,
+    slice_bits,
+    unpack,
+)
 
 
 @pytest.mark.parametrize("width", [0, 1, 3, 8, 19, 24, 31, 32, 33, 48, MAX_WIDTH])
@@ -36,3 +44,13 @@ def test_slices_compare(rows):
     for bound in (0, 1, 100, 255):
         bits = np.unpackbits(less_equal(slices, bound).view(np.uint8), count=rows, bitorder="little")
         assert (bits.astype(bool) == (values <= bound)).all()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 64, 65, 200_000])
+@pytest.mark.parametrize("step", [1, 63, 64, 1000, 300_000])
+def test_chunks_of_any_length_are_sliced_as_one(rows, step):
+    if rows > 1000 * step:
+        step = 999
+    values = np.random.default_rng(rows).integers(0, 2**20, rows).astype(np.uint64)
+    chunks = [values[start : start + step] for start in range(0, rows, step)]
+    assert (pack_slices(chunks, 7, rows) == slice_bits(values, 7)).all()

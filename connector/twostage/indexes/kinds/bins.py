@@ -23,7 +23,7 @@ from twostage.indexes.keys import key_class
 from twostage.indexes.kind import Found
 from twostage.indexes.puffin import BadIndexError
 from twostage.schema import Primitive
-from twostage_native.bit_packing import less_equal, slice_bits
+from twostage_native.bit_packing import less_equal, pack_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 BINS = 256
 BITS = 8
 _HEAD = struct.Struct("<IHBH")
-_STEP = 1 << 16
-"""Rows that are sliced at once."""
 
 
 class Bins:
@@ -69,10 +67,7 @@ class Bins:
         bounds = quantiles(sample, BINS)
         least = np.full(len(bounds) + 1, 2**63 - 1, np.int64)
         greatest = np.full(len(bounds) + 1, -(2**63), np.int64)
-        slices = np.zeros((BITS, (values.num_rows + 63) // 64 * 8), np.uint8)
-        for start, codes in _codes(values, form, bounds, least, greatest):
-            part = slice_bits(codes, BITS)
-            slices[:, start // 8 : start // 8 + part.shape[1]] = part[:, : slices.shape[1] - start // 8]
+        slices = pack_slices(_codes(values, form, bounds, least, greatest), BITS, values.num_rows)
         prefix = form.prefix or b""
         head = _HEAD.pack(values.num_rows, len(least), form.prefix is not None, len(prefix))
         directory = head + prefix + least.tobytes() + greatest.tobytes()
@@ -164,11 +159,8 @@ class BinsReader:
 
 def _codes(
     values: ColumnValues, form: KeyForm, bounds: Longs, least: Longs, greatest: Longs
-) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """Yield the bins of all rows (0 for NULL), in steps of a multiple of 64 rows; notes each bin's extremes."""
-    held = np.zeros(0, np.uint64)
-    start = 0
-    first = 0
+) -> Iterator[NDArray[np.uint64]]:
+    """Yield the bins of all rows, 0 for NULL; notes each bin's extremes."""
     for chunk in values.chunks():
         codes = np.zeros(len(chunk), np.uint64)
         present = chunk.drop_null() if chunk.null_count else chunk
@@ -180,11 +172,4 @@ def _codes(
             np.maximum.at(greatest, own, keys)
             valid = chunk.is_valid().to_numpy(zero_copy_only=False) if chunk.null_count else slice(None)
             codes[valid] = own
-        first += len(chunk)
-        held = np.concatenate([held, codes])
-        end = len(held) // 64 * 64
-        for place in range(0, end, _STEP):
-            yield start + place, held[place : min(place + _STEP, end)]
-        start, held = start + end, held[end:]
-    if len(held):
-        yield start, held
+        yield codes

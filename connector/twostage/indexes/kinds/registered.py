@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twostage.indexes.kinds.bins import Bins
+from twostage.indexes.kinds.bit_slices import BitSlices
 from twostage.indexes.kinds.elements import Elements
 from twostage.indexes.kinds.postings import Postings
 from twostage.indexes.kinds.sorted_rows import SortedRows
@@ -14,6 +15,6 @@ if TYPE_CHECKING:
     from twostage.indexes.kind import IndexKind
 
 KINDS: dict[str, IndexKind] = {
-    kind.name: kind for kind in (Values(), Postings(), SortedRows(), Bins(), Elements())
+    kind.name: kind for kind in (Values(), Postings(), SortedRows(), Bins(), BitSlices(), Elements())
 }
 """In the order in which they are asked: exact answers first."""

@@ -1,0 +1,96 @@
+"""Sums of whole numbers, and how far from zero their parts may lead.
+
+Takes numbers of rows and values as unscaled integers; gives a `Sum`, and the value of ``sum(c)`` as Spark has it. The rule: a
+sum is answered only where the order of additions cannot matter. So there are none of floats, and those of integers stay
+within 2**53 with all values taken as positive: Spark's long sums do not overflow then in any order, and its averages, which
+add doubles, are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+from twostage.schema import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from twostage.schema import Type
+
+MAX_DIGITS = 38
+"""Of a decimal."""
+MORE_DIGITS = 10
+"""That ``sum`` of a decimal has before the point, as in Spark: more than 10**10 rows could overflow it."""
+MAX_EXACT = 2**53
+"""Up to which a double has every whole number."""
+_EXACTLY = Context(prec=2 * MAX_DIGITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A sum of non-NULL values.
+
+    Attributes:
+        value: The sum; of decimals without the point.
+        magnitude: At least the sum of the values without their signs.
+    """
+
+    value: int
+    magnitude: int
+
+    def __add__(self, other: Sum) -> Sum:
+        """Return the sum of both."""
+        return Sum(self.value + other.value, self.magnitude + other.magnitude)
+
+
+def is_summed(kind: Type) -> bool:
+    """Tell whether sums of a type are answered: integers, and decimals whose sum has all its digits."""
+    if not isinstance(kind, Primitive):
+        return False
+    return kind.name in ("int", "long") or (
+        kind.name == "decimal" and kind.precision + MORE_DIGITS <= MAX_DIGITS
+    )
+
+
+def type_of_sum(kind: Type) -> Primitive:
+    """Return the type of ``sum`` of a column."""
+    assert isinstance(kind, Primitive)
+    if kind.name != "decimal":
+        return Primitive("long")
+    return Primitive("decimal", precision=kind.precision + MORE_DIGITS, scale=kind.scale)
+
+
+def sum_of(kind: Type, counted: Iterable[tuple[Any, int]]) -> Sum:
+    """Return the sum of values in internal form, each so many times."""
+    value = magnitude = 0
+    for number, times in counted:
+        unscaled = _unscaled(kind, number)
+        value += unscaled * times
+        magnitude += abs(unscaled) * times
+    return Sum(value, magnitude)
+
+
+def is_safe(kind: Type, magnitude: int) -> bool:
+    """Tell whether a sum of this magnitude is the same in whatever order it is added up."""
+    assert isinstance(kind, Primitive)
+    if kind.name != "decimal":
+        return magnitude <= MAX_EXACT
+    return bool(magnitude < 10 ** (kind.precision + MORE_DIGITS))
+
+
+def result(kind: Type, total: Sum) -> int | Decimal:
+    """Return a sum in the internal form of its type."""
+    assert isinstance(kind, Primitive)
+    return from_unscaled(kind, total.value)
+
+
+def from_unscaled(kind: Primitive, number: int) -> int | Decimal:
+    """Return the value of a type that has this key: an integer, or a decimal with its point."""
+    return Decimal(number).scaleb(-kind.scale, _EXACTLY) if kind.name == "decimal" else number
+
+
+def _unscaled(kind: Type, value: Any) -> int:
+    assert isinstance(kind, Primitive)
+    return int(value.scaleb(kind.scale, _EXACTLY)) if kind.name == "decimal" else int(value)
