@@ -1,9 +1,9 @@
-"""Aggregates that indexes answer, beside reading the columns and beside Iceberg's own connector: one table, one session.
+"""Aggregates and first rows that indexes answer, beside reading the columns and beside Iceberg's own connector: one table, one session.
 
     python benchmarks/index_answers.py FOLDER [rows] [columns] [repeats]
 
 Writes the benchmark's wide table with Iceberg's connector into FOLDER, unless it is there, with a branch of which one row in a
-hundred is deleted, and indexes the columns `country`, `half` and `user_id` (`values`), `m1` and `m2` (`slices`). Prints for each query the median of the
+hundred is deleted, and indexes the columns `country`, `half` and `user_id` (`values`), `m1` and `m2` (`slices`), `m0` and `m5` (`sorted`). Prints for each query the median of the
 wall seconds, warm, with indexes, with ``index=off`` and with Iceberg's connector, and whether the rows were the same.
 """
 
@@ -38,9 +38,16 @@ QUERIES = {
     "sum, avg, max of m1 by country": "SELECT country, sum(m1), avg(m1), max(m1) FROM {t} GROUP BY country",
     "count(*), sum of m2, m1 in a range": "SELECT count(*), sum(m2) FROM {t} WHERE m1 BETWEEN 1000000 AND 400000000",
 }
+TOP = {
+    "first 10 by m5, 3 columns": "SELECT id, m5, country FROM {t} ORDER BY m5 LIMIT 10",
+    "last 10 by m0, 2 columns": "SELECT id, m0 FROM {t} ORDER BY m0 DESC LIMIT 10",
+    "last 10 by m0, 20 columns": "SELECT id, user_id, device, half, ts, country, m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13 FROM {t} ORDER BY m0 DESC LIMIT 10",
+    "last 10 by m5, all columns": "SELECT * FROM {t} ORDER BY m5 DESC LIMIT 10",
+}
+"""Not of the branch: its deletes are by position, of which indexes do not tell whose rows they are."""
 WARM_UP = 5
 """Runs that are not measured: Java compiles what it runs often."""
-INDEXED = {"values": "country,half,user_id", "slices": "m1,m2"}
+INDEXED = {"values": "country,half,user_id", "slices": "m1,m2", "sorted": "m0,m5"}
 """Columns by kind."""
 
 
@@ -80,10 +87,11 @@ def measure(spark: SparkSession, warehouse: Path, repeats: int) -> None:
             "index=off": "wide_off",
             "Iceberg": "ice.db.wide" if branch == "main" else "ice.db.wide.branch_deleted",
         }
-        for sql in list(QUERIES.values()) * 2 if branch == "main" else ():
+        queries = QUERIES | (TOP if branch == "main" else {})
+        for sql in list(queries.values()) * 2 if branch == "main" else ():
             for table in ways.values():
                 spark.sql(sql.format(t=table)).collect()
-        for title, sql in QUERIES.items():
+        for title, sql in queries.items():
             shown, answers = [], []
             for way, table in ways.items():
                 seconds, rows = _median(spark, sql.format(t=table), repeats)

@@ -16,6 +16,9 @@ from test_differential import NOT_COMPILED, SEED, Pair, not_compiled
 
 from core_scan import scan, with_options
 from figures import FULL
+from indexed_tables import built
+from twostage.indexes.kinds.sorted_rows import SortedRows
+from twostage.planning import index_threshold, plan
 from twostage.predicates.predicate import Column
 from twostage.predicates.top import TYPES, TopRows
 
@@ -36,6 +39,8 @@ CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {"filter.kernels": "false", "prune.deletes": "false", "batch-size": "1"},
     NOT_COMPILED,
     {"top-n": "false"},
+    {"index": "off"},
+    {},
 )
 
 
@@ -86,8 +91,26 @@ def counted() -> Iterator[Counter[str]]:
     counters = Counter[str]()
     yield counters
     if counters["tables"] >= 60:
-        for name in ("files.pruned.top-n", "row_groups.pruned.top-n", "rows.top-n", "rows.deleted.equality"):
+        for name in (
+            "files.pruned.top-n", "row_groups.pruned.top-n", "rows.top-n", "rows.deleted.equality", "reached by index",
+            "rows in doubt",
+        ):  # fmt: skip
             assert counters[name] > 0, counters
+
+
+@pytest.fixture(autouse=True)
+def asked_whatever_its_size(monkeypatch: pytest.MonkeyPatch, counted: Counter[str]) -> None:
+    """Ask the indexes of small tables; count what they told, as a plain sort of fewer rows may be as good."""
+    monkeypatch.setattr(index_threshold, "MIN_ROWS", 0)
+    real = index_threshold.threshold_from_indexes
+
+    def reached(*given: Any) -> Any:
+        found = real(*given)
+        counted["reached by index"] += found is not None
+        counted["rows in doubt"] += any(file.num_deleted for file in given[2])
+        return found
+
+    monkeypatch.setattr(plan, "threshold_from_indexes", reached)
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + TABLES))
@@ -97,6 +120,9 @@ def test_the_first_rows_are_among_those_returned(seed: int, tmp_path: Path, coun
     pick = random.Random(seed)
     schema = pair.opened.table.schema
     fields = tuple(field for field in schema.fields if getattr(field.type, "name", "") in TYPES)
+    indexed = [field.name for field in fields if SortedRows().refuses(field.type) is None]
+    if pick.random() < 0.7:
+        built(pair.opened, indexed, "sorted")
     for index in range(QUERIES):
         query = pair.query(index)
         top = random_top(pick, fields)

@@ -26,15 +26,13 @@ from twostage.indexes.kind import MAX_ROWS
 from twostage.indexes.kinds.bit_slices import BitSlices
 from twostage.indexes.kinds.values import Values
 from twostage.indexes.of_scan import indexes_of_table
-from twostage.indexes.open_index import open_index
+from twostage.indexes.open_index import current_version, open_index
 from twostage.metrics import Metrics
 from twostage.planning.index_pruning import prune_by_keys
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.planning.plan import own_folders, refuse_inside
 from twostage.predicates.predicate import TRUE
 from twostage.schema import Primitive
-from twostage.storage import files
-from twostage.storage.location import parse_location
 from twostage.storage.ranges import cost_of
 from twostage.task import ScanContext
 
@@ -277,7 +275,7 @@ class IndexAnswers:
             if index is None:
                 continue
             if version is None:
-                version = self._version(task)
+                version = current_version(self._context, task)
             if index.is_of(version):
                 found.update(dict.fromkeys(index.field_ids, index))
         return {
@@ -285,13 +283,6 @@ class IndexAnswers:
             for field_id, index in found.items()
             if field_id not in task.constants and field_id not in COMPUTED
         }
-
-    def _version(self, task: ScanTask) -> bytes:
-        """Return the ETag of the data file as it is now; empty for a local one, whose index names its time of change."""
-        if parse_location(task.path).is_local:
-            return b""
-        with files.open_file(self._context.storage, task.path) as file:
-            return files.version_of(file)
 
 
 def _are_answerable(aggregates: tuple[Aggregate, ...], groups: tuple[Field, ...]) -> bool:

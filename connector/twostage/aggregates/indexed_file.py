@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from twostage.aggregates.sums import Sum, from_unscaled, sum_of
+from twostage.aggregates.sums import Sum, sum_of
 from twostage.errors import TwoStageError
 from twostage.formats.promotion import promote
+from twostage.indexes.keys import value_of_key
 from twostage.indexes.kinds.bit_slices import BitSlices, BitSlicesReader
 from twostage.indexes.kinds.values import Values, ValuesReader
 from twostage.schema import Primitive
@@ -149,7 +150,7 @@ class IndexedFile:
             present = rows - self.nulls(field)
             self.budget.compare(len(sliced.slices), self.num_rows)
             assert isinstance(field.type, Primitive)
-            return from_unscaled(field.type, sliced.extreme(present, last=last)) if present else None
+            return value_of_key(sliced.extreme(present, last=last), field.type) if present else None
         index = self._index_of_values(field)
         is_whole = len(rows) == self.num_rows
         if not is_whole and self._is_small(index, field):  # kept for the next question

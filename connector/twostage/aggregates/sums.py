@@ -83,12 +83,7 @@ def is_safe(kind: Type, magnitude: int) -> bool:
 def result(kind: Type, total: Sum) -> int | Decimal:
     """Return a sum in the internal form of its type."""
     assert isinstance(kind, Primitive)
-    return from_unscaled(kind, total.value)
-
-
-def from_unscaled(kind: Primitive, number: int) -> int | Decimal:
-    """Return the value of a type that has this key: an integer, or a decimal with its point."""
-    return Decimal(number).scaleb(-kind.scale, _EXACTLY) if kind.name == "decimal" else number
+    return Decimal(total.value).scaleb(-kind.scale, _EXACTLY) if kind.name == "decimal" else total.value
 
 
 def _unscaled(kind: Type, value: Any) -> int:

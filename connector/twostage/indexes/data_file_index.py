@@ -192,6 +192,15 @@ class DataFileIndex:
 
         return self._safely(answer, metrics)
 
+    def type_of(self, field_id: int, metrics: Metrics) -> Primitive | None:
+        """Return the type that a column's values had when it was indexed; None if it is not indexed."""
+
+        def ask(reader: BlobReader) -> Primitive | None:
+            column = self._column(field_id, reader)
+            return None if column is None else column.type
+
+        return self._safely(ask, metrics)
+
     def nulls(self, field_id: int, metrics: Metrics) -> BitMap | None:
         """Return the rows in which a column is NULL; None if it is not indexed."""
         return self._safely(lambda reader: self._nulls(field_id, reader), metrics)

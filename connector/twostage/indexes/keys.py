@@ -7,6 +7,9 @@ different order have values of that order.
 
 from __future__ import annotations
 
+import math
+import struct
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -41,6 +44,8 @@ _PROMOTED = {("int", "long"), ("float", "double")}
 MAX_SHORT_BYTES = 64
 """Longer texts are hashed one by one, in half a microsecond each."""
 _MIX = tuple(np.uint64(number) for number in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
+_EXACTLY = Context(prec=80)
+"""More digits than any decimal has."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -92,6 +97,23 @@ def float_keys(values: NDArray[np.floating[Any]]) -> Longs:
     """
     bits = canonical_bits(values)
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+
+
+def value_of_key(key: int, kind: Primitive) -> int | float | Decimal:
+    """Return the value in internal form that has a key, of a whole number, a decimal or a double.
+
+    Keys between those of infinity and NaN are NaN.
+
+    >>> value_of_key(-150, Primitive("decimal", precision=9, scale=2)), value_of_key(7, Primitive("date"))
+    (Decimal('-1.50'), 7)
+    """
+    if kind.name == "decimal":
+        return Decimal(key).scaleb(-kind.scale, _EXACTLY)
+    if kind.name != "double":
+        return key
+    bits = key ^ 0x7FFFFFFFFFFFFFFF if key < 0 else key
+    found: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return math.nan if math.isnan(found) else found
 
 
 def hash_values(array: pa.Array) -> Hashes:

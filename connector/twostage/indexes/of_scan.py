@@ -56,6 +56,13 @@ class ScanIndexes:
         """What tasks may ask; None if that is nothing."""
         return replace(self, table=TableIndexes()) if self.groups else None
 
+    def of(self, predicate: Predicate) -> ScanIndexes | None:
+        """Return the groups and runs that have a column of a predicate; None if there is none."""
+        wanted = {column.field_id for column in tree.columns(predicate)}
+        groups = tuple(group for group in self.groups if not wanted.isdisjoint(group.field_ids))
+        runs = tuple(run for run in self.runs if run.field_id in wanted)
+        return replace(self, groups=groups, table=TableIndexes(runs=runs)) if groups or runs else None
+
 
 def indexes_of_scan(
     storage: Storage,
@@ -64,8 +71,9 @@ def indexes_of_scan(
     predicate: Predicate,
     metrics: Metrics,
     own_folders: Iterable[str] = (),
+    sort_key: int | None = None,
 ) -> ScanIndexes | None:
-    """Return the indexes that a scan may ask; None if there is none of a column that its predicate reads.
+    """Return the indexes that a scan may ask; None if there is none of a column that its predicate or its order reads.
 
     Args:
         storage: The table's.
@@ -74,8 +82,11 @@ def indexes_of_scan(
         predicate: What rows must meet.
         metrics: Gains ``indexes.failed`` if the place cannot be listed.
         own_folders: More folders that belong to the table.
+        sort_key: The first column of ORDER BY and LIMIT, if it may prune.
     """
     wanted = {column.field_id for column in tree.columns(predicate)}
+    if sort_key is not None:
+        wanted.add(sort_key)
     return (
         indexes_of_table(storage, settings, table_uuid, metrics, own_folders, wanted=wanted)
         if wanted

@@ -17,6 +17,7 @@ from twostage.indexes.data_file_index import DataFileIndex
 from twostage.indexes.place import warn
 from twostage.indexes.puffin import BadIndexError, read_footer
 from twostage.storage import files
+from twostage.storage.location import parse_location
 from twostage.storage.ranged_object import RangedObject
 
 if TYPE_CHECKING:
@@ -102,6 +103,14 @@ def open_index(
     if found.is_bad:
         return None
     return found if file is None else found.through(file)
+
+
+def current_version(context: ScanContext, task: ScanTask) -> bytes:
+    """Return the ETag of a data file as it is now; empty for a local one, whose index names its time of change."""
+    if parse_location(task.path).is_local:
+        return b""
+    with files.open_file(context.storage, task.path) as file:
+        return files.version_of(file)
 
 
 def read_index(

@@ -260,6 +260,22 @@ class SortedPairs:
             found_numbers.append(numbers[hits])
         return np.concatenate(found_keys), np.concatenate(found_numbers)
 
+    def ends(self, count: int, reader: BlobReader, *, last: bool) -> Words:
+        """Return the keys of the first (the `last`) `count` pairs, ascending: uint64; of all if there are fewer."""
+        if not self.count:
+            return np.zeros(0, np.uint64)
+        num_blocks = min(self._num_blocks, -(-count // BLOCK) + 1)  # the last block may have one pair
+        first = self._num_blocks - num_blocks if last else 0
+        blocks = [
+            self._page(number // PAGE, reader).block(number % PAGE)
+            for number in range(first, first + num_blocks)
+        ]
+        read = reader.read_ranges(self._blocks, [(block.start, block.length) for block in blocks])
+        keys = np.concatenate(
+            [self._decode(block, data)[0] for block, data in zip(blocks, read, strict=True)]
+        )
+        return keys[-count:] if last else keys[:count]
+
     def parts(self, reader: BlobReader) -> Iterator[Words]:
         """Yield all pairs in order: uint64, the key above `number_bits`."""
         for page in range(len(self._listed)):

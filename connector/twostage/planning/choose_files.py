@@ -77,6 +77,7 @@ class Planning:
         self.counters: Counter[str] = Counter()
         self.choices: list[str] = []
         self.limit_reached = False
+        self.ranked: list[RankedFile] = []
         self._table = table
         self._settings = options.settings
         self._keeps_manifests = options.manifest_cache
@@ -157,6 +158,7 @@ class Planning:
             chosen = prune_by_keys(chosen, wanted, self._indexes, memory, self.counters, self._metrics)
             left = set(map(id, chosen))
             ranked = [one for one in ranked if id(one.candidate) in left]
+        self.ranked = ranked
         if self.top is not None and self._settings.prune_files:
             chosen, self.top = keep_best(self.top, ranked, self.counters, self.choices)
         self._refuse_encrypted(chosen, deletes)

@@ -8,6 +8,8 @@ to it.
 from __future__ import annotations
 
 import time
+import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twostage.errors import OptionError
@@ -15,6 +17,7 @@ from twostage.indexes.of_scan import indexes_of_scan
 from twostage.metrics import Metrics
 from twostage.planning.choose_files import Planning
 from twostage.planning.estimates import drops_rows, estimate_bytes, live_rows, may_keep_most_rows
+from twostage.planning.index_threshold import threshold_from_indexes
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.planning.splits import pack
 from twostage.predicates.predicate import TRUE, both, without_implied
@@ -23,9 +26,10 @@ from twostage.storage.location import is_under
 from twostage.task import ScanContext, ScanPlan, TaskGroup
 
 if TYPE_CHECKING:
+    from twostage.indexes.of_scan import ScanIndexes
     from twostage.options import ReadOptions
     from twostage.predicates.predicate import Predicate
-    from twostage.predicates.top import TopRows
+    from twostage.predicates.top import Threshold, TopRows
     from twostage.schema import Field
     from twostage.table.pinned import PinnedTable
 
@@ -90,10 +94,19 @@ def plan_scan(
             both(predicate, hint),
             found,
             own_folders(table),
+            None if top is None else top.column.field_id,
         )
-    planning = Planning(table, options, projection, predicate, hint, top, indexes, found, keys)
     with name_snapshot(snapshot_id):
+        planning = Planning(table, options, projection, predicate, hint, top, indexes, found, keys)
         chosen = planning.choose_files(limit)
+        better = None if indexes is None else _threshold(table, options, planning, predicate, indexes, found)
+        if better is not None and top is not None:
+            predicate = without_implied(both(predicate, top.no_worse(better)))
+            top = replace(top, threshold=better)
+            planning = Planning(table, options, projection, predicate, hint, top, indexes, found, keys)
+            chosen = planning.choose_files(limit)
+    if indexes is not None:
+        indexes = indexes.of(both(predicate, hint))
     context = ScanContext(
         scan_id=scan_id,
         table=table.name,
@@ -139,10 +152,41 @@ def plan_scan(
             planning.schema,
             is_filtered=drops_rows(predicate) or drops_rows(hint),
         ),
-        top_share=planning.top_share(chosen),
+        top_share=planning.top_share(chosen) if better is None else 0.0,
         counters=dict(planning.counters),
         choices=tuple(planning.choices),
     )
+
+
+def _threshold(
+    table: PinnedTable,
+    options: ReadOptions,
+    planning: Planning,
+    predicate: Predicate,
+    indexes: ScanIndexes,
+    metrics: Metrics,
+) -> Threshold | None:
+    """Return a value that enough rows reach, as indexes tell; None if that is none, or none better than of bounds."""
+    top = planning.top
+    if top is None or not options.settings.prune_files:
+        return None
+    context = ScanContext(
+        scan_id=uuid.uuid4().hex,
+        table=table.name,
+        snapshot_id=None if table.snapshot is None else table.snapshot.snapshot_id,
+        schema=planning.schema,
+        projection=(),
+        predicate=predicate,
+        table_uuid=table.metadata.table_uuid,
+        storage=table.storage,
+        settings=options.settings,
+    )
+    found = threshold_from_indexes(context, top, planning.ranked, indexes, metrics)
+    if found is None or not (top.threshold is None or top.is_better(found, top.threshold)):
+        return None
+    if (wanted := top.no_worse(found)) != TRUE:
+        metrics.choices[f"First {top.count}: enough rows of indexes have {wanted}."] += 1
+    return found
 
 
 def refuse_inside(table: PinnedTable, location: str | None, option: str = "deletes.compiled-dir") -> None:

@@ -9,7 +9,6 @@ import pytest
 from twostage.aggregates.sums import (
     MAX_EXACT,
     Sum,
-    from_unscaled,
     is_safe,
     is_summed,
     result,
@@ -48,7 +47,7 @@ def test_decimals_of_many_digits_are_not_rounded():
     number = Decimal("12345678901234567890123456.78")
     found = sum_of(decimal(28), [(number, 9)])
     assert str(result(decimal(28), found)) == "111111110111111111011111111.02"
-    assert str(from_unscaled(decimal(28), 0)) == "0.00"
+    assert str(result(decimal(28), Sum(0, 0))) == "0.00"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,22 @@ class Scale:
         masks = (np.uint64(1) << shifts) - np.uint64(1)
         return cut, distances & masks, masks
 
+    def limits(self, cut: Words, *, lower: bool) -> Longs:
+        """Return the least (or the greatest) keys that are cut to these: int64, in their order."""
+        bins = self.bins(cut)
+        if len(bins) and int(bins.max()) >= len(self.edges) - 1:
+            raise BadIndexError("a key of a quantile that there is none of")
+        shifts = self._shifts[bins]
+        inner = np.uint64((1 << self._inner) - 1)
+        starts = self._firsts[bins] + ((cut & inner) << shifts)
+        if lower:
+            return starts.view(np.int64)
+        ends = (starts + ((np.uint64(1) << shifts) - np.uint64(1))).view(np.int64)
+        # The last cut of a quantile may go beyond it, and beyond 64 bits.
+        return np.where(
+            (ends < starts.view(np.int64)) | (ends > self.edges[bins + 1]), self.edges[bins + 1], ends
+        )
+
 
 class SortedRows:
     """The kind ``sorted``."""
@@ -189,6 +205,22 @@ class SortedRowsReader:
         self._counts = counts
         self._pairs = pairs
         self._num_rows = num_rows
+
+    @property
+    def count(self) -> int:
+        """How many rows have a value."""
+        return int(self._pairs.count)
+
+    def best(self, count: int, reader: BlobReader, *, last: bool) -> Longs:
+        """Return keys that the `count` rows of the least (the `last`: greatest) numbers reach, best first: int64.
+
+        As many rows as stand before a key, and one more, have a number as good as it or a better one.
+        """
+        if self._form.prefix is not None:
+            raise BadIndexError("sorted rows of another type")
+        cut = self._pairs.ends(count, reader, last=last)
+        keys = self._scale.limits(cut, lower=last)
+        return keys[::-1] if last else keys
 
     def find(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Found | None:  # noqa: ARG002
         """Return the rows whose keys are those of wanted values."""
