@@ -16,7 +16,7 @@ import pyarrow as pa
 from twostage.aggregates.sums import Sum, sum_of
 from twostage.errors import TwoStageError
 from twostage.formats.promotion import promote
-from twostage.indexes.keys import value_of_key
+from twostage.indexes.keys import is_same_domain, value_of_key
 from twostage.indexes.kinds.bit_slices import BitSlices, BitSlicesReader
 from twostage.indexes.kinds.values import Values, ValuesReader
 from twostage.schema import Primitive
@@ -244,12 +244,16 @@ class IndexedFile:
         """Return the bit slices of a column; None if it has none.
 
         Raises:
-            UnansweredError: They are too large, or damaged.
+            UnansweredError: They are too large, damaged, or of a type whose values have other keys now.
         """
         if field.id in self._slices:
             return self._slices[field.id]
         if not self._has(field, BitSlices.name):
             return None
+        built = self.indexes[field.id].type_of(field.id, self.metrics)
+        assert isinstance(field.type, Primitive)
+        if built is None or not is_same_domain(built, field.type):
+            raise UnansweredError(f"a file's index of {field.name} is of another type")
 
         def read(kind: BitSlicesReader, reader: BlobReader) -> SlicedColumn:
             self.budget.read(kind.nbytes)

@@ -13,8 +13,10 @@ import pytest
 from index_columns import FIELD, Values, build, opened
 from twostage.aggregates import indexed_file
 from twostage.aggregates.indexed_file import Budget, IndexedFile, UnansweredError
+from twostage.aggregates.sums import Sum, is_summed, result
 from twostage.columns import arrow_type
 from twostage.indexes import bitmaps
+from twostage.indexes.kinds.bit_slices import BitSlices
 from twostage.metrics import Metrics
 from twostage.schema import Field, Primitive
 
@@ -78,6 +80,35 @@ def test_values_with_their_rows(tmp_path, kind, values):
         present = sorted((internal(values[n]) for n in chosen if values[n] is not None), key=order)
         assert repr(file.extreme(column, within, last=False)) == repr(present[0] if present else None)
         assert repr(file.extreme(column, within, last=True)) == repr(present[-1] if present else None)
+
+
+WHOLE = [case for case in CASES if BitSlices().refuses(case[0]) is None]
+
+
+@pytest.mark.parametrize(("kind", "values"), WHOLE, ids=lambda one: str(one)[:12])
+def test_sums_and_extremes_by_bit_slices(tmp_path, kind, values):
+    file = made(tmp_path, pa.array(values, arrow_type(kind)), kind, ("slices",))
+    for chosen in ([0], [1], list(range(len(values)))):
+        present = sorted(internal(values[n]) for n in chosen if values[n] is not None)
+        for last in (False, True):
+            found = file.extreme(field(kind), bitmaps.of_rows(chosen), last=last)
+            assert repr(found) == repr(present[-1 if last else 0] if present else None)
+        if present and is_summed(kind):
+            rows = bitmaps.of_rows([n for n in chosen if values[n] is not None])
+            assert result(kind, file.sum(field(kind), rows)) == sum(present)
+
+
+def test_bit_slices_after_a_promotion(tmp_path):
+    """Days are no microseconds, and an int is a long."""
+    dates = made(tmp_path, pa.array([3, 9], pa.int32()).cast(pa.date32()), Primitive("date"), ("slices",))
+    with pytest.raises(UnansweredError, match="of another type"):
+        dates.extreme(field(Primitive("timestamp")), bitmaps.whole(2), last=True)
+    ints = made(tmp_path, pa.array([5, -1], pa.int32()), Primitive("int"), ("slices",))
+    assert ints.extreme(field(Primitive("long")), bitmaps.whole(2), last=False) == -1
+    assert ints.sum(field(Primitive("long")), bitmaps.whole(2)) == Sum(4, 10)
+    others = IndexedFile(2, ints.indexes, Budget(), Metrics())
+    with pytest.raises(UnansweredError, match="of another type"):
+        others.sum(field(_decimal), bitmaps.whole(2))
 
 
 def test_after_a_promotion(tmp_path):
