@@ -191,7 +191,9 @@ class Emulation:
         rows = read.rows
         if leaf is not part and leaf.rows_in is not None and part.rows_in:
             rows *= min(1.0, leaf.rows_in / part.rows_in)
-        if offer is not None and leaf is not part:
+        if offer is not None and offer.left is not None:
+            rows = min(rows, offer.left * self.files / self.groups)
+        elif offer is not None and leaf is not part:
             own = 0.0 if offer.is_exact else self.rows * (self.share(leaf) + offer.unsure)
             rows = own if own * MIN_ROWS_PER_ROW_READ_ALONE <= rows else rows
         for column in leaf.columns:

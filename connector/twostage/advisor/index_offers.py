@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from twostage.advisor.logged_predicate import RANGE
 from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.kinds.bins import BINS
@@ -32,11 +33,13 @@ _POSTINGS_BLOCK = 6_000
 """Bytes that one key takes of the kinds ``postings`` and ``sorted``: a block, now and then two."""
 _BYTES_OF_A_ROW = 3.5
 """Of these kinds."""
+_UNSURE = 1 / 32
+"""Rows that a range's end leaves to check: keys are cut to five bits more than it takes to tell the rows apart."""
 _FILES_BLOCK = 10_000
 """Bytes that one key takes of the kind ``files``, for the whole table."""
 _POINTS = frozenset({"=", "<=>", "in"})
 _LISTED = frozenset({"=", "<=>", "in", "<>", "not in", "not <=>"})
-_RANGES = frozenset({"<", "<=", ">", ">="})
+_RANGES = frozenset({"<", "<=", ">", ">=", RANGE})
 _NULLS = frozenset({"is null", "not is null"})
 
 
@@ -79,6 +82,7 @@ class Offer:
         to_check: Rows whose values are left to check, as the reader expects.
         unsure: The share of rows that are left to check in vain.
         is_exact: None are left to check.
+        left: Rows that are then left to check; None: all that are found.
     """
 
     cost: float
@@ -86,6 +90,7 @@ class Offer:
     to_check: float
     unsure: float
     is_exact: bool
+    left: float | None = None
 
 
 def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan: Scanned) -> Offer | None:
@@ -127,7 +132,9 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
         return Offer(cost=cost, nbytes=nbytes, to_check=keys, unsure=0, is_exact=False)
     if "sorted" in kinds and leaf.op in _RANGES and scan.share(leaf) <= MAX_SHARE:
         nbytes = _POSTINGS_BLOCK + _BYTES_OF_A_ROW * rows * scan.share(leaf)
-        return Offer(cost=nbytes + 2 * LOCAL.gap, nbytes=nbytes, to_check=2, unsure=0, is_exact=False)
+        cost = nbytes + 2 * LOCAL.gap
+        left = 2 * _UNSURE if known.type not in ("string", "binary") else None  # keys are a part of a text
+        return Offer(cost=cost, nbytes=nbytes, to_check=2, unsure=0, is_exact=False, left=left)
     if "bins" in kinds and (leaf.op in _RANGES or leaf.op in _LISTED):
         edges = 2 / BINS  # of a range, the bins at its ends are left to check
         return Offer(

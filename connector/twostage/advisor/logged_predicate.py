@@ -7,7 +7,7 @@ neither values nor texts hold one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,9 @@ MAX_VALUES = 100
 _MAX_DEPTH = 50
 _MAX_NODES = 10_000
 """Of one predicate read from a log: whoever wrote it may not exhaust this process."""
+RANGE = "range"
+"""The operator of two comparisons that limit a column from both sides."""
+_LOWS, _HIGHS = frozenset({">", ">="}), frozenset({"<", "<="})
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
@@ -98,6 +101,45 @@ class LoggedPredicate:
             for key, value in plain.items()
             if value is not None and (value not in ([], "", 0) or key in ("in", "out", "ns"))
         }
+
+
+def with_ranges(part: LoggedPredicate) -> LoggedPredicate:
+    """Return a predicate in which two comparisons of an AND that limit one column from both sides are one leaf, ``range``.
+
+    The reader asks an index for both at once; each alone may hold for half of all rows. Those that were not measured stay two.
+    """
+    if not part.children:
+        return part
+    children = list(map(with_ranges, part.children))
+    if part.op == "and":
+        sides = [one for one in children if len(one.columns) == 1 and one.share is not None]
+        lows = {one.columns: one for one in sides if one.op in _LOWS}
+        highs = {one.columns: one for one in sides if one.op in _HIGHS}
+        for columns in lows.keys() & highs.keys():
+            pair = sorted((lows[columns], highs[columns]), key=lambda one: -(one.rows_in or 0))
+            place = children.index(pair[0])
+            children[place] = _range(*pair)
+            children.remove(pair[1])
+    if len(children) == 1:
+        return children[0]
+    return replace(part, children=tuple(children))
+
+
+def _range(first: LoggedPredicate, second: LoggedPredicate) -> LoggedPredicate:
+    """Return the range of two comparisons, in the order in which they were evaluated."""
+    rows_out = round((first.rows_in or 0) * (first.share or 0.0) * (second.share or 0.0))
+    values = None
+    if first.values is not None and second.values is not None:
+        values = (*first.values, *second.values)
+    return replace(
+        first,
+        op=RANGE,
+        values=values,
+        count=first.count + second.count,
+        text=f"{first.text} AND {second.text}",
+        rows_out=rows_out,
+        nanoseconds=(first.nanoseconds or 0) + (second.nanoseconds or 0) or None,
+    )
 
 
 def without_implied(parts: Sequence[LoggedPredicate], text: str = "") -> LoggedPredicate | None:

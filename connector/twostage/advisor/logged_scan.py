@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.logged_predicate import (
+    RANGE,
     LoggedPredicate,
     log_predicate,
     parse_predicate,
+    with_ranges,
     without_implied,
 )
 from twostage.errors import mask
@@ -86,9 +88,17 @@ class LoggedScan:
 
     @property
     def filter(self) -> LoggedPredicate | None:
-        """All that the rows had to meet, the predicate and the hint, without ``IS NOT NULL`` that the rest implies."""
+        """All that the rows had to meet, the predicate and the hint.
+
+        Without ``IS NOT NULL`` that the rest implies, and with ranges as one leaf.
+        """
         parts = [part for one in (self.predicate, self.hint) if one is not None for part in one.conjuncts]
         found = without_implied(parts)
+        if found is not None:
+            found = with_ranges(found)
+            if found.op == RANGE and found.rows_out is not None and self.limit is None and not self.top:
+                # Its two sides were measured on other rows: which comes first may change from row group to row group.
+                found = replace(found, rows_out=min(found.rows_out, self.count("rows.fetched")))
         whole = self.predicate if self.hint is None else None
         if found is None or whole is None or found.rows_in is not None:
             return found

@@ -7,18 +7,19 @@ write once is not recommended; where nothing pays, that is said.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.choose_columns import MIN_GAIN, choose_columns
+from twostage.advisor.logged_predicate import RANGE
 from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.advisor.tally import MAX_DISTINCT_FOR_VALUES
 from twostage.advisor.votes import Vote
 from twostage.report_funnel import format_bytes
 
 if TYPE_CHECKING:
-    from twostage.advisor.choose_columns import Choice
     from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
     from twostage.advisor.tally import Tally
 
@@ -29,7 +30,7 @@ MIN_SHARE_OF_DELETES = 0.5
 MAX_OVERLAP = 0.1
 """A column whose bounds leave fewer than this share of the files needs no index of them."""
 _EQUALITY = frozenset({"=", "<=>", "in"})
-_RANGES = frozenset({"<", "<=", ">", ">="})
+_RANGES = frozenset({"<", "<=", ">", ">=", RANGE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +118,23 @@ def _indexes(
     rejected: frozenset[str] = frozenset()
     while True:
         votes = [kept for vote in tally.votes if (kept := _without(vote, rejected)).alternatives]
-        chosen = choose_columns(votes, tally.entries, min_gain=min_gain, max_columns=max_columns)
-        found = _of_choice(tally, metadata, votes, chosen[-1]) if chosen else []
-        lost = frozenset(chosen[-1].columns if chosen else ()) - {one.columns[0] for one in found}
+        weighed, total = votes, float(tally.entries)
+        if tally.knows_bytes:  # what an index is for; entries stand for them where they are not known
+            weighed, total = [_by_bytes(vote) for vote in votes], float(tally.bytes_filter)
+        chosen = choose_columns(weighed, total, min_gain=min_gain, max_columns=max_columns)
+        best = chosen[-1].columns if chosen else frozenset[str]()
+        found, lost = _of_choice(tally, metadata, votes, best)
         if not lost:
             return sorted(found, key=lambda one: (-one.saved_entries, one.columns))
-        # One at a time: without it, the others save more.
-        rejected |= {min(lost, key=lambda name: (tally.voters(name), name))}
+        # One at a time, that which pays the least: without it, the others save more.
+        rejected |= {min(lost, key=lambda name: (lost[name], name))}
+
+
+def _by_bytes(vote: Vote) -> Vote:
+    """Return a vote that counts the bytes of its alternatives instead of their entries."""
+    return Vote(
+        alternatives=tuple(replace(one, saved=max(0.0, one.saved_bytes or 0.0)) for one in vote.alternatives)
+    )
 
 
 def _without(vote: Vote, rejected: frozenset[str]) -> Vote:
@@ -131,15 +142,15 @@ def _without(vote: Vote, rejected: frozenset[str]) -> Vote:
 
 
 def _of_choice(
-    tally: Tally, metadata: TableMetadata | None, votes: list[Vote], chosen: Choice
-) -> list[Recommendation]:
-    """Return the indexes of a choice that save more than they cost."""
-    best = chosen.columns
+    tally: Tally, metadata: TableMetadata | None, votes: list[Vote], best: frozenset[str]
+) -> tuple[list[Recommendation], dict[str, float]]:
+    """Return the indexes of a choice that save more than they cost; and, of the others, the bytes that they gain, negative ones."""
     model = tally.latency()
     found = []
+    lost: dict[str, float] = {}
     for column in best:
         # What is lost without it, while the others stay.
-        saved = chosen.saved - sum(vote.saved_by(best - {column}) for vote in votes)
+        saved = sum(vote.saved_by(best) - vote.saved_by(best - {column}) for vote in votes)
         saved = min(saved, float(tally.entries))
         known = None if metadata is None else metadata.columns.get(column)
         kinds = _kinds(tally, column, known)
@@ -147,12 +158,13 @@ def _of_choice(
         size = None if not sizes or None in sizes else sum(one or 0.0 for one in sizes)
         saved_bytes = tally.bytes_saved(saved)
         if tally.knows_bytes:
-            saved_bytes = sum(
-                vote.bytes_saved_by(best) - vote.bytes_saved_by(best - {column}) for vote in votes
-            )
-        if saved_bytes is not None and (saved_bytes < (size or 0.0) or saved_bytes < 0):
-            continue
+            by_bytes = map(_by_bytes, votes)
+            saved_bytes = sum(vote.saved_by(best) - vote.saved_by(best - {column}) for vote in by_bytes)
         if known is not None and known.overlap is not None and known.overlap < MAX_OVERLAP:
+            lost[column] = -math.inf
+            continue
+        if saved_bytes is not None and (saved_bytes < (size or 0.0) or saved_bytes < 0):
+            lost[column] = saved_bytes - (size or 0.0)
             continue
         share = saved / tally.entries if tally.entries else 0.0
         others = "" if len(best) == 1 else f", with the indexes of {', '.join(sorted(best - {column}))}"
@@ -174,7 +186,7 @@ def _of_choice(
                 command=f"python -m twostage index create {quote(tally.table)} --columns {quote(column)}{kind}",
             )
         )
-    return found
+    return found, lost
 
 
 def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str, ...]:

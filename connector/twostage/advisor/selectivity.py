@@ -18,6 +18,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from twostage.advisor.logged_predicate import RANGE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -35,6 +37,7 @@ INDEXABLE = frozenset(
         "<=",
         ">",
         ">=",
+        RANGE,
         "is null",
         "not is null",
         *_PLAIN,

@@ -51,11 +51,6 @@ class Vote:
         """Return what indexes over these columns save of it."""
         return max((one.saved for one in self.alternatives if one.columns <= columns), default=0.0)
 
-    def bytes_saved_by(self, columns: frozenset[str]) -> float:
-        """Return the bytes that go with that; 0 for those that are not known."""
-        held = [one for one in self.alternatives if one.columns <= columns]
-        return max(held, key=lambda one: one.saved).saved_bytes or 0.0 if held else 0.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
