@@ -186,6 +186,10 @@ bench-index-answers: .venv-bench/.installed java ## counts and groups that index
 bench-advisor: install ## the advisor over a query log of a million scans (BENCH="--scans 20000"): seconds and memory
 	$(PYTHON) benchmarks/advisor_scale.py $(BENCH)
 
+.PHONY: bench-advisor-workload
+bench-advisor-workload: install ## whether the advisor's indexes are the best ones: generated queries, all sets of indexes measured (BENCH="--queries 600 --rows 400000 --measured 80")
+	$(PYTHON) benchmarks/advisor_workload.py $(BENCH)
+
 .PHONY: bench-conditions
 bench-conditions: install ## the condition cache: off, filling it, answered by it, in one process
 	$(PYTHON) benchmarks/conditions.py $(BENCH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import pytest
 
@@ -114,3 +115,18 @@ def test_few_rows_say_little_of_a_share():
     emulation = Emulation.of(scan(leaf("a", ROWS, 10), measured=9), metadata())
     assert 0 < emulation.share(leaf("a", 3, 0)) < 0.001
     assert emulation.share(leaf("a", ROWS, ROWS // 2)) == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_range_of_sorted_rows_leaves_hardly_a_row_to_check():
+    """A twentieth of all rows, scattered: their values are in all pages, and need not be read. A text's are."""
+    known = metadata()
+    texts = replace(known, columns={name: replace(one, type="string") for name, one in known.columns.items()})
+    asked = scan(leaf("a", ROWS, ROWS // 20, ">="), measured=WIDE)
+    index = 6_000 + 3.5 * ROWS / 20
+    assert bytes_saved(asked, known, {"a": ("sorted",)}) == pytest.approx(WIDE - index, rel=0.01)
+    assert bytes_saved(asked, texts, {"a": ("sorted",)}) == pytest.approx(-index, rel=0.01)
+    both = (leaf("a", ROWS, ROWS // 2, ">="), leaf("a", ROWS // 2, ROWS // 20, "<"))
+    found = bytes_saved(scan(*both, measured=WIDE, fetched=ROWS // 20), known, {"a": ("sorted",)})
+    assert found == pytest.approx(WIDE - index, rel=0.01)
+    few = bytes_saved(scan(*both, measured=WIDE, fetched=10), known, {"a": ("sorted",)})
+    assert few == pytest.approx(WIDE - 6_000, rel=0.01)

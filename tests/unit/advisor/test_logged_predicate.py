@@ -9,7 +9,13 @@ from decimal import Decimal
 import pytest
 
 from random_predicates import random_predicate
-from twostage.advisor.logged_predicate import MAX_VALUES, LoggedPredicate, log_predicate, parse_predicate
+from twostage.advisor.logged_predicate import (
+    MAX_VALUES,
+    LoggedPredicate,
+    log_predicate,
+    parse_predicate,
+    with_ranges,
+)
 from twostage.metrics import PredicateCost
 from twostage.predicates.predicate import (
     TRUE,
@@ -141,3 +147,35 @@ def test_what_is_no_predicate_is_refused(raw):
 def test_a_share_is_at_most_one():
     assert LoggedPredicate(op="=", rows_in=5, rows_out=9).share == 1.0
     assert LoggedPredicate(op="=", rows_in=0, rows_out=0).share is None
+
+
+def side(op, value, rows_in=None, rows_out=None, column="a"):
+    return LoggedPredicate(
+        op=op, columns=(column,), values=(value,), count=1, text=f"{column} {op} {value}", rows_in=rows_in,
+        rows_out=rows_out, nanoseconds=5,
+    )  # fmt: skip
+
+
+def test_two_sides_of_a_column_are_a_range():
+    low, high, other = side(">=", 5, 1000, 500), side("<", 9, 500, 50), side("=", 1, 50, 2, "b")
+    found = with_ranges(LoggedPredicate(op="and", children=(high, other, low)))
+    (one,) = (child for child in found.children if child != other)
+    assert (one.op, one.columns, one.values, one.count) == ("range", ("a",), (5, 9), 2)
+    assert (one.rows_in, one.rows_out, one.nanoseconds) == (1000, 50, 10)
+    assert one.text == "a >= 5 AND a < 9"
+    assert with_ranges(found) == found
+    assert with_ranges(LoggedPredicate(op="and", children=(low, high))).op == "range"
+    nested = LoggedPredicate(op="or", children=(other, LoggedPredicate(op="and", children=(low, high))))
+    assert [child.op for child in with_ranges(nested).children] == ["=", "range"]
+
+
+def test_sides_that_are_no_range_stay():
+    for one, two in (
+        (side(">", 5, 10, 5), side(">=", 6, 5, 5)),
+        (side(">", 5, 10, 5), side("<", 6, 5, 5, "b")),
+        (side(">", 5), side("<", 6)),
+    ):
+        whole = LoggedPredicate(op="and", children=(one, two))
+        assert with_ranges(whole) == whole
+    either = LoggedPredicate(op="or", children=(side(">", 5, 10, 5), side("<", 6, 10, 5)))
+    assert with_ranges(either) == either

@@ -209,3 +209,46 @@ def test_an_index_that_saves_less_than_it_takes_is_dropped():
     }
     useless = dropped([scan(leaf("a", "<", left=10_000), **(measured | {"bytes__filter": 10}))])
     assert useless[("a",)].startswith("it takes about 19.5 KiB, and saves the filters on a of this log ")
+
+
+ROWS = 1_000_000
+
+
+def large_table(**sizes):
+    """Columns of so many bytes in a data file of a million rows."""
+    facts = {"rows": ROWS, "distinct": 100_000.0, "distinct_per_file": 100_000.0, "pages": 50}
+    columns = {name: ColumnMetadata(bytes=size, **facts) for name, size in sizes.items()}
+    return TableMetadata(table="lake.db.t", snapshot=1, rows=ROWS, files=1, bytes=10**9, columns=columns)
+
+
+def tally_with(known, scans):
+    tally = Tally("lake.db.t", Thresholds(), metadata=known)
+    for one in scans:
+        tally.add(one)
+    return tally
+
+
+def large_scan(predicate, nbytes):
+    counters = {"rows__considered": ROWS, "row_groups__considered": 1, "files__read": 1, "rows__fetched": 1}
+    return scan(predicate, bytes__filter=nbytes, **counters)
+
+
+def test_indexes_are_chosen_by_bytes_where_these_are_known():
+    """Thirty filters on a narrow column scan more entries than ten on a wide one, and fewer bytes."""
+    narrow, wide = 10**6, 10**8
+    scans = [large_scan(leaf("narrow", rows=ROWS, left=1), narrow)] * 30
+    scans += [large_scan(leaf("wide", rows=ROWS, left=1), wide)] * 10
+    known = large_table(narrow=narrow, wide=wide)
+    assert recommend(tally_with(known, scans), known, max_columns=1)[0].columns == ("wide",)
+    assert recommend(tally_of(scans), max_columns=1)[0].columns == ("narrow",)
+
+
+def test_of_two_indexes_that_do_not_pay_the_worse_one_is_given_up_first():
+    """Each serves the filters that name both: together neither pays for itself, one alone does."""
+    both = LoggedPredicate(
+        op="and", text="a = 5 AND b = 5", rows_in=ROWS, rows_out=1,
+        children=(leaf("a", rows=ROWS, left=100), leaf("b", rows=100, left=1)),
+    )  # fmt: skip
+    known = large_table(a=10**7, b=10**7)
+    found = recommend(tally_with(known, [large_scan(both, 10**7)] * 2), known)
+    assert [one.columns for one in found if one.action == "index"] in ([("a",)], [("b",)])
