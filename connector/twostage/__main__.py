@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.console import Console
+    from rich.progress import Progress
 
+    from twostage.advisor.collect import Run as CollectRun
+    from twostage.advisor.column_sample import ColumnSample, SampleWork
     from twostage.maintenance.index_files import IndexWork
     from twostage.options import ReadOptions
 
@@ -47,7 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.command == "index":
             return _index(parsed, options, confs, console)
         if parsed.command == collect_command.COLLECT:
-            collect_command.run_collect(parsed, options, confs, console)
+            collect_command.run_collect(
+                parsed, options, confs, console, lambda progress: _sampling(progress, as_job=parsed.spark)
+            )
         elif parsed.command == "clean":
             _clean(options, confs, console)
         else:
@@ -237,6 +242,31 @@ def _index(parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, st
             progress.update(bar, completed=len(work))
 
         return run_command(parsed, options, confs, console, progress, run, lambda name: _uses(parsed, name))
+
+
+def _sampling(progress: Progress, *, as_job: bool) -> CollectRun:
+    """Return what reads a sample of data files, here or by a Spark job."""
+    from twostage.advisor.column_sample import sample_files  # noqa: PLC0415 - as above
+
+    def run(work: Sequence[SampleWork]) -> Iterable[dict[int, ColumnSample]]:
+        bar = progress.add_task("reading a sample", total=len(work))
+        if as_job:
+            _check_spark()
+            from twostage.spark.session import run_job  # noqa: PLC0415
+
+            yield from run_job(
+                sample_files,
+                work,
+                lambda done: progress.update(bar, completed=done),
+                "twostage: collecting column metadata",
+            )
+        else:
+            for one in work:
+                yield sample_files(one)
+                progress.advance(bar)
+        progress.update(bar, completed=len(work))
+
+    return run
 
 
 def _uses(parsed: argparse.Namespace, table: str) -> dict[str, str]:

@@ -9,6 +9,8 @@ import pytest
 
 import twostage
 from tables import Table
+from twostage.__main__ import main
+from twostage.advisor.column_metadata import parse_metadata
 from twostage.advisor.event_log import EventLogs
 from twostage.errors import NotFoundError, OptionError
 from twostage.spark.query_log import QUERY_LOG
@@ -88,3 +90,15 @@ def test_what_is_not_there_is_named(spark, asked, tmp_path):
     advice = twostage.advise(spark, table, log=[log, EventLogs(str(tmp_path / "events"))])
     with pytest.raises(OptionError, match="query log alone"):
         advice.check()
+
+
+def test_columns_are_collected_by_a_spark_job(spark, tmp_path, capsys):
+    written = Table(tmp_path / "t", {"id": "long", "few": "long"})
+    for start in range(0, 2000, 500):
+        written.append([{"id": row, "few": row % 20} for row in range(start, start + 500)])
+    written.write()
+    out = tmp_path / "t.json"
+    assert main(["advise", "collect", str(written.folder), "--spark", "--out", str(out)]) == 0
+    assert "2,000 rows in 4 files, 2 columns" in capsys.readouterr().err
+    found = parse_metadata(out.read_text()).columns
+    assert (found["id"].distinct, found["few"].distinct, found["id"].is_exact) == (2000, 20, True)

@@ -1,8 +1,8 @@
 """Column metadata of a table: from its manifests, and from a sample of its data files.
 
-Takes the reader's options; gives a `TableMetadata`. Of some data files, spread over the table, the first row group is read,
-column by column. The rule: rows and files are counted, everything else is estimated from the sample and says so, unless the
-sample was the whole table.
+Takes the reader's options, and what an earlier call kept; gives a `TableMetadata`, and what the next call can go on from. The
+rule: rows, files, and what every manifest entry says are counted; everything else is estimated from the sample and says so,
+unless the sample was the whole table.
 """
 
 from __future__ import annotations
@@ -10,57 +10,51 @@ from __future__ import annotations
 import math
 import os
 import uuid
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_sample import ColumnSample, SampleWork, sample_files
+from twostage.advisor.kept_metadata import Collected, kept_in
 from twostage.catalog.load_table import load_table
-from twostage.data_files.data_file import descend
-from twostage.data_files.open_data_file import open_data_file
-from twostage.errors import OptionError, TwoStageError
-from twostage.indexes.kinds.elements import non_null_elements
+from twostage.deletes.cache import fingerprint
+from twostage.errors import OptionError
 from twostage.indexes.place import index_place, list_indexes
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
-from twostage.schema import Primitive, element_of
+from twostage.schema import Primitive, element_of, leaves
+from twostage.table.column_metrics import metrics_bounds
+from twostage.table.manifest import read_manifest_list
+from twostage.table.manifest_cache import stream_data_manifests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from twostage.data_files.data_file import DataFile
-    from twostage.data_files.row_group import RowGroup
+    from twostage.indexes.place import IndexPlace
     from twostage.options import ReadOptions
     from twostage.schema import Schema
     from twostage.table.pinned import PinnedTable
     from twostage.task import ScanContext, ScanTask
 
+    Run = Callable[[Sequence[SampleWork]], Iterable[dict[int, ColumnSample]]]
+
 SAMPLED_FILES = 8
+MIN_SHARE_LIVE = 0.5
+"""Of the data files that kept samples stand for: where fewer are live, the table is sampled anew."""
 _WHOLE = 2**62
 """A split size in bytes that no file reaches: a task is a whole file."""
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
 _NEARLY_ALL = 0.99
 """Of the rows of a sample: if so many have values of their own, the table's rows are taken to have them, too."""
-
-
-@dataclass(slots=True)
-class _Sample:
-    """What was read of a column: values that differ, in all, and each row group's rows, different values and bounds."""
-
-    rows: int = 0
-    nulls: int = 0
-    values: list[pa.Array] = field(default_factory=list)
-    groups: list[tuple[int, int]] = field(default_factory=list)
-    bounds: list[tuple[Any, Any]] = field(default_factory=list)
-    bytes: int = 0
-    dictionary_bytes: int = 0
-    dictionary_groups: int = 0
-    entries: int = 0
-    pages: int = 0
+_NEARLY_ALL_ESTIMATED = 0.95
+"""The same where a sketch estimated how many: three of its standard errors less."""
+_FILES_WITH_BOUNDS = 1_000
+"""Whose bounds tell how clustered a column is; of more files only every second, third … is asked: 12 MB for 120 columns."""
 
 
 def collect(
@@ -68,22 +62,77 @@ def collect(
     confs: Mapping[str, str],
     *,
     sampled_files: int = SAMPLED_FILES,
-    step: Callable[[int, int], None] = lambda _done, _of: None,
+    run: Run | None = None,
+    out: str | None = None,
 ) -> TableMetadata:
-    """Return what is known of a table's columns.
+    """Return what is known of a table's columns; what an earlier call kept is used, and nothing is written.
 
     Args:
         options: The reader's; they name the table and its snapshot.
         confs: Spark's, for catalogs.
-        sampled_files: Data files of which the first row group is read.
-        step: Called with the number of files read so far, and of all that will be.
+        sampled_files: Data files of which the first row group is read; of new ones as many as are their share.
+        run: Does units of work (`sample_files`), one data file each, perhaps in parallel; by default one after the other.
+        out: The local file that the earlier call wrote; by default it is beside the table's indexes.
 
     Raises:
         OptionError: There is no such table, or it is a metadata table.
     """
+    return collect_more(options, confs, sampled_files=sampled_files, run=run, out=out)[0]
+
+
+def collect_more(
+    options: ReadOptions,
+    confs: Mapping[str, str],
+    *,
+    sampled_files: int = SAMPLED_FILES,
+    run: Run | None = None,
+    out: str | None = None,
+) -> tuple[TableMetadata, Collected, IndexPlace | None]:
+    """Return what `collect` does, with what the next call can go on from, and the place beside the table's indexes, if any."""
     table = load_table(options, confs)
     if table.metadata_table is not None:
         raise OptionError("BAD_OPTION", "A metadata table has no columns to index", stage="options")
+    place = _place(table, options)
+    context, tasks = _data_files(table, options)
+    names = columns_of(table.schema)
+    collected = _sampled(
+        kept_in(place, out),
+        context,
+        tasks,
+        tuple(names),
+        sampled_files,
+        run or (lambda work: map(sample_files, work)),
+    )
+    rows = sum(task.record_count for task in tasks)
+    properties = table.metadata.properties
+    indexed = _indexed(place)
+    listed = _listed(table, names, -(-len(tasks) // _FILES_WITH_BOUNDS))
+    columns = {
+        name: _estimate(
+            collected.samples.get(field_id, ColumnSample()),
+            listed[field_id],
+            rows,
+            len(tasks),
+            kind=str(table.schema.field(field_id).type),
+            has_bloom=properties.get(_BLOOM + name, "").lower() == "true",
+            indexed=indexed.get(field_id, ()),
+        )
+        for field_id, name in names.items()
+    }
+    metadata = TableMetadata(
+        table=table.name,
+        snapshot=None if table.snapshot is None else table.snapshot.snapshot_id,
+        rows=rows,
+        files=len(tasks),
+        bytes=sum(task.file_size for task in tasks),
+        partitioning=_partitioning(table),
+        sort_order=tuple(_path(table, source) for source in table.metadata.sorted_by),
+        columns=columns,
+    )
+    return metadata, collected, place
+
+
+def _data_files(table: PinnedTable, options: ReadOptions) -> tuple[ScanContext, list[ScanTask]]:
     plan = plan_scan(
         table,
         replace(options, split_size=_WHOLE),
@@ -94,38 +143,81 @@ def collect(
         parallelism=os.cpu_count() or 1,
         scan_id=uuid.uuid4().hex,
     )
-    items = [(group.context, task) for group in plan.groups for task in group.tasks]
-    rows = sum(task.record_count for _, task in items)
-    names = columns_of(table.schema)
-    chosen = [items[place] for place in spread(len(items), sampled_files)]
-    samples: dict[int, _Sample] = defaultdict(_Sample)
-    for number, (context, task) in enumerate(chosen):
-        step(number, len(chosen))
-        _read(context, task, names, samples)
-    step(len(chosen), len(chosen))
-    properties = table.metadata.properties
-    indexed = _indexed(table, options)
-    columns = {
-        name: _estimate(
-            samples[field_id],
-            rows,
-            len(items),
-            kind=str(table.schema.field(field_id).type),
-            has_bloom=properties.get(_BLOOM + name, "").lower() == "true",
-            indexed=indexed.get(field_id, ()),
-        )
-        for field_id, name in names.items()
-    }
-    return TableMetadata(
-        table=table.name,
-        snapshot=None if table.snapshot is None else table.snapshot.snapshot_id,
-        rows=rows,
-        files=len(items),
-        bytes=sum(task.file_size for _, task in items),
-        partitioning=_partitioning(table),
-        sort_order=tuple(_path(table, source) for source in table.metadata.sorted_by),
-        columns=columns,
-    )
+    tasks = [
+        replace(task, deletes=(), start=0, length=task.file_size)
+        for group in plan.groups
+        for task in group.tasks
+    ]
+    return plan.context, tasks
+
+
+def _sampled(
+    kept: Collected | None,
+    context: ScanContext,
+    tasks: Sequence[ScanTask],
+    field_ids: tuple[int, ...],
+    sampled_files: int,
+    run: Run,
+) -> Collected:
+    """Return samples that stand for all data files: the kept ones, and some of the files that are new since."""
+    keys = np.array([int(fingerprint.of_data_file(task)[:16], 16) for task in tasks], np.uint64)
+    known = kept if kept is not None and set(field_ids) <= kept.samples.keys() else Collected()
+    is_new = ~np.isin(keys, known.data_files)
+    if len(keys) - is_new.sum() < MIN_SHARE_LIVE * len(known.data_files):
+        known, is_new = Collected(), np.ones(len(keys), bool)
+    new = [task for task, one in zip(tasks, is_new, strict=True) if one]
+    wanted = math.ceil(sampled_files * len(new) / len(tasks)) if tasks else 0
+    chosen = [new[place] for place in spread(len(new), wanted)] if new else []
+    samples = {field_id: replace(one) for field_id, one in known.samples.items()}
+    work = [SampleWork(context=context, tasks=(task,), field_ids=field_ids) for task in chosen]
+    for found in run(work) if work else ():
+        for field_id, one in found.items():
+            if field_id in samples:
+                samples[field_id].merge(one)
+            else:
+                samples[field_id] = one
+    for field_id in field_ids:
+        samples.setdefault(field_id, ColumnSample())  # known to have none
+    return Collected(data_files=np.unique(keys), samples=samples)
+
+
+@dataclass(slots=True)
+class _Listed:
+    """What the manifests say of a column; None where an entry does not say it."""
+
+    bytes: int | None = 0
+    nulls: int | None = 0
+    bounds: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def add_bytes(self, sizes: Sequence[int | None]) -> None:
+        """Add the bytes of a column's leaves in a data file."""
+        known = [size for size in sizes if size is not None]
+        self.bytes = None if self.bytes is None or len(known) < len(sizes) else self.bytes + sum(known)
+
+    def add_nulls(self, nulls: int | None) -> None:
+        """Add the NULLs of a data file."""
+        self.nulls = None if self.nulls is None or nulls is None else self.nulls + nulls
+
+
+def _listed(table: PinnedTable, names: Mapping[int, str], stride: int) -> dict[int, _Listed]:
+    """Return what the manifests say of columns, by field id; the bounds of one in `stride` data files."""
+    found: dict[int, _Listed] = defaultdict(_Listed)
+    if table.snapshot is None:
+        return found
+    kinds = {field_id: table.schema.field(field_id).type for field_id in names}
+    stored = {field_id: [leaf.id for leaf in leaves(table.schema.field(field_id))] for field_id in names}
+    manifests = [one for one in read_manifest_list(table.storage, table.snapshot) if not one.is_deletes]
+    stream = stream_data_manifests(table.storage, manifests, table.metadata.specs, read_ahead=len(manifests))
+    for number, file in enumerate(stream):
+        for field_id, kind in kinds.items():
+            listed = found[field_id]
+            listed.add_bytes([file.column_sizes.get(i) for i in stored[field_id]])
+            listed.add_nulls(file.null_counts.get(field_id) if isinstance(kind, Primitive) else None)
+            if number % stride == 0 and isinstance(kind, Primitive):
+                bounds = metrics_bounds(kind, file, field_id)
+                if bounds is not None and bounds.lower is not None and bounds.upper is not None:
+                    listed.bounds.append((bounds.lower, bounds.upper))
+    return found
 
 
 def _partitioning(table: PinnedTable) -> tuple[str, ...]:
@@ -158,21 +250,24 @@ def with_indexes(metadata: TableMetadata, options: ReadOptions, confs: Mapping[s
     table = load_table(options, confs)
     indexed = {
         ".".join(table.schema.path(field_id)): kinds
-        for field_id, kinds in _indexed(table, options).items()
+        for field_id, kinds in _indexed(_place(table, options)).items()
         if field_id in table.schema
     }
     columns = {name: replace(one, indexed=indexed.get(name, ())) for name, one in metadata.columns.items()}
     return replace(metadata, columns=columns)
 
 
-def _indexed(table: PinnedTable, options: ReadOptions) -> dict[int, tuple[str, ...]]:
-    """Return the kinds of the indexes that a table has, by field id."""
+def _place(table: PinnedTable, options: ReadOptions) -> IndexPlace | None:
     own = [
         folder
         for name in ("write.data.path", "write.metadata.path")
         if (folder := table.metadata.properties.get(name))
     ]
-    place = index_place(table.storage, options.settings, table.metadata.table_uuid, own)
+    return index_place(table.storage, options.settings, table.metadata.table_uuid, own)
+
+
+def _indexed(place: IndexPlace | None) -> dict[int, tuple[str, ...]]:
+    """Return the kinds of the indexes that a table has, by field id."""
     groups = () if place is None else list_indexes(place, Metrics()).groups
     return {field_id: kinds for group in groups for field_id, kinds in group.columns}
 
@@ -210,95 +305,62 @@ def spread(count: int, wanted: int) -> Sequence[int]:
     return sorted({math.floor(place * (count - 1) / (wanted - 1) + 0.5) for place in range(wanted)})
 
 
-def _read(
-    context: ScanContext, task: ScanTask, names: Mapping[int, str], samples: Mapping[int, _Sample]
-) -> None:
-    """Read the first row group of a file, one column after the other."""
-    with open_data_file(context, task, Metrics()) as data_file:
-        row_group = next(iter(data_file.row_groups()), None)
-        if row_group is None or not row_group.num_rows:
-            return
-        for field_id in names:
-            try:
-                values, entries, leaf_id = _values(data_file, row_group, field_id)
-                distinct = pc.unique(entries).drop_null()
-            except (TwoStageError, pa.ArrowNotImplementedError):
-                continue  # a type that cannot be read, or not be compared, can have no index either
-            sample = samples[field_id]
-            pages = data_file.page_bounds(row_group, leaf_id)
-            sample.bytes += data_file.stored_bytes(row_group, {leaf_id})
-            sample.dictionary_bytes += data_file.dictionary_bytes(row_group, leaf_id)
-            sample.dictionary_groups += data_file.is_dictionary_encoded(row_group, leaf_id)
-            sample.entries += len(entries)
-            sample.pages += 0 if pages is None else len(pages.first_rows)
-            sample.rows += row_group.num_rows
-            sample.nulls += values.null_count
-            sample.values.append(distinct)
-            sample.groups.append((len(entries), len(distinct)))
-            if len(distinct):
-                try:
-                    found = pc.min_max(distinct).as_py()
-                    sample.bounds.append((found["min"], found["max"]))
-                except pa.ArrowNotImplementedError:
-                    continue
-
-
-def _values(data_file: DataFile, row_group: RowGroup, field_id: int) -> tuple[pa.Array, pa.Array, int]:
-    """Return a column of a row group, its entries, and the field that holds them: of a list the elements, of a map the keys."""
-    element = element_of(data_file.context.schema.field(field_id).type)
-    if element is None:
-        values = data_file.read_leaf(row_group, field_id)
-        return values, values, field_id
-    target, depth = data_file.leaf_target(field_id)
-    parts = [
-        descend(array, depth)
-        for (array,) in data_file.stream(row_group, [target], max(1, row_group.num_rows))
-    ]
-    values = pa.concat_arrays(parts)
-    return values, non_null_elements(values)[1], element.id
-
-
 def _estimate(
-    sample: _Sample, rows: int, files: int, *, kind: str, has_bloom: bool, indexed: tuple[str, ...]
+    sample: ColumnSample,
+    listed: _Listed,
+    rows: int,
+    files: int,
+    *,
+    kind: str,
+    has_bloom: bool,
+    indexed: tuple[str, ...],
 ) -> ColumnMetadata:
     if not sample.rows:
         return ColumnMetadata(type=kind, rows=rows, bloom_share=float(has_bloom), indexed=indexed)
-    different = len(pc.unique(pa.chunked_array(sample.values)))
-    is_exact = sample.rows == rows
+    different, is_counted = sample.distinct
+    is_exact = sample.rows == rows and is_counted
     scale = rows / sample.rows
     entries_per_row = sample.entries / sample.rows
     entries = rows * entries_per_row
     of_a_file = entries / max(1, files)
-    each = [_of_a_file(count, size, of_a_file) for size, count in sample.groups]
+    each = [_of_a_file(count, size, of_a_file) for size, count in sample.row_groups]
     return ColumnMetadata(
         type=kind,
         rows=rows,
-        nulls=round(sample.nulls * scale),
-        distinct=float(different)
-        if is_exact
-        else min(entries, drawn_from(different, sample.entries, entries)),
+        nulls=round(sample.nulls * scale) if listed.nulls is None else listed.nulls,
+        distinct=different
+        if sample.rows == rows
+        else min(entries, drawn_from(different, sample.entries, entries, is_counted=is_counted)),
         distinct_per_file=sum(each) / len(each),
         is_exact=is_exact,
         entries_per_row=entries_per_row,
-        bytes=round(sample.bytes * scale),
+        bytes=round(sample.nbytes * scale) if listed.bytes is None else listed.bytes,
         dictionary_bytes=round(sample.dictionary_bytes * scale),
         pages=round(sample.pages * scale),
-        dictionary_share=sample.dictionary_groups / len(sample.groups),
+        dictionary_share=sample.dictionaries / len(sample.row_groups),
         bloom_share=float(has_bloom),
-        overlap=_overlap(sample.bounds) if files > 1 else None,
+        overlap=_overlap(listed.bounds) if files > 1 else None,
         indexed=indexed,
     )
 
 
-def drawn_from(different: int, rows: int, all_rows: float | None = None) -> float:
+def drawn_from(
+    different: float, rows: int, all_rows: float | None = None, *, is_counted: bool = True
+) -> float:
     """Return how many values there are if `rows` draws, each value equally likely, gave so many different ones.
 
     Solves different = D (1 - exp(-rows / D)). Where nearly every row has a value of its own, so have all rows.
+
+    Args:
+        different: Counted, or estimated by a sketch.
+        rows: Drawn.
+        all_rows: That could be drawn.
+        is_counted: Whether `different` was counted.
     """
     if different <= 1 or rows <= 1:
         return float(different)
-    if different >= _NEARLY_ALL * rows:
-        return float(different) if all_rows is None else different * all_rows / rows
+    if different >= (_NEARLY_ALL if is_counted else _NEARLY_ALL_ESTIMATED) * rows:
+        return float(different) if all_rows is None else min(1.0, different / rows) * all_rows
     low, high = float(different), float(different) * rows
     for _ in range(60):
         middle = (low + high) / 2
@@ -326,5 +388,6 @@ def _overlap(bounds: Sequence[tuple[Any, Any]]) -> float | None:
     """Return the share of files whose bounds hold the least value of a file, on average; None for fewer than three files."""
     if len(bounds) < 3:
         return None
-    held = sum(low <= value <= high for value, _ in bounds for low, high in bounds)
-    return float(held) / len(bounds) ** 2
+    lows, highs = sorted(low for low, _ in bounds), sorted(high for _, high in bounds)
+    held = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows)
+    return held / len(bounds) ** 2

@@ -1,6 +1,7 @@
-"""``advise collect``: what the advisor wants to know of a table's columns, written to a JSON file.
+"""``advise collect``: what the advisor wants to know of a table's columns, kept in a JSON file.
 
-Takes the command's arguments and the reader's options; leaves one file. The rule: the table is only read.
+Takes the command's arguments and the reader's options; leaves one file, beside the table's indexes or where it is told. The
+rules: the table is only read, and of data files that an earlier call stood for nothing is read again.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from twostage.errors import OptionError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from rich.console import Console
+    from rich.progress import Progress
 
+    from twostage.advisor.collect import Run
     from twostage.options import ReadOptions
 
+DEFAULT_FILES = 32
 COLLECT = "advise collect"
 """A command of two words, because it takes a table and the reader's options, and no log."""
 
@@ -28,14 +33,19 @@ def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
         COLLECT,
         help="find out what advise wants to know of a table's columns, as a JSON file for --metadata",
     )
-    parser.add_argument("--out", required=True, metavar="FILE", help="the JSON file to write")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="the JSON file to write, or to go on from; default: beside the table's indexes, where advise finds it",
+    )
     parser.add_argument(
         "--files",
         type=int,
-        default=8,
+        default=DEFAULT_FILES,
         metavar="N",
-        help="data files of which the first row group is read (8)",
+        help=f"data files of which the first row group is read ({DEFAULT_FILES}); of new ones as many as are their share",
     )
+    parser.add_argument("--spark", action="store_true", help="as a Spark job")
     parser.add_argument(
         "--name", metavar="TABLE", help="what logs call the table, if not as it is given here"
     )
@@ -43,31 +53,51 @@ def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run_collect(
-    parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, str], console: Console
+    parsed: argparse.Namespace,
+    options: ReadOptions,
+    confs: dict[str, str],
+    console: Console,
+    run_of: Callable[[Progress], Run],
 ) -> None:
     """Run ``advise collect``.
 
+    Args:
+        parsed: The arguments.
+        options: The reader's.
+        confs: Spark's, for catalogs.
+        console: Where it is said what was done.
+        run_of: Takes where progress is shown; returns what does units of work, perhaps in parallel.
+
     Raises:
-        OptionError: There is no such table; the file cannot be written.
+        OptionError: There is no such table; the file cannot be written; there is no place for it.
+        StorageError: The file cannot be written beside the indexes.
     """
     from rich.progress import Progress  # noqa: PLC0415 - keeps importing the command line cheap
 
-    from twostage.advisor.collect import collect  # noqa: PLC0415
+    from twostage.advisor.collect import collect_more  # noqa: PLC0415
+    from twostage.advisor.kept_metadata import keep, with_samples  # noqa: PLC0415
 
     with Progress(console=console) as progress:
-        bar = progress.add_task("reading a sample", total=None)
-        found = collect(
-            options,
-            confs,
-            sampled_files=max(1, parsed.files),
-            step=lambda done, of: progress.update(bar, completed=done, total=of),
+        found, collected, place = collect_more(
+            options, confs, sampled_files=max(1, parsed.files), run=run_of(progress), out=parsed.out
         )
     if parsed.name is not None:
         found = replace(found, table=parsed.name)
-    write_file(parsed.out, found.json(), "--out")
+    text = with_samples(found, collected)
+    if parsed.out is not None:
+        write_file(parsed.out, text, "--out")
+    elif place is None:
+        raise OptionError(
+            "NO_PLACE",
+            "There is no place beside the table for what is collected",
+            stage="options",
+            hint="Set index.location to a folder or bucket, or --out to a file.",
+        )
     console.print(
-        f"{found.rows:,} rows in {found.files:,} files, {len(found.columns):,} columns: {parsed.out}",
+        f"{found.rows:,} rows in {found.files:,} files, {len(found.columns):,} columns: "
+        f"{parsed.out if place is None or parsed.out is not None else keep(place, text)}",
         markup=False,
+        soft_wrap=True,
     )
 
 

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING
 
 from twostage.advisor.advise import MIN_SELECTIVITY, advise as advise_logs, sources_of
 from twostage.advisor.collect import collect
+from twostage.advisor.column_sample import sample_files
 from twostage.advisor.command_line import print_recommendations
 from twostage.advisor.replay import QUERIES
 from twostage.advisor.thresholds import Thresholds
 from twostage.errors import mask
 from twostage.options import parse_options
 from twostage.spark.index_jobs import confs_of, index
+from twostage.spark.session import run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from twostage.advisor.advise import Advice, Source
+    from twostage.advisor.column_sample import ColumnSample, SampleWork
     from twostage.advisor.recommend import Recommendation
     from twostage.advisor.replay import Check
     from twostage.spark.index_jobs import Indexes
@@ -96,7 +99,8 @@ def advise(
 ) -> TableAdvice:
     """Return what the queries of logs recommend for a table: indexes, a sort order, or nothing.
 
-    The table's manifests and a sample of its rows are read, and the indexes that it has are found. Nothing is changed.
+    The table's manifests and, by a Spark job, a sample of its rows are read (or what ``advise collect`` kept of it), and the
+    indexes that it has are found. Nothing is changed.
 
     Args:
         spark: A session that is not a Connect client's.
@@ -117,7 +121,7 @@ def advise(
         >>> advice.apply()  # doctest: +SKIP
     """
     parsed, confs = parse_options({"path": table, **(options or {})}), confs_of(spark)
-    known = collect(parsed, confs)
+    known = collect(parsed, confs, run=_sample_by_spark)
     called = name or mask(known.table)
     known = replace(known, table=called)
     thresholds = Thresholds(selectivity=selectivity, tables=frozenset({called}))
@@ -128,3 +132,7 @@ def advise(
         _indexes=index(spark, table, options),
         _log=logs,
     )
+
+
+def _sample_by_spark(work: Sequence[SampleWork]) -> Iterable[dict[int, ColumnSample]]:
+    return run_job(sample_files, work, lambda _done: None, "twostage: collecting column metadata")

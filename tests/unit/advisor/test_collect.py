@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tables import Table
-from twostage.advisor.collect import collect, draw, drawn_from, spread
+from twostage.advisor.collect import _overlap, collect, collect_more, draw, drawn_from, spread
 from twostage.advisor.column_metadata import parse_metadata
+from twostage.advisor.column_sample import sample_files
+from twostage.advisor.kept_metadata import with_samples
 from twostage.errors import OptionError
 from twostage.options import parse_options
 
@@ -107,19 +109,19 @@ def test_the_layout_of_a_table(tmp_path):
 
 
 def test_a_sample_is_scaled(tmp_path):
-    steps = []
-    found = collect(
-        parse_options({"path": table(tmp_path / "t", files=10)}),
-        {},
-        sampled_files=2,
-        step=lambda done, of: steps.append((done, of)),
-    )
+    asked = []
+
+    def run(work):
+        asked.extend(work)
+        return map(sample_files, work)
+
+    found = collect(parse_options({"path": table(tmp_path / "t", files=10)}), {}, sampled_files=2, run=run)
     ids, few, gone = (found.columns[name] for name in COLUMNS)
     assert not ids.is_exact
     assert ids.distinct == 5000
     assert few.distinct == pytest.approx(20, rel=0.05)
     assert gone.nulls == 2500
-    assert steps == [(0, 2), (1, 2), (2, 2)]
+    assert [len(work.tasks) for work in asked] == [1, 1]
 
 
 @pytest.mark.parametrize("values", [1, 2, 50, 1000, 100_000])
@@ -147,3 +149,83 @@ def test_places_are_spread():
 def test_a_metadata_table_has_none(tmp_path):
     with pytest.raises(OptionError, match="metadata table"):
         collect(parse_options({"path": table(tmp_path / "t"), "metadata-table": "files"}), {})
+
+
+def kept(path, out, **arguments):
+    """Collect, and keep it; return what was found, and how many data files were read."""
+    read = []
+
+    def run(work):
+        read.extend(task.path for one in work for task in one.tasks)
+        return map(sample_files, work)
+
+    found, collected, _ = collect_more(
+        parse_options({"path": str(path)}), {}, run=run, out=str(out), **arguments
+    )
+    out.write_text(with_samples(found, collected))
+    return found, read
+
+
+def test_new_files_alone_are_read(tmp_path):
+    made, out = Table(tmp_path / "t", {"id": "long", "few": "string"}), tmp_path / "t.json"
+
+    def append(number):
+        made.append([{"id": 100 * number + row, "few": f"v{number}"} for row in range(100)])
+
+    for number in range(4):
+        append(number)
+    made.write()
+    first, read = kept(made.folder, out)
+    assert (len(read), first.columns["few"].distinct, first.columns["id"].is_exact) == (4, 4, True)
+    assert kept(made.folder, out) == (first, [])
+    for number in (4, 5):
+        append(number)
+    made.write()
+    found, again = kept(made.folder, out)
+    assert len(again) == 2
+    assert not set(read) & set(again)
+    assert found.rows == 600
+    assert (found.columns["few"].distinct, found.columns["id"].distinct) == (6, 600)
+    assert found.columns["id"].is_exact
+    append(6)
+    made.write()
+    found, again = kept(made.folder, out, sampled_files=7)  # one new file of seven: one of seven is read
+    assert len(again) == 1
+
+
+def test_a_table_with_other_files_or_columns_is_sampled_anew(tmp_path):
+    out = tmp_path / "t.json"
+    for name, files in (("t", 4), ("other", 4)):
+        found, read = kept(table(tmp_path / name, files=files), out)
+        assert len(read) == 4
+        assert found.columns["id"].is_exact
+    made = Table(tmp_path / "t2", {"id": "long", "tags": ["string"]})
+    made.append([{"id": 1, "tags": ["a"]}])
+    made.write()
+    found, read = kept(made.folder, out)
+    assert (len(read), set(found.columns)) == (1, {"id", "tags"})
+
+
+def test_what_manifests_count_is_not_estimated(tmp_path):
+    """NULLs of a file that is not in the sample."""
+    made = Table(tmp_path / "t", {"id": "long"})
+    for nulls in (0, 90, 0):
+        made.append([{"id": None if row < nulls else row} for row in range(100)])
+    made.write()
+    found = collect(parse_options({"path": str(made.folder)}), {}, sampled_files=2).columns["id"]
+    assert (found.nulls, found.is_exact) == (90, False)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_overlap_is_the_share_of_files_that_hold_a_value(seed):
+    rng = random.Random(seed)
+    bounds = [sorted((rng.randrange(100), rng.randrange(100))) for _ in range(40)]
+    held = sum(low <= value <= high for value, _ in bounds for low, high in bounds)
+    assert _overlap(bounds) == pytest.approx(held / 1600)
+    assert _overlap(bounds[:2]) is None
+
+
+def test_a_sketch_may_take_values_of_their_own_for_a_few_less():
+    assert drawn_from(97_000, 100_000, 10**9, is_counted=False) == pytest.approx(0.97e9)
+    assert drawn_from(102_000, 100_000, 10**9, is_counted=False) == 10**9
+    assert drawn_from(97_000, 100_000, 10**9) < 10**7
