@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from twostage.advisor.column_metadata import TableMetadata
     from twostage.advisor.logged_scan import LoggedScan
-    from twostage.advisor.recommend import Recommendation
+    from twostage.advisor.recommendation import Recommendation
 
 MIN_SELECTIVITY = 2.0
 """S from which a column counts unless thresholds are given: an index that keeps most rows is read for nothing."""

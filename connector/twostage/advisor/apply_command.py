@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from twostage.advisor.recommend import Recommendation
+    from twostage.advisor.recommendation import Recommendation
 
     Build = Callable[[str, str, str], None]
     """Takes a table as logs call it, a column, and kinds separated by commas."""

@@ -53,6 +53,9 @@ _NEARLY_ALL = 0.99
 """Of the rows of a sample: if so many have values of their own, the table's rows are taken to have them, too."""
 _NEARLY_ALL_ESTIMATED = 0.95
 """The same where a sketch estimated how many: three of its standard errors less."""
+_PER_DAY = {"date": 1} | {
+    f"timestamp{zone}{unit}": 86_400 * 10 ** (9 if unit else 6) for zone in ("", "tz") for unit in ("", "_ns")
+}
 _FILES_WITH_BOUNDS = 1_000
 """Whose bounds tell how clustered a column is; of more files only every second, third … is asked: 12 MB for 120 columns."""
 
@@ -340,6 +343,7 @@ def _estimate(
         dictionary_share=sample.dictionaries / len(sample.row_groups),
         bloom_share=float(has_bloom),
         overlap=_overlap(listed.bounds) if files > 1 else None,
+        span_days=_span_days(listed.bounds, kind),
         indexed=indexed,
     )
 
@@ -391,3 +395,11 @@ def _overlap(bounds: Sequence[tuple[Any, Any]]) -> float | None:
     lows, highs = sorted(low for low, _ in bounds), sorted(high for _, high in bounds)
     held = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows)
     return held / len(bounds) ** 2
+
+
+def _span_days(bounds: Sequence[tuple[Any, Any]], kind: str) -> float | None:
+    """Return the days between the least lower and the greatest upper bound of dates or timestamps; None for other types."""
+    of_a_day = _PER_DAY.get(kind)
+    if of_a_day is None or not bounds:
+        return None
+    return float(max(high for _, high in bounds) - min(low for low, _ in bounds)) / of_a_day

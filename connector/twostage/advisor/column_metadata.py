@@ -40,6 +40,8 @@ class ColumnMetadata:
         bloom_share: Share of them with a Bloom filter.
         overlap: How clustered it is: the share of data files whose bounds hold a value, on average; 1 / files where each value
             is in one file, 1 where bounds exclude nothing. None without bounds.
+        span_days: Of dates and timestamps, the days from the least to the greatest, as the bounds in manifests have them; None
+            for other types, or without bounds.
         indexed: The kinds of the index that it has already.
     """
 
@@ -56,6 +58,7 @@ class ColumnMetadata:
     dictionary_share: float = 0.0
     bloom_share: float = 0.0
     overlap: float | None = None
+    span_days: float | None = None
     indexed: tuple[str, ...] = ()
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twostage.advisor.advise import Advice
     from twostage.advisor.apply_command import Build
     from twostage.advisor.column_metadata import TableMetadata
-    from twostage.advisor.recommend import Recommendation
+    from twostage.advisor.recommendation import Recommendation
     from twostage.options import ReadOptions
 
 _SHOWN_QUANTILES = (0.5, 0.9, 0.99, 1.0)
@@ -266,6 +266,8 @@ def _title(one: Recommendation) -> str:
             return f"Index {name}" + (f" ({', '.join(one.kinds)})" if one.kinds else "")
         case "sort":
             return f"Sort by {name} at the next rewrite"
+        case "partition":
+            return f"Partition by {one.transform} at the next rewrite"
         case "bloom filter":
             return f"Write Bloom filters for {name}"
         case "drop index":

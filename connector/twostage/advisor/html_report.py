@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from twostage.advisor.advise import Advice
-    from twostage.advisor.recommend import Recommendation
+    from twostage.advisor.recommendation import Recommendation
     from twostage.advisor.tally import Tally
 
 _STYLE = """

@@ -8,12 +8,14 @@ write once is not recommended; where nothing pays, that is said.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twostage.advisor.choose_columns import MIN_GAIN, choose_columns
+from twostage.advisor.layout import EQUALITY, layout_for
 from twostage.advisor.logged_predicate import RANGE
+from twostage.advisor.recommendation import Recommendation
 from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.advisor.tally import MAX_DISTINCT_FOR_VALUES
 from twostage.advisor.votes import Vote
@@ -23,70 +25,11 @@ if TYPE_CHECKING:
     from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
     from twostage.advisor.tally import Tally
 
-MIN_SHARE_TO_SORT = 0.5
-"""Of all entries: a column that alone saves so much is worth the table's one sort order."""
 MIN_SHARE_OF_DELETES = 0.5
 """Of the tasks' time: from here on deletes are worth compiling."""
 MAX_OVERLAP = 0.1
 """A column whose bounds leave fewer than this share of the files needs no index of them."""
-_EQUALITY = frozenset({"=", "<=>", "in"})
 _RANGES = frozenset({"<", "<=", ">", ">=", RANGE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
-    """One thing to do, or not to.
-
-    Attributes:
-        table: The table.
-        action: ``index``, ``sort``, ``bloom filter``, ``compile deletes``, ``drop index`` or ``nothing``.
-        columns: What it is about.
-        kinds: Kinds of index, by the names of ``index create --kind``.
-        reason: Why, in one sentence.
-        votes: Queries that asked for it; of one query there may be several.
-        queries: The filters of the heaviest of them.
-        saved_entries: Entries in filters that the log's queries would not have scanned.
-        saved_share: Of all entries that they scanned.
-        saved_bytes: What the byte model says that these queries would not have read, what is read of the index subtracted;
-            without the bytes of columns, bytes of filter columns in proportion; None if none were measured.
-        saved_seconds: By the latency model; None if that does not fit.
-        size: Estimated bytes of the index; None if not known.
-        command: How to do it; empty if twostage has no command for it.
-    """
-
-    table: str
-    action: str
-    reason: str
-    columns: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    votes: int = 0
-    queries: tuple[str, ...] = ()
-    saved_entries: float = 0.0
-    saved_share: float = 0.0
-    saved_bytes: float | None = None
-    saved_seconds: float | None = None
-    size: float | None = None
-    command: str = ""
-
-    @property
-    def facts(self) -> list[str]:
-        """What it saves and takes, each as a text."""
-        found = []
-        if self.saved_share:
-            found.append(f"saves {self.saved_share:.1%} of the entries")
-        if self.saved_bytes is not None:
-            found.append(f"{format_bytes(max(0, int(self.saved_bytes)))} of filter columns")
-        if self.saved_seconds is not None:
-            found.append(f"{self.saved_seconds:,.1f} s")
-        if self.size is not None:
-            found.append(f"size about {format_bytes(int(self.size))}")
-        if self.votes:
-            found.append(f"{self.votes:,} votes")
-        return found
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
 
 
 def recommend(
@@ -106,7 +49,7 @@ def recommend(
     """
     found = [*_indexes(tally, metadata, min_gain, max_columns), *_deletes(tally), *_unused(tally, metadata)]
     indexed = [one for one in found if one.action == "index"]
-    found += [more for one in indexed for more in _layout(tally, one, metadata)]
+    found += layout_for(indexed, tally, metadata)
     return found or [
         Recommendation(table=tally.table, action="nothing", reason=_why_nothing(tally), votes=tally.filtered)
     ]
@@ -200,47 +143,10 @@ def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str
     kinds = []
     if asked & _RANGES:
         kinds.append("sorted")
-    if asked & _EQUALITY:  # which sorted rows of numbers answer as well
+    if asked & EQUALITY:  # which sorted rows of numbers answer as well
         is_text = known is not None and known.type in ("string", "binary")
         kinds += ["files"] if kinds and not is_text else ["postings", "files"]
     return tuple(kinds) or ("values",)
-
-
-def _layout(tally: Tally, index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
-    """Return what the next rewrite of the table could do for the column of an index."""
-    found = []
-    (column,) = index.columns
-    if HAS_ELEMENT in tally.operators[column]:
-        return []  # no order of rows, and no Bloom filter of Parquet, helps to find elements of lists
-    if index.saved_share >= MIN_SHARE_TO_SORT and (metadata is None or column not in metadata.sort_order[:1]):
-        found.append(
-            Recommendation(
-                table=index.table,
-                action="sort",
-                columns=(column,),
-                reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: sorted by it, bounds of files and "
-                "pages leave them out without an index; a table has one such order",
-                votes=index.votes,
-                saved_entries=index.saved_entries,
-                saved_share=index.saved_share,
-                command=f"ALTER TABLE {_identifier(index.table)} WRITE ORDERED BY {_identifier(column)}",
-            )
-        )
-    known = None if metadata is None else metadata.columns.get(column)
-    if "postings" in index.kinds and known is not None and known.distinct_per_file and not known.bloom_share:
-        found.append(
-            Recommendation(
-                table=index.table,
-                action="bloom filter",
-                columns=(column,),
-                reason=f"filters ask for single values of {column}, which has about {known.distinct_per_file:,.0f} different "
-                "ones in a data file: files written with Bloom filters are left out by any reader",
-                votes=index.votes,
-                command=f"ALTER TABLE {_identifier(index.table)} SET TBLPROPERTIES "
-                f"({_text(f'write.parquet.bloom-filter-enabled.column.{column}')}='true')",
-            )
-        )
-    return found
 
 
 def _deletes(tally: Tally) -> list[Recommendation]:
@@ -308,13 +214,3 @@ def _why_nothing(tally: Tally) -> str:
     if not tally.votes:
         return f"no index would leave out entries of its filters as they are; {read} were read in {tally.scans:,} scans"
     return f"no index would save enough of {tally.entries:,} entries, in {tally.scans:,} scans of {read}, to pay for itself"
-
-
-def _identifier(name: str) -> str:
-    """Return a name as Spark SQL takes it, part by part: names of a log may hold anything."""
-    parts = name.split(".")
-    return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in parts)
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from twostage.advisor.advise import Advice, Source
     from twostage.advisor.column_sample import ColumnSample, SampleWork
-    from twostage.advisor.recommend import Recommendation
+    from twostage.advisor.recommendation import Recommendation
     from twostage.advisor.replay import Check
     from twostage.spark.index_jobs import Indexes
 

@@ -11,7 +11,7 @@ from logged_scans import log_scans, make_events
 from twostage.__main__ import main
 from twostage.advisor import apply_command
 from twostage.advisor.apply_command import apply
-from twostage.advisor.recommend import Recommendation
+from twostage.advisor.recommendation import Recommendation
 from twostage.errors import OptionError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import random
 from pathlib import Path
@@ -229,3 +230,14 @@ def test_a_sketch_may_take_values_of_their_own_for_a_few_less():
     assert drawn_from(97_000, 100_000, 10**9, is_counted=False) == pytest.approx(0.97e9)
     assert drawn_from(102_000, 100_000, 10**9, is_counted=False) == 10**9
     assert drawn_from(97_000, 100_000, 10**9) < 10**7
+
+
+def test_the_days_that_times_span(tmp_path):
+    start = datetime.datetime(2026, 1, 1)
+    made = Table(tmp_path / "t", {"ts": "timestamp", "day": "date", "n": "int"})
+    for first in (0, 40):
+        rows = range(first, first + 10)
+        made.append([{"ts": start + datetime.timedelta(days=n), "day": start.date(), "n": n} for n in rows])
+    made.write()
+    found = collect(parse_options({"path": str(made.folder)}), {}).columns
+    assert [found[name].span_days for name in ("ts", "day", "n")] == [49.0, 0.0, None]

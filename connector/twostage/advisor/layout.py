@@ -1,0 +1,150 @@
+"""How the next rewrite of a table could lay out its rows for the queries of a log: order, partitions, Bloom filters.
+
+Takes an index that is recommended, what its column is asked for and what is known of it; gives recommendations beside it, which
+help any reader. The rule: a table has one order and few partition fields, so only a column that saves half of all is worth one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twostage.advisor.recommendation import Recommendation
+from twostage.advisor.selectivity import HAS_ELEMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.tally import Tally
+
+MIN_SHARE_OF_LAYOUT = 0.5
+"""Of all entries: a column that alone saves so much is worth the table's one sort order, or a partition field."""
+MIN_PARTITION_BYTES = 128 * 2**20
+"""Of a partition, on average: smaller ones would make small files."""
+MIN_PARTITIONS = 4
+MAX_BUCKETS = 1_024
+MAX_VALUES = 10_000
+"""Of a column whose values are partitions themselves: manifests note each."""
+EQUALITY = frozenset({"=", "<=>", "in"})
+"""The operators that ask for single values."""
+_DAYS = {"day": 1.0, "month": 30.44, "year": 365.25}
+"""Of the partition transforms of times, the finest first."""
+_NO_BUCKETS = ("float", "double", "boolean")
+
+
+def layout_for(
+    indexes: Sequence[Recommendation], tally: Tally, metadata: TableMetadata | None
+) -> list[Recommendation]:
+    """Return what the next rewrite of the table could do for the columns of recommended indexes, the best index first."""
+    found: list[Recommendation] = []
+    is_partitioned = False
+    for index in indexes:
+        (column,) = index.columns
+        if HAS_ELEMENT in tally.operators[column]:
+            continue  # no order of rows, and no Bloom filter of Parquet, helps to find elements of lists
+        transform = None if is_partitioned else _transform(index, tally, metadata)
+        if transform is not None and metadata is not None:
+            found.append(_partition(index, transform, metadata))
+            is_partitioned = True
+        if transform != column:  # all rows of such a partition have one value: there is nothing to sort
+            found += _sort(index, metadata)
+        found += _bloom_filter(index, metadata)
+    return found
+
+
+def _transform(index: Recommendation, tally: Tally, metadata: TableMetadata | None) -> str | None:
+    """Return the partition transform for a column, such as ``day(ts)``; the column's name for its values; None for none."""
+    (column,) = index.columns
+    known = None if metadata is None else metadata.columns.get(column)
+    if metadata is None or known is None or index.saved_share < MIN_SHARE_OF_LAYOUT:
+        return None
+    if any(
+        field == column or field.endswith((f"({column})", f", {column})")) for field in metadata.partitioning
+    ):
+        return None
+    partitions = metadata.bytes // MIN_PARTITION_BYTES
+    if partitions < MIN_PARTITIONS or known.has_elements:
+        return None
+    if known.span_days is not None:
+        fitting = (
+            name for name, days in _DAYS.items() if MIN_PARTITIONS <= known.span_days / days <= partitions
+        )
+        name = next(fitting, None)
+        return None if name is None else f"{name}({column})"
+    return _of_values(column, known, partitions) if set(tally.operators[column]) <= EQUALITY else None
+
+
+def _of_values(column: str, known: ColumnMetadata, partitions: int) -> str | None:
+    if known.distinct is not None and known.distinct <= min(partitions, MAX_VALUES):
+        return column if known.distinct >= MIN_PARTITIONS else None
+    if known.type.startswith(_NO_BUCKETS):
+        return None
+    buckets: int = 1 << (min(partitions, MAX_BUCKETS).bit_length() - 1)
+    return f"bucket({buckets}, {column})"
+
+
+def _partition(index: Recommendation, transform: str, metadata: TableMetadata) -> Recommendation:
+    (column,) = index.columns
+    text = transform.replace(column, identifier(column))
+    return Recommendation(
+        table=index.table,
+        action="partition",
+        columns=(column,),
+        transform=transform,
+        reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: partitioned by {transform}, manifests "
+        f"alone leave files out, for any reader; the table's {metadata.files:,} files are large enough for it",
+        votes=index.votes,
+        saved_entries=index.saved_entries,
+        saved_share=index.saved_share,
+        command=f"ALTER TABLE {identifier(index.table)} ADD PARTITION FIELD {text}",
+    )
+
+
+def _sort(index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
+    (column,) = index.columns
+    if index.saved_share < MIN_SHARE_OF_LAYOUT or (
+        metadata is not None and column in metadata.sort_order[:1]
+    ):
+        return []
+    return [
+        Recommendation(
+            table=index.table,
+            action="sort",
+            columns=(column,),
+            reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: sorted by it, bounds of files and "
+            "pages leave them out without an index; a table has one such order",
+            votes=index.votes,
+            saved_entries=index.saved_entries,
+            saved_share=index.saved_share,
+            command=f"ALTER TABLE {identifier(index.table)} WRITE ORDERED BY {identifier(column)}",
+        )
+    ]
+
+
+def _bloom_filter(index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
+    (column,) = index.columns
+    known = None if metadata is None else metadata.columns.get(column)
+    if "postings" not in index.kinds or known is None or not known.distinct_per_file or known.bloom_share:
+        return []
+    return [
+        Recommendation(
+            table=index.table,
+            action="bloom filter",
+            columns=(column,),
+            reason=f"filters ask for single values of {column}, which has about {known.distinct_per_file:,.0f} different "
+            "ones in a data file: files written with Bloom filters are left out by any reader",
+            votes=index.votes,
+            command=f"ALTER TABLE {identifier(index.table)} SET TBLPROPERTIES "
+            f"({_text(f'write.parquet.bloom-filter-enabled.column.{column}')}='true')",
+        )
+    ]
+
+
+def identifier(name: str) -> str:
+    """Return a name as Spark SQL takes it, part by part: names of a log may hold anything."""
+    parts = name.split(".")
+    return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,69 @@
+"""One thing that the advisor recommends, with the reason, what voted for it, and its figures.
+
+Plain values, for tables on a terminal, pages and JSON. The rule: a figure that is not known is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from twostage.report_funnel import format_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """One thing to do, or not to.
+
+    Attributes:
+        table: The table.
+        action: ``index``, ``sort``, ``partition``, ``bloom filter``, ``compile deletes``, ``drop index`` or ``nothing``.
+        columns: What it is about.
+        kinds: Kinds of index, by the names of ``index create --kind``.
+        transform: Of ``partition``, such as ``day(ts)``; the column's name where partitions are to hold one value.
+        reason: Why, in one sentence.
+        votes: Queries that asked for it; of one query there may be several.
+        queries: The filters of the heaviest of them.
+        saved_entries: Entries in filters that the log's queries would not have scanned.
+        saved_share: Of all entries that they scanned.
+        saved_bytes: What the byte model says that these queries would not have read, what is read of the index subtracted;
+            without the bytes of columns, bytes of filter columns in proportion; None if none were measured.
+        saved_seconds: By the latency model; None if that does not fit.
+        size: Estimated bytes of the index; None if not known.
+        command: How to do it; empty if twostage has no command for it.
+    """
+
+    table: str
+    action: str
+    reason: str
+    columns: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    transform: str = ""
+    votes: int = 0
+    queries: tuple[str, ...] = ()
+    saved_entries: float = 0.0
+    saved_share: float = 0.0
+    saved_bytes: float | None = None
+    saved_seconds: float | None = None
+    size: float | None = None
+    command: str = ""
+
+    @property
+    def facts(self) -> list[str]:
+        """What it saves and takes, each as a text."""
+        found = []
+        if self.saved_share:
+            found.append(f"saves {self.saved_share:.1%} of the entries")
+        if self.saved_bytes is not None:
+            found.append(f"{format_bytes(max(0, int(self.saved_bytes)))} of filter columns")
+        if self.saved_seconds is not None:
+            found.append(f"{self.saved_seconds:,.1f} s")
+        if self.size is not None:
+            found.append(f"size about {format_bytes(int(self.size))}")
+        if self.votes:
+            found.append(f"{self.votes:,} votes")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
