@@ -29,6 +29,8 @@ MIN_SHARE_OF_DELETES = 0.5
 """Of the tasks' time: from here on deletes are worth compiling."""
 MAX_OVERLAP = 0.1
 """A column whose bounds leave fewer than this share of the files needs no index of them."""
+MIN_COLUMN_BYTES = 32 << 10
+"""Of a column in a data file, on average: a smaller one is read with a request or two, as an index of it would be."""
 _RANGES = frozenset({"<", "<=", ">", ">=", RANGE})
 
 
@@ -103,7 +105,7 @@ def _of_choice(
         if tally.knows_bytes:
             by_bytes = map(_by_bytes, votes)
             saved_bytes = sum(vote.saved_by(best) - vote.saved_by(best - {column}) for vote in by_bytes)
-        if known is not None and known.overlap is not None and known.overlap < MAX_OVERLAP:
+        if known is not None and _needs_none(known, metadata):
             lost[column] = -math.inf
             continue
         if saved_bytes is not None and (saved_bytes < (size or 0.0) or saved_bytes < 0):
@@ -130,6 +132,14 @@ def _of_choice(
             )
         )
     return found, lost
+
+
+def _needs_none(known: ColumnMetadata, metadata: TableMetadata | None) -> bool:
+    """Return whether a column is read with few bytes as it is: bounds exclude most files, or it is small in all of them."""
+    if known.overlap is not None and known.overlap < MAX_OVERLAP:
+        return True
+    files = 0 if metadata is None else metadata.files
+    return bool(files and known.bytes) and known.bytes / files < MIN_COLUMN_BYTES
 
 
 def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str, ...]:

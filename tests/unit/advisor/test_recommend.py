@@ -114,6 +114,12 @@ def test_a_clustered_column_needs_no_index():
     assert [one.action for one in found] == ["nothing"]
 
 
+@pytest.mark.parametrize(("size", "actions"), [(32 << 10, {"index"}), ((32 << 10) - 1, {"nothing"})])
+def test_a_column_that_is_small_in_each_data_file_needs_no_index(size, actions):
+    known = metadata(a={"distinct_per_file": 50, "bytes": 4 * size})  # of four files
+    assert {one.action for one in recommend(tally_of([scan(leaf("a"))] * 9), known)} >= actions
+
+
 def test_bloom_filters_for_columns_of_many_values():
     found = recommend(tally_of([scan(leaf("a"))] * 9), metadata(a={"distinct_per_file": 5000}))
     assert [one.action for one in found] == ["index", "sort", "bloom filter"]

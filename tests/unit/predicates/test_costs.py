@@ -43,6 +43,20 @@ def test_a_part_that_settles_nothing_goes_last() -> None:
     assert costs.order([EQUAL, LESS], "OR") == [LESS, EQUAL]
 
 
+def test_the_sides_of_a_range_stay_together_in_their_order() -> None:
+    """The first one pays for reading the column: that is no reason to let the other one go first."""
+    from_, to, other = Compare(">=", A, 1), Compare("<", A, 9), Compare("=", S, "x")
+    costs = Costs()
+    costs.of(from_).add(100, 50, 9000)
+    costs.of(to).add(50, 40, 10)
+    costs.of(other).add(100, 20, 1000)
+    assert costs.order([from_, other, to], "AND") == [other, from_, to], "50 a row, 9010 / 90 together"
+    costs.of(other).add(100, 1, 1000)
+    assert costs.order([from_, other, to], "AND") == [from_, to, other]
+    unlike = [from_, Compare("<", S, "y")]
+    assert costs.order(unlike, "AND") == list(reversed(unlike)), "two columns are no range: one was guessed"
+
+
 def test_later_measurements_count_for_more() -> None:
     cost = Cost(guess=1.0)
     cost.add(100, 100, 100)
