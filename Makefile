@@ -190,6 +190,10 @@ bench-advisor: install ## the advisor over a query log of a million scans (BENCH
 bench-advisor-workload: install ## whether the advisor's indexes are the best ones: generated queries, all sets of indexes measured (BENCH="--queries 600 --rows 400000 --measured 80")
 	$(PYTHON) benchmarks/advisor_workload.py $(BENCH)
 
+.PHONY: bench-advisor-tpcds
+bench-advisor-tpcds: .venv-bench/.installed java ## whether the advisor's predictions hold for TPC-DS: its queries logged, indexed, replayed (WAREHOUSE=folder)
+	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/advisor_tpcds.py --size $(or $(SIZE),full) --warehouse $(or $(WAREHOUSE),benchmarks/data)/$(or $(SIZE),full)-tpcds $(BENCH)
+
 .PHONY: bench-conditions
 bench-conditions: install ## the condition cache: off, filling it, answered by it, in one process
 	$(PYTHON) benchmarks/conditions.py $(BENCH)

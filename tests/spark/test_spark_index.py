@@ -32,6 +32,8 @@ def test_spark_jobs_build_indexes(spark, tmp_path):
     verified = indexes.verify(None)
     assert (verified.data_files, verified.wrong, verified.without_index) == (4, [], 0)
     assert indexes.clean()[0] == 0
+    assert indexes.drop("id, k") > 4
+    assert indexes.create("k", "values") == 4
     assert indexes.drop() > 4
     with pytest.raises(NotFoundError, match="has no indexes"):
         indexes.refresh()

@@ -20,6 +20,8 @@ from twostage.unsupported_options import unknown_option
         ("snapshotid", "UNKNOWN_OPTION", "Did you mean 'snapshot-id'?"),
         ("brnach", "UNKNOWN_OPTION", "Did you mean 'branch'?"),
         ("until-snapshot", "UNKNOWN_OPTION", "Changes between snapshots and streams are not read yet"),
+        ("s3.endpoint", "UNKNOWN_OPTION", "begin with 'catalog.': catalog.s3.endpoint."),
+        ("warehouse", "UNKNOWN_OPTION", "begin with 'catalog.': catalog.warehouse."),
         ("zzz", "UNKNOWN_OPTION", "Known: "),
     ],
 )

@@ -48,9 +48,9 @@ def bytes_saved(scan: LoggedScan, metadata: TableMetadata, indexed: Indexed) -> 
 
 @dataclass(slots=True)
 class _Read:
-    """What a row group's filter columns take: the columns, their bytes, and the rows that are left to the next."""
+    """What a row group's filter columns take: each column's bytes, their sum, and the rows that are left to the next."""
 
-    columns: set[str] = field(default_factory=set)
+    columns: dict[str, float] = field(default_factory=dict)
     nbytes: float = 0.0
     rows: float = 0.0
 
@@ -198,14 +198,17 @@ class Emulation:
             rows = own if own * MIN_ROWS_PER_ROW_READ_ALONE <= rows else rows
         for column in leaf.columns:
             if column not in read.columns and rows > 0:
-                read.nbytes += self.bytes_of(column, rows)
-                read.columns.add(column)
+                read.columns[column] = self.bytes_of(column, rows)
+                read.nbytes += read.columns[column]
 
     def _fetched(self, read: _Read) -> float:
-        """Return what a row group's filter columns take that are returned, and were not read for the filter."""
+        """Return what a row group's filter columns take that are returned, beyond what was read of them for the filter."""
         named = {column for part in self.parts for leaf in part.leaves() for column in leaf.columns}
-        again = (named & set(self.projection)) - read.columns
-        return sum(self.bytes_of(column, self.returned / self.groups) for column in again)
+        rows = self.returned / self.groups
+        return sum(
+            max(0.0, self.bytes_of(column, rows) - read.columns.get(column, 0.0))
+            for column in named & set(self.projection)
+        )
 
     # --- what is known ------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ def run_command(
     owned = OwnedIndexes(options, confs, run, lambda text: console.print(text, markup=False, soft_wrap=True))
     match parsed.verb:
         case "create":
-            _print_built(owned.create(_names(parsed.names), parsed.kind), console)
+            _print_built(owned.create(names_in(parsed.names), parsed.kind), console)
         case "refresh":
             _print_built(owned.refresh(), console)
         case "list":
@@ -60,14 +60,15 @@ def run_command(
                 owned, None if parsed.all else parsed.sample, console, _step(progress, "comparing")
             )
         case "drop":
-            console.print(f"{owned.drop(_names(parsed.names or '')):,} files removed")
+            console.print(f"{owned.drop(names_in(parsed.names or '')):,} files removed")
         case "clean":
             removed, kept = owned.clean(_step(progress, "looking at snapshots"))
             console.print(f"{removed:,} files removed, {kept:,} kept")
     return 0
 
 
-def _names(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
+    """Return names of columns that commas separate."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 

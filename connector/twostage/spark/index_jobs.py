@@ -13,6 +13,7 @@ from twostage.advisor.index_uses import index_uses
 from twostage.advisor.replay import QUERIES, check_log
 from twostage.indexes.place import list_indexes
 from twostage.maintenance.index_arguments import AUTO, SAMPLE
+from twostage.maintenance.index_command import names_in
 from twostage.maintenance.index_files import index_files
 from twostage.maintenance.table_indexes import OwnedIndexes
 from twostage.maintenance.verify_indexes import verify_indexes
@@ -47,18 +48,18 @@ class Indexes:
         self._options = parse_options({"path": table, **options})
         self.said: list[str] = []
 
-    def create(self, columns: Sequence[str], kind: str = AUTO) -> int:
+    def create(self, columns: str | Sequence[str], kind: str = AUTO) -> int:
         """Index columns; return how many data files were indexed.
 
         Args:
-            columns: Names, dotted for fields of structs.
+            columns: Names, dotted for fields of structs; as one text, separated by commas.
             kind: ``auto``, or ``values``, ``postings``, ``sorted``, ``bins``, ``slices``, ``elements`` and ``files``, separated by commas.
 
         Raises:
             OptionError: No such column or kind; it is indexed already; there is no place.
             UnsupportedFeatureError: The type has no such index, or ``auto`` refuses all columns.
         """
-        return self._built(self._owned().create(columns, kind))
+        return self._built(self._owned().create(_names(columns), kind))
 
     def refresh(self) -> int:
         """Index the data files that have no index yet; return how many."""
@@ -101,9 +102,9 @@ class Indexes:
         """
         return check_log(query_logs(log), self._options, self._confs(), name=name, queries=queries)
 
-    def drop(self, columns: Sequence[str] = ()) -> int:
+    def drop(self, columns: str | Sequence[str] = ()) -> int:
         """Remove the indexes of columns, of all for none; return how many files were removed."""
-        return self._owned().drop(columns)
+        return self._owned().drop(_names(columns))
 
     def clean(self) -> tuple[int, int]:
         """Remove indexes of data files that no snapshot has; return how many files were removed and kept."""
@@ -141,3 +142,7 @@ def index(spark: SparkSession, table: str, options: Mapping[str, str] | None = N
 def confs_of(spark: Any) -> dict[str, str]:
     """Return the confs of a session and of its context, the session's first."""
     return {**dict(spark.sparkContext.getConf().getAll()), **dict(spark.conf.getAll)}
+
+
+def _names(columns: str | Sequence[str]) -> Sequence[str]:
+    return names_in(columns) if isinstance(columns, str) else columns

@@ -26,6 +26,7 @@ from twostage.errors import (
 )
 from twostage.storage.expiry import expires_at, refused
 from twostage.storage.location import parse_location
+from twostage.storage.reach import is_unreached, reach_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -136,8 +137,11 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
         return StorageError("NOT_A_FILE", "Path is a folder", path=path, stage=stage)
     known = isinstance(error, (TimeoutError, ConnectionError)) or error.errno is not None
     if known or (remote and _TRANSPORT.search(text)):
+        reach = None
+        if remote and storage and is_unreached(text):
+            reach = reach_hint(parse_location(path), storage.properties)
         return StorageError(
-            "STORAGE_FAILED", f"Storage failed: {shown}", transient=remote, path=path, stage=stage
+            "STORAGE_FAILED", f"Storage failed: {shown}", transient=remote, path=path, stage=stage, hint=reach
         )
     if _NOT_IMPLEMENTED.search(text):
         return _unreadable(error, path, stage, storage)

@@ -15,6 +15,7 @@ from twostage.errors import (
     TwoStageError,
 )
 from twostage.storage.expiry import refused
+from twostage.storage.reach import is_unreached
 
 if TYPE_CHECKING:
     from twostage.storage.store_client import RangedFile, RequestFailedError
@@ -66,6 +67,7 @@ def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> Tw
                 stage=stage,
             )
     tries = f" ({attempts} attempts)" if attempts > 1 else ""
+    hint = file.reach if is_unreached(failure.text) else None
     return StorageError(
-        "STORAGE_FAILED", f"Storage failed{tries}: {text}", transient=True, path=path, stage=stage
+        "STORAGE_FAILED", f"Storage failed{tries}: {text}", transient=True, path=path, stage=stage, hint=hint
     )

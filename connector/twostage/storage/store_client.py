@@ -78,6 +78,8 @@ class RangedFile:
     """It lies outside the table's folder."""
     expires: int | None = None
     """Until when its store's credentials are good, in milliseconds since 1970, if the catalog said so."""
+    reach: str | None = None
+    """What to look at where no connection to its store comes about."""
     opened: Any = field(default=None, repr=False)
     """What the client keeps open for it."""
 

@@ -23,6 +23,7 @@ from twostage.storage.file_systems import remote_name
 from twostage.storage.location import check_location, is_under
 from twostage.storage.pending_ranges import Gathered, PendingRanges
 from twostage.storage.ranges import REMOTE, RequestCost, merge, parts_of
+from twostage.storage.reach import reach_hint
 from twostage.storage.request_errors import cancelled, error_of
 from twostage.storage.request_window import window_of
 from twostage.storage.retry_budget import RetryBudget
@@ -161,6 +162,7 @@ class TaskReads:
             masked,
             is_outside=copied,
             expires=expires_at(storage.properties),
+            reach=reach_hint(location, storage.properties),
         )
         self._files.append(file)
         return file

@@ -93,6 +93,12 @@ def test_a_column_that_is_returned_is_read_all_the_same():
     assert alone - returned == pytest.approx(WIDE)
 
 
+def test_a_column_that_is_returned_is_read_where_its_index_left_next_to_nothing_to_check():
+    known = metadata()
+    asked = scan(leaf("a", ROWS, ROWS // 20, ">="), measured=WIDE, columns=("a",), fetched=ROWS // 20)
+    assert bytes_saved(asked, known, {"a": ("sorted",)}) == pytest.approx(-6_000 - 3.5 * ROWS / 20, rel=0.05)
+
+
 def test_an_or_saves_each_column_whose_index_answers():
     parts = (leaf("a", ROWS, 10), leaf("b", ROWS, 10))
     scanned = scan(*parts, measured=WIDE + NARROW, op="or")

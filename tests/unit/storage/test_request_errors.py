@@ -51,5 +51,11 @@ def test_a_file_outside_the_table_hints_at_moved_paths():
     assert error_of(file(), failure, 1).hint is None
 
 
+def test_a_store_that_was_not_reached_hints_at_its_endpoint():
+    unreached = RequestFailedError("broken", "HTTP error: error sending request")
+    assert error_of(file(reach="Look there."), unreached, 6).hint == "Look there."
+    assert error_of(file(reach="Look there."), RequestFailedError("broken", "HTTP 500"), 6).hint is None
+
+
 def test_a_cancelled_read_names_its_file():
     assert (cancelled(file()).code, cancelled(file()).path) == ("READ_CANCELLED", "s3://lake/t/f")
