@@ -129,16 +129,16 @@ class OwnedIndexes:
         for name, field_id in zip(names, chosen_ids, strict=True):
             if field_id in present:
                 raise OptionError(
-                    "INDEXED",
-                    f"Column {name!r} is indexed already",
-                    stage="options",
+                    "INDEXED", f"Column {name!r} is indexed already", stage="options",
                     hint="Refresh extends it to new files; drop it first to choose other kinds.",
-                )
+                )  # fmt: skip
+        reasons: list[str] = []
         if kinds == AUTO:
             profiles = profile_columns(context, tasks, chosen_ids)
             sizes = sum(task.file_size for task in tasks)
             for name, choice in zip(names, choose_kinds(profiles, chosen_ids, sizes), strict=True):
-                self._say(f"{name}: {choice.reason}")
+                reasons.append(f"{name}: {choice.reason}")
+                self._say(reasons[-1])
                 if choice.kinds:
                     wanted.append((choice.field_id, choice.kinds))
         else:
@@ -147,8 +147,8 @@ class OwnedIndexes:
         total = Metrics()
         if not wanted:
             raise UnsupportedFeatureError(
-                "NOT_WORTH_IT", "No index of these columns would pay", stage="index",
-                hint="Name the kinds to build one nevertheless: --kind postings.",
+                "NOT_WORTH_IT", f"No index of these columns would pay: {'; '.join(reasons)}", stage="index",
+                hint="Name a kind to build one nevertheless, such as postings.",
             )  # fmt: skip
         for group in _groups(wanted):
             text = {"columns": {".".join(context.schema.path(i)): list(kinds) for i, kinds in group.columns}}

@@ -17,6 +17,7 @@ import pytest
 
 from environments import linked_environment
 from twostage.doctor import catalogs, requirements
+from twostage.errors import StorageError
 
 HAS_JAVA = shutil.which("java") or os.environ.get("JAVA_HOME")
 needs_java = pytest.mark.skipif(not HAS_JAVA, reason="no Java here")
@@ -75,13 +76,15 @@ def without(tmp_path):
 
 @pytest.fixture
 def lake(tmp_path):
-    """Confs of a SQL catalog with the table ``db.events``."""
+    """Confs of a SQL catalog with the tables ``db.empty`` and ``db.events``, of which one has a row."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     uri = f"sqlite:///{tmp_path}/catalog.db"
     catalog = SqlCatalog("lake", uri=uri, warehouse=f"file://{tmp_path}/lake")
     catalog.create_namespace("db")
-    catalog.create_table("db.events", schema=pa.schema([("id", pa.int64())]))
+    rows = pa.table({"id": [1]})
+    catalog.create_table("db.empty", schema=rows.schema)
+    catalog.create_table("db.events", schema=rows.schema).append(rows)
     catalog.engine.dispose()
     return ["--conf", "spark.sql.catalog.lake.type=sql", "--conf", f"spark.sql.catalog.lake.uri={uri}"]
 
@@ -95,6 +98,7 @@ def test_a_healthy_installation(home, lake):
     bad = {check: row for check, row in rows.items() if row[0] != "ok" and check != "Delete cache"}
     assert not bad  # the cache's disk may be full
     assert rows["Catalog lake"][1] == "sql, 1 namespace: db"
+    assert rows["Files of lake"][1] == "db.events was opened: 1 manifest"
     assert "mode 0700" in rows["Compiled kernels"][1]
     assert rows["Worker daemon"][0] == "ok"
     assert "Spark session" not in rows
@@ -227,6 +231,19 @@ def test_a_catalog_that_never_answers(monkeypatch):
         (found,) = catalogs.catalogs(["slow"], confs)
     assert found.state == "failed"
     assert "[TWOSTAGE.CATALOG_TIMEOUT] Catalog slow did not answer" in found.found
+
+
+def test_a_catalog_that_answers_and_a_storage_that_does_not(lake, monkeypatch):
+    def unreached(_storage, _snapshot):
+        raise StorageError("STORAGE_FAILED", "Storage failed: no route", stage="storage")
+
+    monkeypatch.setattr(catalogs, "read_manifest_list", unreached)
+    confs = dict(pair.split("=", 1) for pair in lake[1::2])
+    answered, found = catalogs.catalogs(["lake"], confs)
+    assert answered.state == "ok"
+    assert (found.check, found.state) == ("Files of lake", "failed")
+    assert "[TWOSTAGE.STORAGE_FAILED]" in found.found
+    assert "check spark.sql.catalog.lake.s3.endpoint" in found.mend
 
 
 def test_catalogs_that_are_not_there_or_not_iceberg(home, tmp_path):
