@@ -141,6 +141,24 @@ def test_spark_evaluates_it_where_the_option_says_so(spark, lists, test):
         assert twostage.last_scan(spark).columns != ("id",)
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        *("array_contains(flags, true)", "array_contains(ints, 3)", "array_contains(ints, 77)"),
+        *("array_contains(longs, -9223372036854775808)", "array_contains(floats, 1.5)"),
+        *("array_contains(doubles, 0.0)", "array_contains(decimals, 1.25)", "array_contains(texts, 'ä')"),
+        *("array_contains(days, DATE '1969-12-31')", "array_contains(blobs, X'ff')"),
+        *("array_contains(`inner`.tags, 'b')", "map_contains_key(props, 'c')"),
+    ],
+)
+def test_the_option_filter_takes_it_too(spark, lists, test):
+    for form in ("{}", "NOT {}", "{} OR id < 5"):
+        text = form.format(test)
+        frame = spark.read.format("twostage").option("filter", text).load(lists).select("id")
+        expected = spark.sql(f"SELECT id FROM plain_lists WHERE {text}")
+        assert canonical(frame.collect()) == canonical(expected.collect()), text
+
+
 def test_among_other_conditions(spark, lists):
     rng = random.Random(7)
     leaves = [*TESTS, "id % 3 = 0", "id < 300", "ints IS NULL", "upper(pad) LIKE '%0'"]

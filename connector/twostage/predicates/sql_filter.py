@@ -22,15 +22,18 @@ from twostage.predicates.predicate import (
     Compare,
     CompareColumns,
     CompareLength,
+    HasElement,
     In,
     IsNull,
     Predicate,
     StringMatch,
 )
-from twostage.schema import Primitive, Schema, parse_value
+from twostage.schema import List, Map, Primitive, Schema, parse_value
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+    from twostage.schema import Type
 
 _OPERATORS = {
     "EQ": "=",
@@ -42,6 +45,13 @@ _OPERATORS = {
     "NullSafeEQ": "<=>",
     "NullSafeNEQ": "<=>",
 }
+_ELEMENTS: dict[str, tuple[str, type[List | Map]]] = {
+    "ArrayContains": ("expression", List),
+    "MapContainsKey": ("key", Map),
+}
+"""By sqlglot's class: which argument is the value, and the column's type."""
+_WHOLE = {"int": 31, "long": 63}
+"""Bits of a whole number, the sign's left out."""
 _MATCHES = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)")
 _ELSEWHERE = "Put it into DataFrame.where or SQL: Spark evaluates it."
@@ -142,7 +152,25 @@ class _FilterBinder:
             return self._like(node)
         if kind in _MATCHES and self._is_string(node.this) and self._is_text(node.expression):
             return StringMatch(_MATCHES[kind], self._column(node.this), str(node.expression.this))
+        if kind in _ELEMENTS:
+            return self._has_element(node, *_ELEMENTS[kind])
         return None
+
+    def _has_element(self, node: exp.Expression, value_name: str, kind: type[List | Map]) -> Predicate:
+        """Translate ``array_contains(column, literal)`` and ``map_contains_key(column, literal)``."""
+        column, literal = self._column(node.this), node.args[value_name]
+        if not isinstance(column.type, kind):
+            raise _refuse(node, f"{column} is {column.type}.")
+        inner = column.type.element if isinstance(column.type, List) else column.type.key
+        element = column_of(inner, self.schema.path(inner.id))
+        if not is_comparable(element.type) or element.cast:
+            raise _refuse(node)
+        if type(literal).__name__ == "Null":
+            return tree.Constant(None)
+        compared, value = self._literal(element, literal)
+        if compared.cast or not _fits(element.type, value):  # Spark would cast the elements
+            raise _refuse(node, f"Write a literal of the elements' type, {element.type}. " + _ELSEWHERE)
+        return HasElement(column, element, value)
 
     def _is_string(self, node: exp.Expression) -> bool:
         return self._column(node).type == Primitive("string")
@@ -245,6 +273,17 @@ class _FilterBinder:
         if found is None:
             raise _refuse(node, f"Write a literal of the column's type: {column} is {column.type}.")
         return found
+
+
+def _fits(kind: Type, value: Any) -> bool:
+    """Return whether a literal is of a type's range and scale."""
+    assert isinstance(kind, Primitive)
+    if kind.name in _WHOLE:
+        return bool(-(2 ** _WHOLE[kind.name]) <= value < 2 ** _WHOLE[kind.name])
+    if kind.name == "decimal":
+        _, digits, exponent = value.as_tuple()
+        return bool(-exponent <= kind.scale and len(digits) + exponent <= kind.precision - kind.scale)
+    return True
 
 
 def _names_column(node: exp.Expression) -> bool:

@@ -12,6 +12,14 @@ from twostage.predicates.shown import show
 from twostage.predicates.sql_filter import parse_filter
 from twostage.schema import parse_schema, parse_type
 
+ELEMENTS = {
+    "string": "string",
+    "int": "int",
+    "float": "float",
+    "decimal": "decimal(9,2)",
+    "nano": "timestamp_ns",
+    "day": "date",
+}
 SCHEMA = parse_schema(
     {
         "schema-id": 0,
@@ -30,6 +38,31 @@ SCHEMA = parse_schema(
             {"id": 9, "name": "a b", "type": "long"},
             {"id": 10, "name": "b", "type": "binary"},
             {"id": 11, "name": "local", "type": "timestamp"},
+            *(
+                {
+                    "id": 10 * number,
+                    "name": f"of_{name}",
+                    "type": {
+                        "type": "list",
+                        "element-id": 10 * number + 1,
+                        "element": kind,
+                        "element-required": False,
+                    },
+                }
+                for number, (name, kind) in enumerate(ELEMENTS.items(), 2)
+            ),
+            {
+                "id": 12,
+                "name": "m",
+                "type": {
+                    "type": "map",
+                    "key-id": 13,
+                    "key": "string",
+                    "value-id": 14,
+                    "value": "long",
+                    "value-required": False,
+                },
+            },
         ],
     }
 )
@@ -71,6 +104,12 @@ SCHEMA = parse_schema(
         ("length(s) BETWEEN 2 AND 4", "length(s) >= 2 AND length(s) <= 4"),
         ("length(s) <=> NULL", "s IS NULL"),
         ("length(s) > -1", "length(s) > -1"),
+        ("array_contains(of_string, 'x')", "array_contains(of_string, 'x')"),
+        ("NOT array_contains(of_int, 5L) AND x > 1", "NOT (array_contains(of_int, 5)) AND x > 1"),
+        ("array_contains(of_float, 0.5)", "array_contains(of_float, 0.5)"),
+        ("array_contains(of_decimal, 1.5)", "array_contains(of_decimal, 1.5)"),
+        ("array_contains(of_day, DATE '2020-01-01')", "array_contains(of_day, DATE '2020-01-01')"),
+        ("map_contains_key(m, 'k')", "map_contains_key(m, 'k')"),
     ],
 )
 def test_filters_that_we_evaluate(text, expected):
@@ -124,6 +163,17 @@ def test_literals_are_shown_as_sql(value, kind, shown):
         ("s RLIKE 'a'", "UNSUPPORTED_FILTER"),
         ("s ILIKE 'a%'", "UNSUPPORTED_FILTER"),
         ("x + 1 = 2", "UNSUPPORTED_FILTER"),
+        ("array_contains(of_string, 5)", "UNSUPPORTED_FILTER"),
+        ("array_contains(of_int, 2147483648)", "UNSUPPORTED_FILTER"),
+        ("array_contains(of_float, 0.1)", "UNSUPPORTED_FILTER"),
+        ("array_contains(of_decimal, 1.555)", "UNSUPPORTED_FILTER"),
+        ("array_contains(of_decimal, 12345678.0)", "UNSUPPORTED_FILTER"),
+        ("array_contains(of_nano, '2020-01-01 00:00:00')", "UNSUPPORTED_FILTER"),
+        ("array_contains(of_string, s)", "UNSUPPORTED_FILTER"),
+        ("array_contains(m, 'k')", "UNSUPPORTED_FILTER"),
+        ("array_contains(s, 'k')", "UNSUPPORTED_FILTER"),
+        ("map_contains_key(of_string, 'k')", "UNSUPPORTED_FILTER"),
+        ("array_contains(nope, 'k')", "UNKNOWN_COLUMN"),
         ("y = 1", "UNKNOWN_COLUMN"),
         ("x = = 1", "BAD_FILTER"),
     ],
