@@ -187,7 +187,7 @@ bench-advisor: install ## the advisor over a query log of a million scans (BENCH
 	$(PYTHON) benchmarks/advisor_scale.py $(BENCH)
 
 .PHONY: bench-advisor-workload
-bench-advisor-workload: install ## whether the advisor's indexes are the best ones: generated queries, all sets of indexes measured (BENCH="--queries 600 --rows 400000 --measured 80")
+bench-advisor-workload: install ## whether the advisor's indexes are the best ones: generated queries, all sets of indexes measured (BENCH="--queries 600 --rows 400000")
 	$(PYTHON) benchmarks/advisor_workload.py $(BENCH)
 
 .PHONY: bench-advisor-tpcds

@@ -8,7 +8,6 @@ write once is not recommended; where nothing pays, that is said.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -63,23 +62,18 @@ def _indexes(
     rejected: frozenset[str] = frozenset()
     while True:
         votes = [kept for vote in tally.votes if (kept := _without(vote, rejected)).alternatives]
+        by_bytes = None
         weighed, total = votes, float(tally.entries)
         if tally.knows_bytes:  # what an index is for; entries stand for them where they are not known
-            weighed, total = [_by_bytes(vote) for vote in votes], float(tally.bytes_filter)
+            by_bytes = [kept for vote in tally.byte_votes if (kept := _without(vote, rejected)).alternatives]
+            weighed, total = by_bytes, float(tally.bytes_filter)
         chosen = choose_columns(weighed, total, min_gain=min_gain, max_columns=max_columns)
         best = chosen[-1].columns if chosen else frozenset[str]()
-        found, lost = _of_choice(tally, metadata, votes, best)
+        found, lost = _of_choice(tally, metadata, votes, by_bytes, best)
         if not lost:
             return sorted(found, key=lambda one: (-one.saved_entries, one.columns))
         # One at a time, that which pays the least: without it, the others save more.
         rejected |= {min(lost, key=lambda name: (lost[name], name))}
-
-
-def _by_bytes(vote: Vote) -> Vote:
-    """Return a vote that counts the bytes of its alternatives instead of their entries."""
-    return Vote(
-        alternatives=tuple(replace(one, saved=max(0.0, one.saved_bytes or 0.0)) for one in vote.alternatives)
-    )
 
 
 def _without(vote: Vote, rejected: frozenset[str]) -> Vote:
@@ -87,7 +81,11 @@ def _without(vote: Vote, rejected: frozenset[str]) -> Vote:
 
 
 def _of_choice(
-    tally: Tally, metadata: TableMetadata | None, votes: list[Vote], best: frozenset[str]
+    tally: Tally,
+    metadata: TableMetadata | None,
+    votes: list[Vote],
+    by_bytes: list[Vote] | None,
+    best: frozenset[str],
 ) -> tuple[list[Recommendation], dict[str, float]]:
     """Return the indexes of a choice that save more than they cost; and, of the others, the bytes that they gain, negative ones."""
     model = tally.latency()
@@ -102,8 +100,7 @@ def _of_choice(
         sizes = [known.index_bytes(kind, metadata.files) if known and metadata else None for kind in kinds]
         size = None if not sizes or None in sizes else sum(one or 0.0 for one in sizes)
         saved_bytes = tally.bytes_saved(saved)
-        if tally.knows_bytes:
-            by_bytes = map(_by_bytes, votes)
+        if by_bytes is not None:
             saved_bytes = sum(vote.saved_by(best) - vote.saved_by(best - {column}) for vote in by_bytes)
         if known is not None and _needs_none(known, metadata):
             lost[column] = -math.inf
@@ -113,6 +110,13 @@ def _of_choice(
             continue
         share = saved / tally.entries if tally.entries else 0.0
         others = "" if len(best) == 1 else f", with the indexes of {', '.join(sorted(best - {column}))}"
+        reason = (
+            f"filters on {column} would not have scanned {saved:,.0f} of {tally.entries:,} entries{others}"
+        )
+        if (
+            not round(saved) and saved_bytes is not None
+        ):  # entries count for the column that saves the most alone
+            reason = f"filters on {column} would have read {format_bytes(int(saved_bytes))} less{others}"
         kind = f" --kind {','.join(kinds)}" if known is not None else ""
         found.append(
             Recommendation(
@@ -120,7 +124,7 @@ def _of_choice(
                 action="index",
                 columns=(column,),
                 kinds=kinds if known is not None else (),
-                reason=f"filters on {column} would not have scanned {saved:,.0f} of {tally.entries:,} entries{others}",
+                reason=reason,
                 votes=tally.voters(column),
                 queries=tuple(tally.heaviest(column)),
                 saved_entries=saved,

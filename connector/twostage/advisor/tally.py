@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twostage.advisor.byte_model import Emulation
+from twostage.advisor.byte_savings import ByteSavings
 from twostage.advisor.frequency import ColumnVotes, named_columns, ranked
 from twostage.advisor.latency import fit_latency
 from twostage.advisor.selectivity import Cardinalities, key_of_leaf, with_spread_shares
@@ -41,7 +41,7 @@ class Tally:
         thresholds: What counts.
         known: Of its columns.
         columns: Those that the table has; votes for others are dropped. None: not known.
-        metadata: Of the table; with it, votes say bytes.
+        metadata: Of the table; with it, bytes are predicted.
     """
 
     def __init__(
@@ -79,9 +79,10 @@ class Tally:
             else {name: one.indexed for name, one in metadata.columns.items() if one.indexed}
         )
         """The kinds of the indexes that there are, by column."""
+        self._savings = ByteSavings(self.existing)
         self._saved_by: Counter[str] = Counter()
         self._templates: dict[tuple[object, ...], Template] = {}
-        self._votes: dict[tuple[frozenset[str], ...], list[list[float]]] = {}
+        self._votes: dict[tuple[frozenset[str], ...], list[float]] = {}
         self._frequencies: dict[str, tuple[int, float]] = {}
         self._scores: dict[str, tuple[int, float]] = {}
         self._voters: Counter[str] = Counter()
@@ -131,38 +132,28 @@ class Tally:
         scan, whole = template.mean()
         whole = with_spread_shares(whole, self.known)
         emulation = None if self._metadata is None else Emulation.of(scan, self._metadata)
-        before: frozenset[str] = frozenset()
         for vote in votes_of(scan, whole, self.known, self.thresholds):
             if (kept := self._of_present(vote, template.count)).alternatives:
-                self._count(self._with_bytes(kept, before, emulation), template)
-                before |= kept.alternatives[0].columns
+                self._count(kept, template)
         if emulation is not None:
             for column in self.existing.keys() & {name for leaf in whole.leaves() for name in leaf.columns}:
                 others = {name: kinds for name, kinds in self.existing.items() if name != column}
                 gained = (emulation.saved(self.existing) or 0.0) - (emulation.saved(others) or 0.0)
                 self._saved_by[column] += round(gained * template.count)
-        for column in named_columns(self.table, whole, self.thresholds, self.known):
+        named = named_columns(self.table, whole, self.thresholds, self.known)
+        if emulation is not None:
+            in_order = dict.fromkeys(
+                name for part in emulation.parts for leaf in part.leaves() for name in leaf.columns
+            )
+            columns = [name for name in in_order if name in named and name in self._kinds]
+            self._savings.add(emulation, columns, self._kinds, template.count)
+        for column in named:
             times, weight = self._frequencies.get(column, (0, 0.0))
             self._frequencies[column] = (times + template.count, weight + template.entries)
         key, scored = score(scan, self.known, self.thresholds)
         for column in key:
             times, weight = self._scores.get(column, (0, 0.0))
             self._scores[column] = (times + template.count, weight + scored * template.count)
-
-    def _with_bytes(self, vote: Vote, before: frozenset[str], emulation: Emulation | None) -> Vote:
-        """Return a vote with the bytes of each alternative, beside the indexes that there are and those voted for before."""
-        if emulation is None:
-            return vote
-
-        def saved(columns: frozenset[str]) -> float | None:
-            return emulation.saved({**{name: self._kinds.get(name, ()) for name in columns}, **self.existing})
-
-        base = saved(before)
-        found = []
-        for one in vote.alternatives:
-            nbytes = saved(before | one.columns)
-            found.append(replace(one, saved_bytes=None if nbytes is None or base is None else nbytes - base))
-        return Vote(alternatives=tuple(found))
 
     def _of_present(self, vote: Vote, count: int) -> Vote:
         """Return a vote without alternatives over columns that the table does not have any more."""
@@ -176,12 +167,11 @@ class Tally:
 
     def _count(self, vote: Vote, template: Template) -> None:
         sums = self._votes.setdefault(
-            tuple(one.columns for one in vote.alternatives), [[0.0, 0.0] for _ in vote.alternatives]
+            tuple(one.columns for one in vote.alternatives), [0.0] * len(vote.alternatives)
         )
         mean = max(1.0, template.entries / template.count)
         for place, one in enumerate(vote.alternatives):
-            sums[place][0] += one.saved * template.count
-            sums[place][1] += (one.saved_bytes or 0.0) * template.count
+            sums[place] += one.saved * template.count
             for column in one.columns:
                 self._voters[column] += template.count
                 for entries, text in template.heaviest:
@@ -197,12 +187,18 @@ class Tally:
         return [
             Vote(
                 alternatives=tuple(
-                    Alternative(columns=columns, saved=saved, saved_bytes=nbytes)
-                    for columns, (saved, nbytes) in zip(alternatives, sums, strict=True)
+                    Alternative(columns=columns, saved=saved)
+                    for columns, saved in zip(alternatives, sums, strict=True)
                 )
             )
             for alternatives, sums in self._votes.items()
         ]
+
+    @property
+    def byte_votes(self) -> list[Vote]:
+        """The same in predicted bytes, of every set of indexes of a filter's columns; see `knows_bytes`."""
+        self._settle()
+        return self._savings.votes
 
     @property
     def missing(self) -> Counter[str]:
@@ -233,7 +229,7 @@ class Tally:
 
     @property
     def knows_bytes(self) -> bool:
-        """Whether votes say bytes: scans were measured, and the bytes of columns are known."""
+        """Whether bytes are predicted: scans were measured, and the bytes of columns are known."""
         return self.measured > 0 and bool(
             self._metadata and any(one.bytes for one in self._metadata.columns.values())
         )

@@ -253,7 +253,7 @@ def test_of_two_indexes_that_do_not_pay_the_worse_one_is_given_up_first():
     """Each serves the filters that name both: together neither pays for itself, one alone does."""
     both = LoggedPredicate(
         op="and", text="a = 5 AND b = 5", rows_in=ROWS, rows_out=1,
-        children=(leaf("a", rows=ROWS, left=100), leaf("b", rows=100, left=1)),
+        children=(leaf("a", rows=ROWS, left=3), leaf("b", rows=3, left=0)),
     )  # fmt: skip
     known = large_table(a=10**7, b=10**7)
     found = recommend(tally_with(known, [large_scan(both, 10**7)] * 2), known)
