@@ -142,6 +142,10 @@ findings: .venv-4.1/.installed java ## where Iceberg-Spark 1.12.0 differs, shown
 	.venv-4.1/bin/python -m pytest -q tests/findings -k "$(if $(TEST),finding_$(TEST),test)"
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q --timeout 1200 interop/test_findings.py -k "$(if $(TEST),finding_$(TEST),test)"
 
+.PHONY: interop-jars
+interop-jars: .venv-4.1/.installed java ## fetch what interop needs from Maven Central (interop itself does, too)
+	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python interop/resolver.py
+
 .PHONY: interop
 interop: .venv-4.1/.installed java .venv-4.1/spark.jsa ## tables written by Iceberg's own Spark runtime, compared with its answers; the named cases, written by it
 	PYSPARK_PYTHON=$(CURDIR)/.venv-4.1/bin/python .venv-4.1/bin/python -m pytest -q $(WORKERS:loadfile=loadgroup) --timeout $(if $(NIGHTLY),7200,1200) interop

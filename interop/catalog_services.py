@@ -7,12 +7,10 @@ own whose main class, in `services`, is compiled by Janino when it starts: a JRE
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import subprocess
-import tempfile
 import threading
 import urllib.request
 from pathlib import Path
@@ -20,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 
+import resolver
+from resolver import SOURCES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-SOURCES = Path(__file__).parent / "services"
 JARS = Path(pyspark.__file__).parent / "jars"
 START_SECONDS = 240
 """A metastore makes its tables first: 4 s on an idle machine."""
@@ -37,7 +37,7 @@ def serve_rest(folder: Path) -> Iterator[str]:
         for name in ("hadoop-client-*", "janino-*", "commons-compiler-*")
         for jar in JARS.glob(f"{name}.jar")
     ]
-    with _serve("RestCatalog", [*_resolved(), *own], folder) as port:
+    with _serve("RestCatalog", [*resolver.rest_catalog_jars(), *own], folder) as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -46,37 +46,6 @@ def serve_hive(folder: Path) -> Iterator[str]:
     """Serve a Hive metastore until the block ends, and give its URI."""
     with _serve("HiveMetastore", [JARS / "*"], folder) as port:
         yield f"thrift://127.0.0.1:{port}"
-
-
-def _resolved() -> list[Path]:
-    """Return the JARs of the REST catalog, fetched from Maven Central by the Ivy that Spark brings."""
-    ivy = next(JARS.glob("ivy-*.jar"))
-    cache = Path.home() / ".ivy2.5.2" / "cache"  # Spark's
-    with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder, "class-path")
-        command = [
-            "java",
-            "-jar",
-            ivy,
-            "-ivy",
-            SOURCES / "ivy.xml",
-            "-confs",
-            "default",
-            "-types",
-            "jar",
-            "bundle",
-        ]
-        with Path(tempfile.gettempdir(), f"twostage-resolver-{os.getuid()}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            done = subprocess.run(
-                [*command, "-cache", cache, "-cachepath", found],
-                capture_output=True,
-                text=True,
-                check=False,
-                env={**os.environ, "JDK_JAVA_OPTIONS": ""},
-            )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        return [Path(name) for name in found.read_text().strip().split(os.pathsep)]
 
 
 @contextlib.contextmanager

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 import resolver
 import twostage
 from comparison import Prepared
-from iceberg_table import RUNTIME
 from spark_archive import jvm_options
 from workshop import Workshop
 
@@ -30,14 +29,6 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 os.environ.setdefault("JDK_JAVA_OPTIONS", jvm_options())
 
-S3A = (
-    "org.apache.hadoop:hadoop-aws:3.4.2",  # of Spark 4.1's Hadoop
-    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",  # most of Amazon's SDK, a tenth of its own bundle
-    "software.amazon.awssdk:s3-transfer-manager:2.54.17",
-    "software.amazon.awssdk:apache-client:2.54.17",
-)
-S3A_WITHOUT = ",".join(f"software.amazon.awssdk:{name}" for name in ("bundle", "sdk-core", "aws-core", "s3"))
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -46,8 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     warehouse = tmp_path_factory.mktemp("warehouse")
     builder = SparkSession.builder.master("local[2]").appName("interop")
     confs = {
-        "spark.jars.packages": ",".join((RUNTIME, *S3A)),
-        "spark.jars.excludes": S3A_WITHOUT,
+        **resolver.PACKAGES,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

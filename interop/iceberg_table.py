@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from declared.types import Column
 
 
-RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-
-
 class IcebergTable(Table):
     """A table that Iceberg writes when `write` is called, in the order of the calls."""
 
@@ -395,7 +392,7 @@ def start_session() -> SparkSession:
 
     builder = SparkSession.builder.master("local[1]").appName("iceberg writer")
     for key, value in {
-        "spark.jars.packages": RUNTIME,
+        "spark.jars.packages": resolver.RUNTIME,
         "spark.ui.enabled": "false",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
