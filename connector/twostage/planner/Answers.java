@@ -79,6 +79,7 @@ final class Answers {
     public boolean byMetadata;
     public boolean awaitsKeys;
     public String[] keyColumns;
+    public boolean keysServeRows;
     public SparkScan handedOver;
   }
 

@@ -1,5 +1,6 @@
 package twostage_planner;
 
+import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
@@ -7,12 +8,15 @@ import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.columnar.CachedRDDBuilder;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.storage.StorageLevel;
 import scala.collection.immutable.Seq;
 
 /** What is known of the side of a join that gives its keys, before it has run. */
@@ -20,6 +24,9 @@ final class BuildSide {
   /** Of a session: the bytes that a second reading of a side may cost, for its keys, as a share of those of the scan. */
   private static final String MAX_SHARE = "spark.twostage.dynamicFilter.maxBuildShare";
   private static final String DEFAULT_MAX_SHARE = "0.125";
+  /** Of a session: the bytes that a second reading of a side may cost at all; its keys come to the driver. */
+  private static final String MAX_BYTES = "spark.twostage.dynamicFilter.maxBuildBytes";
+  private static final String DEFAULT_MAX_BYTES = "64m";
 
   /** Of a file or a range without a filter: 100,000 numbers or so. Larger ones may have all keys that there are. */
   private static final long MAX_LIST_BYTES = 1 << 20;
@@ -79,12 +86,12 @@ final class BuildSide {
 
   /** Whether a side may be read a second time: the keys are the same for sure, and it costs little beside the scan. */
   static boolean isCheap(LogicalPlan side, DataSourceV2ScanRelation scan) {
-    return isRepeatable(side) && bytesRead(side) <= maxShare() * size(scan);
+    return isRepeatable(side) && bytesRead(side) <= Math.min(maxShare() * size(scan), maxBytes());
   }
 
   /** The same, where there is something to be had without a second reading. */
   static boolean isVeryCheap(LogicalPlan side, DataSourceV2ScanRelation scan) {
-    return isRepeatable(side) && bytesRead(side) <= maxShare() * maxShare() * size(scan);
+    return isRepeatable(side) && bytesRead(side) <= Math.min(maxShare() * maxShare() * size(scan), maxBytes());
   }
 
   private static double maxShare() {
@@ -93,6 +100,15 @@ final class BuildSide {
       return Double.parseDouble(text);
     } catch (NumberFormatException error) {
       throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + MAX_SHARE + " is no number: " + text);
+    }
+  }
+
+  private static long maxBytes() {
+    String text = SQLConf.get().getConfString(MAX_BYTES, DEFAULT_MAX_BYTES);
+    try {
+      return JavaUtils.byteStringAsBytes(text);
+    } catch (NumberFormatException error) {
+      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + MAX_BYTES + " is no number of bytes: " + text);
     }
   }
 
@@ -107,19 +123,20 @@ final class BuildSide {
   }
 
   /** Whether a second run gives the same keys for sure: no LIMIT, sample, window, function of the user or foreign source. */
-  private static boolean isRepeatable(LogicalPlan plan) {
+  static boolean isRepeatable(LogicalPlan plan) {
     if (!plan.deterministic()) {
       return false;
     }
     if (plan instanceof LeafNode) {
       return plan instanceof LocalRelation || plan instanceof Range || plan instanceof OneRowRelation || isAnswered(plan)
-          || plan instanceof InMemoryRelation && cached(plan) != null && cached(plan).deterministic()
+          || plan instanceof InMemoryRelation && isRepeatable((InMemoryRelation) plan)
           || isOfFiles(plan)
           || DriverRows.are(plan)
-          || DynamicFilters.isOurs(plan);
+          || DynamicFilters.isOurs(plan)
+          || plan instanceof DataSourceV2Relation && PlannerInstaller.isOurs((DataSourceV2Relation) plan);
     }
     boolean plain = plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias || plan instanceof Join
-        || plan instanceof Union || plan instanceof Aggregate;
+        || plan instanceof Union || plan instanceof Aggregate || plan instanceof Distinct || plan instanceof View;
     Seq expressions = plan.expressions();
     for (int i = 0; plain && i < expressions.size(); i++) {
       plain = isPlain((Expression) expressions.apply(i));
@@ -129,6 +146,21 @@ final class BuildSide {
       plain = isRepeatable((LogicalPlan) children.apply(i));
     }
     return plain;
+  }
+
+  /**
+   * Whether a cached relation gives the same rows twice: because what it was made of does, or because its blocks are there
+   * and stay. Blocks that are not there yet, or were dropped for want of memory, are made anew, each with rows of its own.
+   */
+  private static boolean isRepeatable(InMemoryRelation cached) {
+    CachedRDDBuilder builder = cached.cacheBuilder();
+    LogicalPlan origin = builder.logicalPlan();
+    if (origin != null && isRepeatable(origin)) {
+      return true;
+    }
+    StorageLevel level = builder.storageLevel();
+    boolean stays = level.useDisk() && (level.replication() > 1 || builder.cachedPlan().session().sparkContext().isLocal());
+    return stays && builder.isCachedColumnBuffersLoaded();
   }
 
   /** Whether an expression gives the same for the same rows, in whatever order they come. */

@@ -266,10 +266,14 @@ final class DynamicFilters extends Rule {
     }
   }
 
-  /** Whether a filter will have keys: Spark drops one that needs the join's broadcast if the join has none. */
+  /**
+   * Whether a filter will have keys of the join's rows for sure: Spark drops one that needs the join's broadcast if the join
+   * has none, and reads the side of any other a second time (`spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly`
+   * is false), though a second run may give other keys.
+   */
   static boolean willHaveKeys(DynamicPruningSubquery filter, LogicalPlan plan) {
     if (!filter.onlyInBroadcast()) {
-      return true;
+      return BuildSide.isRepeatable((LogicalPlan) filter.plan());
     }
     Boolean found = isBroadcast(filter, plan);
     return found != null ? found.booleanValue()

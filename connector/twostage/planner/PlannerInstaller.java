@@ -67,6 +67,10 @@ public final class PlannerInstaller {
     return isStock(relation) ? ReplaceStockRelations.table((PythonTable) relation.table()) : null;
   }
 
+  static boolean isOurs(DataSourceV2Relation relation) {
+    return relation.table() instanceof TwoStageTable || isStock(relation);
+  }
+
   private static boolean isStock(DataSourceV2Relation relation) {
     return relation.table() instanceof PythonTable && relation.table().name().equalsIgnoreCase(NAME);
   }

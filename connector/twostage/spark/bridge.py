@@ -274,13 +274,20 @@ class Bridge:
             has_keys=request.has_keys,
         )
         if isinstance(decided, AwaitsKeys):
-            return _not_handed_over(KEYS_MAY_PRUNE, key_columns=decided.columns)
+            return _not_handed_over(
+                KEYS_MAY_PRUNE, key_columns=decided.columns, keys_serve_rows=decided.serve_rows
+            )
         if isinstance(decided, str):
             return _not_handed_over(decided)
         self.scans.drop_ahead(decided.plan.context.scan_id)
         self.scans.remember(decided.plan)
         return HandOverAnswer(
-            reason=None, by_metadata=False, awaits_keys=False, key_columns=(), handed_over=decided.scan
+            reason=None,
+            by_metadata=False,
+            awaits_keys=False,
+            key_columns=(),
+            keys_serve_rows=False,
+            handed_over=decided.scan,
         )
 
     def _aggregate(self, request: AggregateRequest) -> AggregateAnswer:
@@ -392,13 +399,18 @@ def _why_here(request: ReadRequest) -> tuple[str, ...]:
 
 
 def _not_handed_over(
-    reason: str, *, by_metadata: bool = False, key_columns: tuple[str, ...] = ()
+    reason: str,
+    *,
+    by_metadata: bool = False,
+    key_columns: tuple[str, ...] = (),
+    keys_serve_rows: bool = True,
 ) -> HandOverAnswer:
     return HandOverAnswer(
         reason=reason,
         by_metadata=by_metadata,
         awaits_keys=reason == KEYS_MAY_PRUNE,
         key_columns=key_columns,
+        keys_serve_rows=keys_serve_rows,
         handed_over=None,
     )
 
