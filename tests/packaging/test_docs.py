@@ -20,6 +20,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCUMENTS, *ROOT.glob("*.md")], key=str)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+_TEST = re.compile(r"`((?:[\w./]+/)?test_\w+\.py|tests/[\w./]*)(?:::\w+)?`")
 _MODULE = re.compile(r"`([\w]+/(?:[\w/]+\.(?:py|java))?)`")
 
 
@@ -122,11 +123,24 @@ def test_whoever_moves_from_iceberg_finds_each_of_its_options():
         assert name in OPTION_NAMES
 
 
+def test_the_lines_of_java_are_counted():
+    stated = re.search(r"about ([\d,]+) lines of Java", (DOCS / "how-it-works.md").read_text())
+    planner = ROOT / "connector/twostage/planner"
+    count = sum(len(path.read_text().splitlines()) for path in planner.rglob("*.java"))
+    assert int(stated[1].replace(",", "")) == round(count, -3)
+
+
 def test_modules_that_the_documents_name_are_there():
-    for path in (ROOT / "ARCHITECTURE.md", DOCS / "how-it-works.md", DOCS / "security.md"):
+    for path in PAGES:
         for name in _MODULE.findall(path.read_text()):
             places = (ROOT, ROOT / "connector/twostage", ROOT / "connector", ROOT / "native")
             assert any((place / name).exists() for place in places), f"{path.name}: {name}"
+    missing = []
+    for path in PAGES:
+        for name in _TEST.findall(path.read_text()):
+            if not any((place / name).exists() for place in (ROOT, path.parent)):
+                missing.append(f"{path.name}: {name}")
+    assert missing == []
     layers = (DOCS / "how-it-works.md").read_text().partition("```text")[2].partition("```")[0]
     packages = {path.parent.name for path in (ROOT / "connector/twostage").glob("*/__init__.py")}
     assert packages - {"planner"} <= set(re.findall(r"[a-z_]+", layers))

@@ -15,6 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from twostage.formats.varint import read_varint
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -157,12 +159,8 @@ def _snappy_blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _snappy_size(data: bytes) -> int:
-    size = shift = 0
-    for byte in data[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    """Return how many bytes a Snappy block decompresses to, which it begins with."""
+    size, _ = read_varint(data, 0)
     if size > _MAX_BLOCK:
         raise ValueError("a Snappy block that is too large")
     return size

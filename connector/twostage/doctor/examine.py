@@ -10,6 +10,7 @@ import contextlib
 import logging
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from twostage.doctor.finding import guarded
@@ -91,7 +92,8 @@ def _folders(settings: ReadSettings) -> Iterator[Finding]:
     from twostage.doctor import folders  # noqa: PLC0415
 
     yield from guarded(folders.KERNELS, folders.kernels)
-    yield from guarded(folders.DELETES, lambda: folders.deletes(settings))
+    for cache in folders.HOST_CACHES:
+        yield from guarded(cache.check, partial(folders.host_cache, cache, settings))
 
 
 def _workers() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Check the cache folders: compiled kernels, and the host's delete keys.
+"""Check the cache folders: compiled kernels, and what the workers of a host share.
 
 Takes the reader's settings; yields findings. Missing folders are created, as a query would create them. A folder that
 cannot be used is a warning, because queries run without it.
@@ -10,7 +10,8 @@ import contextlib
 import os
 import shutil
 import stat
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from twostage.deletes.cache import directory
 from twostage.doctor.finding import ok, warning
@@ -24,8 +25,51 @@ if TYPE_CHECKING:
     from twostage.options import ReadSettings
 
 KERNELS = "Compiled kernels"
-DELETES = "Delete cache"
 _GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCacheFolder:
+    """A cache of the host, by the options that name it.
+
+    Attributes:
+        check: What is shown.
+        option: Says who keeps it; with ``-dir`` and ``-size``, where and how much.
+        setting: That option's attribute of `ReadSettings`; with ``_dir`` and ``_size`` those of the others.
+        folder: Its name below twostage's own in the user's cache directory.
+        otherwise: What happens without it.
+    """
+
+    check: str
+    option: str
+    setting: str
+    folder: str
+    otherwise: str
+
+
+HOST_CACHES = (
+    HostCacheFolder(
+        check="Delete cache",
+        option="deletes.cache",
+        setting="delete_cache",
+        folder="deletes",
+        otherwise="each worker builds its own",
+    ),
+    HostCacheFolder(
+        check="Footer cache",
+        option="footers.cache",
+        setting="footer_cache",
+        folder="footers",
+        otherwise="each worker reads its own",
+    ),
+    HostCacheFolder(
+        check="Condition cache",
+        option="filter.cache",
+        setting="filter_cache",
+        folder="conditions",
+        otherwise="each worker keeps its own in memory",
+    ),
+)
 
 
 def kernels() -> Iterator[Finding]:
@@ -46,35 +90,40 @@ def kernels() -> Iterator[Finding]:
         yield ok(KERNELS, _described(used))
 
 
-def deletes(settings: ReadSettings) -> Iterator[Finding]:
-    """Check the folder in which the workers of a host share delete keys, and its free space."""
-    if settings.delete_cache != "host":
-        yield ok(DELETES, f"switched off by deletes.cache={settings.delete_cache}")
+def host_cache(cache: HostCacheFolder, settings: ReadSettings) -> Iterator[Finding]:
+    """Check a folder that the workers of a host share, and its free space."""
+    if _setting(settings, cache, "") != "host":
+        yield ok(cache.check, f"switched off by {cache.option}={_setting(settings, cache, '')}")
         return
     used: Path | None = None
-    candidates = list(directory.candidates(settings.delete_cache_dir))
+    candidates = list(directory.candidates(_setting(settings, cache, "_dir"), cache.folder))
     for candidate in candidates:
         used, _ = directory.private_directory(candidate)
         if used is not None:
             break
     rejected = list(_rejected(candidates, used))
+    mend = _mend(rejected, f"{cache.option}-dir")
     if used is None:
         found = rejected[0][1] if rejected else "no folder to keep it in"
-        yield warning(DELETES, f"{found}: each worker builds its own", _mend(rejected, "deletes.cache-dir"))
+        yield warning(cache.check, f"{found}: {cache.otherwise}", mend)
         return
     if rejected:
-        yield warning(DELETES, f"{used}, for {rejected[0][1]}", _mend(rejected, "deletes.cache-dir"))
+        yield warning(cache.check, f"{used}, for {rejected[0][1]}", mend)
         return
-    free = shutil.disk_usage(used).free
-    if free < settings.delete_cache_size:
+    free, size = shutil.disk_usage(used).free, _setting(settings, cache, "_size")
+    if free < size:
         yield warning(
-            DELETES,
-            f"{_described(used)}: {free / _GIB:.1f} GiB free, less than the "
-            f"{settings.delete_cache_size / _GIB:.1f} GiB of deletes.cache-size",
-            "Free some, set deletes.cache-size lower, or deletes.cache-dir to another disk.",
+            cache.check,
+            f"{_described(used)}: {free / _GIB:.1f} GiB free, less than the {size / _GIB:.1f} GiB of {cache.option}-size",
+            f"Free some, set {cache.option}-size lower, or {cache.option}-dir to another disk.",
         )
         return
-    yield ok(DELETES, f"{_described(used)}, {free / _GIB:.1f} GiB free")
+    yield ok(cache.check, f"{_described(used)}, {free / _GIB:.1f} GiB free")
+
+
+def _setting(settings: ReadSettings, cache: HostCacheFolder, part: str) -> Any:
+    """Return what the settings say of a cache: who keeps it (no `part`), its ``_dir`` or its ``_size``."""
+    return getattr(settings, cache.setting + part)
 
 
 def _rejected(candidates: Iterable[Path], used: Path | None) -> Iterator[tuple[Path, str]]:
@@ -83,8 +132,6 @@ def _rejected(candidates: Iterable[Path], used: Path | None) -> Iterator[tuple[P
         if used is not None and candidate.exists() and candidate.samefile(used):
             return
         _, reason = directory.private_directory(candidate)
-        if not candidate.is_absolute():
-            reason = "it is not an absolute path"
         yield candidate, f"{candidate} is not used ({reason})"
 
 

@@ -3,45 +3,93 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from twostage.deletes.cache.host import HostCache
 from twostage.doctor import folders
-from twostage.options import ReadSettings
+from twostage.metrics import Metrics
+from twostage.options import OPTION_NAMES, parse_options
+from twostage.reading.conditions.kept import ConditionStore
+from twostage.reading.host_footers import HostFooters
+
+CACHES = pytest.mark.parametrize("cache", folders.HOST_CACHES, ids=lambda cache: cache.option)
 
 
-def deletes(folder: Path | None, **settings: object) -> tuple[str, str, str]:
-    given = ReadSettings(delete_cache_dir=None if folder is None else str(folder), **settings)  # type: ignore[arg-type]
-    (found,) = folders.deletes(given)
+def look(cache: folders.HostCacheFolder, folder: Path | None, **options: str) -> tuple[str, str, str]:
+    """Check a cache as a user's options set it: ``cache``, ``cache_size``, and its folder."""
+    given = {cache.option: "host", **{cache.option + name: value for name, value in options.items()}}
+    if folder is not None:
+        given[f"{cache.option}-dir"] = str(folder)
+    (found,) = folders.host_cache(cache, parse_options(given).settings)
+    assert found.check == cache.check
     return found.state, found.found, found.mend
 
 
-def test_a_folder_that_only_its_user_can_write(tmp_path: Path) -> None:
-    state, found, mend = deletes(tmp_path / "cache", delete_cache_size=1)
+def test_each_cache_of_the_host_is_checked() -> None:
+    named = {name.removesuffix("-dir") for name in OPTION_NAMES if name.endswith(".cache-dir")}
+    assert {cache.option for cache in folders.HOST_CACHES} == named
+
+
+@CACHES
+def test_a_folder_that_only_its_user_can_write(cache: folders.HostCacheFolder, tmp_path: Path) -> None:
+    state, found, mend = look(cache, tmp_path / "cache", **{"-size": "1"})
     assert (state, mend) == ("ok", "")
     assert f"{tmp_path / 'cache'}, mode 0700" in found
 
 
-def test_a_folder_that_others_can_write(tmp_path: Path) -> None:
+@CACHES
+def test_where_a_query_keeps_it(cache: folders.HostCacheFolder, tmp_path: Path) -> None:
+    """The folder that the check names is the one that the cache itself uses, without an option."""
+    metrics = Metrics()
+    settings = parse_options({cache.option: "host", f"{cache.option}-size": "1"}).settings
+    context = SimpleNamespace(settings=settings)
+    used = {
+        "deletes.cache": lambda: HostCache.find(settings, metrics),
+        "footers.cache": lambda: HostFooters.find(context, metrics)._cache,
+        "filter.cache": lambda: ConditionStore(settings, metrics)._host,
+    }[cache.option]()
+    assert used is not None
+    (found,) = folders.host_cache(cache, settings)
+    assert found.found.startswith(f"{used.directory}, mode 0700")
+
+
+@CACHES
+def test_a_folder_that_others_can_write(cache: folders.HostCacheFolder, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     folder.mkdir()
     folder.chmod(0o777)
-    state, found, mend = deletes(folder)
+    state, found, mend = look(cache, folder)
     assert state == "warning"
     assert f"{folder} is not used" in found
+    assert found.endswith(cache.otherwise)
     assert mend == f"chmod 700 {folder}"
 
 
-def test_a_disk_that_is_too_full(tmp_path: Path) -> None:
-    state, found, mend = deletes(tmp_path / "cache", delete_cache_size=2**60)
+@CACHES
+def test_a_file_in_the_place_of_the_folder(cache: folders.HostCacheFolder, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("")
+    state, _, mend = look(cache, tmp_path / "cache")
+    assert state == "warning"
+    assert f"{cache.option}-dir" in mend
+
+
+@CACHES
+def test_a_disk_that_is_too_full(cache: folders.HostCacheFolder, tmp_path: Path) -> None:
+    state, found, mend = look(cache, tmp_path / "cache", **{"-size": str(2**60)})
     assert state == "warning"
     assert "less than the" in found
-    assert "deletes.cache-size" in mend
+    assert f"{cache.option}-size" in mend
 
 
-def test_switched_off() -> None:
-    state, found, _ = deletes(None, delete_cache="worker")
-    assert (state, found) == ("ok", "switched off by deletes.cache=worker")
+@pytest.mark.parametrize(
+    ("option", "value"), [("deletes.cache", "worker"), ("footers.cache", "worker"), ("filter.cache", "off")]
+)
+def test_switched_off(option: str, value: str) -> None:
+    (cache,) = (cache for cache in folders.HOST_CACHES if cache.option == option)
+    state, found, _ = look(cache, None, **{"": value})
+    assert (state, found) == ("ok", f"switched off by {option}={value}")
 
 
 def test_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The directory of the host's cache: one that only this user can read, write or replace.
 
-Takes the option ``deletes.cache-dir``, or looks in the user's cache directory and then in the temporary one; gives a
+Takes the option ``deletes.cache-dir`` (or another cache's), or looks in the user's cache directory and then in the temporary one; gives a
 directory, or why one cannot be used. The rule: whoever can write there decides which rows are deleted, so a
 directory that another user owns, may write or may replace is not used.
 """
@@ -27,7 +27,7 @@ def private_directory(directory: Path) -> tuple[Path | None, str]:
     or may write one above it), and those that this user cannot write.
     """
     if not directory.is_absolute() or not hasattr(os, "getuid"):
-        return None, "deletes.cache-dir is not an absolute path"
+        return None, "it is not an absolute path"
     try:
         directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.mkdir(mode=0o700, exist_ok=True)

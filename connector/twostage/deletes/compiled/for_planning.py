@@ -2,14 +2,15 @@
 
 Takes the tasks of a scan's data files; gives the positions that the equality deletes of each file remove, or the reason
 why not all of them are known. The rules: all or nothing; only entries are read, never an equality-delete file, and of
-these no more than 32 MiB and for no longer than 2 s.
+these no more than 32 MiB, under no more names than `MAX_LOOKUPS`. No clock decides, so that two runs of a query use the
+same reader.
 
 Earns: the column "by Spark" in docs/benchmarks-deletes.md.
 """
 
 from __future__ import annotations
 
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 32 * 2**20
 """Of all entries together: twice what the deleted rows that Spark may be told of take as bits."""
-MAX_SECONDS = 2.0
-"""After so long no more entries are read."""
+MAX_LOOKUPS = 4_096
+"""Names of entries that are looked up in a local folder or the host's cache, whether there or not."""
+MAX_REMOTE_LOOKUPS = 512
+"""Those where each takes a request: eight at a time that a store answers after 30 ms take 2 s."""
 _IGNORED = ("delete_compiled.ignored", "delete_cache.ignored")
 
 
@@ -69,17 +72,18 @@ def _read(
     stores = stores_for(context, None, seen)
     if not stores:
         return f"{said}, and there is no place for compiled ones"
-    reader = _Reader(context, stores)
-    deadline = time.monotonic() + MAX_SECONDS
     is_remote = any(isinstance(store, FolderStore) and store.is_remote for store in stores)
+    limit = MAX_REMOTE_LOOKUPS if is_remote else MAX_LOOKUPS
+    reader = _Reader(context, stores)
     step = cost_of(None, context.settings.parallel_requests, is_remote=is_remote).parallel
+    least = 1
     # One first: where nothing was compiled, that takes one request to know.
     for numbers in (
         with_deletes[:1],
         *(with_deletes[start : start + step] for start in range(1, len(with_deletes), step)),
     ):
-        if time.monotonic() > deadline:
-            return f"{said}, and reading compiled ones takes more than {MAX_SECONDS:.0f} s"
+        if max(least, reader.lookups) > limit:
+            return f"{said}, and finding compiled ones takes more than {limit:,} lookups"
         try:
             bitmaps = reader.read([files[number] for number in numbers])
         except ResourceLimitError:
@@ -93,6 +97,7 @@ def _read(
                 )
                 return f"{said}, {why}: {task.written_path.rpartition('/')[2]}"
             found[number] = DeletedPositions(COMPILED, bitmap, len(bitmap))
+        least = len(with_deletes)
     metrics.merge(seen)
     metrics.add("delete_compiled.hits", len(with_deletes))
     return found
@@ -103,11 +108,18 @@ def _equality(task: ScanTask) -> list[DeleteFile]:
 
 
 class _Reader:
-    """Reads entries of one scan, bounded."""
+    """Reads entries of one scan, bounded.
+
+    Attributes:
+        lookups: Names of entries that were looked up so far. What is in this process's memory counts, too: the choice must
+            not depend on what ran before.
+    """
 
     def __init__(self, context: ScanContext, stores: Collection[CompiledStore]) -> None:
         self._context = context
         self._stores = stores
+        self.lookups = 0
+        self._counting = threading.Lock()
         self._bytes_left = MAX_BYTES
         self._digests: dict[int, str] = {}
         """Fingerprints by the id of a delete file: thousands of them may apply to each of many data files."""
@@ -148,6 +160,8 @@ class _Reader:
         return BitMap64.union(*bitmaps)
 
     def _find(self, task: ScanTask, *, with_positions: bool) -> BitMap64 | None:
+        with self._counting:
+            self.lookups += 1
         return read_entry(
             self._context, self._name(task, with_positions=with_positions), self._stores, self._bytes_left
         )

@@ -40,7 +40,7 @@ def test_a_link_a_file_and_a_relative_path(tmp_path, cache):
     (tmp_path / "file").touch()
     assert private_directory(tmp_path / "file")[0] is None
     assert private_directory(tmp_path / "file" / "below")[0] is None
-    assert private_directory(Path("relative")) == (None, "deletes.cache-dir is not an absolute path")
+    assert private_directory(Path("relative")) == (None, "it is not an absolute path")
 
 
 def test_a_linked_parent_is_judged_by_where_it_leads(tmp_path, cache):

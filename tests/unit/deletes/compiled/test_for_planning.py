@@ -11,7 +11,7 @@ import oracle
 from core_scan import open_table, with_options
 from tables import Table
 from twostage.deletes.cache.memory import CACHE
-from twostage.deletes.compiled import store
+from twostage.deletes.compiled import for_planning, store
 from twostage.deletes.compiled.for_planning import read_compiled
 from twostage.errors import StorageError
 from twostage.handover import eligibility
@@ -109,3 +109,25 @@ def test_a_store_that_fails(table, requests, monkeypatch):
         in found
     )
     assert requests["requests"] == 1
+
+
+def test_more_lookups_than_are_worth_it(table, requests, monkeypatch):
+    """The limit depends on the scan alone, so that two runs of a query use the same reader, whatever memory holds."""
+    opened, _ = table
+    monkeypatch.setattr(for_planning, "MAX_REMOTE_LOOKUPS", FILES - 1)
+    said = f"and finding compiled ones takes more than {FILES - 1} lookups"
+    for _ in range(2):
+        assert ask(opened)[1].endswith(said)
+        assert (
+            requests["requests"] == 1
+        )  # one tells whether anything was compiled; that the others are too many is known
+    monkeypatch.setattr(for_planning, "MAX_REMOTE_LOOKUPS", FILES)
+    assert len(ask(opened)[1]) == FILES + 1
+    monkeypatch.setattr(for_planning, "MAX_REMOTE_LOOKUPS", FILES - 1)
+    assert ask(opened)[1].endswith(said)  # also when all are in memory
+
+
+def test_how_fast_entries_are_read_decides_nothing(table, requests, monkeypatch):
+    for clock in ("monotonic", "perf_counter", "time"):
+        monkeypatch.setattr(time, clock, iter(range(0, 10**9, 1_000)).__next__)
+    assert len(ask(table[0])[1]) == FILES + 1
