@@ -24,6 +24,7 @@ from twostage.data_files import parquet_footers
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import CorruptFileError, MissingFileError, StorageError, TwoStageError
 from twostage.options import parse_options
+from twostage.reading.files_ahead import MAX_REQUESTS
 from twostage.storage import immutable_files, retry_budget
 
 BUDGET = 3
@@ -133,6 +134,25 @@ def test_faults_below_the_budget_are_survived(lake, kind, method, run):  # noqa:
     assert fired == 3, "nothing went wrong"
     if method == "GET":
         record("R7", cell=CELLS[kind])
+
+
+@each_run
+def test_all_connections_reset_once(tmp_path, monkeypatch, run):  # noqa: ARG001
+    """As many requests as a task has in flight break before the store has answered one for a data file."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    table = Table(tmp_path / "t", {"id": "long", "s": "string"}, version=2)
+    table.location = "s3://lake/t"
+    for number in range(MAX_REQUESTS + 8):
+        table.append([{"id": number, "s": f"{number:012}"}], **PLAIN)
+    table.write()
+    with serve(tmp_path) as s3:
+        s3.faults = [Fault("reset", path=r"data/file", times=MAX_REQUESTS)]
+        opened = open_lake(s3)
+        fields = opened.table.schema.fields
+        expected = [oracle.project(row, fields) for row in oracle.live_rows(table.content())]
+        assert not (problem := oracle.difference(scan(opened).rows, expected)), problem
+        assert s3.faults[0].fired == MAX_REQUESTS
+    record("R7", cell="all connections reset once")
 
 
 def test_two_failures_in_a_row_are_within_the_budget(lake):
