@@ -203,6 +203,18 @@ def test_a_drip_slower_than_the_timeout_ends(lake):
 
 
 @each_run
+@pytest.mark.parametrize("place", ["data", "metadata"])
+def test_a_drip_that_goes_on_for_ever_ends(lake, place, run):  # noqa: ARG001
+    """It is never silent for longer than the timeout; three times a few seconds, not the hours that the bytes would take."""
+    lake.faults = [Fault("drip", path=FILES[place], seconds=0.3, pieces=1_000, times=ALWAYS)]
+    seconds = {"catalog.s3.connect-timeout": "0.5", "catalog.s3.request-timeout": "0.5"}
+    began = time.monotonic()
+    assert fails(lake, StorageError, "STORAGE_FAILED", **seconds).transient
+    assert time.monotonic() - began < 30
+    record("R7", cell="drip without end: typed error")
+
+
+@each_run
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("place", ["data", "deletes", "manifest"])
 def test_an_object_that_is_gone_names_its_snapshot(lake, place, method, run):  # noqa: ARG001
