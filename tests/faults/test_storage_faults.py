@@ -24,6 +24,7 @@ from twostage.data_files import parquet_footers
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import CorruptFileError, MissingFileError, StorageError, TwoStageError
 from twostage.options import parse_options
+from twostage.reading.files_ahead import MAX_REQUESTS
 from twostage.storage import immutable_files, retry_budget
 
 BUDGET = 3
@@ -135,6 +136,25 @@ def test_faults_below_the_budget_are_survived(lake, kind, method, run):  # noqa:
         record("R7", cell=CELLS[kind])
 
 
+@each_run
+def test_all_connections_reset_once(tmp_path, monkeypatch, run):  # noqa: ARG001
+    """As many requests as a task has in flight break before the store has answered one for a data file."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    table = Table(tmp_path / "t", {"id": "long", "s": "string"}, version=2)
+    table.location = "s3://lake/t"
+    for number in range(MAX_REQUESTS + 8):
+        table.append([{"id": number, "s": f"{number:012}"}], **PLAIN)
+    table.write()
+    with serve(tmp_path) as s3:
+        s3.faults = [Fault("reset", path=r"data/file", times=MAX_REQUESTS)]
+        opened = open_lake(s3)
+        fields = opened.table.schema.fields
+        expected = [oracle.project(row, fields) for row in oracle.live_rows(table.content())]
+        assert not (problem := oracle.difference(scan(opened).rows, expected)), problem
+        assert s3.faults[0].fired == MAX_REQUESTS
+    record("R7", cell="all connections reset once")
+
+
 def test_two_failures_in_a_row_are_within_the_budget(lake):
     lake.faults = [Fault("503", path=r"data/file-0", times=BUDGET - 1)]
     check(lake)
@@ -180,6 +200,18 @@ def test_a_drip_slower_than_the_timeout_ends(lake):
         check(lake)
     except StorageError as error:
         assert error.transient
+
+
+@each_run
+@pytest.mark.parametrize("place", ["data", "metadata"])
+def test_a_drip_that_goes_on_for_ever_ends(lake, place, run):  # noqa: ARG001
+    """It is never silent for longer than the timeout; three times a few seconds, not the hours that the bytes would take."""
+    lake.faults = [Fault("drip", path=FILES[place], seconds=0.3, pieces=1_000, times=ALWAYS)]
+    seconds = {"catalog.s3.connect-timeout": "0.5", "catalog.s3.request-timeout": "0.5"}
+    began = time.monotonic()
+    assert fails(lake, StorageError, "STORAGE_FAILED", **seconds).transient
+    assert time.monotonic() - began < 30
+    record("R7", cell="drip without end: typed error")
 
 
 @each_run

@@ -40,7 +40,7 @@ class Fault:
     """What goes wrong, with which objects and how often.
 
     `kind`: an HTTP status as text; ``reset`` (mid-body), ``short`` (the connection ends before Content-Length),
-    ``lies`` (fewer bytes than asked for, and Content-Length says so), ``drip`` (`seconds` between quarters), ``hang``
+    ``lies`` (fewer bytes than asked for, and Content-Length says so), ``drip`` (`seconds` between `pieces`), ``hang``
     (no answer for `seconds`), ``replaced`` (another object's bytes, from `body`).
     """
 
@@ -50,6 +50,7 @@ class Fault:
     after: int = 0
     """Matching requests that are answered well before."""
     seconds: float = 0.0
+    pieces: int = 4
     code: str = ""
     """The error's name in S3's XML, if not the usual one of the status."""
     body: Callable[[bytes], bytes] = bytes
@@ -219,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, data: bytes, fault: Fault | None) -> None:
         kind = fault.kind if fault else ""
         if fault and kind == "drip":
-            step = max(1, -(-len(data) // 4))
+            step = max(1, -(-len(data) // fault.pieces))
             for start in range(0, len(data), step):
                 self.wfile.write(data[start : start + step])
                 self.wfile.flush()

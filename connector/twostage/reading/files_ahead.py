@@ -2,7 +2,7 @@
 
 Takes a task group whose files are remote; gives the steps of each file in the files' order, while later files wait for
 their bytes, or are pruned and filtered already (`turns`). The rules: what files ahead take is bounded by the task's memory,
-by what the files before them took; a scan that may end early begins with few files, and has more ahead with each that ends.
+by what the files before them took and by the sizes of their delete files; a scan that may end early begins with few files, and has more ahead with each that ends.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class FilesAhead:
             wait=self.turns.wait,
             trips=trips,
         )
-        contents = DeleteContents(self.reads, context.storage, group.tasks)
-        self.deletes = DeletesAhead(contents, self.turns.keep)
+        self._contents = DeleteContents(self.reads, context.storage, group.tasks)
+        self.deletes = DeletesAhead(self._contents, self.turns.keep)
         self.footers = HostFooters.find(context, metrics)
         self._most = MAX_FILES if settings.files_ahead is None else 1 + settings.files_ahead
         self._may_end_early = context.limit is not None or context.top is not None
@@ -87,6 +87,9 @@ class FilesAhead:
         self._running: dict[int, int] = {}
         """By place among the tasks: the bytes of the file that are read, if it has begun and is not done."""
         self._begun = self._done = self._bytes_done = 0
+        self._counted: set[str] = set()
+        self._delete_bytes = self._deletes_of(0)
+        """Of the positions of the next file to begin."""
 
     def __enter__(self) -> FilesAhead:
         self._metrics.clock = self.turns.clock
@@ -132,21 +135,33 @@ class FilesAhead:
         for number in range(len(self._group.tasks)):
             self._begun = number + 1
             self._running[number] = self._bytes_of(number)
+            self._delete_bytes = self._deletes_of(number + 1)
             yield functools.partial(self._read, number, read)
 
     def _read(self, number: int, read: Callable[[ScanTask], Iterator[Item]]) -> Iterator[Item]:
         task = self._group.tasks[number]
         yield from read(task)
+        self._contents.leave(task)
         del self._running[number]
         self._done += 1
         self._bytes_done += task.length
 
     def _bytes_of(self, number: int) -> int:
-        """Return about how many bytes a file takes in memory while it is read."""
+        """Return about how many bytes the next file to begin takes in memory while it is read."""
         share = FIRST_SHARE
         if self._bytes_done:
             share = min(1.0, self._metrics.counters["store.bytes"] / self._bytes_done)
-        return int(EXPANSION * share * self._group.tasks[number].length)
+        return int(EXPANSION * share * self._group.tasks[number].length) + self._delete_bytes
+
+    def _deletes_of(self, number: int) -> int:
+        """Return the bytes of a file's positions that no file before it has; to be called once for each, in order."""
+        total = 0
+        for delete in self._group.tasks[number].deletes if number < len(self._group.tasks) else ():
+            if delete.path not in self._counted:
+                total += self._contents.num_bytes(delete)
+                if delete.content == "position":
+                    self._counted.add(delete.path)
+        return total
 
     def _may_start(self, running: int) -> bool:
         """Tell whether the next file may begin while others run."""

@@ -7,6 +7,7 @@ credentials come from options and catalogs, never from a path.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ MAX_FILE_SYSTEMS = 64
 
 _file_systems: dict[Any, Any] = {}
 _lock = threading.Lock()
+_of_parent: list[Any] = []
+"""File systems of the process that this one was forked from: they are neither used nor destroyed here, since their connections
+and threads are the parent's."""
 
 
 def remote_name(location: Location) -> str:
@@ -97,3 +101,13 @@ def _connect(properties: Mapping[str, str], location: Location) -> Any:
             hint="Where the driver and the executors run, set JAVA_HOME, HADOOP_HOME (its lib/native holds "
             "libhdfs.so; or ARROW_LIBHDFS_DIR) and CLASSPATH to what `hadoop classpath --glob` prints.",
         ) from None
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603 - one for each process
+    _lock = threading.Lock()
+    _of_parent.extend(_file_systems.values())
+    _file_systems.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

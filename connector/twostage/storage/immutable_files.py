@@ -10,6 +10,7 @@ served.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import threading
 from collections import deque
@@ -160,3 +161,11 @@ def _keep(key: Any, data: bytes) -> None:
     if key is not None and len(data) <= MAX_KEPT_FILE_BYTES:
         with _lock:
             _kept[key] = data
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603 - one for each process
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -2,13 +2,15 @@
 
 Takes what `store_properties` made of a catalog's properties; gives a `StoreClient`. Obstore is imported when the first
 store is opened, which starts its runtime: never before a process forks. Its own retries are off, since ours know of all
-requests of a task.
+requests of a task. The rule: every request ends, whatever the store sends: silence ends it, and so do bytes that come more
+slowly than `LOWEST_RATE`.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from twostage.storage.store_client import Answer, ListedObject, Listing, RequestFailedError
@@ -27,8 +29,10 @@ _LOGIN = re.compile(
     r"(?i)credential provider|oauth|https?://(?:169\.254\.|metadata\.google|sts\.|\[?fd00:ec2)"
 )
 """Of a request that was made, or failed to be, for the credentials of an instance, container or service account."""
-_SECONDS_OF_SLOWEST_BODY = 3_600
-"""A body that keeps arriving, however slowly, ends within the hour."""
+LOWEST_RATE = 16 * 2**10
+"""Bytes a second of an answer, above which it is waited for: 64 of them at a time take a connection of 8 Mbit/s."""
+_SECONDS_IN_ALL = 3_600
+"""For which obstore waits for one answer, at the latest; its own default is 30 s, whatever the answer's length."""
 
 
 class ObstoreClient:
@@ -37,12 +41,16 @@ class ObstoreClient:
     asks_for_version = True
 
     def __init__(self, properties: StoreProperties) -> None:
+        from asyncio import timeout_at  # noqa: PLC0415 - see `store_loop`
+
         import obstore  # noqa: PLC0415
         from obstore import store  # noqa: PLC0415
 
         self.key = properties.key
         self._get = obstore.get_async
         self._list = obstore.list_with_delimiter_async
+        self._until = timeout_at
+        self._seconds = properties.connect_seconds + properties.request_seconds
         self._knows_ends = properties.kind != "azure"
         kind = {"s3": store.S3Store, "gs": store.GCSStore, "azure": store.AzureStore}[properties.kind]
         self._store: Any = kind(
@@ -52,7 +60,7 @@ class ObstoreClient:
                 "allow_http": properties.allows_http,
                 "connect_timeout": timedelta(seconds=properties.connect_seconds),
                 "read_timeout": timedelta(seconds=properties.request_seconds),
-                "timeout": timedelta(seconds=_SECONDS_OF_SLOWEST_BODY),
+                "timeout": timedelta(seconds=_SECONDS_IN_ALL),
                 **({"proxy_url": properties.proxy} if properties.proxy else {}),
             },
             retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=1)},
@@ -65,23 +73,35 @@ class ObstoreClient:
         name = file.name.partition("/")[2]
         if file.etag:
             options["if_match"] = file.etag
+        began = monotonic()
+        known = 0 if end is None else end - start
         try:
-            if start < 0 and not self._knows_ends:
-                first = await self._get(self._store, name, options={**options, "range": (0, 1)})
-                start = max(0, first.meta["size"] + start)
-                options["if_match"] = first.meta["e_tag"]
-            if end is not None:
-                options["range"] = (start, end)
-            elif start:
-                options["range"] = {"offset": start} if start > 0 else {"suffix": -start}
-            found = await self._get(self._store, name, options=options)
-            size = found.meta["size"]
-            data = b"" if limit is not None and size > limit else await found.bytes_async()
+            async with self._until(began + self._seconds_of(known)) as until:
+                if start < 0 and not self._knows_ends:
+                    first = await self._get(self._store, name, options={**options, "range": (0, 1)})
+                    start = max(0, first.meta["size"] + start)
+                    options["if_match"] = first.meta["e_tag"]
+                if end is not None:
+                    options["range"] = (start, end)
+                elif start:
+                    options["range"] = {"offset": start} if start > 0 else {"suffix": -start}
+                found = await self._get(self._store, name, options=options)
+                size = found.meta["size"]
+                first, last = found.range
+                until.reschedule(began + self._seconds_of(last - first))
+                data = b"" if limit is not None and size > limit else await found.bytes_async()
+        except TimeoutError:
+            text = f"no answer in time: slower than {LOWEST_RATE // 2**10} KiB/s"
+            raise RequestFailedError("timeout", text) from None
         except Exception as error:  # noqa: BLE001 - all of them are failures of this request
             raise RequestFailedError(kind_of(error), shown(error)) from None
         if limit is not None and size > limit:
             raise RequestFailedError("too large", str(size))
         return Answer(data, found.meta["e_tag"] or "", size)
+
+    def _seconds_of(self, num_bytes: int) -> float:
+        """Return for how many seconds an answer of so many bytes is waited for."""
+        return self._seconds + num_bytes / LOWEST_RATE
 
     async def list(self, folder: str) -> Listing | None:
         """List a folder."""

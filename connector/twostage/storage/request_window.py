@@ -7,6 +7,7 @@ Source: RFC 5681, slow start and multiplicative decrease.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from typing import TYPE_CHECKING
@@ -84,3 +85,7 @@ def window_of(key: tuple[str, ...]) -> RequestWindow:
     if key not in _windows:
         _windows[key] = RequestWindow()
     return _windows[key]
+
+
+# The parent's requests would hold places for ever: nobody gives them back in a forked process.
+os.register_at_fork(after_in_child=_windows.clear)

@@ -18,21 +18,32 @@ PATIENCE_SECONDS = 60.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = {"broken": 8.0, "timeout": 8.0, "throttled": 2.0}
 """After throttling it is the window that keeps requests back."""
-FREE_RETRIES = 32
-"""Of a task, throttled requests not counted; more are allowed in proportion to its answers."""
+RETRIES_OF_EACH_IN_FLIGHT = 2
+"""For each request that a task may have in flight, throttled ones not counted: all connections may break once, and once more
+while they are made anew."""
+LEAST_RETRIES = 32
+"""Of a task that has few requests in flight."""
 RETRIES_PER_ANSWER = 0.25
+MOST_SAVED = 4
+"""Times what a task has at first, that its answers earn it at most."""
 
 
 class RetryBudget:
-    """The budget of one task. Its methods are called in the event loop's thread."""
+    """The budget of one task's reads. Its methods are called in the event loop's thread.
 
-    def __init__(self) -> None:
-        self._left = float(FREE_RETRIES)
+    Args:
+        most_in_flight: Requests that may fail at the same time.
+    """
+
+    def __init__(self, most_in_flight: int = 1) -> None:
+        self.first = max(LEAST_RETRIES, RETRIES_OF_EACH_IN_FLIGHT * most_in_flight)
+        """Repetitions before the first answer."""
+        self._left = float(self.first)
         self._answered_at = time.monotonic()
 
     def answered(self) -> None:
         """Note that the store answered a request."""
-        self._left = min(FREE_RETRIES * 8, self._left + RETRIES_PER_ANSWER)
+        self._left = min(MOST_SAVED * self.first, self._left + RETRIES_PER_ANSWER)
         self._answered_at = time.monotonic()
 
     def pause(self, kind: str, attempt: int) -> float | None:

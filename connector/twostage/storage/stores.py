@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _clients: dict[Any, StoreClient] = {}
 _lock = threading.Lock()
+_of_parent: list[StoreClient] = []
+"""Clients of the process that this one was forked from, neither used nor destroyed here (see `file_systems`)."""
 
 
 def client_of(storage: Storage, location: Location, name: str) -> StoreClient:
@@ -73,6 +75,7 @@ def is_plain(name: str) -> bool:
 def _after_fork() -> None:
     global _lock  # noqa: PLW0603 - one for each process
     _lock = threading.Lock()
+    _of_parent.extend(_clients.values())
     _clients.clear()
 
 

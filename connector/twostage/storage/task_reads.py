@@ -122,7 +122,7 @@ class TaskReads:
         self._in_flight = 0
         """Of the running ones, those that the store's window has let through."""
         self._held_bytes = 0
-        self._budget = RetryBudget()
+        self._budget = RetryBudget(most_in_flight)
         self._busy_since = 0
 
     def __enter__(self) -> TaskReads:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from scan_values import context_of, task_of
+from scan_values import context_of, delete_of, task_of
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.reading.files_ahead import MAX_FILES, FilesAhead, are_remote
@@ -102,6 +103,25 @@ def test_what_is_ahead_goes_with_what_files_have_taken(tmp_path):
     _, seen = most_at_once(group_of(tmp_path, [128 * MIB] * 20), store_bytes=MIB)
     assert seen[0] == 1
     assert max(seen[2:]) > 10
+
+
+def with_deletes(group, names, size):
+    """Give each data file the delete file of positions that is named for it."""
+    deletes = (
+        replace(
+            delete_of(Path("/d"), "position"), path=f"s3://lake/t/{name}", file_size=size, format="parquet"
+        )
+        for name in names
+    )
+    tasks = (replace(task, deletes=(delete,)) for task, delete in zip(group.tasks, deletes, strict=True))
+    return replace(group, tasks=tuple(tasks))
+
+
+def test_delete_files_take_memory_too(tmp_path):
+    group = group_of(tmp_path, [1000] * 10, task_memory=16 * MIB)
+    assert most_at_once(with_deletes(group, range(10), 5 * MIB))[0] == 1
+    assert most_at_once(with_deletes(group, range(10), 3 * MIB))[0] <= 2
+    assert most_at_once(with_deletes(group, [0] * 10, 4 * MIB), together=10)[0] == 10, "one that all have"
 
 
 def test_a_scan_with_a_limit_begins_with_few(tmp_path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from s3_server import Fault, serve
+from twostage.storage import obstore_client
 from twostage.storage.file_systems import remote_name
 from twostage.storage.location import parse_location
 from twostage.storage.obstore_client import ObstoreClient, kind_of, shown
@@ -106,6 +108,21 @@ def test_failures(s3, fault, kind, text):
     assert caught.value.text.startswith(text)
     assert len(s3.requests) == 1, "it repeats nothing itself"
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 5_000), (0, None), (-5_000, None)])
+def test_bytes_that_come_too_slowly_are_given_up(s3, monkeypatch, start, end):
+    """Each pause is shorter than the request timeout, and silence alone would never end it."""
+    s3.client._seconds = 0.3
+    s3.faults = [Fault("drip", path="f", seconds=0.2, pieces=50, times=2)]
+    monkeypatch.setattr(obstore_client, "LOWEST_RATE", 5_000)
+    began = time.monotonic()
+    with pytest.raises(RequestFailedError) as caught:
+        get(s3, start=start, end=end)
+    assert caught.value.kind == "timeout"
+    assert 1.2 < time.monotonic() - began < 5, "a second for each 5,000 bytes, beside that of every request"
+    monkeypatch.setattr(obstore_client, "LOWEST_RATE", 400)
+    assert bytes(get(s3, start=start, end=end).data) == DATA[start:end], "slow, but not that slow"
 
 
 def test_a_range_beyond_the_end(s3):

@@ -28,7 +28,8 @@ def test_pauses_grow_and_are_random(monkeypatch):
 
 def test_a_task_has_a_number_of_repetitions_and_earns_more_with_answers():
     budget = RetryBudget()
-    assert all(budget.pause("broken", 1) is not None for _ in range(retry_budget.FREE_RETRIES))
+    assert budget.first == retry_budget.LEAST_RETRIES
+    assert all(budget.pause("broken", 1) is not None for _ in range(budget.first))
     assert budget.pause("broken", 1) is None
     for _ in range(4):
         budget.answered()
@@ -48,3 +49,9 @@ def test_patience_ends_where_nothing_is_answered(monkeypatch):
     assert budget.pause("throttled", 500) is not None
     now[0] += 2
     assert budget.pause("throttled", 500) is None
+
+
+@pytest.mark.parametrize("in_flight", [1, 16, 64, 200])
+def test_all_requests_in_flight_may_break_twice(in_flight):
+    budget = RetryBudget(in_flight)
+    assert all(budget.pause("broken", attempt) is not None for attempt in (1, 2) for _ in range(in_flight))

@@ -240,13 +240,28 @@ def test_a_store_that_throttles_for_ever_has_failed_after_a_while(store, monkeyp
 def test_many_requests_that_fail_share_a_budget(store):
     store.failures = ["broken"] * 10_000
     metrics = Metrics()
-    with TaskReads(metrics, cost=RequestCost(gap=0, parallel=1)) as reads:
+    with TaskReads(metrics, cost=RequestCost(gap=0, parallel=1), most_in_flight=8) as reads:
         file = reads.file(STORAGE, "s3://lake/t/a", len(DATA))
         asked = [reads.ask(file, [(10 * n, 5)]) for n in range(50)]
         for one in asked:
             with pytest.raises(StorageError):
                 one.result()
-    assert metrics.counters["store.retries"] == retry_budget.FREE_RETRIES
+    assert metrics.counters["store.retries"] == retry_budget.LEAST_RETRIES
+
+
+@pytest.mark.parametrize("in_flight", [1, 64, 200])
+def test_requests_that_all_break_once_before_the_first_answer(store, in_flight):
+    """A connection through which all of them go, or a store that starts anew."""
+    store.failures = ["broken"] * in_flight
+    metrics = Metrics()
+    cost = RequestCost(gap=0, parallel=1)
+    with TaskReads(metrics, cost=cost, most_in_flight=in_flight) as reads:
+        file = reads.file(STORAGE, "s3://lake/t/a", len(DATA))
+        asked = [reads.ask(file, [(10 * n, 5)]) for n in range(in_flight)]
+        assert [bytes(one.result()[0]) for one in asked] == [
+            DATA[10 * n : 10 * n + 5] for n in range(in_flight)
+        ]
+    assert metrics.counters["store.retries"] == in_flight
 
 
 def test_a_secret_in_a_failure_is_masked(store):

@@ -9,6 +9,7 @@ Earns: "worker's memory" in docs/benchmarks-deletes.md, and there the columns "w
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from contextlib import contextmanager
@@ -92,6 +93,13 @@ class ByteCache:
             self._entries.clear()
             self.nbytes = 0
 
+    def unlock(self) -> None:
+        """Take no notice of locks that threads of another process hold: this one was forked from it."""
+        self.lock = threading.RLock()
+        self._key_locks = {}
+
 
 CACHE = ByteCache()
 """The worker process's cache."""
+
+os.register_at_fork(after_in_child=CACHE.unlock)

@@ -7,8 +7,8 @@ files of the task are read meanwhile.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twostage.storage.location import parse_location
@@ -42,8 +42,11 @@ class DeletesAhead:
 class _Vectors:
     """A Puffin file: the ranges that the task will need, in the order of its data files, and what was asked for."""
 
-    ranges: deque[tuple[int, int]]
-    asked: dict[tuple[int, int], tuple[PendingRanges, int]]
+    ranges: dict[tuple[int, int], None] = field(default_factory=dict)
+    """In order, those that were not asked for."""
+    users: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """By range: data files, or parts of one, that are not read yet."""
+    asked: dict[tuple[int, int], tuple[PendingRanges, int]] = field(default_factory=dict)
     """By range: the read that it is part of, and its place there."""
 
 
@@ -60,12 +63,18 @@ class DeleteContents:
         self._reads = reads
         self._storage = storage
         self._whole: dict[str, PendingRanges] = {}
+        self._users: Counter[str] = Counter()
+        """By file of positions: data files that are not read yet."""
         self._vectors: dict[str, _Vectors] = {}
         for task in tasks:
             for delete in task.deletes:
                 if delete.content == "vector" and self.has(delete):
-                    found = self._vectors.setdefault(delete.path, _Vectors(deque(), {}))
-                    found.ranges.append((delete.content_offset, delete.content_size))
+                    found = self._vectors.setdefault(delete.path, _Vectors())
+                    place = delete.content_offset, delete.content_size
+                    found.ranges[place] = None
+                    found.users[place] += 1
+                elif delete.content == "position":
+                    self._users[delete.path] += 1
 
     @staticmethod
     def has(delete: DeleteFile) -> bool:
@@ -82,7 +91,8 @@ class DeleteContents:
         for delete in deletes:
             if delete.path not in self._whole and self._is_small(delete):
                 file = self._reads.file(self._storage, delete.path)
-                self._whole[delete.path] = self._reads.ask_whole(file, 2 * MAX_WHOLE_FILE_BYTES)
+                limit = 2 * MAX_WHOLE_FILE_BYTES
+                self._whole[delete.path] = self._reads.ask_whole(file, limit, expected=delete.file_size)
 
     def await_whole(self, deletes: Sequence[DeleteFile]) -> None:
         """Wait for the small ones of these delete files; `in_order` then gives them without waiting.
@@ -100,6 +110,20 @@ class DeleteContents:
         self._whole.pop(
             delete.path, None
         )  # another data file's thread may be waiting for it: it is let go of with the last
+
+    def leave(self, task: ScanTask) -> None:
+        """Let go of the positions of a data file that was read, or pruned, unless another one needs them."""
+        for delete in task.deletes:
+            if delete.content == "position":
+                self._users[delete.path] -= 1
+                if not self._users[delete.path]:
+                    self.forget(delete)
+            elif delete.content == "vector" and delete.path in self._vectors:
+                vectors, place = self._vectors[delete.path], (delete.content_offset, delete.content_size)
+                vectors.users[place] -= 1
+                if not vectors.users[place]:
+                    vectors.ranges.pop(place, None)
+                    vectors.asked.pop(place, None)
 
     def in_order(
         self, deletes: Sequence[DeleteFile]
@@ -129,15 +153,19 @@ class DeleteContents:
                 self.forget(delete)
             size -= num_bytes
 
-    def vector(self, delete: DeleteFile) -> memoryview:
-        """Return a deletion vector's blob.
+    def vector(self, delete: DeleteFile) -> bytes:
+        """Return a deletion vector's blob, and let go of it, unless another part of the data file needs it.
 
         Raises:
             CorruptFileError: The Puffin file ends before the blob does.
             MissingFileError: It is not in storage.
         """
         pending, number = self.ask_vector(delete)
-        return pending.result()[number]
+        blob = bytes(pending.result()[number])
+        vectors, place = self._vectors[delete.path], (delete.content_offset, delete.content_size)
+        if vectors.users[place] <= 1:
+            vectors.asked.pop(place, None)
+        return blob
 
     def ask_vector(self, delete: DeleteFile) -> tuple[PendingRanges, int]:
         """Ask for a deletion vector, and for others of its file that the task will need; returns at once.
@@ -146,11 +174,12 @@ class DeleteContents:
             The read, and the vector's place in it.
         """
         place = delete.content_offset, delete.content_size
-        vectors = self._vectors.setdefault(delete.path, _Vectors(deque(), {}))
+        vectors = self._vectors.setdefault(delete.path, _Vectors())
         if place not in vectors.asked:
             wanted, size = {place: None}, 0
             while vectors.ranges and size < MAX_VECTOR_BYTES:
-                following = vectors.ranges.popleft()
+                following = next(iter(vectors.ranges))
+                del vectors.ranges[following]
                 if following not in vectors.asked and _is_sound(following, delete.file_size):
                     wanted[following] = None
                     size += following[1]
@@ -158,6 +187,12 @@ class DeleteContents:
             pending = self._reads.ask(file, list(wanted))
             vectors.asked.update({one: (pending, number) for number, one in enumerate(wanted)})
         return vectors.asked[place]
+
+    def num_bytes(self, delete: DeleteFile) -> int:
+        """Return how many bytes a file's positions take until they are decoded, if they are asked for ahead."""
+        if delete.content == "vector":
+            return delete.content_size if self.has(delete) and self.is_sound(delete) else 0
+        return delete.file_size if delete.content == "position" and self._is_small(delete) else 0
 
     def _is_small(self, delete: DeleteFile) -> bool:
         return 0 < delete.file_size <= MAX_WHOLE_FILE_BYTES and self.has(delete)

@@ -73,7 +73,7 @@ def read_vector(
     metrics.add("delete_files.opened")
     try:
         if contents is not None and contents.has(delete):
-            blob = bytes(contents.vector(delete))
+            blob = contents.vector(delete)
         else:
             blob = files.read_range(context.storage, delete.path, offset, size)
     except CorruptFileError as error:  # the file is shorter than its metadata says

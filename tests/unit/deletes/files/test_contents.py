@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from contextlib import contextmanager
@@ -32,10 +33,10 @@ def store(tmp_path_factory):
 
 
 @contextmanager
-def contents_of(store, *tasks):
+def contents_of(store, *tasks, **limits):
     properties = {key.removeprefix("catalog."): value for key, value in store.options.items()}
     store.reset()
-    with TaskReads() as reads:
+    with TaskReads(**limits) as reads:
         yield DeleteContents(reads, Storage(properties=properties, root=f"s3://{BUCKET}"), tasks)
 
 
@@ -101,8 +102,73 @@ def test_vectors_of_a_file_are_asked_for_together(store):
         found = [bytes(contents.vector(one)) for one in vectors]
         assert found == [CONTENT[o : o + n] for o, n in places]
         assert len(store.log) == 2  # two lie near each other
-        assert [bytes(contents.vector(one)) for one in vectors] == found
+        assert held(contents) == 0, "what was decoded is let go of"
+
+
+def test_a_vector_that_parts_of_a_file_share_is_kept_until_the_last_one(store):
+    shared, other = vector(4, 100), vector(400_000, 77)
+    tasks = [task_of(shared), task_of(shared), task_of(other)]
+    with contents_of(store, *tasks) as contents:
+        assert contents.vector(shared) == contents.vector(shared) == CONTENT[4:104]
         assert len(store.log) == 2
+        contents.leave(tasks[0])
+        assert held(contents) == 177
+        contents.leave(tasks[1])
+        assert contents.vector(other) == CONTENT[400_000:400_077]
+        assert held(contents) == 0
+        assert len(store.log) == 2
+
+
+def test_what_pruned_files_asked_for_is_let_go_of(store):
+    files, places = (
+        [remote(f"d{number}.parquet") for number in range(2)],
+        [vector(4, 100), vector(400_000, 77)],
+    )
+    tasks = [task_of(*files), task_of(files[1]), *map(task_of, places)]
+    with contents_of(store, *tasks) as contents:
+        contents.ask(files)
+        contents.ask_vector(places[0])
+        contents.await_whole(files)
+        contents.leave(tasks[0])
+        assert list(contents._whole) == [files[1].path], "another file needs it"
+        for task in tasks[1:]:
+            contents.leave(task)
+        assert held(contents) == 0
+        assert len(store.log) == 4
+
+
+def held(contents):
+    """Bytes that count as held, once all requests have been sent."""
+    reads = contents._reads
+    gc.collect()
+    for pending in [one for vectors in contents._vectors.values() for one, _ in vectors.asked.values()]:
+        pending.result()
+    return reads._held_bytes - sum(reads._freed)
+
+
+def test_files_asked_for_ahead_count_by_their_size(store):
+    """The budget has room for one of them; whoever waits gets the next one all the same."""
+    files = [remote(f"d{number}.parquet", file_size=1000 + number) for number in range(3)]
+    with contents_of(store, most_bytes=1500) as contents:
+        contents.ask(files)
+        contents._whole[files[0].path].block()
+        assert [contents._whole[one.path].is_sent for one in files] == [True, False, False]
+        assert held(contents) == 1000
+        assert [bytes(content) for _, content in contents.in_order(files)] == [
+            CONTENT[: 1000 + number] for number in range(3)
+        ]
+        assert held(contents) == 0
+
+
+def test_bytes_ahead_are_those_of_small_remote_positions(tmp_path, store):
+    large = module.MAX_WHOLE_FILE_BYTES + 1
+    with contents_of(store) as contents:
+        assert contents.num_bytes(remote("d0.parquet", file_size=1234)) == 1234
+        assert contents.num_bytes(vector(4, 100)) == 100
+        assert contents.num_bytes(remote("d0.parquet", file_size=large)) == 0
+        assert contents.num_bytes(remote("d0.parquet", "equality")) == 0
+        assert contents.num_bytes(vector(499_990, 100)) == 0
+        assert contents.num_bytes(delete_of(tmp_path / "d", "position")) == 0
 
 
 def test_a_vector_that_no_task_was_known_to_need(store):
