@@ -8,10 +8,14 @@ import random
 
 import pytest
 
+from check import Columns
 from core_scan import Opened
+from indexed_tables import built
 from late_store import BUCKET, serve_late
 from tables import Table
 from twostage.aggregates.deleted_counts import PositionDeleteCounts
+from twostage.aggregates.metadata_answer import answer
+from twostage.aggregates.totals import Aggregate
 from twostage.catalog.load_table import load_table
 from twostage.data_files import parquet_footers
 from twostage.deletes.cache.memory import CACHE
@@ -22,7 +26,7 @@ from twostage.metrics import Metrics
 from twostage.options import parse_options
 from twostage.planning.choose_files import Planning
 from twostage.planning.plan import plan_scan
-from twostage.predicates.predicate import TRUE
+from twostage.predicates.predicate import TRUE, Compare
 from twostage.storage import immutable_files
 
 FILES, ROWS = 5, 2000
@@ -34,7 +38,11 @@ DEAD = (1, 5, 77)
 def rows_of(number):
     draw = random.Random(number)
     return [
-        {"id": number * ROWS + n, "k": draw.randrange(10**9), "s": f"{draw.getrandbits(400):0100x}"}
+        {
+            "id": number * ROWS + n,
+            "k": draw.randrange(10**9),
+            "s": f"{draw.getrandbits(400):0100x}",
+        }
         for n in range(ROWS)
     ]
 
@@ -51,7 +59,12 @@ def store(tmp_path_factory):
         for file in [table.append(rows, **LAYOUT) for rows in EVERY]:  # each has its own delete file
             (table.delete_positions if version == 2 else table.delete_vectors)({file: DEAD})
         table.write()
-    with serve_late(root, rounds=0.3) as late:
+    with serve_late(root) as late:
+        for name in ("positions", "vectors"):
+            opened = open_remote(late, name, **{"index.location": str(root / "indexes")})
+            built(opened, ["k"], "values")
+            built(opened, ["s"], "values")
+        late.rounds = 0.3
         yield late
 
 
@@ -118,3 +131,49 @@ def test_the_deleted_rows_of_all_files_are_counted_after_one_round_trip(store, n
     store.reset()
     assert PositionDeleteCounts(opened.table, opened.options).counts(files) == [len(DEAD)] * FILES
     assert rounds_of(store) == [{"GET deletes": FILES}]
+
+
+COUNTS = {
+    "k": [[{"GET data": FILES, "GET deletes": FILES, "GET index": 2 * FILES}], [{"GET data": FILES}]],
+    "s": [
+        [{"GET data": FILES, "GET deletes": FILES, "GET index": 2 * FILES}, {"GET index": FILES}],
+        [{"GET data": FILES}, {"GET index": FILES}],
+    ],
+}
+"""The ends of all indexes, the version of each data file and its deletes come together. Those of `k` are all in their ends; of `s`,
+the blocks lie before them."""
+
+
+def live(number):
+    return [row for n, row in enumerate(EVERY[number]) if n not in DEAD]
+
+
+@pytest.mark.parametrize("name", ["positions", "vectors"])
+@pytest.mark.parametrize(("column", "least"), [("k", 5 * 10**8), ("s", "f")])
+def test_a_count_by_indexes(store, name, column, least):
+    opened = open_remote(store, name, **{"index.location": f"s3://{BUCKET}/indexes"})
+    rows = sum(row[column] >= least for number in range(FILES) for row in live(number))
+    for expected in COUNTS[column]:
+        store.reset()
+        found = answer(
+            opened.table,
+            opened.options,
+            aggregates=(Aggregate("rows"),),
+            predicate=Compare(">=", Columns(opened.table.schema)(column), least),
+        )
+        assert found.rows == ((rows,),)
+        assert found.by_index == FILES
+        assert rounds_of(store) == expected
+
+
+def test_an_index_of_an_object_that_was_replaced_answers_nothing(store):
+    opened = open_remote(store, "positions", **{"index.location": f"s3://{BUCKET}/indexes"})
+    (first, *_) = plan(opened).groups[0].tasks
+    path = store.root / first.path.partition(f"{BUCKET}/")[2]
+    path.write_bytes(path.read_bytes())  # the same bytes, another ETag
+    asked = {
+        "aggregates": (Aggregate("rows"),),
+        "predicate": Compare("<", Columns(opened.table.schema)("k"), 5 * 10**8),
+    }
+    found = answer(opened.table, opened.options, **asked)
+    assert found == "no index of a file tells k < 500000000"
