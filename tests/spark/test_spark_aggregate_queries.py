@@ -132,8 +132,8 @@ def test_drawn_queries(spark, views, monkeypatch, capsys):
     by_index: Counter[str] = Counter()
     real = IndexAnswers._of_file
 
-    def counted(self, one):
-        found = real(self, one)
+    def counted(self, one, indexes):
+        found = real(self, one, indexes)
         by_index["files not answered by index" if isinstance(found, str) else "files answered by index"] += 1
         return found
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.deletes.positions.position_deletes import LARGE_ROWS, keep_ahead, load_positions
+from twostage.deletes.positions.position_deletes import LARGE_ROWS, load_positions
+from twostage.deletes.positions.read_together import read_together
 from twostage.metrics import Metrics
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.task import DataFileWithDeletes, TableContext
@@ -80,24 +81,15 @@ class PositionDeleteCounts:
             settings=options.settings,
         )
 
-    def keep_ahead(self, files: Iterable[tuple[ContentFile, tuple[DeleteFile, ...]]]) -> None:
-        """Read the delete files of these data files, many at the same time where they are remote.
+    def counts(self, files: Iterable[tuple[ContentFile, tuple[DeleteFile, ...]]]) -> list[int]:
+        """Return how many rows of each data file its positional delete files delete; they are read together.
 
         Raises:
             TwoStageError: A delete file is not there, damaged or too large.
         """
-        with self.metrics.timed("deletes"):
-            with_deletes = (_with_deletes(file, deletes) for file, deletes in files)
-            keep_ahead(self._context, with_deletes, self.metrics)
-
-    def count(self, file: ContentFile, deletes: tuple[DeleteFile, ...]) -> int:
-        """Return how many rows of a data file these positional delete files delete.
-
-        Raises:
-            TwoStageError: A delete file is not there, damaged or too large.
-        """
-        with self.metrics.timed("deletes"):
-            return load_positions(self._context, _with_deletes(file, deletes), self.metrics).count
+        tasks = [_with_deletes(file, deletes) for file, deletes in files]
+        with self.metrics.timed("deletes"), read_together(self._context, tasks) as contents:
+            return [load_positions(self._context, task, self.metrics, contents).count for task in tasks]
 
 
 def _with_deletes(file: ContentFile, deletes: tuple[DeleteFile, ...]) -> DataFileWithDeletes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,31 +21,35 @@ from twostage.aggregates.indexed_groups import COMPARED_BY_INDEX, GROUPED_BY_IND
 from twostage.aggregates.selected_rows import select_rows
 from twostage.aggregates.sums import is_summed
 from twostage.data_files.computed_columns import COMPUTED
+from twostage.deletes.positions.position_deletes import load_positions
+from twostage.deletes.positions.read_together import SharedDeletes
 from twostage.indexes.kind import MAX_ROWS
 from twostage.indexes.kinds.bit_slices import BitSlices
 from twostage.indexes.kinds.values import Values
+from twostage.indexes.of_files import ask_files
 from twostage.indexes.of_scan import indexes_of_table
-from twostage.indexes.open_index import current_version, open_index
 from twostage.metrics import Metrics
 from twostage.planning.index_pruning import prune_by_keys
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.planning.plan import own_folders, refuse_inside
 from twostage.predicates.predicate import TRUE
 from twostage.schema import Primitive
-from twostage.storage.ranges import cost_of
 from twostage.task import ScanContext
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
+    from twostage.aggregates.selected_rows import LoadPositions
     from twostage.aggregates.totals import Aggregate, Group
     from twostage.indexes.data_file_index import DataFileIndex
+    from twostage.indexes.of_files import FileIndexes
     from twostage.indexes.of_scan import ScanIndexes
     from twostage.options import ReadOptions
     from twostage.planning.choose_files import Planning
     from twostage.planning.splits import Candidate
     from twostage.predicates.predicate import Predicate
     from twostage.schema import Field
+    from twostage.storage.task_reads import TaskReads
     from twostage.table.manifest_entry import ContentFile
     from twostage.table.pinned import PinnedTable
     from twostage.task import ScanTask
@@ -117,6 +120,11 @@ class IndexAnswers:
         self._aggregates, self._groups, self._predicate = aggregates, groups, predicate
         self._proofs = FileProofs(table, ())
         self._budget = Budget()
+        self._asked: list[ScanTask] = []
+        self._deletes: SharedDeletes | None = None
+        self._in_vain = 0
+        """Files that were asked in vain while none was answered for."""
+        self._reason = ""
         self._context = ScanContext(
             scan_id=uuid.uuid4().hex,
             table=table.name,
@@ -210,37 +218,42 @@ class IndexAnswers:
         left = set(map(id, kept))
         return [one for one in waiting if id(one.candidate) in left]
 
-    def _answers(self, asked: Sequence[WaitingFile]) -> Iterator[Groups | str]:
+    def _answers(self, asked: Sequence[WaitingFile]) -> Generator[Groups | str, None, None]:
         """Yield the answer of each file; if the first ones have none, the others are not asked."""
-        reasons = []
-        for found in self._all(asked[:MAX_IN_VAIN]):
-            reasons += [found] if isinstance(found, str) else []
-            yield found
-        others = asked[MAX_IN_VAIN:]
-        if len(reasons) == MAX_IN_VAIN:
-            yield from (reasons[0] for _ in others)
-        else:
-            yield from self._all(others)
+        self._asked = [one.task for one in asked]
+        return ask_files(self._context, self._indexes, asked, lambda one: one.task, self._of_file)
 
-    def _all(self, asked: Sequence[WaitingFile]) -> Iterable[Groups | str]:
-        is_remote = self._indexes.place.is_remote
-        parallel = cost_of(None, self._context.settings.parallel_requests, is_remote=is_remote).parallel
-        if not is_remote or parallel < 2 or len(asked) < 2:
-            return map(self._of_file, asked)
-        with ThreadPoolExecutor(min(parallel, len(asked)), "twostage-index") as pool:
-            return list(pool.map(self._of_file, asked))
+    def _load_positions(self, task: ScanTask, reads: TaskReads | None) -> LoadPositions:
+        """Ask for a file's positional deletes and vectors; return what loads them."""
+        if reads is None or not task.deletes:
+            return load_positions
+        with self._lock:
+            if self._deletes is None:
+                self._deletes = SharedDeletes(self._context, reads, self._asked)
+        self._deletes.ask(task)
+        return self._deletes.load
 
-    def _of_file(self, one: WaitingFile) -> Groups | str:
+    def _of_file(self, one: WaitingFile, indexes: FileIndexes) -> Groups | str:
+        if self._in_vain >= MAX_IN_VAIN:
+            return self._reason
         metrics = Metrics()
         try:
-            return self._groups_of(one, metrics)
+            found: Groups | str = self._groups_of(one, indexes, metrics)
         except UnansweredError as error:
-            return str(error)
-        finally:
-            with self._lock:
-                self.metrics.merge(metrics)
+            found = str(error)
+        with self._lock:
+            self.metrics.merge(metrics)
+            self._count(found)
+        return found
 
-    def _groups_of(self, one: WaitingFile, metrics: Metrics) -> Groups:
+    def _count(self, found: Groups | str) -> None:
+        if isinstance(found, str):
+            self._in_vain += 1
+            self._reason = self._reason or found
+        else:  # one that was answered for will not be the last
+            self._in_vain = -MAX_FILES
+
+    def _groups_of(self, one: WaitingFile, indexes: FileIndexes, metrics: Metrics) -> Groups:
         entry, task = one.file, one.task
         num_rows = entry.record_count
         if entry.format not in _FORMATS:
@@ -248,10 +261,11 @@ class IndexAnswers:
         if not 0 < num_rows <= MAX_ROWS:
             raise UnansweredError("a file's rows were not counted")
         metrics.add("indexes.asked")
-        file = IndexedFile(num_rows, self._open(task, metrics), self._budget, metrics)
+        load = self._load_positions(task, indexes.reads)
+        file = IndexedFile(num_rows, self._open(task, indexes, metrics), self._budget, metrics)
         bounds_of = self._planning.bounds_of(entry) if self._context.settings.prune_files else None
         predicate = TRUE if one.all_match else self._predicate
-        rows = select_rows(file, self._context, task, predicate, bounds_of)
+        rows = select_rows(file, self._context, task, predicate, bounds_of, load)
         groups = GroupsOfFile(
             file,
             lambda field: self._proofs.whole_column(entry, field),
@@ -266,17 +280,12 @@ class IndexAnswers:
         found = self._proofs.constant_of(entry, field)
         return ... if isinstance(found, float) else found
 
-    def _open(self, task: ScanTask, metrics: Metrics) -> dict[int, DataFileIndex]:
+    def _open(self, task: ScanTask, indexes: FileIndexes, metrics: Metrics) -> dict[int, DataFileIndex]:
         """Return the indexes of a data file by field id."""
         found: dict[int, DataFileIndex] = {}
-        version: bytes | None = None
         for group in self._indexes.groups:
-            index = open_index(self._context, self._indexes.place, group, task, metrics)
-            if index is None:
-                continue
-            if version is None:
-                version = current_version(self._context, task)
-            if index.is_of(version):
+            index = indexes.open(group, metrics)
+            if index is not None:
                 found.update(dict.fromkeys(index.field_ids, index))
         return {
             field_id: index

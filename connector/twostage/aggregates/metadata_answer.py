@@ -212,13 +212,14 @@ class _Answering:
         if self._aggregates_columns and to_read and len(to_read) >= len(waiting):
             # Each waiting file has its own delete file, so it has deleted rows, and its bounds prove nothing.
             lacking = "files have rows deleted by position"
+        counts: list[int] = [0] * len(waiting)
         if lacking is None:
             self._delete_files = len(to_read)
-            self._deleted.keep_ahead((file, deletes) for file, _, deletes in waiting)
-        for file, pruning, deletes in waiting:
+            counts = self._deleted.counts((file, deletes) for file, _, deletes in waiting)
+        for (file, pruning, deletes), num_deleted in zip(waiting, counts, strict=True):
             found = lacking
             if found is None:
-                known = proofs.of(file, pruning, (), num_deleted=self._deleted.count(file, deletes))
+                known = proofs.of(file, pruning, (), num_deleted=num_deleted)
                 found = known if isinstance(known, str) else self._totals.add_proof(known)
             if not (
                 self._rest.add(file, None) if found is None else self._lack(file, pruning, deletes, found)

@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from twostage.aggregates.indexed_file import IndexedFile
+    from twostage.deletes.positions.position_deletes import DeletedPositions
     from twostage.indexes.answer import Answer
+    from twostage.metrics import Metrics
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Leaf, Predicate
     from twostage.task import ScanContext, ScanTask
+
+    LoadPositions = Callable[[ScanContext, ScanTask, Metrics], DeletedPositions]
 
 _ZEROS = ("float", "double")
 """Types of which an index has one zero; equality deletes tell 0.0 from -0.0."""
@@ -47,6 +51,7 @@ def select_rows(
     task: ScanTask,
     predicate: Predicate,
     bounds_of: Callable[[int], Bounds | None] | None,
+    load: LoadPositions = load_positions,
 ) -> BitMap:
     """Return the positions of the live rows that meet a predicate.
 
@@ -56,6 +61,7 @@ def select_rows(
         task: The whole data file, with its deletes.
         predicate: The query's; `tree.TRUE` for a file of which all rows are known to match.
         bounds_of: Tells the bounds of the file's columns; None: they must not prune.
+        load: Reads the positional deletes and vectors.
 
     Raises:
         UnansweredError: Indexes do not tell.
@@ -67,7 +73,7 @@ def select_rows(
         if found is not None:
             answers[id(leaf)] = found
     answer = combine(predicate, answers, file.num_rows)
-    dead = deleted_rows(file, context, task)
+    dead = deleted_rows(file, context, task, load)
     if answer.unsure - dead:
         unknown = next((leaf for leaf in tree.leaves(predicate) if id(leaf) not in answers), None)
         if unknown is not None:
@@ -98,7 +104,9 @@ def _answer(leaf: Leaf, file: IndexedFile, bounds_of: Callable[[int], Bounds | N
     return never_true(num_rows) if proven is Match.NONE else None
 
 
-def deleted_rows(file: IndexedFile, context: ScanContext, task: ScanTask) -> BitMap:
+def deleted_rows(
+    file: IndexedFile, context: ScanContext, task: ScanTask, load: LoadPositions = load_positions
+) -> BitMap:
     """Return the positions of a data file's deleted rows.
 
     Raises:
@@ -108,7 +116,7 @@ def deleted_rows(file: IndexedFile, context: ScanContext, task: ScanTask) -> Bit
     if not task.deletes:
         return bitmaps.whole(0)
     with file.metrics.timed("deletes"):
-        positions = load_positions(context, task, file.metrics)
+        positions = load(context, task, file.metrics)
         dead = bitmaps.of_rows(positions.within(0, file.num_rows))
         if any(delete.content == "equality" for delete in task.deletes):
             compiled = read_compiled(context, [[task]], file.metrics)

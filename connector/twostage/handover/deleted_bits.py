@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.deletes.positions.position_deletes import keep_ahead, load_positions
+from twostage.deletes.positions.position_deletes import load_positions
+from twostage.deletes.positions.read_together import read_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,13 +94,12 @@ def read_deleted(
     size, after_deletes = num_bits(files), _bits_of_files_with_deletes(files)
     packed = np.zeros(-(-size // 8), np.uint8)
     firsts, next_first, rows, by_equality, with_rows = [], 0, 0, 0, 0
-    with metrics.timed("deletes"):
-        keep_ahead(context, files, metrics)
+    with metrics.timed("deletes"), read_together(context, files) as contents:
         for task, by_keys in zip(files, compiled, strict=True):
             firsts.append(next_first if task.deletes else after_deletes)
             if not task.deletes:
                 continue
-            positions = load_positions(context, task, metrics)
+            positions = load_positions(context, task, metrics, contents)
             every = positions | by_keys
             count = every.bitmap.range_cardinality(0, task.record_count)
             metrics.add(f"rows.deleted.{positions.kind}", positions.count)

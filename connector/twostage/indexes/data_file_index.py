@@ -128,6 +128,11 @@ class DataFileIndex:
         return self._known.is_bad
 
     @property
+    def file_size(self) -> int:
+        """Bytes of the index file."""
+        return self._footer.size
+
+    @property
     def nbytes(self) -> int:
         """About how many bytes of memory it takes while nothing was looked for."""
         directories = sum(

@@ -17,7 +17,6 @@ from twostage.indexes.data_file_index import DataFileIndex
 from twostage.indexes.place import warn
 from twostage.indexes.puffin import BadIndexError, read_footer
 from twostage.storage import files
-from twostage.storage.location import parse_location
 from twostage.storage.ranged_object import RangedObject
 
 if TYPE_CHECKING:
@@ -51,8 +50,10 @@ def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[
         path = indexes.place.index_file(group, task)
         known = _keys(context, path)
         if CACHE.get(known.absent) is None:
-            asked[path] = RangedObject(reads, indexes.place.storage, path)
-            if CACHE.get(known.found) is None:
+            found: DataFileIndex | None = CACHE.get(known.found)
+            size = None if found is None else found.file_size
+            asked[path] = RangedObject(reads, indexes.place.storage, path, size)
+            if found is None:
                 asked[path].ask_end()
     return asked
 
@@ -103,14 +104,6 @@ def open_index(
     if found.is_bad:
         return None
     return found if file is None else found.through(file)
-
-
-def current_version(context: ScanContext, task: ScanTask) -> bytes:
-    """Return the ETag of a data file as it is now; empty for a local one, whose index names its time of change."""
-    if parse_location(task.path).is_local:
-        return b""
-    with files.open_file(context.storage, task.path) as file:
-        return files.version_of(file)
 
 
 def read_index(

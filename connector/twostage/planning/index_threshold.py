@@ -9,14 +9,14 @@ rows without its n best.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twostage.indexes.keys import is_same_domain, value_of_key
 from twostage.indexes.kinds.sorted_rows import SortedRows, SortedRowsReader
-from twostage.indexes.open_index import current_version, open_index
+from twostage.indexes.of_files import ask_files
 from twostage.metrics import Metrics
 from twostage.predicates.top import Threshold
 from twostage.schema import Primitive
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from twostage.indexes.of_files import FileIndexes
     from twostage.indexes.of_scan import ScanIndexes
     from twostage.indexes.place import IndexGroup
     from twostage.indexes.puffin import BlobReader
@@ -76,15 +77,12 @@ def threshold_from_indexes(
         and column.field_id not in file.candidate.task.constants
     ][:MAX_FILES]
 
-    def ask(file: RankedFile) -> tuple[_Best | None, Metrics]:
+    def ask(file: RankedFile, opened: FileIndexes) -> tuple[_Best | None, Metrics]:
         own = Metrics()
-        return _best_of(context, top, file, indexes, groups, own), own
+        return _best_of(top, file, opened, groups, own), own
 
-    if indexes.place.is_remote and len(asked) > 1:
-        with ThreadPoolExecutor(len(asked), "twostage-index") as pool:
-            answers = list(pool.map(ask, asked))
-    else:
-        answers = list(map(ask, asked))
+    indexes = replace(indexes, groups=tuple(groups))
+    answers = list(ask_files(context, indexes, asked, lambda file: file.candidate.task, ask))
     for _, own in answers:
         metrics.merge(own)
     return _reached(top, kind, [found for found, _ in answers if found is not None])
@@ -99,19 +97,18 @@ class _Best:
 
 
 def _best_of(
-    context: ScanContext,
     top: TopRows,
     file: RankedFile,
-    indexes: ScanIndexes,
+    indexes: FileIndexes,
     groups: Sequence[IndexGroup],
     metrics: Metrics,
 ) -> _Best | None:
     """Return what the first of a data file's indexes that can be used tells of its live rows."""
-    task, field_id, kind = file.candidate.task, top.column.field_id, top.column.type
+    field_id, kind = top.column.field_id, top.column.type
     assert isinstance(kind, Primitive)
     for group in groups:
-        index = open_index(context, indexes.place, group, task, metrics)
-        if index is None or not index.is_of(current_version(context, task)):
+        index = indexes.open(group, metrics)
+        if index is None:
             continue
         built = index.type_of(field_id, metrics)
         if built is None or built.name not in _TYPES or not is_same_domain(built, kind):

@@ -26,17 +26,31 @@ class RangedObject:
         reads: The task's.
         storage: How to open it.
         path: Where it is, located.
+        size: Its size in bytes, if it is known.
     """
 
-    def __init__(self, reads: TaskReads, storage: Storage, path: str) -> None:
+    def __init__(self, reads: TaskReads, storage: Storage, path: str, size: int | None = None) -> None:
         self._reads = reads
-        self._file = reads.file(storage, path)
+        self._file = reads.file(storage, path, size)
         self._end: PendingRanges | None = None
+        self._first: PendingRanges | None = None
 
     def ask_end(self, length: int = END_BYTES) -> None:
         """Ask for its last `length` bytes, which are kept; returns at once."""
         if self._end is None:
             self._end = self._reads.ask_end(self._file, length)
+
+    def ask_version(self) -> None:
+        """Ask for its first byte, whose answer tells the ETag; returns at once."""
+        if self._first is None:
+            self._first = self._reads.ask(self._file, [(0, 1)])
+
+    def version(self) -> bytes:
+        """Return its ETag; empty if the store has none."""
+        self.ask_version()
+        assert self._first is not None
+        self._first.result()
+        return (self._file.etag or "").encode()
 
     def size(self) -> int:
         """Return its size in bytes."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from twostage.storage.pending_ranges import PendingRanges
     from twostage.storage.task_reads import TaskReads
-    from twostage.task import DeleteFile, ScanTask, Storage
+    from twostage.task import DataFileWithDeletes, DeleteFile, Storage
 
 MAX_WHOLE_FILE_BYTES = 8 * 2**20
 """Size up to which a file is fetched in one request: the wanted columns are most of it anyway."""
@@ -59,7 +59,7 @@ class DeleteContents:
         tasks: The task's data files.
     """
 
-    def __init__(self, reads: TaskReads, storage: Storage, tasks: Iterable[ScanTask]) -> None:
+    def __init__(self, reads: TaskReads, storage: Storage, tasks: Iterable[DataFileWithDeletes]) -> None:
         self._reads = reads
         self._storage = storage
         self._whole: dict[str, PendingRanges] = {}

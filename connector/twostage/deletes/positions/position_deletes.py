@@ -18,14 +18,14 @@ from pyroaring import BitMap64
 
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
-from twostage.deletes.files.columns import are_remote, fetch_ahead
+from twostage.deletes.files.columns import fetch_ahead
 from twostage.deletes.files.wanted_fields import corrupt
 from twostage.deletes.positions.deletion_vector import read_vector
 from twostage.deletes.positions.position_file import PositionReader, bitmap_bytes
 from twostage.storage import files
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable
 
     from numpy.typing import NDArray
 
@@ -121,29 +121,6 @@ def ask_for_positions(context: TableContext, task: DataFileWithDeletes, contents
                 contents.ask_vector(delete)
         elif delete.content == "position" and CACHE.get(_file_key(context, task, delete)) is None:
             contents.ask([delete])
-
-
-def keep_ahead(context: TableContext, tasks: Iterable[DataFileWithDeletes], metrics: Metrics) -> None:
-    """Read the remote positional delete files of several data files into the cache, with requests in parallel.
-
-    `load_positions` does so for one data file, and would wait once for each.
-
-    Raises:
-        CorruptFileError: A delete file's bytes or values are wrong.
-        ResourceLimitError: The positions take more than the task's memory.
-    """
-    first: dict[str, tuple[DataFileWithDeletes, DeleteFile]] = {}
-    for task in tasks:
-        if are_remote(task.deletes) and all(delete.content == "position" for delete in task.deletes):
-            for delete in task.deletes:
-                if delete.path not in first and delete.record_count <= LARGE_ROWS:
-                    first[delete.path] = task, delete
-    missing = [
-        (task, one) for task, one in first.values() if CACHE.get(_file_key(context, task, one)) is None
-    ]
-    with closing(fetch_ahead(context, [delete for _, delete in missing])) as fetched:
-        for (task, delete), (_, content) in zip(missing, fetched, strict=True):
-            _load_file(context, task, delete, content, metrics)
 
 
 def _counted(kind: str, bitmap: BitMap64, task: DataFileWithDeletes) -> DeletedPositions:
