@@ -8,13 +8,13 @@ broken are counted and named, never fatal; nothing of a log is executed.
 from __future__ import annotations
 
 import datetime
-import json
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.event_files import MAX_LINE_BYTES, applications, lines
 from twostage.advisor.filter_text import parse_filters
+from twostage.advisor.log_values import load_line, milliseconds, whole
 from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.query_log import Problems
 from twostage.errors import NotFoundError, mask
@@ -61,6 +61,7 @@ _COUNTERS = {
 }
 """Names of Spark's and Iceberg's metrics, each with the counter of ours that counts the same."""
 _SKIPPED_FILES = "number of skipped data files"
+_DIGITS = re.compile(r"-?[0-9]+")
 _PASSES = frozenset({"InputAdapter", "ColumnarToRow", "Project", "AdaptiveSparkPlan"})
 
 
@@ -118,7 +119,7 @@ class EventLogs:
                     self.problems.add("a line that is too long", place)
                     continue
                 try:
-                    scans = list(_take(application, json.loads(line)))
+                    scans = list(_take(application, load_line(line)))
                 except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                     self.problems.add("no event of Spark", place)
                     continue
@@ -133,31 +134,39 @@ def _take(application: _Application, event: dict[str, Any]) -> Iterator[LoggedSc
             application.name = str(event.get("App Name", ""))
             application.user = str(event.get("User", ""))
         case "SQLExecutionStart":
-            application.queries[int(event["executionId"])] = _Query(
-                int(event["time"]), str(event.get("description", "")), event["sparkPlanInfo"]
+            application.queries[whole(event["executionId"], "executionId")] = _Query(
+                milliseconds(event["time"], "time"), str(event.get("description", "")), event["sparkPlanInfo"]
             )
         case "SQLAdaptiveExecutionUpdate":
-            query = application.queries.get(int(event["executionId"]))
+            query = application.queries.get(whole(event["executionId"], "executionId"))
             if query is not None:
                 query.plan = event["sparkPlanInfo"]
         case "DriverAccumUpdates":
             for number, value in event["accumUpdates"]:
-                application.values[int(number)] = int(value)
+                _keep(application, number, value)
         case "SparkListenerStageCompleted":
             for one in event["Stage Info"].get("Accumulables", ()):
                 value = one.get("Value")
-                if isinstance(value, int) or (isinstance(value, str) and value.lstrip("-").isdigit()):
-                    application.values[int(one["ID"])] = int(value)
+                if isinstance(value, str) and _DIGITS.fullmatch(value):
+                    value = int(value)
+                if isinstance(value, int):
+                    _keep(application, one["ID"], value)
         case "SQLExecutionEnd":
-            ended = application.queries.pop(int(event["executionId"]), None)
+            ended = application.queries.pop(whole(event["executionId"], "executionId"), None)
             if ended is not None:
                 yield from _scans(application, ended, event)
 
 
+def _keep(application: _Application, number: Any, value: Any) -> None:
+    """Keep an accumulator's value; some of Spark's begin at -1, for nothing, and those of users may be negative."""
+    kept = whole(max(value, 0), "value")
+    application.values[whole(number, "accumulator")] = kept
+
+
 def _scans(application: _Application, query: _Query, end: dict[str, Any]) -> Iterator[LoggedScan]:
-    number = int(end["executionId"])
+    number = whole(end["executionId"], "executionId")
     nodes = list(_nodes(query.plan, None))
-    ended = datetime.datetime.fromtimestamp(int(end["time"]) / 1000, datetime.UTC)
+    ended = datetime.datetime.fromtimestamp(milliseconds(end["time"], "time") / 1000, datetime.UTC)
     used: set[int] = set()
     for place, (node, above) in enumerate(nodes):
         text = str(node.get("simpleString", ""))
@@ -165,7 +174,7 @@ def _scans(application: _Application, query: _Query, end: dict[str, Any]) -> Ite
         if found is None or not str(node.get("nodeName", "")).startswith("BatchScan"):
             continue
         metrics = _metrics(node, application.values)
-        numbers = {int(one["accumulatorId"]) for one in node.get("metrics", ())}
+        numbers = {whole(one["accumulatorId"], "accumulatorId") for one in node.get("metrics", ())}
         if numbers and numbers <= used:
             continue  # a reused exchange shows the same scan again
         used |= numbers
@@ -179,11 +188,11 @@ def _scans(application: _Application, query: _Query, end: dict[str, Any]) -> Ite
             scan=f"{application.id}-{number}-{place}",
             table=mask(groups["table"].strip("`")),
             reader="twostage" if is_own else "iceberg",
-            snapshot=int(snapshot) if snapshot and snapshot.isdigit() else None,
+            snapshot=whole(int(snapshot), "snapshot") if snapshot and snapshot.isdigit() else None,
             columns=_columns(text),
             predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=is_own),
             counters=_counters(metrics, is_own=is_own),
-            query_milliseconds=max(0, int(end["time"]) - query.began),
+            query_milliseconds=max(0, milliseconds(end["time"], "time") - query.began),
             failed=bool(end.get("errorMessage")),
             application=application.id,
             application_name=mask(application.name),
@@ -209,9 +218,9 @@ def _nodes(
 
 def _metrics(node: Mapping[str, Any], values: Mapping[int, int]) -> dict[str, int]:
     return {
-        str(one["name"]): values[int(one["accumulatorId"])]
+        str(one["name"]): values[whole(one["accumulatorId"], "accumulatorId")]
         for one in node.get("metrics", ())
-        if int(one["accumulatorId"]) in values
+        if whole(one["accumulatorId"], "accumulatorId") in values
     }
 
 
@@ -219,7 +228,7 @@ def _rows_of(filtered: Mapping[str, Any] | None, values: Mapping[int, int]) -> i
     """Return the rows that a filter gave; Spark reports no metric that stayed 0."""
     for one in () if filtered is None else filtered.get("metrics", ()):
         if one["name"] == "number of output rows":
-            return values.get(int(one["accumulatorId"]), 0)
+            return values.get(whole(one["accumulatorId"], "accumulatorId"), 0)
     return None
 
 

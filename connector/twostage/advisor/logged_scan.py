@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from twostage.advisor.log_values import load_line, text, texts, whole, whole_or_none
 from twostage.advisor.logged_predicate import (
     RANGE,
     LoggedPredicate,
@@ -246,41 +247,34 @@ def parse_scan(line: str | bytes) -> LoggedScan:
     Raises:
         ValueError: It is no JSON, or no scan's.
     """
-    try:
-        raw = json.loads(line)
-    except RecursionError:
-        raise ValueError("JSON is nested too deep") from None
-    if not isinstance(raw, dict) or not isinstance(raw.get("v"), int):
-        raise ValueError("no line of a query log")  # noqa: TRY004 - a value of the log, not of the program
-    if raw["v"] > VERSION:
-        raise ValueError(f"a line of a later version: {raw['v']}")
-    columns, counters = raw.get("columns", []), raw.get("counters", {})
-    if (
-        not all(isinstance(raw.get(name), str) for name in (*_TEXTS, "time"))
-        or not isinstance(columns, list)
-        or not isinstance(counters, dict)
-        or not all(isinstance(number, int) for number in counters.values())
-    ):
+    raw = load_line(line)
+    if not isinstance(raw, dict) or type(raw.get("v")) is not int:
         raise ValueError("no line of a query log")
-    time = datetime.datetime.fromisoformat(raw["time"])
-    more: dict[str, Any] = {name: _whole(raw, name) for name in _NUMBERS}
-    more |= {name: str(raw.get(name, "")) for name in _MORE_TEXTS} | {
-        name: _masked(raw[name]) for name in _TEXTS
-    }
+    if raw["v"] > VERSION:
+        raise ValueError(f"a line of a later version: {str(raw['v'])[:20]}")
+    counters = raw.get("counters", {})
+    if not isinstance(counters, dict):
+        raise ValueError("no line of a query log")  # noqa: TRY004 - a value of the log, not of the program
+    for name, number in counters.items():
+        whole(number, name)
+    more: dict[str, Any] = {name: whole_or_none(raw.get(name), name) for name in _NUMBERS}
+    more |= {name: text(raw.get(name, ""), name) for name in _MORE_TEXTS}
+    more |= {name: _masked(text(raw.get(name), name)) for name in _TEXTS}
     return LoggedScan(
-        time=time if time.tzinfo else time.replace(tzinfo=datetime.UTC),
+        time=_time(text(raw.get("time"), "time")),
         predicate=parse_predicate(raw.get("predicate")),
         hint=parse_predicate(raw.get("hint")),
-        columns=tuple(map(str, columns)),
+        columns=texts(raw.get("columns", []), "columns"),
         counters=counters,
-        scans=_whole(raw, "scans") or 1,
+        scans=whole(raw.get("scans", 1), "scans") or 1,
         failed=raw.get("failed") is True,
         **more,
     )
 
 
-def _whole(raw: dict[str, Any], name: str) -> int | None:
-    value = raw.get(name)
-    if value is not None and not isinstance(value, int):
-        raise ValueError(f"no number: {name}")
-    return value
+def _time(value: str) -> datetime.datetime:
+    time = datetime.datetime.fromisoformat(value)
+    try:
+        return time.astimezone(datetime.UTC) if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    except OverflowError:
+        raise ValueError("no time: time") from None
