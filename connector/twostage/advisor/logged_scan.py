@@ -54,7 +54,7 @@ class LoggedScan:
         top: The order and limit of a top-n scan.
         counters: Those of `metrics.COUNTERS` that are not zero.
         query_milliseconds: The wall-clock time of the whole query; None if not known.
-        scans: How many logged scans the query had.
+        scans: How many logged scans the query had; in event logs those of other sources count, too.
         failed: The query failed or was cancelled.
         application: Spark's id of the application.
         application_name: And its name.

@@ -6,12 +6,15 @@ The table had 20,000 rows in six files, partitioned by days(at).
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from twostage.advisor import event_log as module
 from twostage.advisor.event_log import EventLogs
+from twostage.advisor.tally import Tally
+from twostage.advisor.thresholds import Thresholds
 from twostage.errors import NotFoundError
 
 REAL = Path(__file__).with_name("iceberg_spark_1.12.0_events.jsonl")
@@ -35,6 +38,33 @@ def test_every_scan_of_every_query(scans):
     assert all(scan.query_milliseconds > 0 and scan.snapshot and not scan.failed for scan in scans)
     assert scans[0].application.startswith("local-")
     assert (scans[0].application_name, scans[0].description) == ("ice", "collect at queries.py:24")
+
+
+def test_how_many_scans_a_query_has(scans):
+    """Of a join it is not known which scan took the time: the model of seconds leaves such queries out."""
+    assert [(scan.query, scan.scans) for scan in scans] == [
+        *((number, 1) for number in range(2, 6)),
+        (6, 2),
+        (6, 2),
+        *((number, 1) for number in range(7, 10)),
+    ]
+    tally = Tally("lake.db.ev", Thresholds())
+    for scan in scans[4:6]:
+        tally.add(scan)
+    assert all(math.isnan(seconds) for seconds in tally.quantiles()["seconds"])
+
+
+def test_scans_of_other_sources_take_of_a_query_s_time_too(tmp_path):
+    sql = module._SQL
+    text = "BatchScan t[id#1L] IcebergScan(table=t, branch=null, filters=, runtimeFilters=, groupedBy=)"
+    other = {"nodeName": "Scan csv ", "simpleString": "FileScan csv [a#2]", "children": [], "metrics": []}
+    plan = {**plan_of(text), "nodeName": "Union", "simpleString": "Union", "children": [plan_of(text), other]}
+    events = [
+        line(f"{sql}SQLExecutionStart", executionId=1, time=1000, sparkPlanInfo=plan),
+        line(f"{sql}SQLExecutionEnd", executionId=1, time=1500),
+    ]
+    (tmp_path / "app").write_text("\n".join(events))
+    assert [scan.scans for scan in EventLogs(str(tmp_path))] == [2]
 
 
 def test_a_filter_and_what_it_took(scans):
