@@ -179,4 +179,5 @@ def _add(
             None if known is None else frozenset(known.columns),
             known,
         )
-    tally.add(scan)
+    known = metadata.get(scan.table)
+    tally.add(scan if known is None else scan.of_table(known.rows))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.filter_text import parse_filters
 from twostage.advisor.log_values import whole
+from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
 from twostage.errors import mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from twostage.advisor.logged_predicate import LoggedPredicate
     from twostage.advisor.logged_scan import QueryFacts
 
 _ICEBERG = re.compile(
@@ -33,7 +33,8 @@ _OLD_ICEBERG = re.compile(
 )
 _OWN = re.compile(
     r"twostage (?P<table>.*?), snapshot (?P<snapshot>\d+|null), columns \[(?P<columns>.*?)\], predicates \[(?P<filters>.*?)\]"
-    r"(?:, (?:limit|first by|not Spark's reader)|\s*(?:RuntimeFilters|$))",
+    r"(?:, limit (?P<limit>\d+))?(?:, first by (?P<top>.*?))?(?:, not Spark's reader: .*?)?"
+    r"\s*(?:RuntimeFilters: \[(?P<keys>.*)\])?$",
     re.DOTALL,
 )
 _OUTPUT = re.compile(r"^BatchScan .*?\[(?P<columns>[^\]]*)\]")
@@ -113,9 +114,13 @@ def _scan(
         scan="",
         table=mask(groups["table"].strip("`")),
         reader="twostage" if is_own else "iceberg",
+        is_measured=False,
         snapshot=whole(int(snapshot), "snapshot") if snapshot and snapshot.isdigit() else None,
         columns=_columns(text),
         predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=is_own),
+        hint=LoggedPredicate(op="unknown", text="keys of a join") if groups.get("keys") else None,
+        limit=whole(int(limit), "limit") if (limit := groups.get("limit")) else None,
+        top=groups.get("top") or "",
         counters=_counters(metrics, is_own=is_own),
     )
 

@@ -61,6 +61,8 @@ class LoggedScan:
         user: Who ran it.
         query: Spark's number of the query in the application; None if not known.
         description: What Spark calls the query: the job's description, or where it was called from.
+        is_measured: twostage logged it, with what each part of its filter took; event logs have little of that.
+        rows_of_table: Rows that there were to filter where the log does not say it; see `of_table`.
     """
 
     time: datetime.datetime
@@ -82,6 +84,8 @@ class LoggedScan:
     user: str = ""
     query: int | None = None
     description: str = ""
+    is_measured: bool = True
+    rows_of_table: int | None = None
 
     def count(self, name: str) -> int:
         """Return a counter; 0 if nothing was counted."""
@@ -109,10 +113,29 @@ class LoggedScan:
     def rows_read(self) -> int:
         """Rows that were left to filter when metadata had pruned what it could."""
         if "rows.considered" not in self.counters:
-            return self.count("spark.rows") or self.count("handed_over.rows")
+            return self.count("spark.rows") or self.count("handed_over.rows") or self.rows_of_table or 0
         deleted = sum(number for name, number in self.counters.items() if name.startswith("rows.deleted."))
         left = self.count("rows.considered") - self.count("rows.pruned") - deleted
         return max(0, left)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether it is known how many rows there were to filter; that it were none is known as well."""
+        return self.is_measured or self.reader != "twostage" or self.rows_of_table is not None
+
+    def of_table(self, rows: int) -> LoggedScan:
+        """Return a scan that was not measured as one of a table with so many rows, all of which it filtered.
+
+        What metadata left out of them is not known; what was returned is what met the filter, unless a limit ended it or
+        something else, such as keys of a join, left out more.
+        """
+        if self.knows_rows:
+            return self
+        predicate, returned = self.predicate, self.count("rows.fetched")
+        is_all = self.limit is None and not self.top and self.hint is None
+        if predicate is not None and is_all and returned <= rows:
+            predicate = replace(predicate, rows_in=rows, rows_out=returned)
+        return replace(self, predicate=predicate, rows_of_table=rows)
 
     @property
     def entries_in_filter(self) -> int:
@@ -120,7 +143,7 @@ class LoggedScan:
 
         Counted where the scan was ours; elsewhere every filter column of every row read is scanned.
         """
-        if self.reader == "twostage":
+        if self.reader == "twostage" and self.is_measured:
             return 0 if self.predicate is None else sum(map(_entries, self.predicate.conjuncts))
         whole = self.filter
         if whole is None:

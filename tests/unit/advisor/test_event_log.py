@@ -5,6 +5,8 @@ The table had 20,000 rows in six files, partitioned by days(at).
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import json
 import math
 from pathlib import Path
@@ -12,7 +14,11 @@ from pathlib import Path
 import pytest
 
 from twostage.advisor import event_log as module
+from twostage.advisor.advise import advise
+from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
 from twostage.advisor.event_log import EventLogs
+from twostage.advisor.logged_predicate import LoggedPredicate
+from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.tally import Tally
 from twostage.advisor.thresholds import Thresholds
 from twostage.errors import NotFoundError
@@ -146,6 +152,11 @@ def plan_of(text, **more):
             "lake.t", ["in"], "twostage",
         ),
         (
+            "BatchScan lake.t[a#1] twostage lake.t, snapshot 7, columns [a], predicates [b = 1], limit 3, first by a DESC, "
+            "not Spark's reader: top-n RuntimeFilters: [dynamicpruningexpression(a#1 IN dynamicpruning#7)]",
+            "lake.t", ["=", "unknown"], "twostage",
+        ),
+        (
             "BatchScan local.db.t[id#1L] local.db.t (branch=null) [filters=id = 5, groupedBy=] RuntimeFilters: []",
             "local.db.t", ["="], "iceberg",
         ),
@@ -164,6 +175,9 @@ def test_nodes_of_other_versions_and_our_own(tmp_path, text, table, filters, rea
     (tmp_path / "app").write_text("\n".join(events))
     (scan,) = EventLogs(str(tmp_path))
     assert (scan.table, scan.reader, scan.failed, scan.query_milliseconds) == (table, reader, True, 500)
+    assert (scan.limit, scan.top) == (
+        (3, "a DESC" if "first by" in text else "") if ", limit" in text else (None, "")
+    )
     assert sorted(leaf.op for leaf in (scan.filter.leaves() if scan.filter else ())) == sorted(filters)
 
 
@@ -195,3 +209,40 @@ def test_our_own_scans(version):
         [("not is null", ("id",)), ("<", ("price",))],
     ]
     assert all(scan.query_milliseconds > 0 for scan in found)
+
+
+def test_our_own_scans_filter_the_rows_of_their_table():
+    """Event logs do not say how many rows there were to filter, and our own scans drop them before Spark counts."""
+    place = str(Path(__file__).with_name("twostage_spark_4.1.4_events.jsonl"))
+    log = EventLogs(place)
+    (only,) = advise(log).recommendations
+    assert only.action == "nothing"
+    assert "event logs do not say how many rows 4 of its 4 filters were evaluated for" in only.reason
+    known = TableMetadata(
+        table="lake.db.ev", snapshot=None, rows=4_000, files=4, bytes=10**6,
+        columns={name: ColumnMetadata(rows=4_000, distinct_per_file=97) for name in ("id", "dev", "price", "s.x")},
+    )  # fmt: skip
+    advice = advise(log, metadata={"lake.db.ev": known})
+    (tally,) = advice.tallies
+    assert tally.of_unknown_rows == 0
+    assert not tally.knows_bytes
+    assert tally.entries == 4 * 2 * 4_000
+    found = {one.columns: one for one in advice.recommendations if one.action == "index"}
+    assert ("dev",) in found
+    assert found["dev",].votes >= 2
+    shares = [scan.of_table(4_000).filter.share for scan in log if scan.filter]
+    assert shares == [41 / 4_000, 210 / 4_000, 228 / 4_000, 75 / 4_000]
+
+
+def test_a_limit_or_keys_of_a_join_leave_a_share_unknown():
+    scan = LoggedScan(
+        time=datetime.datetime.now(datetime.UTC), scan="s", table="t", columns=("a",), is_measured=False,
+        predicate=LoggedPredicate(op="=", columns=("a",), count=1), counters={"rows.fetched": 10},
+    )  # fmt: skip
+    assert scan.of_table(100).filter.share == 0.1
+    for more in ({"limit": 10}, {"top": "a"}, {"hint": LoggedPredicate(op="unknown")}):
+        ended = dataclasses.replace(scan, **more).of_table(100)
+        assert (ended.rows_read, ended.predicate.share) == (100, None)
+    assert scan.of_table(5).predicate.share is None
+    measured = dataclasses.replace(scan, is_measured=True)
+    assert measured.of_table(100) == measured
