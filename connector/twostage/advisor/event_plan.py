@@ -16,7 +16,9 @@ from twostage.advisor.filter_text import parse_filters
 from twostage.advisor.log_values import whole
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
+from twostage.advisor.spark_filter import parse_spark_filters
 from twostage.errors import mask
+from twostage.storage.location import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +49,15 @@ _COUNTERS = {
     "number of row deletes applied": "rows.deleted.position",
 }
 """Names of Spark's and Iceberg's metrics, each with the counter of ours that counts the same."""
+_OURS = re.compile(r"TwoStageFiles\(\d+ paths\)\[(?P<root>.*?)(?:, \.\.\.)?\]", re.DOTALL)
+_HANDED_COLUMN = re.compile(r"[<,](\w+?)_\d+_[0-9a-f]{1,16}:")
+_SPARK_COUNTERS = {
+    "number of output rows": "spark.rows",
+    "number of files read": "files.read",
+    "size of files read": "spark.files.bytes",
+    "scan time": "spark.scan.ms",
+}
+"""The same of Spark's file scan."""
 _SKIPPED_FILES = "number of skipped data files"
 _SCANS = ("BatchScan ", "Scan ")
 _NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.UTC)
@@ -98,6 +109,8 @@ def _scan(
 ) -> LoggedScan | None:
     """Return the scan of a node, without its query; None for one of another source."""
     text = str(node.get("simpleString", ""))
+    if text.startswith("FileScan"):
+        return _handed_over(node, above, values)
     if not text.startswith("BatchScan"):
         return None
     found = _ICEBERG.search(text) or _OWN.search(text) or _OLD_ICEBERG.search(text)
@@ -122,6 +135,32 @@ def _scan(
         limit=whole(int(limit), "limit") if (limit := groups.get("limit")) else None,
         top=groups.get("top") or "",
         counters=_counters(metrics, is_own=is_own),
+    )
+
+
+def _handed_over(
+    node: Mapping[str, Any], above: Mapping[str, Any] | None, values: Mapping[int, int]
+) -> LoggedScan | None:
+    """Return a scan of ours that Spark's own reader does; None for one of files that are no table's of ours.
+
+    The node names the table's folder alone. Column names end in a field id and letters of ours.
+    """
+    facts = node.get("metadata") or {}
+    place = _OURS.fullmatch(str(facts.get("Location", "")))
+    if place is None:
+        return None
+    metrics = _metrics(node, values)
+    predicate = parse_spark_filters(str(facts.get("DataFilters", "")))
+    rows_after = _rows_of(above, values)
+    return LoggedScan(
+        time=_NO_TIME,
+        scan="",
+        table=mask(canonical(place["root"])),
+        reader="spark",
+        is_measured=False,
+        columns=tuple(dict.fromkeys(_HANDED_COLUMN.findall(str(facts.get("ReadSchema", ""))))),
+        predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=False),
+        counters={ours: metrics[name] for name, ours in _SPARK_COUNTERS.items() if metrics.get(name)},
     )
 
 

@@ -152,9 +152,8 @@ def plan_of(text, **more):
             "lake.t", ["in"], "twostage",
         ),
         (
-            "BatchScan lake.t[a#1] twostage lake.t, snapshot 7, columns [a], predicates [b = 1], limit 3, first by a DESC, "
-            "not Spark's reader: top-n RuntimeFilters: [dynamicpruningexpression(a#1 IN dynamicpruning#7)]",
-            "lake.t", ["=", "unknown"], "twostage",
+            "BatchScan t[a#1] twostage t, snapshot 7, columns [a], predicates [b = 1], limit 3, first by a DESC, not Spark's reader: x RuntimeFilters: [a#1]",
+            "t", ["=", "unknown"], "twostage",
         ),
         (
             "BatchScan local.db.t[id#1L] local.db.t (branch=null) [filters=id = 5, groupedBy=] RuntimeFilters: []",
@@ -188,34 +187,99 @@ def test_there_is_no_log(tmp_path):
 
 @pytest.mark.parametrize("version", ["4.1.4", "4.3.0"])
 def test_our_own_scans(version):
-    """Six queries on 4,000 rows in four files, by PySpark; a join of two scans that Spark's own reader did is not seen."""
+    """Six queries on 4,000 rows in four files, by PySpark; a join of two scans that Spark's own reader did."""
     log = EventLogs(str(Path(__file__).with_name(f"twostage_spark_{version}_events.jsonl")))
     found = list(log)
     assert str(log.problems) == ""
-    assert {(scan.table, scan.reader, scan.scans, scan.failed) for scan in found} == {
-        ("lake.db.ev", "twostage", 1, False)
-    }
-    assert [(scan.query, scan.columns, scan.count("rows.fetched")) for scan in found] == [
+    assert all(scan.query_milliseconds > 0 and not scan.failed for scan in found)
+    assert [leaves_of(scan) for scan in found if scan.filter] == [
+        [("=", ("dev",)), (">", ("price",))],
+        [("in", ("dev",)), ("<", ("id",))],
+        [("=", ("s.x",)), ("prefix", ("dev",))],
+        [("not is null", ("id",)), ("<", ("price",))],
+        [("=", ("dev",)), ("not is null", ("id",))],
+        [(">", ("price",)), ("not is null", ("id",))],
+    ]
+    handed_over = [scan for scan in found if scan.reader == "spark"]
+    ours = [scan for scan in found if scan.reader == "twostage"]
+    assert {(scan.table, scan.scans) for scan in ours} == {("lake.db.ev", 1)}
+    assert [(scan.query, scan.columns, scan.count("rows.fetched")) for scan in ours] == [
         (0, ("id", "dev"), 41),
         (1, ("id",), 210),
         (2, ("id",), 228),
         (3, ("id",), 75),
         (5, ("id", "dev", "price", "s"), 4_000),
     ]
-    assert [[(leaf.op, leaf.columns) for leaf in scan.filter.leaves()] for scan in found if scan.filter] == [
-        [("=", ("dev",)), (">", ("price",))],
-        [("in", ("dev",)), ("<", ("id",))],
-        [("=", ("s.x",)), ("prefix", ("dev",))],
-        [("not is null", ("id",)), ("<", ("price",))],
+    assert {(scan.query, scan.table, scan.scans) for scan in handed_over} == {(4, "/warehouse/db/ev", 2)}
+    assert [scan.columns for scan in handed_over] == [("id", "dev"), ("id", "price")]
+    assert [scan.text for scan in handed_over] == [
+        "dev = 'd9' AND id IS NOT NULL",
+        "price > '900.0' AND id IS NOT NULL",
     ]
-    assert all(scan.query_milliseconds > 0 for scan in found)
+    assert [(scan.filter.rows_in, scan.filter.rows_out) for scan in handed_over] == [
+        (4_000, 99),
+        (4_000, 394),
+    ]
+    assert [(scan.count("files.read"), scan.bytes_read, scan.rows_read) for scan in handed_over] == [
+        (4, 56_895, 4_000)
+    ] * 2
+
+
+def leaves_of(scan):
+    return [(leaf.op, leaf.columns) for leaf in scan.filter.leaves()]
+
+
+def test_scans_by_spark_s_reader_are_of_the_table_at_their_place():
+    log = EventLogs(str(Path(__file__).with_name("twostage_spark_4.1.4_events.jsonl")))
+    assert [(tally.table, tally.scans) for tally in advise(log).tallies] == [
+        ("/warehouse/db/ev", 2),
+        ("lake.db.ev", 5),
+    ]
+    known = TableMetadata(
+        table="x", snapshot=None, rows=4_000, files=4, bytes=10**6, location="file:///warehouse/db/ev/",
+        columns={name: ColumnMetadata() for name in ("id", "dev", "price", "s.x")},
+    )  # fmt: skip
+    advice = advise(
+        log, metadata={"lake.db.ev": known}, thresholds=Thresholds(tables=frozenset({"lake.db.ev"}))
+    )
+    assert [(tally.table, tally.scans) for tally in advice.tallies] == [("lake.db.ev", 7)]
+
+
+def file_scan(**facts):
+    return {
+        "nodeName": "Scan parquet ",
+        "simpleString": "FileScan parquet ",
+        "children": [],
+        "metrics": [],
+        "metadata": facts,
+    }
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"Location": "InMemoryFileIndex(1 paths)[file:/t]"},
+        {"Location": None},
+        {"Location": "TwoStageFiles"},
+    ],
+)
+def test_file_scans_of_other_files_are_no_scans_of_tables(tmp_path, facts):
+    sql = module._SQL
+    events = [
+        line(f"{sql}SQLExecutionStart", executionId=1, time=1000, sparkPlanInfo=file_scan(**facts)),
+        line(f"{sql}SQLExecutionEnd", executionId=1, time=1500),
+    ]
+    (tmp_path / "app").write_text("\n".join(events))
+    log = EventLogs(str(tmp_path))
+    assert (list(log), str(log.problems)) == ([], "")
 
 
 def test_our_own_scans_filter_the_rows_of_their_table():
     """Event logs do not say how many rows there were to filter, and our own scans drop them before Spark counts."""
     place = str(Path(__file__).with_name("twostage_spark_4.1.4_events.jsonl"))
     log = EventLogs(place)
-    (only,) = advise(log).recommendations
+    only = next(one for one in advise(log).recommendations if one.table == "lake.db.ev")
     assert only.action == "nothing"
     assert "event logs do not say how many rows 4 of its 4 filters were evaluated for" in only.reason
     known = TableMetadata(
@@ -223,14 +287,18 @@ def test_our_own_scans_filter_the_rows_of_their_table():
         columns={name: ColumnMetadata(rows=4_000, distinct_per_file=97) for name in ("id", "dev", "price", "s.x")},
     )  # fmt: skip
     advice = advise(log, metadata={"lake.db.ev": known})
-    (tally,) = advice.tallies
+    tally = next(one for one in advice.tallies if one.table == "lake.db.ev")
     assert tally.of_unknown_rows == 0
     assert not tally.knows_bytes
     assert tally.entries == 4 * 2 * 4_000
-    found = {one.columns: one for one in advice.recommendations if one.action == "index"}
+    found = {
+        one.columns: one
+        for one in advice.recommendations
+        if one.action == "index" and one.table == "lake.db.ev"
+    }
     assert ("dev",) in found
     assert found["dev",].votes >= 2
-    shares = [scan.of_table(4_000).filter.share for scan in log if scan.filter]
+    shares = [scan.of_table(4_000).filter.share for scan in log if scan.filter and scan.reader == "twostage"]
     assert shares == [41 / 4_000, 210 / 4_000, 228 / 4_000, 75 / 4_000]
 
 
