@@ -16,6 +16,7 @@ from twostage.advisor.recommend import recommend
 from twostage.advisor.tally import QUANTILES, Tally
 from twostage.advisor.thresholds import Thresholds
 from twostage.errors import OptionError
+from twostage.storage.location import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -126,11 +127,14 @@ def advise(
     """
     metadata = metadata or {}
     thresholds = _with_existing(thresholds or Thresholds(selectivity=MIN_SELECTIVITY), metadata)
+    names = {canonical(one.location): name for name, one in metadata.items() if one.location}
     tallies: dict[str, Tally] = {}
     problems: list[str] = []
     for source in sources_of(log):
         opened = open_log(source) if isinstance(source, str) else source
         for scan in opened:
+            if scan.table in names:  # event logs know scans by Spark's own reader by the table's place alone
+                scan = replace(scan, table=names[scan.table])  # noqa: PLW2901
             _add(tallies, scan, thresholds, metadata)
         if opened.problems.counts:
             problems.append(str(opened.problems))
@@ -179,4 +183,5 @@ def _add(
             None if known is None else frozenset(known.columns),
             known,
         )
-    tally.add(scan)
+    known = metadata.get(scan.table)
+    tally.add(scan if known is None else scan.of_table(known.rows))

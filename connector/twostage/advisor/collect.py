@@ -128,6 +128,7 @@ def collect_more(
         rows=rows,
         files=len(tasks),
         bytes=sum(task.file_size for task in tasks),
+        location=table.storage.root,
         partitioning=_partitioning(table),
         sort_order=tuple(_path(table, source) for source in table.metadata.sorted_by),
         columns=columns,
@@ -257,7 +258,7 @@ def with_indexes(metadata: TableMetadata, options: ReadOptions, confs: Mapping[s
         if field_id in table.schema
     }
     columns = {name: replace(one, indexed=indexed.get(name, ())) for name, one in metadata.columns.items()}
-    return replace(metadata, columns=columns)
+    return replace(metadata, columns=columns, location=table.storage.root)
 
 
 def _place(table: PinnedTable, options: ReadOptions) -> IndexPlace | None:

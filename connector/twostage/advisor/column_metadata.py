@@ -75,13 +75,17 @@ class ColumnMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMetadata:
-    """What is known of a table at a snapshot: its size, its layout, its columns by name."""
+    """What is known of a table at a snapshot: its size, where it is, its layout, its columns by name.
+
+    `location` is its folder; empty if not known.
+    """
 
     table: str
     snapshot: int | None
     rows: int
     files: int
     bytes: int
+    location: str = ""
     partitioning: tuple[str, ...] = ()
     sort_order: tuple[str, ...] = ()
     columns: Mapping[str, ColumnMetadata] = field(default_factory=dict)

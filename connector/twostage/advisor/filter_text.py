@@ -21,6 +21,8 @@ _FUNCTIONS = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contain
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _MAX_TEXT = 200_000
 _MAX_SHOWN = 1_000
+_MAX_DIGITS = 19
+"""Of a whole number that is kept as one: it fits into 64 bits."""
 
 
 def parse_filters(text: str) -> LoggedPredicate | None:
@@ -134,7 +136,8 @@ def _literals(nodes: list[Any]) -> tuple[Any, ...] | None:
                 found.append(inner.this)
             case "Literal":
                 number = inner.this
-                found.append(sign * int(number) if number.isdigit() else f"{'-' if sign < 0 else ''}{number}")
+                is_whole = number.isdecimal() and len(number) < _MAX_DIGITS
+                found.append(sign * int(number) if is_whole else f"{'-' if sign < 0 else ''}{number}")
             case "Boolean":
                 found.append(bool(inner.this))
             case "HexString" | "DateStrToDate" | "TsOrDsToDate":

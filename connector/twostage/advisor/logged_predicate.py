@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from twostage.advisor.log_values import literal, text, texts, whole, whole_or_none
 from twostage.predicates import predicate as tree
 from twostage.predicates.normalize import pull_common_factors
 
@@ -260,27 +261,22 @@ def _parse(raw: Any, depth: int, nodes: list[int]) -> LoggedPredicate:
         raise ValueError("no predicate, or too large a one")
     values = raw.get("values")
     children = raw.get("children", [])
-    op, columns = raw.get("op"), raw.get("columns", [])
-    texts = [op, raw.get("type", ""), raw.get("text", ""), *columns]
-    numbers = [raw.get(name) for name in ("in", "out", "ns")]
+    op = text(raw.get("op"), "op")
     if (
-        not all(isinstance(text, str) for text in texts)
-        or not all(number is None or isinstance(number, int) for number in [*numbers, raw.get("count")])
+        not isinstance(children, list)
         or not (values is None or isinstance(values, list))
-        or not isinstance(children, list)
         or (op in ("and", "or")) != bool(children)
     ):
         raise ValueError("no predicate")
-    rows_in, rows_out, nanoseconds = numbers
     return LoggedPredicate(
-        op=str(op),
-        columns=tuple(columns),
-        values=None if values is None else tuple(values),
-        count=raw.get("count") or 0,
-        type=raw.get("type", ""),
-        text=raw.get("text", ""),
-        rows_in=rows_in,
-        rows_out=rows_out,
-        nanoseconds=nanoseconds,
+        op=op,
+        columns=texts(raw.get("columns", []), "columns"),
+        values=None if values is None else tuple(map(literal, values)),
+        count=whole(raw.get("count", 0), "count"),
+        type=text(raw.get("type", ""), "type"),
+        text=text(raw.get("text", ""), "text"),
+        rows_in=whole_or_none(raw.get("in"), "in"),
+        rows_out=whole_or_none(raw.get("out"), "out"),
+        nanoseconds=whole_or_none(raw.get("ns"), "ns"),
         children=tuple(_parse(child, depth + 1, nodes) for child in children),
     )

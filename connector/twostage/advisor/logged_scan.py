@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from twostage.advisor.log_values import load_line, text, texts, whole, whole_or_none
 from twostage.advisor.logged_predicate import (
     RANGE,
     LoggedPredicate,
@@ -53,13 +54,15 @@ class LoggedScan:
         top: The order and limit of a top-n scan.
         counters: Those of `metrics.COUNTERS` that are not zero.
         query_milliseconds: The wall-clock time of the whole query; None if not known.
-        scans: How many logged scans the query had.
+        scans: How many logged scans the query had; in event logs those of other sources count, too.
         failed: The query failed or was cancelled.
         application: Spark's id of the application.
         application_name: And its name.
         user: Who ran it.
         query: Spark's number of the query in the application; None if not known.
         description: What Spark calls the query: the job's description, or where it was called from.
+        is_measured: twostage logged it, with what each part of its filter took; event logs have little of that.
+        rows_of_table: Rows that there were to filter where the log does not say it; see `of_table`.
     """
 
     time: datetime.datetime
@@ -81,6 +84,8 @@ class LoggedScan:
     user: str = ""
     query: int | None = None
     description: str = ""
+    is_measured: bool = True
+    rows_of_table: int | None = None
 
     def count(self, name: str) -> int:
         """Return a counter; 0 if nothing was counted."""
@@ -108,10 +113,29 @@ class LoggedScan:
     def rows_read(self) -> int:
         """Rows that were left to filter when metadata had pruned what it could."""
         if "rows.considered" not in self.counters:
-            return self.count("spark.rows") or self.count("handed_over.rows")
+            return self.count("spark.rows") or self.count("handed_over.rows") or self.rows_of_table or 0
         deleted = sum(number for name, number in self.counters.items() if name.startswith("rows.deleted."))
         left = self.count("rows.considered") - self.count("rows.pruned") - deleted
         return max(0, left)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether it is known how many rows there were to filter; that it were none is known as well."""
+        return self.is_measured or self.reader != "twostage" or self.rows_of_table is not None
+
+    def of_table(self, rows: int) -> LoggedScan:
+        """Return a scan that was not measured as one of a table with so many rows, all of which it filtered.
+
+        What metadata left out of them is not known; what was returned is what met the filter, unless a limit ended it or
+        something else, such as keys of a join, left out more.
+        """
+        if self.knows_rows:
+            return self
+        predicate, returned = self.predicate, self.count("rows.fetched")
+        is_all = self.limit is None and not self.top and self.hint is None
+        if predicate is not None and is_all and returned <= rows:
+            predicate = replace(predicate, rows_in=rows, rows_out=returned)
+        return replace(self, predicate=predicate, rows_of_table=rows)
 
     @property
     def entries_in_filter(self) -> int:
@@ -119,7 +143,7 @@ class LoggedScan:
 
         Counted where the scan was ours; elsewhere every filter column of every row read is scanned.
         """
-        if self.reader == "twostage":
+        if self.reader == "twostage" and self.is_measured:
             return 0 if self.predicate is None else sum(map(_entries, self.predicate.conjuncts))
         whole = self.filter
         if whole is None:
@@ -246,41 +270,34 @@ def parse_scan(line: str | bytes) -> LoggedScan:
     Raises:
         ValueError: It is no JSON, or no scan's.
     """
-    try:
-        raw = json.loads(line)
-    except RecursionError:
-        raise ValueError("JSON is nested too deep") from None
-    if not isinstance(raw, dict) or not isinstance(raw.get("v"), int):
-        raise ValueError("no line of a query log")  # noqa: TRY004 - a value of the log, not of the program
-    if raw["v"] > VERSION:
-        raise ValueError(f"a line of a later version: {raw['v']}")
-    columns, counters = raw.get("columns", []), raw.get("counters", {})
-    if (
-        not all(isinstance(raw.get(name), str) for name in (*_TEXTS, "time"))
-        or not isinstance(columns, list)
-        or not isinstance(counters, dict)
-        or not all(isinstance(number, int) for number in counters.values())
-    ):
+    raw = load_line(line)
+    if not isinstance(raw, dict) or type(raw.get("v")) is not int:
         raise ValueError("no line of a query log")
-    time = datetime.datetime.fromisoformat(raw["time"])
-    more: dict[str, Any] = {name: _whole(raw, name) for name in _NUMBERS}
-    more |= {name: str(raw.get(name, "")) for name in _MORE_TEXTS} | {
-        name: _masked(raw[name]) for name in _TEXTS
-    }
+    if raw["v"] > VERSION:
+        raise ValueError(f"a line of a later version: {str(raw['v'])[:20]}")
+    counters = raw.get("counters", {})
+    if not isinstance(counters, dict):
+        raise ValueError("no line of a query log")  # noqa: TRY004 - a value of the log, not of the program
+    for name, number in counters.items():
+        whole(number, name)
+    more: dict[str, Any] = {name: whole_or_none(raw.get(name), name) for name in _NUMBERS}
+    more |= {name: text(raw.get(name, ""), name) for name in _MORE_TEXTS}
+    more |= {name: _masked(text(raw.get(name), name)) for name in _TEXTS}
     return LoggedScan(
-        time=time if time.tzinfo else time.replace(tzinfo=datetime.UTC),
+        time=_time(text(raw.get("time"), "time")),
         predicate=parse_predicate(raw.get("predicate")),
         hint=parse_predicate(raw.get("hint")),
-        columns=tuple(map(str, columns)),
+        columns=texts(raw.get("columns", []), "columns"),
         counters=counters,
-        scans=_whole(raw, "scans") or 1,
+        scans=whole(raw.get("scans", 1), "scans") or 1,
         failed=raw.get("failed") is True,
         **more,
     )
 
 
-def _whole(raw: dict[str, Any], name: str) -> int | None:
-    value = raw.get(name)
-    if value is not None and not isinstance(value, int):
-        raise ValueError(f"no number: {name}")
-    return value
+def _time(value: str) -> datetime.datetime:
+    time = datetime.datetime.fromisoformat(value)
+    try:
+        return time.astimezone(datetime.UTC) if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    except OverflowError:
+        raise ValueError("no time: time") from None

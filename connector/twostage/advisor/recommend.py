@@ -222,6 +222,11 @@ def _why_nothing(tally: Tally) -> str:
         return "the log has no scan of it"
     if not tally.filtered:
         return f"none of its {tally.scans:,} scans has a filter that counts"
+    if not tally.entries and tally.of_unknown_rows:
+        return (
+            f"event logs do not say how many rows {tally.of_unknown_rows:,} of its {tally.filtered:,} filters were evaluated for; "
+            "with --table or --metadata it is taken to be the table's"
+        )
     if not tally.entries:
         return "metadata alone decided its filters: no entry was scanned for them"
     read = format_bytes(tally.bytes_read)

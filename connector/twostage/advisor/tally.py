@@ -61,6 +61,8 @@ class Tally:
         self.filtered = 0
         self.measured = 0
         """Scans that were measured by twostage, so that bytes of filters are known."""
+        self.of_unknown_rows = 0
+        """Scans with a filter, of which it is not known how many rows there were to filter."""
         self.entries = 0
         self.bytes_filter = 0
         self.bytes_read = 0
@@ -107,8 +109,9 @@ class Tally:
         if whole is None or in_filter < self.thresholds.entries:
             return
         self.filtered += 1
+        self.of_unknown_rows += not scan.knows_rows
         self.entries += in_filter
-        self.measured += scan.reader == "twostage"
+        self.measured += scan.reader == "twostage" and scan.is_measured
         self.bytes_filter += scan.count("bytes.filter")
         for leaf in whole.leaves():
             for column in key_of_leaf(leaf):

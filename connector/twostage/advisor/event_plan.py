@@ -1,0 +1,226 @@
+"""The scans in a plan of Spark's event log: of Iceberg's connector, and our own.
+
+Takes a plan as its nodes describe themselves, and the values of their metrics; gives a `LoggedScan` for each scan of an Iceberg
+table. The rule: what a node says is text that is parsed, its metrics are numbers that Spark and Iceberg counted, and what
+neither says is not known.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.filter_text import parse_filters
+from twostage.advisor.log_values import whole
+from twostage.advisor.logged_predicate import LoggedPredicate
+from twostage.advisor.logged_scan import LoggedScan
+from twostage.advisor.spark_filter import parse_spark_filters
+from twostage.errors import mask
+from twostage.storage.location import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from twostage.advisor.logged_scan import QueryFacts
+
+_ICEBERG = re.compile(
+    r"IcebergScan\(table=(?P<table>.*?), (?:schemaId=\d+, )?(?:snapshotId=(?P<snapshot>\d+|null), )?"
+    r"(?:branch=(?P<branch>.*?), )?.*?filters=(?P<filters>.*?), runtimeFilters=(?P<runtime>.*?), groupedBy=",
+    re.DOTALL,
+)
+_OLD_ICEBERG = re.compile(
+    r"(?P<table>[\w.`-]+) \(branch=.*?\) \[filters=(?P<filters>.*?), groupedBy=", re.DOTALL
+)
+_OWN = re.compile(
+    r"twostage (?P<table>.*?), snapshot (?P<snapshot>\d+|null), columns \[(?P<columns>.*?)\], predicates \[(?P<filters>.*?)\]"
+    r"(?:, limit (?P<limit>\d+))?(?:, first by (?P<top>.*?))?(?:, not Spark's reader: .*?)?"
+    r"\s*(?:RuntimeFilters: \[(?P<keys>.*)\])?$",
+    re.DOTALL,
+)
+_OUTPUT = re.compile(r"^BatchScan .*?\[(?P<columns>[^\]]*)\]")
+_COUNTERS = {
+    "number of output rows": "spark.rows",
+    "number of result data files": "files.read",
+    "total data file size (bytes)": "spark.files.bytes",
+    "total data manifests": "manifests.considered",
+    "number of skipped data manifests": "manifests.pruned",
+    "number of row deletes applied": "rows.deleted.position",
+}
+"""Names of Spark's and Iceberg's metrics, each with the counter of ours that counts the same."""
+_OURS = re.compile(r"TwoStageFiles\(\d+ paths\)\[(?P<root>.*?)(?:, \.\.\.)?\]", re.DOTALL)
+_HANDED_COLUMN = re.compile(r"[<,](\w+?)_\d+_[0-9a-f]{1,16}:")
+_SPARK_COUNTERS = {
+    "number of output rows": "spark.rows",
+    "number of files read": "files.read",
+    "size of files read": "spark.files.bytes",
+    "scan time": "spark.scan.ms",
+}
+"""The same of Spark's file scan."""
+_SKIPPED_FILES = "number of skipped data files"
+_SCANS = ("BatchScan ", "Scan ")
+_NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+_PASSES = frozenset({"InputAdapter", "ColumnarToRow", "Project", "AdaptiveSparkPlan"})
+
+
+def scans_of(plan: Mapping[str, Any], values: Mapping[int, int], facts: QueryFacts) -> list[LoggedScan]:
+    """Return the scans of a query.
+
+    Args:
+        plan: Its last plan.
+        values: Of accumulators, by id; Spark reports none that stayed 0.
+        facts: What is known of the query; how many scans it has is found out here, those of other sources included.
+
+    Raises:
+        ValueError: It is no plan; TypeError, KeyError and AttributeError as well.
+    """
+    found: list[LoggedScan] = []
+    used: set[int] = set()
+    others = 0
+    for place, (node, above) in enumerate(_nodes(plan)):
+        if not str(node.get("nodeName", "")).startswith(_SCANS):
+            continue
+        numbers = accumulators(node)
+        if numbers and numbers <= used:
+            continue  # a reused exchange shows the same scan again
+        used |= numbers
+        scan = _scan(node, above, values)
+        if scan is None:
+            others += 1
+        else:
+            found.append(replace(scan, scan=f"{facts.application}-{facts.query}-{place}"))
+    of_query = {
+        "time": facts.time,
+        "query_milliseconds": facts.milliseconds,
+        "failed": facts.failed,
+        "scans": len(found) + others,
+        "application": facts.application,
+        "application_name": facts.application_name,
+        "user": facts.user,
+        "query": facts.query,
+        "description": facts.description,
+    }
+    return [replace(scan, **of_query) for scan in found]
+
+
+def _scan(
+    node: Mapping[str, Any], above: Mapping[str, Any] | None, values: Mapping[int, int]
+) -> LoggedScan | None:
+    """Return the scan of a node, without its query; None for one of another source."""
+    text = str(node.get("simpleString", ""))
+    if text.startswith("FileScan"):
+        return _handed_over(node, above, values)
+    if not text.startswith("BatchScan"):
+        return None
+    found = _ICEBERG.search(text) or _OWN.search(text) or _OLD_ICEBERG.search(text)
+    if found is None:
+        return None
+    metrics = _metrics(node, values)
+    is_own = found.re is _OWN
+    predicate = parse_filters(found["filters"])
+    rows_after = _rows_of(above, values)
+    groups = found.groupdict()
+    snapshot = groups.get("snapshot")
+    return LoggedScan(
+        time=_NO_TIME,
+        scan="",
+        table=mask(groups["table"].strip("`")),
+        reader="twostage" if is_own else "iceberg",
+        is_measured=False,
+        snapshot=whole(int(snapshot), "snapshot") if snapshot and snapshot.isdigit() else None,
+        columns=_columns(text),
+        predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=is_own),
+        hint=LoggedPredicate(op="unknown", text="keys of a join") if groups.get("keys") else None,
+        limit=whole(int(limit), "limit") if (limit := groups.get("limit")) else None,
+        top=groups.get("top") or "",
+        counters=_counters(metrics, is_own=is_own),
+    )
+
+
+def _handed_over(
+    node: Mapping[str, Any], above: Mapping[str, Any] | None, values: Mapping[int, int]
+) -> LoggedScan | None:
+    """Return a scan of ours that Spark's own reader does; None for one of files that are no table's of ours.
+
+    The node names the table's folder alone. Column names end in a field id and letters of ours.
+    """
+    facts = node.get("metadata") or {}
+    place = _OURS.fullmatch(str(facts.get("Location", "")))
+    if place is None:
+        return None
+    metrics = _metrics(node, values)
+    predicate = parse_spark_filters(str(facts.get("DataFilters", "")))
+    rows_after = _rows_of(above, values)
+    return LoggedScan(
+        time=_NO_TIME,
+        scan="",
+        table=mask(canonical(place["root"])),
+        reader="spark",
+        is_measured=False,
+        columns=tuple(dict.fromkeys(_HANDED_COLUMN.findall(str(facts.get("ReadSchema", ""))))),
+        predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=False),
+        counters={ours: metrics[name] for name, ours in _SPARK_COUNTERS.items() if metrics.get(name)},
+    )
+
+
+def accumulators(node: Mapping[str, Any]) -> set[int]:
+    """Return the ids of a node's metrics."""
+    return {whole(one["accumulatorId"], "accumulatorId") for one in node.get("metrics", ())}
+
+
+def _nodes(plan: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+    """Yield each node of a plan with the filter directly above it, if there is one."""
+    stack: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]] = [(plan, None)]
+    while stack:
+        node, filtered = stack.pop()
+        yield node, filtered
+        name = str(node.get("nodeName", ""))
+        passes = name in _PASSES or name.startswith(("WholeStageCodegen", "Scan"))
+        below = node if name == "Filter" else filtered if passes else None
+        stack.extend((child, below) for child in reversed(node.get("children", [])))
+
+
+def _metrics(node: Mapping[str, Any], values: Mapping[int, int]) -> dict[str, int]:
+    return {
+        str(one["name"]): values[whole(one["accumulatorId"], "accumulatorId")]
+        for one in node.get("metrics", ())
+        if whole(one["accumulatorId"], "accumulatorId") in values
+    }
+
+
+def _rows_of(filtered: Mapping[str, Any] | None, values: Mapping[int, int]) -> int | None:
+    """Return the rows that a filter gave; Spark reports no metric that stayed 0."""
+    for one in () if filtered is None else filtered.get("metrics", ()):
+        if one["name"] == "number of output rows":
+            return values.get(whole(one["accumulatorId"], "accumulatorId"), 0)
+    return None
+
+
+def _measured(
+    predicate: LoggedPredicate, metrics: Mapping[str, int], rows_after: int | None, *, is_own: bool
+) -> LoggedPredicate:
+    """Return the predicate with what is known of its rows: what the scan gave, and what the filter above it left."""
+    rows = metrics.get("number of output rows")
+    if is_own or rows is None or rows_after is None or rows_after > rows:
+        return predicate
+    return replace(predicate, rows_in=rows, rows_out=rows_after)
+
+
+def _counters(metrics: Mapping[str, int], *, is_own: bool) -> dict[str, int]:
+    if is_own:
+        return {"rows.fetched": rows} if (rows := metrics.get("number of output rows", 0)) else {}
+    counters = {ours: metrics[name] for name, ours in _COUNTERS.items() if metrics.get(name)}
+    if skipped := metrics.get(_SKIPPED_FILES):
+        counters["files.pruned.bounds"] = skipped
+    counters["files.considered"] = counters.get("files.read", 0) + metrics.get(_SKIPPED_FILES, 0)
+    return {name: number for name, number in counters.items() if number}
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    """Return the columns that a scan's node gives: ``BatchScan lake.db.t[id#80L, dev#81]``."""
+    found = _OUTPUT.match(text)
+    if found is None:
+        return ()
+    names = [part.strip().rpartition("#")[0] for part in found["columns"].split(",")]
+    return tuple(name for name in names if name)
