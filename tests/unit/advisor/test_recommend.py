@@ -217,6 +217,18 @@ def test_an_index_that_saves_less_than_it_takes_is_dropped():
     assert useless[("a",)].startswith("it takes about 19.5 KiB, and saves the filters on a of this log ")
 
 
+def test_existing_slices_are_judged_as_other_kinds_are():
+    """Its size was asked for by a table that had no such kind: a KeyError."""
+    known = existing()
+    known = replace(
+        known, columns={"a": replace(known.columns["a"], indexed=("slices",)), "b": known.columns["old"]}
+    )
+    tally = Tally("lake.db.t", Thresholds(indexed={"lake.db.t": frozenset("a")}), metadata=known)
+    tally.add(scan(leaf("a", "<", left=10_000), bytes__filter=10, row_groups__considered=1, files__read=1))
+    (found,) = recommend(tally, known)
+    assert (found.action, found.kinds, found.size) == ("drop index", ("slices",), 6 * 10_000 / 8)
+
+
 ROWS = 1_000_000
 
 
