@@ -108,6 +108,11 @@ class TableMetadata:
             entries_per_row={name: one.entries_per_row for name, one in self.columns.items()},
         )
 
+    @property
+    def bytes_per_row(self) -> dict[str, float]:
+        """What a row of each column takes in data files, compressed; without columns of which that is not known."""
+        return {name: one.bytes / one.rows for name, one in self.columns.items() if one.bytes and one.rows}
+
     def json(self) -> str:
         """Return it as JSON."""
         return json.dumps({"v": VERSION, **asdict(self)}, indent=1)

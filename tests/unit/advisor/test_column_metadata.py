@@ -60,3 +60,9 @@ def test_json_comes_back():
 def test_something_else_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
         parse_metadata(text)
+
+
+def test_bytes_of_a_row():
+    columns = {"a": ColumnMetadata(rows=10, bytes=45), "b": ColumnMetadata(rows=10), "c": ColumnMetadata()}
+    known = TableMetadata(table="t", snapshot=None, rows=10, files=1, bytes=1, columns=columns)
+    assert known.bytes_per_row == {"a": 4.5}

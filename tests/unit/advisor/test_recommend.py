@@ -270,3 +270,20 @@ def test_of_two_indexes_that_do_not_pay_the_worse_one_is_given_up_first():
     known = large_table(a=10**7, b=10**7)
     found = recommend(tally_with(known, [large_scan(both, 10**7)] * 2), known)
     assert [one.columns for one in found if one.action == "index"] in ([("a",)], [("b",)])
+
+
+def test_scans_of_another_reader_weigh_in_bytes_beside_measured_ones():
+    """A thousand scans by Iceberg's connector on b are not silenced by five of ours on a."""
+    known = large_table(a=10**7, b=2 * 10**7)
+    ours = [large_scan(leaf("a", rows=ROWS, left=1), 10**7)] * 5
+    foreign = {"rows__considered": ROWS, "bytes__filter": 0, "reader": "iceberg"}
+    theirs = [scan(leaf("b", rows=None, left=None), **foreign)] * 1000
+    tally = Tally("lake.db.t", Thresholds(), known.cardinalities, metadata=known)
+    for one in ours + theirs:
+        tally.add(one)
+    assert tally.bytes_weighed == 5 * 10**7 + 1000 * 2 * 10**7
+    found = [one for one in recommend(tally, known, max_columns=1) if one.action == "index"]
+    assert [(one.columns, one.saved_bytes) for one in found] == [(("b",), 1000 * 2 * 10**7)]
+    assert (
+        recommend(tally_with(known, theirs), known)[0].action == "nothing"
+    )  # how selective it is nothing says
