@@ -6,6 +6,7 @@ Takes and gives plain values and their JSON; `collect.py` makes them of a table.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ BYTES_PER_ROW = {"values": 2.0, "postings": 3.5, "sorted": 3.5, "bins": 1.0, "el
 """Of an index of a kind, for each row, of `elements` for each element; of `values` at most: rows that are neighbours take less."""
 BYTES_PER_KEY = 3.0
 """Of a `files` index, for each distinct value of each data file."""
+_BITS = {"int": 32, "date": 32}
+"""Of values of a type, where it is not known how many there are; of any other type 64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +69,21 @@ class ColumnMetadata:
         """Whether it is a list or a map."""
         return self.type.startswith(("list<", "map<"))
 
+    @property
+    def slices(self) -> int:
+        """How many bitmaps an index of the kind ``slices`` would have, as if a data file's values lay closely together."""
+        if self.distinct_per_file is None:
+            return _BITS.get(self.type, 64)
+        return min(64, max(1, math.ceil(self.distinct_per_file)).bit_length())
+
     def index_bytes(self, kind: str, files: int) -> float | None:
-        """Return the estimated bytes of an index of a kind; None if that is not known."""
+        """Return the estimated bytes of an index of a kind; None if that is not known, or the kind is not."""
         if kind == "files":
             return None if self.distinct_per_file is None else BYTES_PER_KEY * self.distinct_per_file * files
+        if kind == "slices":
+            return self.slices * self.rows / 8
+        if kind not in BYTES_PER_ROW:
+            return None
         return BYTES_PER_ROW[kind] * self.rows * (self.entries_per_row if kind == "elements" else 1.0)
 
 
@@ -97,6 +111,11 @@ class TableMetadata:
             distinct={name: one.distinct for name, one in self.columns.items() if one.distinct is not None},
             entries_per_row={name: one.entries_per_row for name, one in self.columns.items()},
         )
+
+    @property
+    def bytes_per_row(self) -> dict[str, float]:
+        """What a row of each column takes in data files, compressed; without columns of which that is not known."""
+        return {name: one.bytes / one.rows for name, one in self.columns.items() if one.bytes and one.rows}
 
     def json(self) -> str:
         """Return it as JSON."""

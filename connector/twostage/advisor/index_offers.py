@@ -14,6 +14,7 @@ from twostage.advisor.logged_predicate import RANGE
 from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.kinds.bins import BINS
+from twostage.indexes.kinds.bit_slices import MAX_INTERVALS
 from twostage.indexes.kinds.sorted_rows import MAX_SHARE
 from twostage.planning.index_pruning import MIN_FILES
 from twostage.reading.index_answers import MIN_GAIN, ROWS_OF_A_PAGE
@@ -135,6 +136,9 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
         cost = nbytes + 2 * LOCAL.gap
         left = 2 * _UNSURE if known.type not in ("string", "binary") else None  # keys are a part of a text
         return Offer(cost=cost, nbytes=nbytes, to_check=2, unsure=0, is_exact=False, left=left)
+    if "slices" in kinds and (leaf.op in _RANGES or leaf.op in _LISTED) and keys <= MAX_INTERVALS:
+        nbytes = known.slices * rows / 8  # all of them are read, whatever is asked
+        return Offer(cost=nbytes + LOCAL.gap, nbytes=nbytes, to_check=0, unsure=0, is_exact=True)
     if "bins" in kinds and (leaf.op in _RANGES or leaf.op in _LISTED):
         edges = 2 / BINS  # of a range, the bins at its ends are left to check
         return Offer(

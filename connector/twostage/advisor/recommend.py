@@ -66,7 +66,7 @@ def _indexes(
         weighed, total = votes, float(tally.entries)
         if tally.knows_bytes:  # what an index is for; entries stand for them where they are not known
             by_bytes = [kept for vote in tally.byte_votes if (kept := _without(vote, rejected)).alternatives]
-            weighed, total = by_bytes, float(tally.bytes_filter)
+            weighed, total = by_bytes, tally.bytes_weighed
         chosen = choose_columns(weighed, total, min_gain=min_gain, max_columns=max_columns)
         best = chosen[-1].columns if chosen else frozenset[str]()
         found, lost = _of_choice(tally, metadata, votes, by_bytes, best)
@@ -197,7 +197,7 @@ def _unused(tally: Tally, metadata: TableMetadata | None) -> list[Recommendation
         reason = f"none of {tally.filtered:,} filters names {column}"
         if column in tally.operators:
             saved = max(0, tally.saved_by_existing(column))
-            if size is None or not tally.knows_bytes or saved >= size:
+            if size is None or not tally.knows_bytes or not tally.measured or saved >= size:
                 continue
             reason = (
                 f"it takes about {format_bytes(int(size))}, and saves the filters on {column} of this log "

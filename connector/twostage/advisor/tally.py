@@ -18,11 +18,14 @@ from twostage.advisor.frequency import ColumnVotes, named_columns, ranked
 from twostage.advisor.latency import fit_latency
 from twostage.advisor.selectivity import Cardinalities, key_of_leaf, with_spread_shares
 from twostage.advisor.templates import HEAVIEST, Template, form_of
-from twostage.advisor.votes import Alternative, Vote, score, votes_of
+from twostage.advisor.votes import Alternative, Vote, estimator_of, score, votes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
     from twostage.advisor.latency import LatencyModel
+    from twostage.advisor.logged_predicate import LoggedPredicate
     from twostage.advisor.logged_scan import LoggedScan
     from twostage.advisor.thresholds import Thresholds
 
@@ -81,7 +84,11 @@ class Tally:
             else {name: one.indexed for name, one in metadata.columns.items() if one.indexed}
         )
         """The kinds of the indexes that there are, by column."""
+        self._costs = {} if metadata is None else metadata.bytes_per_row
         self._savings = ByteSavings(self.existing)
+        self._byte_votes: dict[tuple[frozenset[str], ...], list[float]] = {}
+        """Of scans that cannot be emulated: other readers say nothing of a filter's bytes."""
+        self._bytes_estimated = 0.0
         self._saved_by: Counter[str] = Counter()
         self._templates: dict[tuple[object, ...], Template] = {}
         self._votes: dict[tuple[frozenset[str], ...], list[float]] = {}
@@ -143,6 +150,8 @@ class Tally:
                 others = {name: kinds for name, kinds in self.existing.items() if name != column}
                 gained = (emulation.saved(self.existing) or 0.0) - (emulation.saved(others) or 0.0)
                 self._saved_by[column] += round(gained * template.count)
+        else:
+            self._estimate_bytes(template, scan, whole)
         named = named_columns(self.table, whole, self.thresholds, self.known)
         if emulation is not None:
             in_order = dict.fromkeys(
@@ -158,6 +167,18 @@ class Tally:
             times, weight = self._scores.get(column, (0, 0.0))
             self._scores[column] = (times + template.count, weight + scored * template.count)
 
+    def _estimate_bytes(self, template: Template, scan: LoggedScan, whole: LoggedPredicate) -> None:
+        """Let scans vote in bytes that another reader read: entries of a column take what a row of it takes."""
+        if scan.reader == "twostage" or not self._costs:
+            return  # of ours it is known that the filter read nothing
+        estimator = estimator_of(scan, self.known, self.thresholds, self._costs)
+        self._bytes_estimated += estimator.entries(whole) * template.count
+        for vote in estimator.votes(whole):
+            kept = self._present(vote)
+            sums = self._byte_votes.setdefault(tuple(one.columns for one in kept), [0.0] * len(kept))
+            for place, one in enumerate(kept):
+                sums[place] += one.saved * template.count
+
     def _of_present(self, vote: Vote, count: int) -> Vote:
         """Return a vote without alternatives over columns that the table does not have any more."""
         if self.columns is None:
@@ -165,8 +186,11 @@ class Tally:
         for one in vote.alternatives:
             for column in one.columns - self.columns:
                 self._missing[column] += count
-        kept = tuple(one for one in vote.alternatives if one.columns <= self.columns)
-        return Vote(alternatives=kept)
+        return Vote(alternatives=self._present(vote))
+
+    def _present(self, vote: Vote) -> tuple[Alternative, ...]:
+        columns = self.columns
+        return tuple(one for one in vote.alternatives if columns is None or one.columns <= columns)
 
     def _count(self, vote: Vote, template: Template) -> None:
         sums = self._votes.setdefault(
@@ -187,21 +211,22 @@ class Tally:
     def votes(self) -> list[Vote]:
         """The sums of all votes with the same alternatives in the same order."""
         self._settle()
-        return [
-            Vote(
-                alternatives=tuple(
-                    Alternative(columns=columns, saved=saved)
-                    for columns, saved in zip(alternatives, sums, strict=True)
-                )
-            )
-            for alternatives, sums in self._votes.items()
-        ]
+        return _votes(self._votes)
 
     @property
     def byte_votes(self) -> list[Vote]:
-        """The same in predicted bytes, of every set of indexes of a filter's columns; see `knows_bytes`."""
+        """The same in predicted bytes, of every set of indexes of a filter's columns; see `knows_bytes`.
+
+        Scans of other readers vote as they do in entries, each in the bytes that a row of its column takes.
+        """
         self._settle()
-        return self._savings.votes
+        return self._savings.votes + _votes(self._byte_votes)
+
+    @property
+    def bytes_weighed(self) -> float:
+        """The bytes that `byte_votes` are a part of: of filter columns, measured, and estimated for other readers."""
+        self._settle()
+        return self.bytes_filter + self._bytes_estimated
 
     @property
     def missing(self) -> Counter[str]:
@@ -232,10 +257,8 @@ class Tally:
 
     @property
     def knows_bytes(self) -> bool:
-        """Whether bytes are predicted: scans were measured, and the bytes of columns are known."""
-        return self.measured > 0 and bool(
-            self._metadata and any(one.bytes for one in self._metadata.columns.values())
-        )
+        """Whether bytes are predicted: those of columns are known."""
+        return bool(self._costs)
 
     def saved_by_existing(self, column: str) -> int:
         """Return the bytes that the index of a column saves the log's scans, less what is read of it."""
@@ -276,6 +299,19 @@ class Tally:
         times = np.array(self._times)
         known = ~np.isnan(times)
         return fit_latency(np.array(self._in_filter)[known], np.array(self._after)[known], times[known])
+
+
+def _votes(summed: Mapping[tuple[frozenset[str], ...], list[float]]) -> list[Vote]:
+    return [
+        Vote(
+            alternatives=tuple(
+                Alternative(columns=columns, saved=saved)
+                for columns, saved in zip(alternatives, sums, strict=True)
+            )
+        )
+        for alternatives, sums in summed.items()
+        if alternatives
+    ]
 
 
 def _kinds(known: ColumnMetadata) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from twostage.advisor.selectivity import Cardinalities, selectivity, with_spread_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from twostage.advisor.logged_predicate import LoggedPredicate
     from twostage.advisor.logged_scan import LoggedScan
@@ -61,7 +61,8 @@ class Estimator:
         indexed: Columns that have an index already.
         selectivity: Columns vote where S is larger than this.
         min_share_of_best: g0.
-        enough: C0, entries: an AND that costs no more with one index needs no second one. None: 1 x rows.
+        enough: C0, entries: an AND that costs no more with one index needs no second one. None: 1 x rows, of `costs` their mean.
+        costs: By column, what a row takes; with it, bytes say, all of the above counts that instead of entries. None: entries.
     """
 
     rows: float
@@ -70,6 +71,7 @@ class Estimator:
     selectivity: float = 1.0
     min_share_of_best: float = MIN_SHARE_OF_BEST
     enough: float | None = None
+    costs: Mapping[str, float] | None = None
 
     def entries(self, predicate: LoggedPredicate) -> float:
         """Return L(p): the entries that evaluating a predicate scans."""
@@ -77,8 +79,12 @@ class Estimator:
             return sum(self._terms([self._child(child) for child in _as_evaluated(predicate.children)]))
         if predicate.op == "or":
             return sum(self.entries(child) for child in predicate.children)
+        if self.costs is None:
+            each, default = self.known.entries_per_row, 1.0
+        else:
+            each, default = self.costs, _mean(self.costs)
         return sum(
-            self.rows * self.known.entries_per_row.get(column, 1.0)
+            self.rows * each.get(column, default)
             for column in predicate.columns
             if column not in self.indexed
         )
@@ -115,7 +121,9 @@ class Estimator:
         return terms
 
     def _votes_of_and(self, children: list[_Child]) -> list[Vote]:
-        enough = self.rows if self.enough is None else self.enough
+        enough = self.enough
+        if enough is None:
+            enough = self.rows * (1.0 if self.costs is None else _mean(self.costs))
         votes: list[Vote] = []
         taken: frozenset[str] = frozenset()
         scale = 1.0
@@ -180,19 +188,33 @@ def _as_evaluated(children: Sequence[LoggedPredicate]) -> list[LoggedPredicate]:
 
 
 def votes_of(
-    scan: LoggedScan, whole: LoggedPredicate, known: Cardinalities, thresholds: Thresholds
+    scan: LoggedScan,
+    whole: LoggedPredicate,
+    known: Cardinalities,
+    thresholds: Thresholds,
+    costs: Mapping[str, float] | None = None,
 ) -> list[Vote]:
-    """Return the votes of a scan for its filter `whole`, over the rows that metadata left to it."""
-    rows = scan.rows_read
-    if not rows:
-        return []
-    estimator = Estimator(
-        rows=rows,
+    """Return the votes of a scan for its filter `whole`, over the rows that metadata left to it; see `Estimator.costs`."""
+    estimator = estimator_of(scan, known, thresholds, costs)
+    return estimator.votes(whole) if estimator.rows else []
+
+
+def estimator_of(
+    scan: LoggedScan, known: Cardinalities, thresholds: Thresholds, costs: Mapping[str, float] | None = None
+) -> Estimator:
+    """Return what estimates a scan's votes, over the rows that metadata left to it."""
+    return Estimator(
+        rows=scan.rows_read,
         known=known,
         indexed=thresholds.indexed_of(scan.table),
         selectivity=thresholds.selectivity,
+        costs=costs,
     )
-    return estimator.votes(whole)
+
+
+def _mean(costs: Mapping[str, float]) -> float:
+    """Return what a column takes of which that is not known."""
+    return sum(costs.values()) / len(costs) if costs else 0.0
 
 
 def score(scan: LoggedScan, known: Cardinalities, thresholds: Thresholds) -> tuple[frozenset[str], float]:

@@ -28,6 +28,19 @@ def test_sizes_of_indexes():
     assert ColumnMetadata(rows=10).index_bytes("files", 4) is None
 
 
+@pytest.mark.parametrize(
+    ("facts", "size"),
+    [
+        ({"distinct_per_file": 90.0}, 7 * 1000 / 8),
+        ({"distinct_per_file": 1.0}, 1000 / 8),
+        ({"type": "date"}, 32 * 1000 / 8),
+        ({"type": "decimal(38,2)"}, 64 * 1000 / 8),
+    ],
+)
+def test_slices_take_a_bit_of_each_row_for_each_bit_of_its_values(facts, size):
+    assert ColumnMetadata(rows=1000, **facts).index_bytes("slices", 4) == size
+
+
 def test_what_the_formulas_take():
     known = TABLE.cardinalities
     assert (known.distinct, known.entries_per_row) == ({"dev": 97}, {"dev": 1.5, "s.x": 1.0})
@@ -47,3 +60,9 @@ def test_json_comes_back():
 def test_something_else_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
         parse_metadata(text)
+
+
+def test_bytes_of_a_row():
+    columns = {"a": ColumnMetadata(rows=10, bytes=45), "b": ColumnMetadata(rows=10), "c": ColumnMetadata()}
+    known = TableMetadata(table="t", snapshot=None, rows=10, files=1, bytes=1, columns=columns)
+    assert known.bytes_per_row == {"a": 4.5}

@@ -7,6 +7,7 @@ import pytest
 from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
 from twostage.advisor.index_offers import holding_files, offer_of, pays
 from twostage.advisor.logged_predicate import LoggedPredicate
+from twostage.indexes.kinds.registered import KINDS
 
 ROWS = 1_000_000
 
@@ -49,6 +50,10 @@ def leaf(op="=", count=1, left=10):
         (("sorted",), "<", False),
         (("postings",), "is null", True),
         (("elements",), "has element", False),
+        (("slices",), "=", True),
+        (("slices",), "<", True),
+        (("slices", "bins"), "range", True),
+        (("slices", "sorted"), "<", False),
     ],
 )
 def test_what_answers(kinds, op, is_exact):
@@ -70,6 +75,24 @@ def test_what_answers(kinds, op, is_exact):
 def test_what_does_not(kinds, op):
     assert offer_of(leaf(op), {"a": kinds}, Scanned()) is None
     assert offer_of(LoggedPredicate(op=op, columns=("a", "b")), {"a": kinds}, Scanned()) is None
+
+
+def test_every_kind_has_a_size_and_an_offer():
+    """A kind that is registered and not known here would be one whose existing indexes nobody can judge."""
+    known = ColumnMetadata(rows=ROWS, bytes=8 * ROWS, distinct_per_file=100.0, entries_per_row=2.0)
+    asked = ["=", "<", "has element"]
+    for kind in KINDS:
+        assert known.index_bytes(kind, 4) > 0
+        assert any(offer_of(leaf(op), {"a": (kind,)}, Scanned()) is not None for op in asked), kind
+    assert known.index_bytes("of a later version", 4) is None
+
+
+def test_slices_are_read_whole():
+    """A hundred values take seven bits a row; a list of more than sixteen is not looked up in slices."""
+    (offer,) = {offer_of(leaf(op), {"a": ("slices",)}, Scanned()) for op in ("=", "<", ">=")}
+    assert (offer.nbytes, offer.to_check) == (7 * ROWS / 8, 0)
+    assert offer_of(leaf("in", 16), {"a": ("slices",)}, Scanned()) is not None
+    assert offer_of(leaf("in", 17), {"a": ("slices",)}, Scanned()) is None
 
 
 def test_sorted_rows_answer_ranges_of_few_rows_only():

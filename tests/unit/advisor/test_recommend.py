@@ -217,6 +217,18 @@ def test_an_index_that_saves_less_than_it_takes_is_dropped():
     assert useless[("a",)].startswith("it takes about 19.5 KiB, and saves the filters on a of this log ")
 
 
+def test_existing_slices_are_judged_as_other_kinds_are():
+    """Its size was asked for by a table that had no such kind: a KeyError."""
+    known = existing()
+    known = replace(
+        known, columns={"a": replace(known.columns["a"], indexed=("slices",)), "b": known.columns["old"]}
+    )
+    tally = Tally("lake.db.t", Thresholds(indexed={"lake.db.t": frozenset("a")}), metadata=known)
+    tally.add(scan(leaf("a", "<", left=10_000), bytes__filter=10, row_groups__considered=1, files__read=1))
+    (found,) = recommend(tally, known)
+    assert (found.action, found.kinds, found.size) == ("drop index", ("slices",), 6 * 10_000 / 8)
+
+
 ROWS = 1_000_000
 
 
@@ -258,3 +270,20 @@ def test_of_two_indexes_that_do_not_pay_the_worse_one_is_given_up_first():
     known = large_table(a=10**7, b=10**7)
     found = recommend(tally_with(known, [large_scan(both, 10**7)] * 2), known)
     assert [one.columns for one in found if one.action == "index"] in ([("a",)], [("b",)])
+
+
+def test_scans_of_another_reader_weigh_in_bytes_beside_measured_ones():
+    """A thousand scans by Iceberg's connector on b are not silenced by five of ours on a."""
+    known = large_table(a=10**7, b=2 * 10**7)
+    ours = [large_scan(leaf("a", rows=ROWS, left=1), 10**7)] * 5
+    foreign = {"rows__considered": ROWS, "bytes__filter": 0, "reader": "iceberg"}
+    theirs = [scan(leaf("b", rows=None, left=None), **foreign)] * 1000
+    tally = Tally("lake.db.t", Thresholds(), known.cardinalities, metadata=known)
+    for one in ours + theirs:
+        tally.add(one)
+    assert tally.bytes_weighed == 5 * 10**7 + 1000 * 2 * 10**7
+    found = [one for one in recommend(tally, known, max_columns=1) if one.action == "index"]
+    assert [(one.columns, one.saved_bytes) for one in found] == [(("b",), 1000 * 2 * 10**7)]
+    assert (
+        recommend(tally_with(known, theirs), known)[0].action == "nothing"
+    )  # how selective it is nothing says

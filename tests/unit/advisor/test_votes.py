@@ -130,6 +130,15 @@ def test_measured_order_goes_before_the_written_one():
     assert {"".join(one.columns): round(one.saved) for one in vote.alternatives} == {"a": 1100, "b": 1000}
 
 
+def test_votes_in_bytes():
+    """c AND b: rows of c take 8 bytes, of b 2: L = 8000 + 1000 = 9000. On c 1000 are left, on b 8000 / 5 = 1600; so c saves
+    8000, b 7400. What a row of a takes is not known: the mean, 5. C0 is that of a column: 5000."""
+    in_bytes = Estimator(rows=ROWS, known=KNOWN, costs={"b": 2.0, "c": 8.0})
+    assert in_bytes.entries(both(C, B)) == pytest.approx(9000)
+    assert shown(in_bytes.votes(both(C, B))) == [[("c", 8000), ("b", 7400)]]
+    assert shown(in_bytes.votes(A)) == [[("a", 5000)]]
+
+
 def scan(predicate, reader="iceberg", rows=ROWS):
     return LoggedScan(
         time=datetime.datetime.now(datetime.UTC), scan="s", table="t", reader=reader, predicate=predicate,

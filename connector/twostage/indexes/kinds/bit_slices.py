@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<IBqq")
 """Rows, slices, the least and the greatest value."""
 _BITS = 64
-_MAX_INTERVALS = 16
+MAX_INTERVALS = 16
 """Of a list of values: each takes as long as a range."""
 
 
@@ -152,7 +152,7 @@ class BitSlicesReader:
 
     def _codes(self, wanted: Wanted | None) -> list[tuple[int, int]] | None:
         """Return the intervals of distances from the least value that are wanted; None where slices cannot tell."""
-        if wanted is None or len(wanted.intervals) > _MAX_INTERVALS:
+        if wanted is None or len(wanted.intervals) > MAX_INTERVALS:
             return None
         if wanted.key_class not in ("integer", "decimal"):
             raise BadIndexError("bit slices of another type")
