@@ -84,7 +84,7 @@ NIGHTLY := $(filter 1,$(TWOSTAGE_FULL))
 
 .PHONY: test
 test: install java $(VENV)/spark.jsa ## all tests, real Spark included (set TWOSTAGE_TABLES for the tables of other writers)
-	TWOSTAGE_JIT=always $(PYTHON) -m pytest -q $(WORKERS) $(if $(NIGHTLY),--timeout 7200)
+	TWOSTAGE_JIT=always $(PYTHON) -m pytest -q --durations 30 $(WORKERS) $(if $(NIGHTLY),--timeout 7200)
 
 .PHONY: test-all
 test-all: install .venv-4.1/.installed .venv-4.2/.installed java ## nightly: all tests at their full sizes, on each version of Spark, interop, and coverage; hours
