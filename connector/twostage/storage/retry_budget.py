@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 
 MOST_ATTEMPTS = {"broken": 6, "timeout": 3, "throttled": 1_000}
-"""Of one request, by the kind of its last failure."""
+"""Of one request, of which those count that failed in the same way as the last one."""
 PATIENCE_SECONDS = 60.0
 """A store that throttles and answers no request of the task for so long has failed."""
 FIRST_PAUSE = 0.1
@@ -64,3 +65,22 @@ class RetryBudget:
             self._left -= 1
         longest = min(LONGEST_PAUSE[kind], FIRST_PAUSE * 2 ** min(attempt, 10))
         return random.uniform(0.0, longest)  # noqa: S311 - not for secrecy
+
+
+class Attempts:
+    """Those of one request: `number` counts them all.
+
+    Args:
+        budget: Of its task.
+    """
+
+    def __init__(self, budget: RetryBudget) -> None:
+        self.number = 0
+        self._budget = budget
+        self._failed: Counter[str] = Counter()
+
+    def pause(self, kind: str) -> float | None:
+        """Count an attempt that failed in this way; return what `RetryBudget.pause` does."""
+        self.number += 1
+        self._failed[kind] += 1
+        return self._budget.pause(kind, self._failed[kind])
