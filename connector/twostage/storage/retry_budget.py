@@ -2,7 +2,8 @@
 
 A failed request is repeated a few times; a store that asks for less is asked again until it has answered nothing for a
 minute. The rule: repetitions end, whatever the store does; and many requests that fail at the same time end sooner than
-each of them would alone.
+each of them would alone. A budget is that of one `TaskReads`: of a Spark task, of a query's planning, of a file that the driver
+opens for itself. Tasks know nothing of each other, so that a query may repeat as often as all of its tasks together.
 Source: AWS Architecture Blog, "Exponential Backoff And Jitter" (full jitter).
 """
 
