@@ -105,6 +105,8 @@ class Storage:
     """More buckets and folders that a scan may open (``allowed-locations``)."""
     client: str = "auto"
     """Who sends the requests to an object store: ``auto`` (obstore where it knows the store) or ``arrow``."""
+    scope: str = field(default="", repr=False)
+    """For whom the driver keeps what it reads (`storage.store_identity`); empty: for whoever has the same `properties`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from tables import Table
 from twostage.catalog.load_table import load_table
 from twostage.data_files import parquet_footers
 from twostage.deletes.cache.memory import CACHE
+from twostage.deletes.files import columns, contents
 from twostage.errors import CorruptFileError, MissingFileError, StorageError, TwoStageError
 from twostage.options import parse_options
 from twostage.reading.files_ahead import MAX_REQUESTS
@@ -159,6 +160,15 @@ def test_two_failures_in_a_row_are_within_the_budget(lake):
     lake.faults = [Fault("503", path=r"data/file-0", times=BUDGET - 1)]
     check(lake)
     assert lake.faults[0].fired == BUDGET - 1
+
+
+def test_delete_files_that_are_read_in_parts_survive_throttling(lake, monkeypatch):
+    """More answers of 503 than PyArrow would bear, of files that are too large to be fetched whole."""
+    for module in (contents, columns):
+        monkeypatch.setattr(module, "MAX_WHOLE_FILE_BYTES", 0)
+    lake.faults = [Fault("503", path=path, times=5) for path in (r"data/deletes", r"data/equality")]
+    check(lake)
+    assert [fault.fired for fault in lake.faults] == [5, 5]
 
 
 @pytest.mark.parametrize("place", FILES)

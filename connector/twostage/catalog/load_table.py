@@ -43,6 +43,7 @@ from twostage.metadata_tables import (
 )
 from twostage.storage.immutable_files import read_immutable
 from twostage.storage.location import join, parse_location
+from twostage.storage.store_identity import scope_of
 from twostage.table.metadata import MAX_METADATA_BYTES, parse_metadata, parse_metadata_bytes
 from twostage.table.pinned import PinnedTable
 from twostage.table.snapshots import apply_selector, chooses_snapshot, select_snapshot
@@ -202,7 +203,8 @@ def _load_identifier(
     own = (
         () if written.is_local or options.allow_moved_paths else (f"{written.scheme}://{written.authority}",)
     )
-    storage = Storage(properties=properties, root=root, allowed=own, client=client)
+    scope = scope_of(catalog.name, catalog.properties)
+    storage = Storage(properties=properties, root=root, allowed=own, client=client, scope=scope)
     return _pin(name, metadata, storage, options, confs)
 
 
@@ -219,7 +221,8 @@ def _read_answer(
         if not location:
             raise _no_table(catalog, identifier)
         properties = file_properties(answer.file_properties({}), trusted=catalog.properties)
-        storage = Storage(properties=properties, root=location, client=client)
+        scope = scope_of(catalog.name, catalog.properties)
+        storage = Storage(properties=properties, root=location, client=client, scope=scope)
         try:
             data = read_immutable(storage, location, limit=MAX_METADATA_BYTES)
         except MissingFileError as error:

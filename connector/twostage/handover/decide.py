@@ -225,12 +225,12 @@ def _check_files(plan: ScanPlan, table: PinnedTable, fields: tuple[Field, ...]) 
         for field in fields
         if isinstance(field.type, Primitive) and any(field.id in task.constants for task in files)
     }
-    reason = stays_by_footers(
-        len(files), count_uncached(paths, constants), sum(task.file_size for task in files)
-    )
+    sizes = [task.file_size for task in files]
+    uncached = count_uncached(table.storage, paths, constants, sizes)
+    reason = stays_by_footers(len(files), uncached, sum(sizes))
     if reason is not None:
         return reason
-    facts = file_facts(table.storage, paths, constants, [task.file_size for task in files])
+    facts = file_facts(table.storage, paths, constants, sizes)
     return stays_by_files(files, facts, fields) or facts
 
 

@@ -1,7 +1,7 @@
 """What footers of Parquet files say that decides whether Spark's reader reads the files as we do.
 
 Takes located files; gives `FileFacts`, small plain values, cached in the process by the file's path and modification
-time. The rule: facts hold for every row group of the file, and a column that is nested or repeated has none, so that no
+time, of a remote file by its store and size. The rule: facts hold for every row group of the file, and a column that is nested or repeated has none, so that no
 decision relies on it.
 """
 
@@ -20,6 +20,7 @@ from twostage.formats.parquet.statistics import row_group_bounds
 from twostage.schema import Primitive
 from twostage.storage import files
 from twostage.storage.location import parse_location
+from twostage.storage.store_identity import stores_of
 from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
@@ -81,10 +82,13 @@ _cache: cachetools.LRUCache[Any, FileFacts] = cachetools.LRUCache(MAX_CACHED_FIL
 _lock = threading.Lock()
 
 
-def count_uncached(paths: Sequence[str], constants: Mapping[int, Primitive]) -> int:
-    """Return how many of these files would have to be opened for their facts."""
+def count_uncached(
+    source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive], sizes: Sequence[int] = ()
+) -> int:
+    """Return how many of these files would have to be opened for their facts; takes what `file_facts` does."""
+    keys = _keys(source, paths, constants, sizes)
     with _lock:
-        return sum(_key(path, constants) not in _cache for path in paths)
+        return sum(key not in _cache for key in keys)
 
 
 def file_facts(
@@ -103,18 +107,25 @@ def file_facts(
     """
     if sizes and not any(parse_location(path).is_local for path in paths):
         return _of_remote_files(source, paths, constants, sizes)
+    keys = _keys(source, paths, constants, sizes)
     if len(paths) < 2:
-        return [_of_file(source, path, constants) for path in paths]
+        return [_of_file(source, path, key, constants) for path, key in zip(paths, keys, strict=True)]
     with concurrent.futures.ThreadPoolExecutor(min(_CONCURRENT_FOOTERS, len(paths))) as threads:
-        return list(threads.map(lambda path: _of_file(source, path, constants), paths))
+        return list(threads.map(lambda path, key: _of_file(source, path, key, constants), paths, keys))
 
 
-def _key(path: str, constants: Mapping[int, Primitive]) -> Any:
-    return path, files.modified(path), frozenset(constants.items())
+def _keys(
+    source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive], sizes: Sequence[int]
+) -> list[Any]:
+    """Return the cache's keys: a remote file has no time of change here, but its store, and its size in the manifest."""
+    columns, stores = frozenset(constants.items()), stores_of(source.properties)
+    return [
+        (path, modified := files.modified(path), 0 if modified else size, stores, columns)
+        for path, size in zip(paths, sizes or [0] * len(paths), strict=True)
+    ]
 
 
-def _of_file(source: Storage, path: str, constants: Mapping[int, Primitive]) -> FileFacts:
-    key = _key(path, constants)
+def _of_file(source: Storage, path: str, key: Any, constants: Mapping[int, Primitive]) -> FileFacts:
     with _lock:
         found = _cache.get(key)
     if found is None:
@@ -131,7 +142,7 @@ def _of_file(source: Storage, path: str, constants: Mapping[int, Primitive]) -> 
 def _of_remote_files(
     source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive], sizes: Sequence[int]
 ) -> list[FileFacts]:
-    keys = [_key(path, constants) for path in paths]
+    keys = _keys(source, paths, constants, sizes)
     with _lock:
         found = {key: known for key in keys if (known := _cache.get(key)) is not None}
     with TaskReads() as reads:

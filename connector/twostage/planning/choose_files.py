@@ -170,8 +170,12 @@ class Planning:
     def _refuse_encrypted(self, chosen: list[Candidate], deletes: DeleteIndex) -> None:
         kinds = {**self._candidates.with_key_metadata, **deletes.with_key_metadata}
         if kinds:
-            paths = (path for one in chosen for path in (one.task.path, *(d.path for d in one.task.deletes)))
-            refuse_encrypted(self._table.storage, {path: kinds[path] for path in paths if path in kinds})
+            sizes = {one.task.path: one.task.file_size for one in chosen}
+            sizes |= {delete.path: delete.file_size for one in chosen for delete in one.task.deletes}
+            refuse_encrypted(
+                self._table.storage,
+                {path: (kinds[path], size) for path, size in sizes.items() if path in kinds},
+            )
 
     def top_share(self, chosen: list[Candidate]) -> float | None:
         """Return the bytes a top-n scan is expected to read, as a share of those of a full scan; None without top-n."""

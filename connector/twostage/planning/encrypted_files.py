@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cachetools
 
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.formats.parquet.footer import read_footer
 from twostage.storage import files
+from twostage.storage.store_identity import stores_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,33 +26,33 @@ if TYPE_CHECKING:
 MAX_FILES_CHECKED = 1_000
 """Files to open per scan: writers encrypt all files of a table or none. On an object store they take about 3 s."""
 MAX_PLAIN_FILES_CACHED = 100_000
-"""Paths of files that were found to be plain."""
+"""Files that were found to be plain."""
 MAX_CONCURRENT_READS = 16
 """Threads: a check is one or two small reads."""
 _AES_GCM_STREAM, _PARQUET_ENCRYPTED_FOOTER, _PARQUET = b"AGS1", b"PARE", b"PAR1"
 """Magic bytes: Iceberg's AES GCM Stream format, Parquet with an encrypted footer, and Parquet with a plain footer, in
 which columns may be encrypted."""
 
-_plain: cachetools.LRUCache[tuple[str, int], bool] = cachetools.LRUCache(MAX_PLAIN_FILES_CACHED)
+_plain: cachetools.LRUCache[Any, bool] = cachetools.LRUCache(MAX_PLAIN_FILES_CACHED)
 _lock = threading.Lock()
 
 
-def refuse_encrypted(source: Storage, with_key_metadata: Mapping[str, str]) -> None:
+def refuse_encrypted(source: Storage, with_key_metadata: Mapping[str, tuple[str, int]]) -> None:
     """Raise if one of the files that have key metadata is encrypted.
 
     Args:
         source: The scan's storage.
-        with_key_metadata: The kind of each file (``Data file`` or ``Delete file``) by path.
+        with_key_metadata: The kind of each file (``Data file`` or ``Delete file``) and its size in bytes, by path.
 
     Raises:
         UnsupportedFeatureError: A file is encrypted.
         MissingFileError: A file does not exist.
         StorageError: A file cannot be read.
     """
+    stores = stores_of(source.properties)
+    keys = {path: (path, files.modified(path), size, stores) for path, (_, size) in with_key_metadata.items()}
     with _lock:
-        unchecked = [path for path in with_key_metadata if (path, files.modified(path)) not in _plain][
-            :MAX_FILES_CHECKED
-        ]
+        unchecked = [path for path, key in keys.items() if key not in _plain][:MAX_FILES_CHECKED]
     if not unchecked:
         return
     with concurrent.futures.ThreadPoolExecutor(min(MAX_CONCURRENT_READS, len(unchecked))) as threads:
@@ -59,10 +60,13 @@ def refuse_encrypted(source: Storage, with_key_metadata: Mapping[str, str]) -> N
     for path, is_encrypted in zip(unchecked, encrypted, strict=True):
         if is_encrypted:
             raise UnsupportedFeatureError(
-                "UNSUPPORTED_ENCRYPTION", f"{with_key_metadata[path]} is encrypted", path=path, stage="plan"
+                "UNSUPPORTED_ENCRYPTION",
+                f"{with_key_metadata[path][0]} is encrypted",
+                path=path,
+                stage="plan",
             )
         with _lock:
-            _plain[path, files.modified(path)] = True
+            _plain[keys[path]] = True
 
 
 def _is_encrypted(source: Storage, path: str) -> bool:

@@ -18,6 +18,7 @@ from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.directory import first_usable
 from twostage.deletes.cache.host import SUFFIX, HostCache, Purpose
 from twostage.errors import TwoStageError
+from twostage.storage.store_identity import stores_of
 
 if TYPE_CHECKING:
     from twostage.metrics import Metrics
@@ -86,5 +87,5 @@ class HostFooters:
 
 
 def _name(context: ScanContext, task: ScanTask) -> str:
-    stores = fingerprint.stores_of(context.storage.properties)
+    stores = stores_of(context.storage.properties)
     return f"{KIND}-{fingerprint.digest(FORMAT, fingerprint.of_data_file(task), stores)}{SUFFIX}"

@@ -6,6 +6,7 @@ its first read, which asks for its size and ETag, and kept open.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 from twostage.errors import CorruptFileError, MissingFileError, StorageError
 from twostage.storage.errors import translate_errors
 from twostage.storage.expiry import EXPIRED
-from twostage.storage.store_client import Answer, RequestFailedError
+from twostage.storage.store_client import Answer, ListedObject, Listing, RequestFailedError
 from twostage.storage.store_loop import event_loop
 
 if TYPE_CHECKING:
-    from twostage.storage.store_client import FailureKind, Listing, RangedFile
+    from collections.abc import Iterator
+
+    from twostage.storage.store_client import FailureKind, RangedFile
 
 _THROTTLED = re.compile(r"SERVICE_UNAVAILABLE|SLOW_DOWN|HTTP (?:\w+ )*(?:429|503)|ServerBusy|TooManyRequests")
 THREADS = 24
@@ -41,29 +44,19 @@ class ArrowClient:
         return await event_loop().run_in_executor(self._threads, self._read, file, start, end, limit)
 
     def _read(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
-        try:
-            with translate_errors(file.path, "storage"):
-                opened, etag = self._open(file)
-                size = opened.size()
-                if limit is not None and size > limit:
-                    raise RequestFailedError("too large", str(size))
-                if file.etag and etag and etag != file.etag:
-                    raise RequestFailedError("replaced", "ETag differs")
-                start = start if start >= 0 else max(0, size + start)
-                if start >= size and size:
-                    raise RequestFailedError("beyond", f"range starts at {start} of {size} bytes")
-                length = (size if end is None else min(end, size)) - start
-                data = opened.read_at(length, start) if length else b""
-                return Answer(data, etag, size)
-        except MissingFileError:
-            raise RequestFailedError("missing", "not found") from None
-        except StorageError as error:
-            text = error.message  # without what our own error says again
-            for said in ("Storage failed: ", "Storage refused access: ", EXPIRED):
-                text = text.removeprefix(said)
-            raise RequestFailedError(_kind_of(error), text) from None
-        except CorruptFileError as error:
-            raise RequestFailedError("other", error.message.removeprefix("File is damaged: ")) from None
+        with _failures(file.path):
+            opened, etag = self._open(file)
+            size = opened.size()
+            if limit is not None and size > limit:
+                raise RequestFailedError("too large", str(size))
+            if file.etag and etag and etag != file.etag:
+                raise RequestFailedError("replaced", "ETag differs")
+            start = start if start >= 0 else max(0, size + start)
+            if start >= size and size:
+                raise RequestFailedError("beyond", f"range starts at {start} of {size} bytes")
+            length = (size if end is None else min(end, size)) - start
+            data = opened.read_at(length, start) if length else b""
+            return Answer(data, etag, size)
 
     def _open(self, file: RangedFile) -> tuple[Any, str]:
         """Return the open file and its ETag."""
@@ -83,13 +76,57 @@ class ArrowClient:
                 )
             return own.file, own.etag
 
-    async def list(self, folder: str) -> Listing | None:  # noqa: ARG002 - a client's
-        """List nothing: whoever has the file system lists by it."""
-        return None
+    async def list(self, folder: str) -> Listing:
+        """List a folder in a thread; a missing one is empty."""
+        return await event_loop().run_in_executor(self._threads, self._list, folder)
+
+    def _list(self, folder: str) -> Listing:
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415
+
+        with _failures(folder):
+            found = self._file_system.get_file_info(FileSelector(folder, allow_not_found=True))
+        listing = Listing([], [])
+        for one in found:
+            if one.type == FileType.Directory:
+                listing.folders.append(one.base_name)
+            else:
+                listing.objects.append(ListedObject(one.base_name, one.size or 0, "", one.mtime_ns or 0))
+        return listing
+
+    async def is_file(self, name: str) -> bool:
+        """Tell in a thread whether there is an object, and no folder, of this name."""
+        return await event_loop().run_in_executor(self._threads, self._is_file, name)
+
+    def _is_file(self, name: str) -> bool:
+        from pyarrow.fs import FileType  # noqa: PLC0415
+
+        with _failures(name):
+            return bool(self._file_system.get_file_info(name).type == FileType.File)
 
     def release(self, file: RangedFile) -> None:
         """Let go of the open file, which closes when no thread reads it any more."""
         file.opened = None
+
+
+@contextlib.contextmanager
+def _failures(path: str) -> Iterator[None]:
+    """Turn PyArrow's exceptions that leave the block into failures of a request."""
+    try:
+        with translate_errors(path, "storage"):
+            yield
+    except MissingFileError:
+        raise RequestFailedError("missing", "not found") from None
+    except StorageError as error:
+        text = error.message  # without what our own error says again
+        for said in ("Storage failed: ", "Storage refused access: ", EXPIRED):
+            text = text.removeprefix(said)
+        failure = RequestFailedError(_kind_of(error), text)
+        failure.is_transient = error.transient
+        raise failure from None
+    except CorruptFileError as error:
+        failure = RequestFailedError("other", error.message.removeprefix("File is damaged: "))
+        failure.is_transient = False
+        raise failure from None
 
 
 def _kind_of(error: StorageError) -> FailureKind:

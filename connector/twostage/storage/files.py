@@ -26,7 +26,7 @@ from twostage.errors import (
 )
 from twostage.storage.errors import hide_secrets, name_snapshot, translate_errors
 from twostage.storage.file_systems import file_system, remote_name
-from twostage.storage.folders import FolderEntry, list_remote
+from twostage.storage.folders import FolderEntry, is_remote_file, list_remote
 from twostage.storage.location import (
     Location,
     canonical,
@@ -38,6 +38,7 @@ from twostage.storage.location import (
     parse_location,
     refuse,
 )
+from twostage.storage.object_file import open_object
 from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def open_file(storage: Storage, path: str) -> pa.NativeFile:
             return pa.OSFile(
                 location.path, "rb"
             )  # no memory map: a file that is truncated meanwhile would kill the process
-        return file_system(storage, location).open_input_file(remote_name(location))
+    return open_object(storage, path)
 
 
 def version_of(file: pa.NativeFile) -> bytes:
@@ -281,11 +282,8 @@ def exists(storage: Storage, path: str) -> bool:
     location = check_location(storage, path)
     if location.is_local:
         return os.path.isfile(location.path)  # noqa: PTH113 (a Path costs more than the call)
-    import pyarrow.fs  # noqa: PLC0415
-
     with _transport_errors(storage, path):
-        info = file_system(storage, location).get_file_info(remote_name(location))
-        return bool(info.type == pyarrow.fs.FileType.File)
+        return is_remote_file(storage, location, path)
 
 
 def missing_bucket(storage: Storage, path: str) -> str | None:
@@ -351,7 +349,7 @@ def list_folder(storage: Storage, path: str) -> list[FolderEntry]:
             except (FileNotFoundError, NotADirectoryError):
                 return []
         else:
-            found = list_remote(storage, location)
+            found = list_remote(storage, location, path)
     return sorted(found, key=lambda entry: entry.name)
 
 

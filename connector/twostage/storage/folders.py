@@ -1,22 +1,27 @@
 """Folders of object stores: what lies in them, and in which version.
 
-Takes a scan's `Storage` and a folder's location; gives its entries, with ETags where one request tells them. Whatever that
-request fails with, PyArrow is asked, which repeats requests and raises what `errors` translates. The rule: no entry is missing
-that PyArrow lists.
+Takes a scan's `Storage` and a folder's location; gives its entries, with ETags where one request tells them. A listing
+that is refused, or whose folder is not there, is PyArrow's to decide on. The rule: no entry is missing that PyArrow lists.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from twostage.storage.file_systems import file_system, remote_name
-from twostage.storage.store_client import RequestFailedError
-from twostage.storage.store_loop import event_loop
+from twostage.errors import CorruptFileError, MissingFileError
+from twostage.storage.arrow_client import ArrowClient
+from twostage.storage.file_systems import remote_name
+from twostage.storage.lone_request import send
+from twostage.storage.request_errors import error_of
+from twostage.storage.store_client import RETRIED, RequestFailedError
 from twostage.storage.stores import client_of
+from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
+    from twostage.errors import TwoStageError
     from twostage.storage.location import Location
+    from twostage.storage.store_client import Listing
     from twostage.task import Storage
 
 _BY_REQUEST = ("s3", "gs")
@@ -37,38 +42,61 @@ class FolderEntry:
     version: str = ""
 
 
-def list_remote(storage: Storage, location: Location) -> list[FolderEntry]:
+def list_remote(storage: Storage, location: Location, path: str) -> list[FolderEntry]:
     """Return the entries of a remote folder in any order; a missing folder has none.
 
     Raises:
-        OSError: PyArrow's, not translated.
+        TwoStageError: No access, no network, an answer that does not come.
+        OSError: Hadoop's, not translated.
     """
     name = remote_name(location)
     if location.family in _BY_REQUEST:
-        found = _by_request(storage, location, name.rstrip("/"))
-        if found is not None:
-            return found
-    import pyarrow.fs  # noqa: PLC0415
-
-    selector = pyarrow.fs.FileSelector(name, allow_not_found=True)
-    return [
-        FolderEntry(i.base_name, i.type == pyarrow.fs.FileType.Directory, i.mtime_ns or 0, i.size or 0)
-        for i in file_system(storage, location).get_file_info(selector)
-    ]
-
-
-def _by_request(storage: Storage, location: Location, name: str) -> list[FolderEntry] | None:
-    """Return the entries as the store's client lists them; None if it does not, or fails."""
-    from asyncio import run_coroutine_threadsafe  # noqa: PLC0415 - see `store_loop`
-
-    client = client_of(storage, location, name)
+        client = client_of(storage, location, name.rstrip("/"))
+        try:
+            return _entries(send(client.key, lambda: client.list(name.rstrip("/"))))
+        except RequestFailedError as failure:
+            if failure.kind in RETRIED or isinstance(client, ArrowClient):
+                raise _error(storage, path, failure) from None
+    arrow = _arrow(storage, location)
     try:
-        listed = run_coroutine_threadsafe(client.list(name), event_loop()).result()
-    except RequestFailedError:
-        return None
-    if listed is None:
-        return None
+        return _entries(send(arrow.key, lambda: arrow.list(name)))
+    except RequestFailedError as failure:
+        raise _error(storage, path, failure) from None
+
+
+def is_remote_file(storage: Storage, location: Location, path: str) -> bool:
+    """Return whether there is an object, and no folder, of this name; see `list_remote` for the errors."""
+    name = remote_name(location)
+    if location.family in _BY_REQUEST and not isinstance(client_of(storage, location, name), ArrowClient):
+        try:
+            with TaskReads() as reads:
+                reads.ask(reads.file(storage, path), [(0, 1)]).result()
+        except MissingFileError:
+            return False
+        except CorruptFileError as error:
+            if error.code != "CORRUPT_FILE":  # it has no bytes
+                raise
+        return True
+    arrow = _arrow(storage, location)
+    try:
+        return send(arrow.key, lambda: arrow.is_file(name))
+    except RequestFailedError as failure:
+        raise _error(storage, path, failure) from None
+
+
+def _arrow(storage: Storage, location: Location) -> ArrowClient:
+    client = client_of(replace(storage, client="arrow"), location, remote_name(location))
+    assert isinstance(client, ArrowClient)
+    return client
+
+
+def _entries(listed: Listing) -> list[FolderEntry]:
     return [
         *(FolderEntry(folder, True, 0) for folder in listed.folders),
         *(FolderEntry(one.name, False, one.modified, one.size, one.etag) for one in listed.objects),
     ]
+
+
+def _error(storage: Storage, path: str, failure: RequestFailedError) -> TwoStageError:
+    with TaskReads() as reads:
+        return error_of(reads.file(storage, path), failure, failure.attempts)

@@ -3,13 +3,12 @@
 Takes a scan's `Storage` and paths; gives the files' bytes, in order. Metadata, manifest lists and manifests of Iceberg's writers
 have a UUID in their names and are never written again, so that a query of a table that was queried before asks for none of
 them. The rules: a file without such a name is read each time, unless a listing has just told its ETag; what is kept serves only the same path under the same policy and
-the same storage properties, of which a hash is kept, because they hold secrets. A file that was removed meanwhile may still be
+the same configuration (`store_identity`). A file that was removed meanwhile may still be
 served.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import threading
@@ -21,6 +20,7 @@ import cachetools
 
 from twostage.storage.files import read_all
 from twostage.storage.location import check_location, parse_location
+from twostage.storage.store_identity import kept_for
 from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
@@ -145,9 +145,8 @@ def _key(storage: Storage, path: str) -> Any:
 
 
 def _scope(storage: Storage, path: str) -> tuple[Any, ...]:
-    """Return what a kept file serves: its path under this policy and these properties."""
-    given = repr(sorted(storage.properties.items())).encode()
-    return path, storage.root, storage.moved_from, storage.allowed, hashlib.sha256(given).digest()
+    """Return what a kept file serves: its path under this policy, for the same user's configuration."""
+    return path, storage.root, storage.moved_from, storage.allowed, kept_for(storage)
 
 
 def _find(key: Any) -> bytes | None:

@@ -7,6 +7,8 @@ Source: PyIceberg's `pyiceberg.io`.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twostage.errors import UnsupportedFeatureError
@@ -34,7 +36,11 @@ WITHOUT_EFFECT = frozenset(
         *("s3.server-side-encryption", "s3.sse-kms-key-id", "gcs.default-bucket-location"),  # of writers
         *("gcs.project-id", "gcs.access", "gcs.consistency", "gcs.version-aware"),  # of writers and listings
         *("gcs.cache-timeout", "gcs.session-kwargs"),  # of the Python library gcsfs, which is not used
-        *("s3.signer", "s3.signer.uri", "s3.signer.endpoint"),  # the keys given, or the environment's, sign
+        *(
+            "s3.signer",
+            "s3.signer.uri",
+            "s3.signer.endpoint",
+        ),  # the keys given, or the environment's, sign: see `check_properties`
     )
 )
 REFUSED = {
@@ -42,6 +48,15 @@ REFUSED = {
     "adls.credential": "It names Python code; give adls.account-key, adls.sas-token, adls.token or a client's login.",
 }
 _AZURE_KEYS = ("adls.account-key", "adls.sas-token", "adls.client-id")
+_SIGNED_BY_CATALOG = ("s3.remote-signing-enabled", "s3.signer")
+_AWS_LOGINS = (
+    *("s3.access-key-id", "client.access-key-id", "s3.anonymous", "s3.role-arn", "client.role-arn"),
+    *("s3.profile-name", "client.profile-name"),
+)
+_AWS_LOGINS_OF_ENVIRONMENT = (
+    *("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    *("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+)
 _BY_OBSTORE_ALONE = ("adls.token", "adls.anon")
 
 
@@ -51,6 +66,8 @@ def check_properties(location: Location, properties: Mapping[str, str], *, by_ar
     Raises:
         UnsupportedFeatureError: The property's name is in its text, its value is not; the code is UNSUPPORTED_PROPERTY.
     """
+    if location.family == "s3":
+        _check_signing(properties)
     names = [name for name in REFUSED if name.startswith(_prefix(location))]
     if by_arrow:
         names += [name for name in _BY_OBSTORE_ALONE if name.startswith(_prefix(location))]
@@ -68,6 +85,29 @@ def check_properties(location: Location, properties: Mapping[str, str], *, by_ar
                 "load the table from a catalog by its name.",
             ),
         )
+
+
+def _check_signing(properties: Mapping[str, str]) -> None:
+    """Refuse a store whose requests only the catalog can sign: without keys it would deny access, and nobody could say why."""
+    signed = next((name for name in _SIGNED_BY_CATALOG if _is_set(properties.get(name, ""))), None)
+    if signed is None or any(_is_set(properties.get(name, "")) for name in _AWS_LOGINS):
+        return
+    if any(os.environ.get(name) for name in _AWS_LOGINS_OF_ENVIRONMENT) or any(
+        Path(os.environ.get(variable) or Path.home() / ".aws" / name).is_file()
+        for variable, name in (("AWS_SHARED_CREDENTIALS_FILE", "credentials"), ("AWS_CONFIG_FILE", "config"))
+    ):
+        return
+    raise UnsupportedFeatureError(
+        "UNSUPPORTED_PROPERTY",
+        f"Catalog signs the requests to its store itself, which is not supported: {signed}",
+        stage="storage",
+        hint="Let the catalog vend credentials instead of signing (it is asked for vended-credentials), or give "
+        "s3.access-key-id and s3.secret-access-key, or s3.profile-name.",
+    )
+
+
+def _is_set(text: str) -> bool:
+    return text.strip().lower() not in ("", "false")
 
 
 def _prefix(location: Location) -> str:

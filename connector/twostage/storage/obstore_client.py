@@ -103,7 +103,7 @@ class ObstoreClient:
         """Return for how many seconds an answer of so many bytes is waited for."""
         return self._seconds + num_bytes / LOWEST_RATE
 
-    async def list(self, folder: str) -> Listing | None:
+    async def list(self, folder: str) -> Listing:
         """List a folder."""
         try:
             found = await self._list(self._store, f"{folder.partition('/')[2]}/")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twostage.errors import CorruptFileError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -50,14 +52,26 @@ class RangedObject:
         self.ask_version()
         assert self._first is not None
         self._first.result()
-        return (self._file.etag or "").encode()
+        return self.etag.encode()
+
+    @property
+    def etag(self) -> str:
+        """Its ETag; empty if the store has none, or nothing has arrived yet."""
+        return self._file.etag or ""
 
     def size(self) -> int:
         """Return its size in bytes."""
         if self._file.size is None:
             self.ask_end()
             assert self._end is not None
-            self._end.result()
+            try:
+                self._end.result()
+            except CorruptFileError as error:
+                if error.code != "CORRUPT_FILE":
+                    raise
+                # Stores know no end of an object without bytes: they say that there is no such range.
+                self._end = self._reads.ask_whole(self._file, END_BYTES)
+                self._end.result()
         assert self._file.size is not None
         return self._file.size
 

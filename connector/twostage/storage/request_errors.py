@@ -69,5 +69,10 @@ def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> Tw
     tries = f" ({attempts} attempts)" if attempts > 1 else ""
     hint = file.reach if is_unreached(failure.text) else None
     return StorageError(
-        "STORAGE_FAILED", f"Storage failed{tries}: {text}", transient=True, path=path, stage=stage, hint=hint
+        "STORAGE_FAILED",
+        f"Storage failed{tries}: {text}",
+        transient=failure.is_transient,
+        path=path,
+        stage=stage,
+        hint=hint,
     )

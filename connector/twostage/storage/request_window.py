@@ -1,7 +1,9 @@
 """How many requests to one store may be in flight, over all tasks of a process.
 
 A window as TCP has it: it begins small, grows by one with each answer up to its limit, and is halved when the store asks
-for less. The rule: at least one request is always allowed, so that a throttled query goes on slowly.
+for less. What was too much is not for ever: a store that has not asked for less for a while is tried with twice as many. It is
+the process's, not a query's: two queries of one executor share it, and each executor finds out for itself. The rule: at least
+one request is always allowed, so that a throttled query goes on slowly.
 Source: RFC 5681, slow start and multiplicative decrease.
 """
 
@@ -22,6 +24,10 @@ MOST = 256
 GROWTH_AFTER_THROTTLING = 0.25
 """Places that a window gains with each round trip once it was too large: a store refuses few requests then."""
 
+QUIET_SECONDS = 30.0
+"""Without throttling, after which a window may grow fast to twice the size that was too large: stores add capacity where they are
+asked for much, within minutes."""
+
 
 class RequestWindow:
     """The window of one store. Its methods are called in the event loop's thread."""
@@ -31,7 +37,7 @@ class RequestWindow:
         self.in_flight = 0
         self._most = most
         self._threshold = float(most)
-        self._halved_at = float("-inf")
+        self._halved_at = self._quiet_since = float("-inf")
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def enter(self) -> float:
@@ -62,12 +68,20 @@ class RequestWindow:
         """
         self.in_flight -= 1
         if throttled and entered > self._halved_at:
-            self._halved_at = time.monotonic()
+            self._halved_at = self._quiet_since = time.monotonic()
             self.size = self._threshold = max(1.0, self.size / 2)
         elif answered and self.size < self._most:
+            self._recover()
             gain = 1.0 if self.size < self._threshold else GROWTH_AFTER_THROTTLING / self.size
             self.size = min(self._most, self.size + gain)
         self._admit()
+
+    def _recover(self) -> None:
+        if self._threshold < self._most:
+            now = time.monotonic()
+            if now - self._quiet_since >= QUIET_SECONDS:
+                self._quiet_since = now
+                self._threshold = min(self._most, 2 * self._threshold)
 
     def _admit(self) -> None:
         while self._waiting and self.in_flight < int(self.size):

@@ -2,7 +2,8 @@
 
 A failed request is repeated a few times; a store that asks for less is asked again until it has answered nothing for a
 minute. The rule: repetitions end, whatever the store does; and many requests that fail at the same time end sooner than
-each of them would alone.
+each of them would alone. A budget is that of one `TaskReads`: of a Spark task, of a query's planning, of a file that the driver
+opens for itself. Tasks know nothing of each other, so that a query may repeat as often as all of its tasks together.
 Source: AWS Architecture Blog, "Exponential Backoff And Jitter" (full jitter).
 """
 
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 
 MOST_ATTEMPTS = {"broken": 6, "timeout": 3, "throttled": 1_000}
-"""Of one request, by the kind of its last failure."""
+"""Of one request, of which those count that failed in the same way as the last one."""
 PATIENCE_SECONDS = 60.0
 """A store that throttles and answers no request of the task for so long has failed."""
 FIRST_PAUSE = 0.1
@@ -64,3 +66,22 @@ class RetryBudget:
             self._left -= 1
         longest = min(LONGEST_PAUSE[kind], FIRST_PAUSE * 2 ** min(attempt, 10))
         return random.uniform(0.0, longest)  # noqa: S311 - not for secrecy
+
+
+class Attempts:
+    """Those of one request: `number` counts them all.
+
+    Args:
+        budget: Of its task.
+    """
+
+    def __init__(self, budget: RetryBudget) -> None:
+        self.number = 0
+        self._budget = budget
+        self._failed: Counter[str] = Counter()
+
+    def pause(self, kind: str) -> float | None:
+        """Count an attempt that failed in this way; return what `RetryBudget.pause` does."""
+        self.number += 1
+        self._failed[kind] += 1
+        return self._budget.pause(kind, self._failed[kind])

@@ -20,9 +20,14 @@ RETRIED: frozenset[str] = frozenset({"throttled", "broken", "timeout"})
 
 
 class RequestFailedError(Exception):
-    """A request failed; `kind` says how, `text` is the library's, unmasked: it is shown masked only."""
+    """A request failed; `kind` says how, `text` is the library's, unmasked: it is shown masked only.
+
+    `attempts` is how often it was sent; `is_transient` is False if it would fail the same way later.
+    """
 
     def __init__(self, kind: FailureKind, text: str) -> None:
+        self.attempts = 1
+        self.is_transient = True
         self.kind: FailureKind = kind
         self.text = text
         super().__init__(text)
@@ -105,8 +110,8 @@ class StoreClient(Protocol):
             RequestFailedError: Of any kind.
         """
 
-    async def list(self, folder: str) -> Listing | None:
-        """Return what lies in a folder (bucket and prefix), by one request for each thousand; None if it lists nothing.
+    async def list(self, folder: str) -> Listing:
+        """Return what lies in a folder (bucket and prefix), by one request for each thousand.
 
         Raises:
             RequestFailedError: Of any kind.

@@ -26,7 +26,7 @@ from twostage.storage.ranges import REMOTE, RequestCost, merge, parts_of
 from twostage.storage.reach import reach_hint
 from twostage.storage.request_errors import cancelled, error_of
 from twostage.storage.request_window import window_of
-from twostage.storage.retry_budget import RetryBudget
+from twostage.storage.retry_budget import Attempts, RetryBudget
 from twostage.storage.round_trips import RoundTrips
 from twostage.storage.store_client import RETRIED, RangedFile, RequestFailedError
 from twostage.storage.store_loop import event_loop, pause
@@ -339,16 +339,15 @@ class TaskReads:
     async def _fetch(self, request: _Request) -> None:
         """Read one request's bytes, repeating it as the budget allows."""
         pending, file = request.pending, request.pending.file
-        attempt = 0
+        attempts = Attempts(self._budget)
         while True:
-            attempt += 1
             try:
                 answer = await self._try(request)
                 _check(file, request, answer)
             except RequestFailedError as failure:
-                seconds = self._budget.pause(failure.kind, attempt) if failure.kind in RETRIED else None
+                seconds = attempts.pause(failure.kind) if failure.kind in RETRIED else None
                 if seconds is None:
-                    pending.fail(error_of(file, failure, attempt))
+                    pending.fail(error_of(file, failure, attempts.number))
                     return
                 self._metrics.add("store.retries")
                 await pause(seconds)

@@ -109,10 +109,10 @@ def test_facts_are_kept_until_the_file_changes(tmp_path):
     schema = fields(("a", pa.int64(), 1))
     pq.write_table(pa.table({"a": [1]}, schema), path)
     storage, asked = Storage(root=str(tmp_path)), {1: Primitive("long")}
-    assert count_uncached([str(path)], asked) == 1
+    assert count_uncached(Storage(), [str(path)], asked) == 1
     (first,) = file_facts(storage, [str(path)], asked)
-    assert count_uncached([str(path)], asked) == 0
-    assert count_uncached([str(path)], {}) == 1  # another question
+    assert count_uncached(Storage(), [str(path)], asked) == 0
+    assert count_uncached(Storage(), [str(path)], {}) == 1  # another question
     assert file_facts(storage, [str(path)], asked)[0] is first
     pq.write_table(pa.table({"a": [1, 2]}, schema), path)
     path.touch()
@@ -184,3 +184,26 @@ def test_footers_in_an_object_store_are_asked_for_together(tmp_path):
             file_facts(storage, ["s3://lake/gone"], {}, [100])
         with pytest.raises(CorruptFileError):
             file_facts(storage, ["s3://lake/f1"], {}, [sizes[1] + 5])
+
+
+def test_facts_are_of_one_store_and_one_size(tmp_path):
+    """Two stores may have buckets of one name, and a path may be written anew: neither is given the other's facts."""
+    found, columns = [], {1: Primitive("long")}
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        pq.write_table(pa.table({"a": [number] * (3 + number)}, fields(("a", pa.int64(), 1))), folder / "f")
+        pq.write_table(pa.table({"a": [5] * 10_000}, fields(("a", pa.int64(), 1))), folder / "longer")
+        with serve_late(folder) as store:
+            properties = {key.removeprefix("catalog."): value for key, value in store.options.items()}
+            storage = Storage(root="s3://lake/", properties=properties)
+            sizes = [(folder / "f").stat().st_size]
+            assert count_uncached(storage, ["s3://lake/f"], columns, sizes) == 1
+            found += file_facts(storage, ["s3://lake/f"], columns, sizes)
+            assert count_uncached(storage, ["s3://lake/f"], columns, sizes) == 0
+            (folder / "longer").replace(folder / "f")
+            sizes = [(folder / "f").stat().st_size]
+            assert count_uncached(storage, ["s3://lake/f"], columns, sizes) == 1
+            found += file_facts(storage, ["s3://lake/f"], columns, sizes)
+    assert [known.single_values.get(1) for known in found] == [0, 5, 1, 5]
+    assert [known.num_rows for known in found] == [3, 10_000, 4, 10_000]

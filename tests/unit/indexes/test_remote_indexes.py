@@ -21,7 +21,7 @@ from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.predicates.predicate import Column, Compare
 from twostage.schema import Primitive
-from twostage.storage import file_systems, files, task_reads
+from twostage.storage import file_systems, files, folders, task_reads
 from twostage.storage.arrow_client import ArrowClient
 from twostage.task import Storage
 
@@ -56,7 +56,8 @@ def bucket(tmp_path, monkeypatch):
     (tmp_path / "store" / "lake").mkdir(parents=True)
     monkeypatch.setattr(file_systems, "_connect", lambda *_: made)
     monkeypatch.setattr(file_systems, "_file_systems", {})
-    monkeypatch.setattr(task_reads, "client_of", lambda *_: ArrowClient(("bucket",), made))
+    for module in (task_reads, folders):
+        monkeypatch.setattr(module, "client_of", lambda *_: ArrowClient(("bucket",), made))
     return made
 
 

@@ -15,12 +15,14 @@ import pytest
 
 from check import Columns
 from core_scan import open_table, scan, with_options
+from late_store import serve_late
 from tables import Table
 from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from twostage.planning import encrypted_files
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Compare
+from twostage.task import Storage
 
 if TYPE_CHECKING:
     from core_scan import Opened
@@ -199,3 +201,26 @@ def test_encrypted_files_of_another_project(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedFeatureError, match="UNSUPPORTED_ENCRYPTION"):
             planned(open_table(metadata))
     assert json.loads(metadata.read_text())["format-version"]
+
+
+def test_a_plain_file_says_nothing_of_another_store_or_another_object(tmp_path: Path) -> None:
+    """Each of them has an object of the same path; only the first one is plain."""
+    for number, content in enumerate((b"plain bytes", b"AGS1 encrypted")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "f").write_bytes(content)
+        with serve_late(folder) as store:
+            properties = {key.removeprefix("catalog."): value for key, value in store.options.items()}
+            storage = Storage(root="s3://lake/", properties=properties)
+            files = {"s3://lake/f": ("Data file", len(content))}
+            if number == 1:
+                with pytest.raises(UnsupportedFeatureError):
+                    encrypted_files.refuse_encrypted(storage, files)
+                continue
+            encrypted_files.refuse_encrypted(storage, files)
+            asked = len(store.log)
+            encrypted_files.refuse_encrypted(storage, files)
+            assert len(store.log) == asked, "it was found to be plain"
+            (folder / "f").write_bytes(b"AGS1 and a length of its own")
+            with pytest.raises(UnsupportedFeatureError):
+                encrypted_files.refuse_encrypted(storage, {"s3://lake/f": ("Data file", 28)})

@@ -16,7 +16,7 @@ import pyarrow.fs
 import pytest
 
 from twostage import errors
-from twostage.storage import file_systems, stores
+from twostage.storage import file_systems, retry_budget, stores
 from twostage.storage.files import (
     exists,
     list_folder,
@@ -252,6 +252,7 @@ def test_remote_failures(
     transient: bool | None,
 ) -> None:
     serve(monkeypatch, Remote(table, error))
+    monkeypatch.setattr(retry_budget, "PATIENCE_SECONDS", 0.05)
     with pytest.raises(kind) as caught:
         open_file(Storage(root="s3://b/t"), "s3://b/t/k")
     assert caught.value.code == code

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from twostage.storage import request_window
-from twostage.storage.request_window import RequestWindow, window_of
+from twostage.storage.request_window import QUIET_SECONDS, RequestWindow, window_of
 
 
 async def fill(window, count):
@@ -56,6 +56,46 @@ def test_throttling_halves_it_once_for_what_was_in_flight(monkeypatch):
         for _ in range(40):  # from there on slowly
             window.leave(await window.enter(), answered=True, throttled=False)
         assert 5 < window.size < 7
+
+    asyncio.run(run())
+
+
+def test_it_grows_fast_again_after_a_quiet_time(monkeypatch):
+    """Twice the size that was too much, each time; throttling in between begins the time anew."""
+    now = [100.0]
+    monkeypatch.setattr(request_window.time, "monotonic", lambda: now[0])
+
+    async def run():
+        window = RequestWindow(first=64, most=256)
+
+        async def answers(count):
+            for _ in range(count):
+                window.leave(await window.enter(), answered=True, throttled=False)
+
+        for _ in range(3):
+            now[0] += 1
+            entered = await window.enter()
+            now[0] += 1
+            window.leave(entered, answered=False, throttled=True)
+        assert window.size == 8
+        now[0] += QUIET_SECONDS - 1
+        await answers(100)
+        assert 10 < window.size < 12, "slowly"
+        now[0] += 1
+        await answers(100)
+        assert 16 < window.size < 19, "by one each up to twice of what was too much, then slowly again"
+        now[0] += QUIET_SECONDS - 1
+        entered = await window.enter()
+        now[0] += 0.5
+        window.leave(entered, answered=False, throttled=True)
+        size = window.size
+        now[0] += QUIET_SECONDS - 1
+        await answers(20)
+        assert size < window.size < size + 1, "throttling begins the quiet time anew"
+        for _ in range(6):
+            now[0] += QUIET_SECONDS
+            await answers(256)
+        assert window.size == 256
 
     asyncio.run(run())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twostage.storage import retry_budget
-from twostage.storage.retry_budget import RetryBudget
+from twostage.storage.retry_budget import Attempts, RetryBudget
 
 
 @pytest.mark.parametrize(("kind", "attempts"), [("broken", 6), ("timeout", 3)])
@@ -55,3 +55,13 @@ def test_patience_ends_where_nothing_is_answered(monkeypatch):
 def test_all_requests_in_flight_may_break_twice(in_flight):
     budget = RetryBudget(in_flight)
     assert all(budget.pause("broken", attempt) is not None for attempt in (1, 2) for _ in range(in_flight))
+
+
+def test_a_request_that_was_throttled_for_long_may_still_break():
+    attempts = Attempts(RetryBudget())
+    for _ in range(50):
+        assert attempts.pause("throttled") is not None
+    pauses = [attempts.pause("broken") for _ in range(retry_budget.MOST_ATTEMPTS["broken"])]
+    assert None not in pauses[:-1]
+    assert pauses[-1] is None
+    assert attempts.number == 56

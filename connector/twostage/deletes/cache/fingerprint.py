@@ -22,21 +22,20 @@ from typing import TYPE_CHECKING, Any
 from twostage.deletes.cache.file_format import FORMAT
 from twostage.errors import mask
 from twostage.storage import files
+from twostage.storage.store_identity import stores_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable
 
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 _HEX_DIGITS = 24
-_STORE_PROPERTIES = ("endpoint", "account-name", "project-id")
-"""Ends of the storage properties that say which store a path is of."""
 MAX_KNOWN_FILES = 2**14
 """Delete files whose fingerprints a process remembers: 0.5 kB each."""
 
 
 _masked = lru_cache(MAX_KNOWN_FILES // 64)(mask)
-"""`mask` of texts that each task names again: a table's root, its stores."""
+"""`mask` of texts that each task names again, such as a table's root."""
 
 
 def digest(*facts: Any) -> str:
@@ -82,13 +81,6 @@ def of_reading(context: ScanContext) -> str:
     # Keys that were read unverified must not serve a scan that verifies.
     settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return digest(FORMAT, sys.byteorder, context.table_uuid, where, repr(context.name_mapping), settings)
-
-
-def stores_of(properties: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return what storage properties say of which store a path is of, without logins."""
-    return sorted(
-        (name, _masked(str(text))) for name, text in properties.items() if name.endswith(_STORE_PROPERTIES)
-    )
 
 
 def of_table(context: ScanContext) -> str:

@@ -1,0 +1,80 @@
+"""Which store a path is of, and for whom what was read of it may be kept.
+
+Takes properties that open files, and those of a catalog; gives plain values for the keys of caches. The rules: two stores whose
+buckets have the same name are told apart, and what tells them apart holds no secret; and what was read for one user's
+configuration, logins included, serves no other. Credentials that a catalog vends change with each query and are no part of it:
+whoever has none of the catalog's answer never gets as far as to ask for what is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from twostage.errors import mask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twostage.task import Storage
+
+_STORE_PROPERTIES = (
+    *("endpoint", "account-name", "project-id", "service.host", "storage-authority", "storage-scheme"),
+    *("account-host", "hdfs.host", "hdfs.port"),
+)
+"""Ends of the storage properties that say which store a path is of."""
+_VENDED = frozenset(
+    (
+        *("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.session-token-expires-at-ms"),
+        *("client.access-key-id", "client.secret-access-key", "client.session-token"),
+        *(
+            "gcs.oauth2.token",
+            "gcs.oauth2.token-expires-at",
+            "adls.sas-token",
+            "adls.sas-token-expires-at-ms",
+        ),
+    )
+)
+_VENDED_PREFIXES = ("adls.sas-token.", "adls.sas-token-expires-at-ms.")
+"""With the account's name behind them."""
+
+_key = os.urandom(32)
+"""Of this process and those forked from it: a scope is sent to executors, which are not to guess at a catalog's password by it."""
+
+_masked = lru_cache(256)(mask)
+
+
+def stores_of(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return what storage properties say of which store a path is of, without logins.
+
+    >>> stores_of({"s3.endpoint": "http://me:secret@h", "s3.secret-access-key": "k"})
+    (('s3.endpoint', 'http://***@h'),)
+    """
+    return tuple(
+        sorted(
+            (name, _masked(str(text)))
+            for name, text in properties.items()
+            if name.endswith(_STORE_PROPERTIES)
+        )
+    )
+
+
+def scope_of(catalog: str, properties: Mapping[str, str]) -> str:
+    """Name a catalog as it is configured, its logins included; `Storage.scope` of the tables that it loads."""
+    return _hash(catalog, *sorted((name, str(value)) for name, value in properties.items())).hex()
+
+
+def kept_for(storage: Storage) -> bytes:
+    """Return for whom what is read by these properties may be kept: a hash, because logins are part of it."""
+    given = sorted(storage.properties.items())
+    if storage.scope:
+        given = [
+            item for item in given if item[0] not in _VENDED and not item[0].startswith(_VENDED_PREFIXES)
+        ]
+    return _hash(storage.scope, *given)
+
+
+def _hash(*values: object) -> bytes:
+    return hashlib.blake2b(repr(values).encode(), key=_key, digest_size=32).digest()
