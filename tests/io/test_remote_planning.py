@@ -11,10 +11,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from core_scan import Opened
 from late_store import serve_late
 from twostage.catalog.load_table import load_table
+from twostage.metrics import Metrics
 from twostage.options import parse_options
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
 from twostage.storage import immutable_files
+from twostage.storage.driver_reads import counted_for
 
 COMMITS = 12
 
@@ -81,6 +83,23 @@ def test_loading_asks_for_each_file_once_and_planning_for_all_manifests_at_once(
     assert sum(len(group.tasks) for group in plan(opened).groups) == COMMITS
     assert kinds(store) == {"GET list": 1, "GET manifest": COMMITS}
     assert store.depth == 2
+
+
+def test_planning_counts_its_requests_and_round_trips(store):
+    store.rounds = 0.4
+    found = Metrics()
+    with counted_for(found):
+        plan(load(store))
+    assert found.counters["planning.requests"] == len(store.log)
+    assert found.counters["planning.trips"] == store.depth
+    again = Metrics()
+    store.reset()
+    with counted_for(again):
+        opened = load(store)
+        plan(opened)
+    assert again.counters["planning.requests"] == len(store.log) == again.counters["planning.trips"]
+    plan(opened)
+    assert again.counters["planning.requests"] == 1, "nobody counts any more"
 
 
 def test_a_table_that_is_known_is_planned_without_a_request(store):

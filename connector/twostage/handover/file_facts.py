@@ -19,8 +19,8 @@ from twostage.formats.parquet.footer import FIRST_READ, read_footer
 from twostage.formats.parquet.statistics import row_group_bounds
 from twostage.schema import Primitive
 from twostage.storage import files
+from twostage.storage.driver_reads import driver_reads
 from twostage.storage.location import parse_location
-from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from twostage.formats.parquet.file_metadata import Footer
     from twostage.formats.parquet.schema_tree import LogicalType, SchemaNode
     from twostage.storage.store_client import RangedFile
+    from twostage.storage.task_reads import TaskReads
     from twostage.task import Storage
 
 MAX_CACHED_FILES = 10_000
@@ -134,7 +135,7 @@ def _of_remote_files(
     keys = [_key(path, constants) for path in paths]
     with _lock:
         found = {key: known for key in keys if (known := _cache.get(key)) is not None}
-    with TaskReads() as reads:
+    with driver_reads() as reads:
         asked = [
             (key, _RemoteEnd(reads, reads.file(source, path, size), path))
             for key, path, size in zip(keys, paths, sizes, strict=True)

@@ -25,7 +25,7 @@ from twostage.reading.prune_row_groups import prune_row_group
 from twostage.reading.scan_predicate import ScanPredicate
 from twostage.reading.windows import count_windows
 from twostage.selection import Selection
-from twostage.storage.task_reads import TaskReads
+from twostage.storage.driver_reads import driver_reads
 
 if TYPE_CHECKING:
     from twostage.data_files.data_file import DataFile
@@ -60,7 +60,7 @@ def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
     row_filter = RowFilter.of(predicate, plan.context.settings)
     columns = len({field_id for conjunct in predicate.conjuncts for field_id in conjunct.field_ids})
     seen = kept = pages = 0
-    with TaskReads() as reads:  # of remote files
+    with driver_reads() as reads:  # of remote files
         for index in sorted({0, len(tasks) // 2, len(tasks) - 1}):
             if pages >= MAX_PAGES:
                 break

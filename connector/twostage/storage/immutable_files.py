@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import cachetools
 
+from twostage.storage.driver_reads import driver_reads
 from twostage.storage.files import read_all
 from twostage.storage.location import check_location, parse_location
-from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -68,7 +68,7 @@ def read_version(storage: Storage, path: str, version: str, *, limit: int | None
     if data is not None:
         check_location(storage, path)
         return data
-    with TaskReads() as reads:
+    with driver_reads() as reads:
         file = reads.file(storage, path)
         data = bytes(reads.ask_whole(file, limit).result()[0])
         if _plain(file.etag or "") == _plain(version):  # else it was written anew since
@@ -96,7 +96,7 @@ def read_immutables(
     """
     waiting = iter(paths)
     asked: deque[tuple[Any, bytes | PendingRanges]] = deque()
-    with TaskReads(most_bytes=MAX_AHEAD_BYTES) as reads:
+    with driver_reads(most_bytes=MAX_AHEAD_BYTES) as reads:
 
         def ask_up_to(count: int) -> None:
             for path, size in islice(waiting, count - len(asked)):
