@@ -51,6 +51,8 @@ COUNTERS: dict[str, str] = {
     "store.bytes.asked": "bytes that were asked for; more were sent where near ranges were read by one request, or a request was repeated",
     "store.most": "the most requests that a task had in flight; of several tasks the largest number",
     "store.trips": "round trips of a task on its critical path: the longest chain of requests each of which was made when the answer before it had been used, or a file before it had ended; of all tasks the largest number",
+    "planning.requests": "requests to object stores by the driver, for the table's metadata, manifests, indexes and deletes, and to decide who reads; since the scan of the table before this one, repeated ones included",
+    "planning.trips": "of these, how many had to wait one for another",
     "store.time.requests": "nanoseconds that requests were in flight, summed; divided by `store.time.busy`: how many at a time",
     "store.time.busy": "nanoseconds in which a task had a request in flight, summed over tasks",
     "columns.filtered_encoded": "filter columns of row groups that were filtered by dictionary codes instead of values",

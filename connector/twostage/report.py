@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twostage.metrics import Metrics
-from twostage.report_funnel import Funnel, by_reason, format_bytes, store_line
+from twostage.report_funnel import Funnel, by_reason, format_bytes, planning_line, store_line
 from twostage.report_joins import KeysOfJoin
 from twostage.report_tasks import TaskStates
 
@@ -243,6 +243,8 @@ class ScanReport:
             Text("  ms, summed  " + ", ".join(f"{name} {n / 1e6:,.1f}" for name, n in times if n)),
             soft_wrap=True,
         )
+        if asked := planning_line(self.metrics.counters):
+            console.print(Text(f"  planning    {asked}"), soft_wrap=True)
         if asked := store_line(self.metrics.counters):
             console.print(Text(f"  store       {asked}"), soft_wrap=True)
         for choice, times_chosen in self.metrics.choices.items():

@@ -71,6 +71,16 @@ def store_line(counters: Mapping[str, int]) -> str:
     return f"{requests:,} requests{at_a_time}{depth}{repeated}, {sizes}{waited}"
 
 
+def planning_line(counters: Mapping[str, int]) -> str:
+    """Return what the driver asked of object stores to plan; empty if nothing.
+
+    >>> planning_line({"planning.requests": 7, "planning.trips": 3})
+    '7 requests by the driver, 3 one after another'
+    """
+    requests, trips = counters.get("planning.requests", 0), counters.get("planning.trips", 0)
+    return f"{requests:,} requests by the driver, {trips:,} one after another" if requests else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Funnel:
     """The rows of the main table.

@@ -21,15 +21,19 @@ from twostage.data_files import parquet_footers
 from twostage.deletes.cache.memory import CACHE
 from twostage.deletes.positions.position_deletes import DeletedPositions
 from twostage.formats.parquet import page_tables
+from twostage.handover import file_facts as facts
 from twostage.handover.deleted_bits import read_deleted
+from twostage.handover.file_facts import file_facts
+from twostage.handover.kept_share import estimate_kept_share
 from twostage.metrics import Metrics
 from twostage.options import parse_options
 from twostage.planning.choose_files import Planning
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Compare
 from twostage.storage import immutable_files
+from twostage.storage.driver_reads import counted_for
 
-FILES, ROWS = 5, 2000
+FILES, ROWS = 5, 2500
 KINDS = {"id": "long", "k": "long", "s": "string"}
 LAYOUT = {"page_size": 20_000, "compression": "none", "dictionary": False, "page_index": True}
 DEAD = (1, 5, 77)
@@ -71,7 +75,7 @@ def store(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _forget():
     """Start every test with nothing known of any file."""
-    for cache in (parquet_footers._footers, parquet_footers._versions, parquet_footers._tails):
+    for cache in (parquet_footers._footers, parquet_footers._versions, parquet_footers._tails, facts._cache):
         cache.clear()
     page_tables._tables.clear()
     immutable_files.forget()
@@ -177,3 +181,31 @@ def test_an_index_of_an_object_that_was_replaced_answers_nothing(store):
     }
     found = answer(opened.table, opened.options, **asked)
     assert found == "no index of a file tells k < 500000000"
+
+
+def test_a_probe_of_three_files_takes_as_long_as_one_of_one(store):
+    """What decides whether Spark's reader reads a table: the ends of three files, then the filter column of all three."""
+    opened = open_remote(store, "positions")
+    scan = plan(opened, Compare(">", Columns(opened.table.schema)("k"), 5 * 10**8))
+    store.reset()
+    found = estimate_kept_share(scan)
+    assert 0.4 < found.share < 0.6
+    assert rounds_of(store) == [{"GET data": 3}, {"GET data": 3}]
+    counted = Metrics()
+    store.reset()
+    with counted_for(counted):
+        assert estimate_kept_share(scan).share == found.share
+    assert rounds_of(store) == [{"GET data": 3}]
+    assert counted.counters == {"planning.requests": 3, "planning.trips": 1}
+
+
+def test_the_footers_of_all_files_take_one_round_trip(store):
+    opened = open_remote(store, "positions")
+    files = plan(opened).groups[0].tasks
+    store.reset()
+    given = opened.table.storage, [file.path for file in files], {}, [file.file_size for file in files]
+    assert [one.num_rows for one in file_facts(*given)] == [ROWS] * FILES
+    assert rounds_of(store) == [{"GET data": FILES}]
+    store.reset()
+    file_facts(*given)
+    assert rounds_of(store) == []

@@ -8,13 +8,19 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from check import Columns
 from core_scan import Opened
-from late_store import serve_late
+from late_store import BUCKET, serve_late
+from tables import Table
 from twostage.catalog.load_table import load_table
+from twostage.metrics import Metrics
 from twostage.options import parse_options
+from twostage.planning.choose_files import Planning
 from twostage.planning.plan import plan_scan
-from twostage.predicates.predicate import TRUE
+from twostage.predicates.predicate import TRUE, Compare
 from twostage.storage import immutable_files
+from twostage.storage.driver_reads import counted_for
+from twostage.table import manifest_cache
 
 COMMITS = 12
 
@@ -59,16 +65,17 @@ def plan(opened, limit=None):
     )
 
 
-def kinds(store):
-    def kind(request):
-        name = request.key.rpartition("/")[2]
-        if name.endswith(".json"):
-            return "metadata"
-        if name.endswith(".avro"):
-            return "list" if name.startswith("snap-") else "manifest"
-        return "folder" if not name else "data"
+def kind_of(request):
+    name = request.key.rpartition("/")[2]
+    if name.endswith(".json"):
+        return f"{request.method} metadata"
+    if name.endswith(".avro"):
+        return f"{request.method} {'list' if name.startswith('snap-') else 'manifest'}"
+    return f"{request.method} {'data' if name else 'folder'}"
 
-    return dict(Counter(f"{one.method} {kind(one)}" for one in store.log))
+
+def kinds(store):
+    return dict(Counter(map(kind_of, store.log)))
 
 
 def test_loading_asks_for_each_file_once_and_planning_for_all_manifests_at_once(store):
@@ -81,6 +88,23 @@ def test_loading_asks_for_each_file_once_and_planning_for_all_manifests_at_once(
     assert sum(len(group.tasks) for group in plan(opened).groups) == COMMITS
     assert kinds(store) == {"GET list": 1, "GET manifest": COMMITS}
     assert store.depth == 2
+
+
+def test_planning_counts_its_requests_and_round_trips(store):
+    store.rounds = 0.4
+    found = Metrics()
+    with counted_for(found):
+        plan(load(store))
+    assert found.counters["planning.requests"] == len(store.log)
+    assert found.counters["planning.trips"] == store.depth
+    again = Metrics()
+    store.reset()
+    with counted_for(again):
+        opened = load(store)
+        plan(opened)
+    assert again.counters["planning.requests"] == len(store.log) == again.counters["planning.trips"]
+    plan(opened)
+    assert again.counters["planning.requests"] == 1, "nobody counts any more"
 
 
 def test_a_table_that_is_known_is_planned_without_a_request(store):
@@ -98,6 +122,51 @@ def test_a_limit_that_the_first_manifest_meets_asks_for_no_other(store):
     store.reset()
     assert len(plan(opened, limit=1).groups) == 1
     assert kinds(store) == {"GET list": 1, "GET manifest": 1}
+
+
+@pytest.fixture(scope="module")
+def deleted(tmp_path_factory):
+    """A table whose manifests of data and of deletes are four each; no name holds a UUID."""
+    root = tmp_path_factory.mktemp("lake")
+    table = Table(root / "deleted", {"id": "long", "k": "long"}, version=2)
+    table.location = f"s3://{BUCKET}/deleted"
+    for number in range(4):
+        file = table.append([{"id": 100 * number + n, "k": n} for n in range(100)])
+        table.delete_positions({file: [number]})
+    table.write()
+    with serve_late(root, rounds=0.4) as store:
+        yield store
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (None, [{"GET list": 1}, {"GET manifest": 8}]),
+        (1, [{"GET list": 1}, {"GET manifest": 5}, {"GET manifest": 3}]),
+    ],
+)
+def test_manifests_of_deletes_come_with_those_of_data(deleted, limit, expected):
+    """With a limit, with the first one of data: it might suffice, if its file had no position deletes."""
+    manifest_cache.forget()
+    options = parse_options({"path": f"s3://{BUCKET}/deleted", **deleted.options})
+    opened = Opened(load_table(options), options)
+    for rounds in (expected, [{"GET list": 1}]):
+        deleted.reset()
+        planned = plan(opened, limit)
+        assert sum(len(task.deletes) for group in planned.groups for task in group.tasks) == 4
+        assert deleted.by_round(kind_of) == rounds
+
+
+def test_an_aggregate_with_a_filter_asks_for_all_manifests_at_once(deleted):
+    """It may be refused at the first file, but then a scan needs the others."""
+    manifest_cache.forget()
+    options = parse_options({"path": f"s3://{BUCKET}/deleted", **deleted.options})
+    table = load_table(options)
+    deleted.reset()
+    predicate = Compare("<", Columns(table.schema)("k"), 1000)
+    planning = Planning(table, options, (), predicate, TRUE)
+    assert len(list(planning.files(metrics=True))) == 4
+    assert deleted.by_round(kind_of) == [{"GET list": 1}, {"GET manifest": 8}]
 
 
 def test_pyarrow_plans_the_same(store):

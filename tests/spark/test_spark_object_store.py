@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 import twostage
 from deleted_tables import TABLES, write_tables
-from late_store import BUCKET, serve_late
+from late_store import BUCKET, kind_of, serve_late
 
 FILES, ROWS = 12, 400
 LATENCY = 0.05
@@ -82,6 +85,37 @@ def test_counts_of_the_report(spark, load, lake):
     assert report.count("files.read") == FILES
     assert FILES <= report.count("store.requests") <= 5 * FILES  # the driver's own among them
     assert report.count("time.waiting") > 0  # how long is left to chance: a busy machine is late to wait
+
+
+def test_a_warm_query_takes_a_listing_and_a_request_for_each_file(spark, tmp_path):
+    """Of planning and tasks together, as the store sees them and as the report has them."""
+    catalog = SqlCatalog("local", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/lake")
+    catalog.create_namespace("db")
+    schema = pa.schema([("id", pa.int64()), ("k", pa.int64())])
+    table = catalog.create_table("db.t", schema, location=f"file://{tmp_path}/lake/t")
+    for number in range(5):
+        ids = range(number * ROWS, (number + 1) * ROWS)
+        table.append(pa.table({"id": ids, "k": [(7919 * n) % 10_007 for n in ids]}, schema=schema))
+    with serve_late(tmp_path / "lake", latency=0.01) as store:
+        options = {**store.options, "allow-moved-paths": "true", "parallelism": "1"}
+        for name in ("cold", "warm"):
+            store.reset()
+            frame = spark.read.format("twostage").options(**options).load(f"s3://{BUCKET}/t")
+            found = frame.where("k = 4000 AND id >= 0").collect()
+            assert [tuple(row) for row in found] == [
+                (n, 4000) for n in range(5 * ROWS) if (7919 * n) % 10_007 == 4000
+            ]
+            report = twostage.scans(spark)[-1]
+            planning, tasks = report.count("planning.requests"), report.count("store.requests")
+            assert planning + tasks == len(store.log), name
+            kinds = Counter(kind_of(one) for one in store.log)
+            if name == "cold":  # two folders, metadata, manifest list, manifests
+                assert kinds == {"GET data": 5, "GET list": 2, "GET metadata": 7}
+                assert report.count("planning.trips") == 5
+            else:
+                assert kinds == {"GET data": 5, "GET list": 1}
+                assert report.count("planning.trips") == planning == 1
+        assert "planning    1 requests by the driver, 1 one after another" in str(report)
 
 
 def test_a_cancelled_query_asks_for_nothing_more(spark, load, lake):

@@ -19,6 +19,7 @@ from twostage.formats.parquet.footer import FIRST_READ, read_footer
 from twostage.formats.parquet.statistics import row_group_bounds
 from twostage.schema import Primitive
 from twostage.storage import files
+from twostage.storage.driver_reads import driver_reads
 from twostage.storage.location import parse_location
 from twostage.storage.store_identity import stores_of
 from twostage.storage.task_reads import TaskReads
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from twostage.formats.parquet.file_metadata import Footer
     from twostage.formats.parquet.schema_tree import LogicalType, SchemaNode
     from twostage.storage.store_client import RangedFile
+    from twostage.storage.task_reads import TaskReads
     from twostage.task import Storage
 
 MAX_CACHED_FILES = 10_000
@@ -145,7 +147,7 @@ def _of_remote_files(
     keys = _keys(source, paths, constants, sizes)
     with _lock:
         found = {key: known for key in keys if (known := _cache.get(key)) is not None}
-    with TaskReads() as reads:
+    with driver_reads() as reads:
         asked = [
             (key, _RemoteEnd(reads, reads.file(source, path, size), path))
             for key, path, size in zip(keys, paths, sizes, strict=True)

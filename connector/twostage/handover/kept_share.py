@@ -2,7 +2,8 @@
 
 Takes a plan; gives an estimate from statistics where they suffice, otherwise from some pages of the filter columns, read as
 stage one reads them. It decides which reader reads a scan, never which rows come back. The rule: a probe costs a few
-pages, of the first file, one in the middle and the last, and no further file after MAX_PAGES. It does not depend on a clock,
+pages, of the first file, one in the middle and the last, and no further file after MAX_PAGES; in an object store it takes as
+many round trips as one file. It does not depend on a clock,
 so that two runs of a query use the same reader.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,12 +27,16 @@ from twostage.reading.prune_row_groups import prune_row_group
 from twostage.reading.scan_predicate import ScanPredicate
 from twostage.reading.windows import count_windows
 from twostage.selection import Selection
-from twostage.storage.task_reads import TaskReads
+from twostage.storage.driver_reads import driver_reads
+from twostage.storage.location import parse_location
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
-    from twostage.task import ScanPlan
+    from twostage.storage.task_reads import TaskReads
+    from twostage.task import ScanContext, ScanPlan, ScanTask
 
 PROBE_ROWS = 4_096
 """Rows probed in a file; at least a page of each filter column is decoded for them."""
@@ -57,25 +63,40 @@ def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
         return KeptShare(1.0, "bounds prove that every row matches")
     started = time.perf_counter_ns()
     predicate = ScanPredicate.of(plan.context)
-    row_filter = RowFilter.of(predicate, plan.context.settings)
     columns = len({field_id for conjunct in predicate.conjuncts for field_id in conjunct.field_ids})
-    seen = kept = pages = 0
-    with TaskReads() as reads:  # of remote files
-        for index in sorted({0, len(tasks) // 2, len(tasks) - 1}):
-            if pages >= MAX_PAGES:
-                break
-            with open_data_file(plan.context, tasks[index], Metrics(), reads) as data_file:
-                groups = [group for group in data_file.row_groups() if group.num_rows]
-                if groups:
-                    found = _probe_row_group(data_file, groups[len(groups) // 2], predicate, row_filter)
-                    if found is None:
-                        return KeptShare(0.0, "statistics rule whole row groups out")
-                    seen, kept = seen + found[0], kept + found[1]
-                    pages += columns
+    most = -(-MAX_PAGES // max(1, columns))
+    chosen = [tasks[index] for index in sorted({0, len(tasks) // 2, len(tasks) - 1})[:most]]
+    seen = kept = 0
+    for found in _probe_files(plan.context, chosen, predicate):
+        if found is None:
+            return KeptShare(0.0, "statistics rule whole row groups out")
+        seen, kept = seen + found[0], kept + found[1]
     if not seen:
         return None
     spent = (time.perf_counter_ns() - started) / 1e6
     return KeptShare(kept / seen, f"{kept:,} of {seen:,} rows looked at in {spent:.0f} ms match")
+
+
+def _probe_files(
+    context: ScanContext, tasks: Sequence[ScanTask], predicate: ScanPredicate
+) -> Generator[tuple[int, int] | None, None, None]:
+    """Yield for each file how many rows were probed, and how many matched; None if its row group is pruned."""
+
+    def probe(task: ScanTask, reads: TaskReads | None) -> tuple[int, int] | None:
+        with open_data_file(context, task, Metrics(), reads) as data_file:
+            groups = [group for group in data_file.row_groups() if group.num_rows]
+            if not groups:
+                return 0, 0
+            row_filter = RowFilter.of(predicate, context.settings)
+            return _probe_row_group(data_file, groups[len(groups) // 2], predicate, row_filter)
+
+    if any(parse_location(task.path).is_local for task in tasks):
+        for task in tasks:
+            yield probe(task, None)
+        return
+    # Remote files are probed at the same time. The reads end first, so that no thread waits for them any more.
+    with ThreadPoolExecutor(len(tasks), "twostage-probe") as pool, driver_reads() as reads:
+        yield from pool.map(lambda task: probe(task, reads), tasks)
 
 
 def _probe_row_group(

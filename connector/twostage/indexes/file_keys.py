@@ -33,8 +33,8 @@ from twostage.indexes.wanted import wanted_of
 from twostage.predicates.predicate import Compare, In
 from twostage.schema import Primitive, parse_type
 from twostage.storage import files
+from twostage.storage.driver_reads import driver_reads
 from twostage.storage.ranged_object import RangedObject
-from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -214,7 +214,7 @@ def _open(place: IndexPlace, name: str) -> Iterator[pa.NativeFile | RangedObject
     path = place.path(name)
     with files.translate_errors(path, "index"):
         if place.is_remote:
-            with TaskReads() as reads:
+            with driver_reads() as reads:
                 yield RangedObject(reads, place.storage, path)  # without a request for its size
         else:
             with files.open_file(place.storage, path) as file:

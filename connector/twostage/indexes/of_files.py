@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from twostage.indexes.open_index import ask_indexes, open_index
+from twostage.storage.driver_reads import driver_reads
 from twostage.storage.location import parse_location
 from twostage.storage.ranged_object import RangedObject
 from twostage.storage.ranges import cost_of
-from twostage.storage.task_reads import MOST_IN_FLIGHT, TaskReads
+from twostage.storage.task_reads import MOST_IN_FLIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from twostage.indexes.of_scan import ScanIndexes
     from twostage.indexes.place import IndexGroup
     from twostage.metrics import Metrics
+    from twostage.storage.task_reads import TaskReads
     from twostage.task import ScanContext, ScanTask
 
 Item = TypeVar("Item")
@@ -102,7 +104,7 @@ def ask_files(
     # The reads end first, so that no thread waits for them any more.
     with (
         ThreadPoolExecutor(max(1, parallel), "twostage-index") as pool,
-        TaskReads(
+        driver_reads(
             cost=cost_of(settings.merge_gap, None, is_remote=True),
             most_in_flight=settings.parallel_requests or MOST_IN_FLIGHT,
             most_bytes=settings.memory_budget // 2,

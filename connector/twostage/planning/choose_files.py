@@ -23,8 +23,9 @@ from twostage.planning.top_n import RankedFile, keep_best
 from twostage.predicates.predicate import FALSE, TRUE, both, conjuncts
 from twostage.schema import Struct
 from twostage.storage.files import canonical_for, locate
-from twostage.table.manifest import read_manifest_list, read_manifests, stream_manifests
-from twostage.table.manifest_cache import read_delete_manifests, stream_data_manifests
+from twostage.storage.immutable_files import ImmutableReads
+from twostage.table.manifest import is_local, read_manifest_list, read_manifests, stream_manifests
+from twostage.table.manifest_cache import ask_manifests, read_delete_manifests, stream_data_manifests
 from twostage.table.manifest_fields import METRIC_FIELDS
 from twostage.table.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
 from twostage.table.partition_values import partition_type
@@ -114,12 +115,16 @@ class Planning:
         """
         if limit == 0:
             return []
-        data, deletes = self._manifests()
+        with ImmutableReads(self._table.storage) as reads:
+            return self._choose_files(limit, reads)
+
+    def _choose_files(self, limit: int | None, reads: ImmutableReads) -> list[Candidate]:
+        data, deletes = self._manifests(reads, 1 if limit is not None else None)
         chosen: list[Candidate] = []
         sufficient: list[Candidate] = []
         sufficient_rows = 0
         ranked: list[RankedFile] = []
-        for file, pruning in self._files(data, may_stop_early=limit is not None):
+        for file, pruning in self._files(data, reads, may_stop_early=limit is not None):
             applied = deletes.deletes_of(file)
             candidate = self._candidates.build(
                 file,
@@ -191,12 +196,15 @@ class Planning:
             metrics: Whether the caller needs the files' column metrics; otherwise they are skipped while decoding,
                 unless pruning needs them.
         """
-        data, deletes = self._manifests()
-        self._deletes = deletes
-        skip_metrics = not metrics and not self._is_filtered and not deletes.considered
-        without = METRIC_FIELDS if skip_metrics else frozenset[int]()
-        for file, pruning in self._files(data, may_stop_early=self._is_filtered, without=without):
-            yield file, pruning, deletes.deletes_of(file)
+        with ImmutableReads(self._table.storage) as reads:
+            data, deletes = self._manifests(reads)
+            self._deletes = deletes
+            skip_metrics = not metrics and not self._is_filtered and not deletes.considered
+            without = METRIC_FIELDS if skip_metrics else frozenset[int]()
+            # Of a store, all of them take as long as one, and a scan in place of the answer will need them.
+            may_stop_early = self._is_filtered and is_local(self._table.storage, data)
+            for file, pruning in self._files(data, reads, may_stop_early=may_stop_early, without=without):
+                yield file, pruning, deletes.deletes_of(file)
 
     def candidate(
         self, file: ContentFile, pruning: PruneResult, deletes: tuple[DeleteFile, ...]
@@ -215,11 +223,18 @@ class Planning:
         """Return what tells the bounds of a column in a data file, by field id."""
         return partial(self._pruner.bounds, file)
 
-    def _manifests(self) -> tuple[list[ManifestFile], DeleteIndex]:
-        """Return the data manifests that may have matching files, and the index of the deletes."""
+    def _manifests(
+        self, reads: ImmutableReads, most: int | None = None
+    ) -> tuple[list[ManifestFile], DeleteIndex]:
+        """Return the data manifests that may have matching files, and the index of the deletes.
+
+        Remote manifests of both kinds are asked for together, of data at most so many.
+        """
         data = self._prune_manifests([manifest for manifest in self.manifests if not manifest.is_deletes])
-        deletes = self._read_deletes([manifest for manifest in self.manifests if manifest.is_deletes], data)
-        return data, deletes
+        deletes = self._prune_deletes([manifest for manifest in self.manifests if manifest.is_deletes], data)
+        specs, keeps = self._table.metadata.specs, self._keeps_manifests
+        ask_manifests(self._table.storage, deletes, data[:most], specs, reads, use_cache=keeps)
+        return data, self._read_deletes(deletes, reads)
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:
         """Return the key fields of the equality deletes to apply that the scan's schema lacks, by field id."""
@@ -281,8 +296,8 @@ class Planning:
         self.counters["manifests.considered"] += len(manifests)
         return kept
 
-    def _read_deletes(self, manifests: list[ManifestFile], data: list[ManifestFile]) -> DeleteIndex:
-        """Read the delete manifests that may apply to a file with a matching row.
+    def _prune_deletes(self, manifests: list[ManifestFile], data: list[ManifestFile]) -> list[ManifestFile]:
+        """Return the delete manifests that may apply to a file with a matching row.
 
         Deletes are scoped to a spec and partition: if a manifest's partitions contain no matching row, neither do the
         data files that its deletes apply to. Global equality deletes have an unpartitioned spec, which has no
@@ -295,10 +310,13 @@ class Planning:
             if data and (not self._settings.prune_files or self._pruner.manifest_may_match(manifest))
         ]
         self.counters["manifests.pruned"] += len(manifests) - len(kept)
+        return kept
+
+    def _read_deletes(self, manifests: list[ManifestFile], reads: ImmutableReads) -> DeleteIndex:
         specs, storage = self._table.metadata.specs, self._table.storage
         read = read_delete_manifests if self._keeps_manifests else read_manifests
         return DeleteIndex(
-            (entry for entries in read(storage, kept, specs) for entry in entries),
+            (entry for entries in read(storage, manifests, specs, reads=reads) for entry in entries),
             specs,
             key_field=partial(key_field, self._table),
             canonical=canonical_for(storage),
@@ -308,21 +326,29 @@ class Planning:
         )
 
     def _files(
-        self, manifests: list[ManifestFile], *, may_stop_early: bool, without: frozenset[int] = frozenset()
+        self,
+        manifests: list[ManifestFile],
+        reads: ImmutableReads,
+        *,
+        may_stop_early: bool,
+        without: frozenset[int] = frozenset(),
     ) -> Iterator[tuple[ContentFile, PruneResult]]:
         """Yield the data files that may contain a matching row.
 
         Args:
             manifests: The data manifests to read.
+            reads: What remote ones are read by.
             may_stop_early: The caller may not need all files: read the first manifest before requesting the others.
             without: Ids of the manifest fields to skip while decoding.
         """
         read_ahead = 1 if may_stop_early else len(manifests)
         storage, specs = self._table.storage, self._table.metadata.specs
         if without or not self._keeps_manifests:
-            entries = stream_manifests(storage, manifests, specs, read_ahead=read_ahead, without=without)
+            entries = stream_manifests(
+                storage, manifests, specs, read_ahead=read_ahead, without=without, reads=reads
+            )
         else:
-            entries = stream_data_manifests(storage, manifests, specs, read_ahead=read_ahead)
+            entries = stream_data_manifests(storage, manifests, specs, read_ahead=read_ahead, reads=reads)
         for entry in entries:
             file = without_metrics(entry, self._stale_metrics)
             pruning = self._judge(file)

@@ -40,6 +40,7 @@ from twostage.spark.driver_rows import passes_rows_on
 from twostage.spark.messages import parse_request, write_answer, write_failure
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
+from twostage.spark.planning_requests import PlanningRequests
 from twostage.spark.query_log import QueryLogWriter
 from twostage.spark.source import (
     TwoStageReader,
@@ -98,6 +99,7 @@ class Bridge:
         self._lock = threading.Lock()
         self.pins = Pins()
         self.scans = PlannedScans()
+        self._requests = PlanningRequests()
         self._metadata_answers: MetadataAnswers | None = None
         self._reports = ContextReports()
         self.query_log = QueryLogWriter(self._reports)
@@ -175,7 +177,10 @@ class Bridge:
     def _load(self, request: LoadRequest) -> LoadAnswer:
         self._reconnect()
         options = parse_source_options(request.options)
-        return self.pins.add(pin_table(options, request.confs), options, request.options, request.confs)
+        with self._requests.counted() as pin:
+            answer = self.pins.add(pin_table(options, request.confs), options, request.options, request.confs)
+            pin.append(answer.pin)
+        return answer
 
     def _create(self, request: CreateRequest) -> CreateAnswer:
         loaded = self._load(request)
@@ -188,8 +193,11 @@ class Bridge:
         source = pickle.loads(base64.b64decode(request.source))  # noqa: S301 - Spark's own pickle of our class
         raw = dict(source.options)
         options = parse_source_options(raw)
-        table = source.pinned or pin_table(options, request.confs)
-        return AdoptAnswer(**asdict(self.pins.add(table, options, raw, request.confs)), options=raw)
+        with self._requests.counted() as pin:
+            table = source.pinned or pin_table(options, request.confs)
+            answer = self.pins.add(table, options, raw, request.confs)
+            pin.append(answer.pin)
+        return AdoptAnswer(**asdict(answer), options=raw)
 
     # scans
 
@@ -206,7 +214,8 @@ class Bridge:
         return TopAnswer(text=None if top is None else str(top))
 
     def _plan(self, request: PlanRequest) -> PlanAnswer:
-        plan = self._plan_scan(request)
+        with self._requests.counted(request.pin):
+            plan = self._plan_scan(request)
         return PlanAnswer(
             scan=plan.context.scan_id,
             rows=plan.estimated_rows,
@@ -263,16 +272,17 @@ class Bridge:
                 return self.scans.plan_again(pin, request, request.planned, **wanted)
             return self.scans.plan_ahead(pin, request, **wanted)
 
-        decided = hand_over(
-            pin.table,
-            pin.options,
-            request.demand,
-            bind=pin.bind,
-            plan_scan=plan_scan,
-            top=pin.bind_top(request.top),
-            awaited_keys=request.planned is not None,
-            has_keys=request.has_keys,
-        )
+        with self._requests.counted(request.pin):
+            decided = hand_over(
+                pin.table,
+                pin.options,
+                request.demand,
+                bind=pin.bind,
+                plan_scan=plan_scan,
+                top=pin.bind_top(request.top),
+                awaited_keys=request.planned is not None,
+                has_keys=request.has_keys,
+            )
         if isinstance(decided, AwaitsKeys):
             return _not_handed_over(
                 KEYS_MAY_PRUNE, key_columns=decided.columns, keys_serve_rows=decided.serve_rows
@@ -280,7 +290,7 @@ class Bridge:
         if isinstance(decided, str):
             return _not_handed_over(decided)
         self.scans.drop_ahead(decided.plan.context.scan_id)
-        self.scans.remember(decided.plan)
+        self.scans.remember(self._requests.take(request.pin, decided.plan))
         return HandOverAnswer(
             reason=None,
             by_metadata=False,
@@ -296,7 +306,7 @@ class Bridge:
         found = self._answer(pin, request.pin, request.aggregates, request.predicates, take=True)
         if isinstance(found, str):
             return AggregateAnswer(reason=found, answered=None)
-        self.scans.remember(found.plan)
+        self.scans.remember(self._requests.take(request.pin, found.plan))
         rows = MetadataRows(
             scan=found.plan.context.scan_id,
             schema=json.dumps(found.schema),
@@ -314,6 +324,7 @@ class Bridge:
         if not found.unread:
             return MixedAnswer(reason="metadata answers for all files", answered=None)
         part, pinned = self.pins.add_part(request.pin, pin, found.unread, found.by_index)
+        self._requests.hand_on(request.pin, part)
         rows = PartialRows(schema=json.dumps(found.schema), rows=found.rows, pin=part, pinned=pinned)
         return MixedAnswer(reason=None, answered=rows)
 
@@ -336,7 +347,9 @@ class Bridge:
         with self._lock:
             answers = self._metadata_answers = self._metadata_answers or MetadataAnswers()
         wanted = with_own_names(aggregates, pin.table.schema, case_sensitive=pin.case_sensitive)
-        return answers.find(key, pin.table, pin.options, wanted, both(pin.filter, *bound), take=take, mix=mix)
+        predicate = both(pin.filter, *bound)
+        with self._requests.counted(key):
+            return answers.find(key, pin.table, pin.options, wanted, predicate, take=take, mix=mix)
 
     def _started(self, request: StartedRequest) -> StartedAnswer:
         """Note that Spark reads a scan that was handed over, or takes an answer from metadata."""
@@ -353,7 +366,9 @@ class Bridge:
 
     def _read(self, request: ReadRequest) -> ReadAnswer:
         scan = self.scans.find(request.scan)
-        plan = scan.plan if scan is not None and not scan.started else self._plan_scan(request)
+        with self._requests.counted(request.pin):
+            plan = scan.plan if scan is not None and not scan.started else self._plan_scan(request)
+        plan = self._requests.take(request.pin, plan)
         function, partitions = self._pickle(plan, request.schema)
         # What the report needs stays; the tasks are Spark's now.
         empty = tuple(replace(group, tasks=()) for group in plan.groups)

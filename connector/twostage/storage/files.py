@@ -24,6 +24,7 @@ from twostage.errors import (
     StorageError,
     TwoStageError,
 )
+from twostage.storage.driver_reads import count_listing, driver_reads
 from twostage.storage.errors import hide_secrets, name_snapshot, translate_errors
 from twostage.storage.file_systems import file_system, remote_name
 from twostage.storage.folders import FolderEntry, is_remote_file, list_remote
@@ -39,7 +40,6 @@ from twostage.storage.location import (
     refuse,
 )
 from twostage.storage.object_file import open_object
-from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -193,7 +193,7 @@ def read_range(storage: Storage, path: str, offset: int, length: int) -> bytes:
         CorruptFileError: The file ends before the range does, or the range is negative.
     """
     if not parse_location(path).is_local and offset >= 0 and length > 0:
-        with TaskReads() as reads:
+        with driver_reads() as reads:
             (found,) = reads.ask(reads.file(storage, path), [(offset, length)]).result()
             return bytes(found)
     with open_file(storage, path) as file, _transport_errors(storage, path):
@@ -217,7 +217,7 @@ def read_all(storage: Storage, path: str, *, limit: int | None = None) -> bytes:
         ResourceLimitError: It is larger than `limit` bytes.
     """
     if not parse_location(path).is_local:
-        with TaskReads() as reads:
+        with driver_reads() as reads:
             (found,) = reads.ask_whole(reads.file(storage, path), limit).result()
             return bytes(found)
     with open_file(storage, path) as file, _transport_errors(storage, path):
@@ -350,6 +350,7 @@ def list_folder(storage: Storage, path: str) -> list[FolderEntry]:
                 return []
         else:
             found = list_remote(storage, location, path)
+            count_listing()
     return sorted(found, key=lambda entry: entry.name)
 
 

@@ -9,6 +9,7 @@ served.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -18,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import cachetools
 
+from twostage.storage.driver_reads import driver_reads
 from twostage.storage.files import read_all
 from twostage.storage.location import check_location, parse_location
 from twostage.storage.store_identity import kept_for
-from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -68,7 +69,7 @@ def read_version(storage: Storage, path: str, version: str, *, limit: int | None
     if data is not None:
         check_location(storage, path)
         return data
-    with TaskReads() as reads:
+    with driver_reads() as reads:
         file = reads.file(storage, path)
         data = bytes(reads.ask_whole(file, limit).result()[0])
         if _plain(file.etag or "") == _plain(version):  # else it was written anew since
@@ -81,8 +82,70 @@ def _plain(etag: str) -> str:
     return etag.strip('"')
 
 
+class ImmutableReads:
+    """Files of a remote table that are asked for together, whoever takes them one after another. Use it as a context manager.
+
+    Args:
+        storage: The scan's.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._asked: dict[str, tuple[Any, bytes | PendingRanges]] = {}
+        self._opened = contextlib.ExitStack()
+
+    def __enter__(self) -> ImmutableReads:
+        self._reads = self._opened.enter_context(driver_reads(most_bytes=MAX_AHEAD_BYTES))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def ask(self, path: str, size: int) -> None:
+        """Ask for a located file, unless that was done or it is kept; returns at once, but for a local one.
+
+        Args:
+            path: The file.
+            size: Bytes, as the metadata has it.
+
+        Raises:
+            ForbiddenLocationError: The policy refuses it.
+        """
+        if path in self._asked:
+            return
+        key = _key(self._storage, path)
+        data = _find(key)
+        if parse_location(path).is_local:
+            self._asked[path] = None, read_all(self._storage, path)
+        elif data is None:
+            pending = self._reads.ask_whole(self._reads.file(self._storage, path), expected=size)
+            self._asked[path] = key, pending
+        else:
+            check_location(self._storage, path)
+            self._asked[path] = key, data
+
+    def take(self, path: str, size: int) -> bytes:
+        """Return the bytes of a file, and forget them.
+
+        Raises:
+            TwoStageError: See `files.read_all`.
+        """
+        self.ask(path, size)
+        key, found = self._asked.pop(path)
+        if isinstance(found, bytes):
+            return found
+        data = bytes(found.result()[0])
+        found.release()
+        _keep(key, data)
+        return data
+
+
 def read_immutables(
-    storage: Storage, paths: Iterable[tuple[str, int]], *, first: int = MAX_AHEAD
+    storage: Storage,
+    paths: Iterable[tuple[str, int]],
+    *,
+    first: int = MAX_AHEAD,
+    reads: ImmutableReads | None = None,
 ) -> Generator[bytes, None, None]:
     """Yield the bytes of files of a remote table, in order; those to come are on their way.
 
@@ -90,35 +153,23 @@ def read_immutables(
         storage: The scan's.
         paths: Located files, each with its size in bytes as the metadata has it. A local one among them is read in its turn.
         first: How many files to ask for before the first one is used.
+        reads: What they are asked for by, and some may have been before; by default their own.
 
     Raises:
         TwoStageError: See `files.read_all`, at the file that cannot be read.
     """
     waiting = iter(paths)
-    asked: deque[tuple[Any, bytes | PendingRanges]] = deque()
-    with TaskReads(most_bytes=MAX_AHEAD_BYTES) as reads:
+    asked: deque[tuple[str, int]] = deque()
+    with contextlib.nullcontext(reads) if reads is not None else ImmutableReads(storage) as own:
 
         def ask_up_to(count: int) -> None:
             for path, size in islice(waiting, count - len(asked)):
-                key = _key(storage, path)
-                data = _find(key)
-                if parse_location(path).is_local:
-                    asked.append((None, read_all(storage, path)))
-                elif data is None:
-                    asked.append((key, reads.ask_whole(reads.file(storage, path), expected=size)))
-                else:
-                    check_location(storage, path)
-                    asked.append((key, data))
+                own.ask(path, size)
+                asked.append((path, size))
 
         ask_up_to(max(1, first))
         while asked:
-            key, found = asked.popleft()
-            if not isinstance(found, bytes):
-                data = bytes(found.result()[0])
-                found.release()
-                _keep(key, data)
-                found = data
-            yield found
+            yield own.take(*asked.popleft())
             ask_up_to(MAX_AHEAD)
 
 

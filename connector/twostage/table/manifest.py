@@ -22,6 +22,7 @@ from twostage.table.manifest_records import iterate_manifest, parse_manifest, pa
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
+    from twostage.storage.immutable_files import ImmutableReads
     from twostage.table.metadata import PartitionSpec, Snapshot
     from twostage.task import Storage
 
@@ -50,8 +51,11 @@ def read_manifests(
     specs: Mapping[int, PartitionSpec],
     *,
     deleted: bool = False,
+    reads: ImmutableReads | None = None,
 ) -> list[tuple[ContentFile, ...]]:
     """Return the live entries of each manifest, in order; with `deleted`, those with status DELETED too.
+
+    Remote ones are read by `reads`, if some were asked for by them.
 
     Raises:
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
@@ -60,7 +64,7 @@ def read_manifests(
     if len(manifests) < 2 or _are_remote(storage, manifests):
         return [
             parse_manifest(data, manifest, specs, deleted=deleted)
-            for manifest, data in fetch_manifests(storage, manifests, read_ahead=len(manifests))
+            for manifest, data in fetch_manifests(storage, manifests, read_ahead=len(manifests), reads=reads)
         ]
     with ThreadPoolExecutor(min(MAX_CONCURRENT_MANIFESTS, len(manifests)), "twostage-manifest") as pool:
         return list(
@@ -75,6 +79,7 @@ def stream_manifests(
     *,
     read_ahead: int = MAX_CONCURRENT_MANIFESTS,
     without: frozenset[int] = frozenset(),
+    reads: ImmutableReads | None = None,
 ) -> Iterator[ContentFile]:
     """Yield the live entries of all manifests, in order.
 
@@ -87,25 +92,31 @@ def stream_manifests(
         specs: The table's partition specs by id.
         read_ahead: How many manifests to request before the first one is consumed.
         without: Ids of fields to skip while decoding; the entries have no values for them.
+        reads: What remote manifests are read by, if some were asked for by them.
 
     Raises:
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
         MissingFileError: A manifest does not exist.
     """
-    for manifest, data in fetch_manifests(storage, manifests, read_ahead=read_ahead):
+    for manifest, data in fetch_manifests(storage, manifests, read_ahead=read_ahead, reads=reads):
         yield from iterate_manifest(data, manifest, specs, without=without)
 
 
 def fetch_manifests(
-    storage: Storage, manifests: Sequence[ManifestFile], *, read_ahead: int = MAX_CONCURRENT_MANIFESTS
+    storage: Storage,
+    manifests: Sequence[ManifestFile],
+    *,
+    read_ahead: int = MAX_CONCURRENT_MANIFESTS,
+    reads: ImmutableReads | None = None,
 ) -> Generator[tuple[ManifestFile, bytes]]:
     """Yield manifests with their bytes, in order, requesting some ahead.
 
-    At first as many as `read_ahead`; of a local disk at most `MAX_CONCURRENT_MANIFESTS`, of an object store `MAX_AHEAD`.
+    At first as many as `read_ahead`; of a local disk at most `MAX_CONCURRENT_MANIFESTS`, of an object store `MAX_AHEAD`. Remote
+    ones are read by `reads`, if some were asked for by them.
     """
     if manifests and _are_remote(storage, manifests):
-        places = ((locate(storage, manifest.path), manifest.length or 0) for manifest in manifests)
-        found = read_immutables(storage, places, first=min(read_ahead, MAX_AHEAD))
+        places = (place_of(storage, manifest) for manifest in manifests)
+        found = read_immutables(storage, places, first=min(read_ahead, MAX_AHEAD), reads=reads)
         with contextlib.closing(found):
             yield from zip(manifests, found, strict=True)
         return
@@ -136,6 +147,16 @@ def read_manifest(
 ) -> tuple[ContentFile, ...]:
     """Return the entries of one manifest."""
     return parse_manifest(_fetch(storage, manifest), manifest, specs, deleted=deleted)
+
+
+def place_of(storage: Storage, manifest: ManifestFile) -> tuple[str, int]:
+    """Return where a manifest is, located, and its size in bytes."""
+    return locate(storage, manifest.path), manifest.length or 0
+
+
+def is_local(storage: Storage, manifests: Sequence[ManifestFile]) -> bool:
+    """Return whether reading these manifests takes no requests."""
+    return not manifests or not _are_remote(storage, manifests)
 
 
 def _are_remote(storage: Storage, manifests: Sequence[ManifestFile]) -> bool:

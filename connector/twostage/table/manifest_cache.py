@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, Any
 import cachetools
 
 from twostage.storage import files
+from twostage.storage.immutable_files import MAX_AHEAD
+from twostage.storage.location import parse_location
 from twostage.storage.store_identity import kept_for
-from twostage.table.manifest import fetch_manifests, read_manifests
+from twostage.table.manifest import fetch_manifests, place_of, read_manifests
 from twostage.table.manifest_records import iterate_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from twostage.storage.immutable_files import ImmutableReads
     from twostage.table.manifest_entry import ContentFile, ManifestFile
     from twostage.table.metadata import PartitionSpec
     from twostage.task import Storage
@@ -49,10 +52,47 @@ _kept_data: cachetools.LRUCache[Any, tuple[int, tuple[ContentFile, ...]]] = cach
 _lock = threading.Lock()
 
 
+def ask_manifests(
+    storage: Storage,
+    deletes: Sequence[ManifestFile],
+    data: Sequence[ManifestFile],
+    specs: Mapping[int, PartitionSpec],
+    reads: ImmutableReads,
+    *,
+    use_cache: bool = True,
+) -> None:
+    """Ask for the first remote manifests of both kinds that are not cached, before one of them is used; returns at once.
+
+    Args:
+        storage: The scan's storage.
+        deletes: Manifests of delete files, all of which will be read.
+        data: Manifests of data files, those to read first.
+        specs: The table's partition specs by id.
+        reads: To be given to whoever reads them.
+        use_cache: Whether they will be looked for in the cache.
+    """
+    every = [*deletes, *data]
+    if not every or parse_location(files.locate(storage, every[0].path)).is_local:
+        return
+    with _lock:
+        known = [
+            use_cache and key is not None and (key in _kept or key in _kept_data)
+            for key in _keys(storage, every, specs)
+        ]
+    missing = [manifest for manifest, is_known in zip(every, known, strict=True) if not is_known]
+    for path, size in (place_of(storage, manifest) for manifest in missing[:MAX_AHEAD]):
+        if not parse_location(path).is_local:
+            reads.ask(path, size)
+
+
 def read_delete_manifests(
-    storage: Storage, manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec]
+    storage: Storage,
+    manifests: Sequence[ManifestFile],
+    specs: Mapping[int, PartitionSpec],
+    *,
+    reads: ImmutableReads | None = None,
 ) -> list[tuple[ContentFile, ...]]:
-    """Return the live entries of each manifest, in order; read those that are not cached.
+    """Return the live entries of each manifest, in order; read those that are not cached, by `reads` if there are any.
 
     Raises:
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
@@ -65,7 +105,7 @@ def read_delete_manifests(
             if key is not None and key in _kept:
                 found[place] = _kept[key][1]
     missing = [place for place in range(len(manifests)) if place not in found]
-    read = read_manifests(storage, [manifests[place] for place in missing], specs)
+    read = read_manifests(storage, [manifests[place] for place in missing], specs, reads=reads)
     found.update(zip(missing, read, strict=True))
     with _lock:
         for place in missing:
@@ -81,6 +121,7 @@ def stream_data_manifests(
     specs: Mapping[int, PartitionSpec],
     *,
     read_ahead: int,
+    reads: ImmutableReads | None = None,
 ) -> Iterator[ContentFile]:
     """Yield the live entries of all manifests, in order, as `stream_manifests` does; read those that are not cached.
 
@@ -92,6 +133,7 @@ def stream_data_manifests(
         manifests: The manifests.
         specs: The table's partition specs by id.
         read_ahead: How many manifests to request before the first one is consumed.
+        reads: What remote manifests are read by, if some were asked for by them.
 
     Raises:
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
@@ -101,7 +143,8 @@ def stream_data_manifests(
     with _lock:
         found = {key: _kept_data[key][1] for key in keys if key is not None and key in _kept_data}
     missing = [manifest for manifest, key in zip(manifests, keys, strict=True) if key not in found]
-    with contextlib.closing(fetch_manifests(storage, missing, read_ahead=read_ahead)) as fetched:
+    fetching = fetch_manifests(storage, missing, read_ahead=read_ahead, reads=reads)
+    with contextlib.closing(fetching) as fetched:
         for manifest, key in zip(manifests, keys, strict=True):
             if key in found:
                 yield from found[key]

@@ -111,7 +111,7 @@ class DeleteContents:
             delete.path, None
         )  # another data file's thread may be waiting for it: it is let go of with the last
 
-    def leave(self, task: ScanTask) -> None:
+    def leave(self, task: DataFileWithDeletes) -> None:
         """Let go of the positions of a data file that was read, or pruned, unless another one needs them."""
         for delete in task.deletes:
             if delete.content == "position":

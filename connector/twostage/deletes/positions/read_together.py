@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from twostage.deletes.files.contents import DeleteContents
 from twostage.deletes.positions.position_deletes import ask_for_positions, load_positions
+from twostage.storage.driver_reads import driver_reads
 from twostage.storage.ranges import cost_of
-from twostage.storage.task_reads import MOST_IN_FLIGHT, TaskReads
+from twostage.storage.task_reads import MOST_IN_FLIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from twostage.deletes.positions.position_deletes import DeletedPositions
     from twostage.metrics import Metrics
+    from twostage.storage.task_reads import TaskReads
     from twostage.task import DataFileWithDeletes, TableContext
 
 
@@ -40,7 +42,7 @@ def read_together(
         yield None
         return
     settings = context.settings
-    with TaskReads(
+    with driver_reads(
         cost=cost_of(settings.merge_gap, None, is_remote=True),
         most_in_flight=settings.parallel_requests or MOST_IN_FLIGHT,
         most_bytes=settings.memory_budget // 2,
