@@ -240,14 +240,13 @@ def test_what_no_plan_has_is_dropped_with_the_query_that_could_have_had_it(tmp_p
     monkeypatch.setattr(
         module, "_Application", lambda: applications.append(kept(enough=10)) or applications[-1]
     )
-    text = []
+    text, ends = [], []
     for number in range(200):
         *begun, end = query_events(number, 1000 + 50 * number)
         lost = [{"ID": 1000 + 50 * number + place, "Value": 1} for place in range(40, 45)]
         text += [*begun, line("SparkListenerStageCompleted", **{"Stage Info": {"Accumulables": lost}})]
-        if number:
-            text.append(last)
-        last = end
+        text += ends[-1:]
+        ends.append(end)
     (tmp_path / "app").write_text("\n".join(text))
     sizes = [len(applications[0].values) for _ in EventLogs(str(tmp_path))]
     assert len(sizes) == 199
