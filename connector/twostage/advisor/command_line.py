@@ -132,6 +132,7 @@ def run(
         NotFoundError: There is no log.
     """
     from twostage.advisor.advise import advise  # noqa: PLC0415 - only this command needs NumPy and the rest
+    from twostage.advisor.log_place import log_access  # noqa: PLC0415
     from twostage.advisor.thresholds import Thresholds  # noqa: PLC0415
 
     thresholds = Thresholds(
@@ -151,7 +152,14 @@ def run(
             metadata[name] = _looked_at(name, options_of(parsed.path or name), confs, metadata.get(name))
         except TwoStageError as error:
             print(f"{name} was not looked at: {mask(str(error))}", file=sys.stderr)  # noqa: T201
-    advice = advise(parsed.log, metadata=metadata, thresholds=thresholds, max_columns=parsed.max_columns)
+    place = parsed.path or (parsed.table[0] if parsed.table else "")
+    advice = advise(
+        parsed.log,
+        metadata=metadata,
+        thresholds=thresholds,
+        max_columns=parsed.max_columns,
+        access=log_access(parsed.log, options_of(place), confs),
+    )
     if parsed.html is not None:
         from twostage.advisor.html_report import page  # noqa: PLC0415
 

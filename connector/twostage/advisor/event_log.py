@@ -17,6 +17,7 @@ from twostage.advisor.log_values import load_line, milliseconds, whole
 from twostage.advisor.logged_scan import QueryFacts
 from twostage.advisor.query_log import Problems
 from twostage.errors import NotFoundError, mask
+from twostage.task import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,17 +76,21 @@ class EventLogs:
     """The scans of Spark event logs; iterating reads the files anew.
 
     Attributes:
-        location: A log, a rolled log's folder, or the folder of a history server.
+        location: A log, a rolled log's folder, or the folder of a history server; of this machine or in a bucket, which is
+            opened with FileIO properties, as a catalog's.
         problems: What the last iteration skipped.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(
+        self, location: str, properties: Mapping[str, str] | None = None, *, client: str = "auto"
+    ) -> None:
         self.location = location
         self.problems = Problems()
+        self._storage = Storage(properties=dict(properties or {}), root=location, client=client)
 
     def __iter__(self) -> Iterator[LoggedScan]:
         self.problems = Problems()
-        found = applications(self.location)
+        found = applications(self.location, self._storage)
         if not found:
             raise NotFoundError(
                 "NO_EVENT_LOG",
@@ -96,7 +101,7 @@ class EventLogs:
             )
         for files in found:
             application = _Application()
-            for place, line in lines(files, self.problems):
+            for place, line in lines(files, self.problems, self._storage):
                 if not line[:120].replace(b'": "', b'":"').lstrip(b"{ ").startswith(_WANTED):
                     if not line.lstrip().startswith(b'{"Event"') and line.strip():
                         self.problems.add("no event of Spark", place)

@@ -130,10 +130,12 @@ class QueryLog:
         ...     print(scan.time, scan.table, scan.text, scan.entries_in_filter)
     """
 
-    def __init__(self, location: str, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, location: str, properties: Mapping[str, str] | None = None, *, client: str = "auto"
+    ) -> None:
         self.location = location
         self.problems = Problems()
-        self._storage = Storage(properties=dict(properties or {}), root=location)
+        self._storage = Storage(properties=dict(properties or {}), root=location, client=client)
 
     def files(self) -> list[str]:
         """Return the log's files, by name, which is by the time when their driver began.
