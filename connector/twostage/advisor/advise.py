@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twostage.advisor.choose_columns import MIN_GAIN
 from twostage.advisor.log_place import open_logs
 from twostage.advisor.recommend import recommend
+from twostage.advisor.recommendation import Recommendation
 from twostage.advisor.tally import QUANTILES, Tally
 from twostage.advisor.thresholds import Thresholds
 from twostage.storage.location import canonical
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from twostage.advisor.column_metadata import TableMetadata
     from twostage.advisor.log_place import Source
     from twostage.advisor.logged_scan import LoggedScan
-    from twostage.advisor.recommendation import Recommendation
     from twostage.task import Storage
 
 MIN_SELECTIVITY = 2.0
@@ -79,6 +79,7 @@ def advise(
     min_gain: float = MIN_GAIN,
     max_columns: int | None = None,
     access: Storage | None = None,
+    unopened: Mapping[str, str] | None = None,
 ) -> Advice:
     """Return what the queries of logs recommend.
 
@@ -89,6 +90,7 @@ def advise(
         min_gain: What one more index must save of all entries, 0 to 1.
         max_columns: The largest number of indexes for a table.
         access: How logs in buckets are opened, see `log_access`.
+        unopened: Tables that were looked for and could not be opened, and why: nothing is recommended for them.
 
     Examples:
         >>> for one in advise("/logs/queries").recommendations:  # doctest: +SKIP
@@ -117,12 +119,20 @@ def advise(
         recommendations=tuple(
             found
             for tally in counted
-            for found in recommend(
-                tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns
+            for found in (
+                [_nothing_for(tally, unopened[tally.table])]
+                if unopened and tally.table in unopened
+                else recommend(tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns)
             )
         ),
         tallies=tuple(counted),
         problems="\n".join(problems),
+    )
+
+
+def _nothing_for(tally: Tally, why: str) -> Recommendation:
+    return Recommendation(
+        table=tally.table, action="nothing", reason=f"{why}, {tally.scans:,} scans", votes=tally.filtered
     )
 
 
