@@ -103,7 +103,8 @@ def advise(
     problems: list[str] = []
     for opened in open_logs(log, access):
         for scan in opened:
-            if scan.table in names:  # event logs know scans by Spark's own reader by the table's place alone
+            if scan.table in names and scan.reader == "spark" and not scan.is_measured:
+                # Event logs know scans by Spark's own reader by the table's place alone.
                 scan = replace(scan, table=names[scan.table])  # noqa: PLW2901
             _add(tallies, scan, thresholds, metadata)
         if opened.problems.counts:
