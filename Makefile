@@ -190,6 +190,10 @@ bench-index-answers: .venv-bench/.installed java ## counts and groups that index
 bench-advisor: install ## the advisor over a query log of a million scans (BENCH="--scans 20000"): seconds and memory
 	$(PYTHON) benchmarks/advisor_scale.py $(BENCH)
 
+.PHONY: bench-advisor-events
+bench-advisor-events: install ## the advisor over a Spark event log of 100,000 queries (BENCH="--queries 20000"): seconds and memory
+	$(PYTHON) benchmarks/advisor_events.py $(BENCH)
+
 .PHONY: bench-advisor-workload
 bench-advisor-workload: install ## whether the advisor's indexes are the best ones: generated queries, all sets of indexes measured (BENCH="--queries 600 --rows 400000")
 	$(PYTHON) benchmarks/advisor_workload.py $(BENCH)

@@ -241,7 +241,9 @@ def _index(parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, st
                     progress.advance(bar)
             progress.update(bar, completed=len(work))
 
-        return run_command(parsed, options, confs, console, progress, run, lambda name: _uses(parsed, name))
+        return run_command(
+            parsed, options, confs, console, progress, run, lambda name: _uses(parsed, name, options, confs)
+        )
 
 
 def _sampling(progress: Progress, *, as_job: bool) -> CollectRun:
@@ -269,14 +271,16 @@ def _sampling(progress: Progress, *, as_job: bool) -> CollectRun:
     return run
 
 
-def _uses(parsed: argparse.Namespace, table: str) -> dict[str, str]:
+def _uses(
+    parsed: argparse.Namespace, table: str, options: ReadOptions, confs: dict[str, str]
+) -> dict[str, str]:
     """Return how often the logs of ``--log`` say that indexes were used, by column."""
     if not getattr(parsed, "log", None):
         return {}
-    from twostage.advisor.advise import query_logs  # noqa: PLC0415 - as above
-    from twostage.advisor.index_uses import index_uses  # noqa: PLC0415
+    from twostage.advisor.index_uses import index_uses  # noqa: PLC0415 - as above
+    from twostage.advisor.log_place import log_access, query_logs  # noqa: PLC0415
 
-    found = index_uses(query_logs(parsed.log), parsed.name or table)
+    found = index_uses(query_logs(parsed.log, log_access(parsed.log, options, confs)), parsed.name or table)
     return {
         column: f"used by {found.used[column]:,} of {count:,} logged scans that filter on {column}"
         for column, count in found.filtered.items()

@@ -117,8 +117,21 @@ def test_without_literals(spark, log):
 def test_as_a_dataframe(spark, tmp_path, log):
     log(lambda: [spark.sql(f"SELECT id FROM events WHERE id = {number}").collect() for number in (1, 2)])
     (file,) = tmp_path.glob("*.jsonl")
-    file.write_text(file.read_text() + "{broken\n")
+    good = file.read_text()
+    later = {**json.loads(good.splitlines()[0]), "v": 99}
+    foreign = [
+        '{"other": "json"}',
+        '{"scan": "x", "table": "t"}',
+        "[]",
+        "7",
+        json.dumps(later),
+        json.dumps({**later, "v": "x"}),
+    ]
+    file.write_text("\n".join([good, "{broken", *foreign]))
+    (tmp_path / "notes.json").write_text(good)
+    assert twostage.query_log(str(tmp_path)).dataframe(spark).count() == 2
     found = twostage.query_log(str(file)).dataframe(spark)
+    assert "v" not in found.columns
     rows = found.orderBy("time").collect()
     assert [row.text for row in rows] == ["id = 1", "id = 2"]
     assert [row.counters["rows.fetched"] for row in rows] == [1, 1]

@@ -6,28 +6,26 @@ Takes logs of either kind; gives an `Advice`. The rule: the logs are read once, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.choose_columns import MIN_GAIN
-from twostage.advisor.event_log import EventLogs
-from twostage.advisor.query_log import QueryLog
+from twostage.advisor.log_place import open_logs
 from twostage.advisor.recommend import recommend
+from twostage.advisor.recommendation import Recommendation
 from twostage.advisor.tally import QUANTILES, Tally
 from twostage.advisor.thresholds import Thresholds
-from twostage.errors import OptionError
 from twostage.storage.location import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from twostage.advisor.column_metadata import TableMetadata
+    from twostage.advisor.log_place import Source
     from twostage.advisor.logged_scan import LoggedScan
-    from twostage.advisor.recommendation import Recommendation
+    from twostage.task import Storage
 
 MIN_SELECTIVITY = 2.0
 """S from which a column counts unless thresholds are given: an index that keeps most rows is read for nothing."""
-Source = str | QueryLog | EventLogs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,37 +71,6 @@ def table_facts(tally: Tally) -> dict[str, Any]:
     }
 
 
-def open_log(place: str) -> QueryLog | EventLogs:
-    """Return the log at a place: a query log if files there end as one's do or the place is a bucket, else Spark event logs."""
-    path = Path(place)
-    if "://" in place or place.endswith(".jsonl") or (path.is_dir() and any(path.glob("*.jsonl"))):
-        return QueryLog(place)
-    return EventLogs(place)
-
-
-def query_logs(log: Source | Iterable[Source]) -> list[QueryLog]:
-    """Return logs, all of which must be twostage's own.
-
-    Raises:
-        OptionError: One of them is Spark's.
-    """
-    opened = [open_log(one) if isinstance(one, str) else one for one in sources_of(log)]
-    ours = [one for one in opened if isinstance(one, QueryLog)]
-    if len(ours) < len(opened):
-        raise OptionError(
-            "BAD_OPTION",
-            "This takes twostage's query log alone, no event log of Spark's",
-            stage="options",
-            hint="Spark's event logs say neither what a filter's parts took nor which indexes were used.",
-        )
-    return ours
-
-
-def sources_of(log: Source | Iterable[Source]) -> list[Source]:
-    """Return one log or several as a list."""
-    return [log] if isinstance(log, str | QueryLog | EventLogs) else list(log)
-
-
 def advise(
     log: Source | Iterable[Source],
     *,
@@ -111,6 +78,8 @@ def advise(
     thresholds: Thresholds | None = None,
     min_gain: float = MIN_GAIN,
     max_columns: int | None = None,
+    access: Storage | None = None,
+    unopened: Mapping[str, str] | None = None,
 ) -> Advice:
     """Return what the queries of logs recommend.
 
@@ -120,6 +89,8 @@ def advise(
         thresholds: What counts; default: columns whose filters leave at most half of the rows.
         min_gain: What one more index must save of all entries, 0 to 1.
         max_columns: The largest number of indexes for a table.
+        access: How logs in buckets are opened, see `log_access`.
+        unopened: Tables that were looked for and could not be opened, and why: nothing is recommended for them.
 
     Examples:
         >>> for one in advise("/logs/queries").recommendations:  # doctest: +SKIP
@@ -130,10 +101,10 @@ def advise(
     names = {canonical(one.location): name for name, one in metadata.items() if one.location}
     tallies: dict[str, Tally] = {}
     problems: list[str] = []
-    for source in sources_of(log):
-        opened = open_log(source) if isinstance(source, str) else source
+    for opened in open_logs(log, access):
         for scan in opened:
-            if scan.table in names:  # event logs know scans by Spark's own reader by the table's place alone
+            if scan.table in names and scan.reader == "spark" and not scan.is_measured:
+                # Event logs know scans by Spark's own reader by the table's place alone.
                 scan = replace(scan, table=names[scan.table])  # noqa: PLW2901
             _add(tallies, scan, thresholds, metadata)
         if opened.problems.counts:
@@ -149,12 +120,20 @@ def advise(
         recommendations=tuple(
             found
             for tally in counted
-            for found in recommend(
-                tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns
+            for found in (
+                [_nothing_for(tally, unopened[tally.table])]
+                if unopened and tally.table in unopened
+                else recommend(tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns)
             )
         ),
         tallies=tuple(counted),
         problems="\n".join(problems),
+    )
+
+
+def _nothing_for(tally: Tally, why: str) -> Recommendation:
+    return Recommendation(
+        table=tally.table, action="nothing", reason=f"{why}, {tally.scans:,} scans", votes=tally.filtered
     )
 
 

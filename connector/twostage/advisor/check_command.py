@@ -36,18 +36,19 @@ def run_check(
     """
     from rich.progress import Progress  # noqa: PLC0415 - only commands need it
 
-    from twostage.advisor.advise import query_logs  # noqa: PLC0415
+    from twostage.advisor.log_place import log_access, query_logs  # noqa: PLC0415
     from twostage.advisor.replay import check_log  # noqa: PLC0415
 
     if len(parsed.table or ()) != 1:
         raise OptionError("BAD_OPTION", "advise check takes one --table", stage="options")
     (name,) = parsed.table
-    ours = query_logs(parsed.log)
+    options = options_of(parsed.path or name)
+    ours = query_logs(parsed.log, log_access(parsed.log, options, confs))
     with Progress(console=console) as progress:
         bar = progress.add_task("replaying", total=None)
         return check_log(
             ours,
-            options_of(parsed.path or name),
+            options,
             confs,
             name=name,
             metadata=metadata.get(name),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from twostage.advisor.recommendation import Recommendation
     from twostage.options import ReadOptions
 
+_GONE = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
 _SHOWN_QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -132,6 +133,7 @@ def run(
         NotFoundError: There is no log.
     """
     from twostage.advisor.advise import advise  # noqa: PLC0415 - only this command needs NumPy and the rest
+    from twostage.advisor.log_place import log_access  # noqa: PLC0415
     from twostage.advisor.thresholds import Thresholds  # noqa: PLC0415
 
     thresholds = Thresholds(
@@ -146,12 +148,25 @@ def run(
         return _check(parsed, options_of, confs, metadata, progress)
     if parsed.path is not None and len(parsed.table or ()) != 1:
         raise OptionError("BAD_OPTION", "--path says where the one --table is", stage="options")
+    unopened = {}
     for name in parsed.table or ():
         try:
             metadata[name] = _looked_at(name, options_of(parsed.path or name), confs, metadata.get(name))
         except TwoStageError as error:
             print(f"{name} was not looked at: {mask(str(error))}", file=sys.stderr)  # noqa: T201
-    advice = advise(parsed.log, metadata=metadata, thresholds=thresholds, max_columns=parsed.max_columns)
+            if error.code in _GONE:
+                unopened[name] = "table gone"
+            elif not isinstance(error, OptionError):  # which says that nobody told where the table is
+                unopened[name] = f"table not opened [TWOSTAGE.{error.code}]"
+    place = parsed.path or (parsed.table[0] if parsed.table else "")
+    advice = advise(
+        parsed.log,
+        metadata=metadata,
+        thresholds=thresholds,
+        max_columns=parsed.max_columns,
+        access=log_access(parsed.log, options_of(place), confs),
+        unopened=unopened,
+    )
     if parsed.html is not None:
         from twostage.advisor.html_report import page  # noqa: PLC0415
 

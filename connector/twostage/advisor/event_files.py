@@ -1,6 +1,7 @@
 """The files of Spark event logs, as lines: of one application in one file or rolled into several, compressed or not.
 
-Takes a path: a file, a rolled application's folder (``eventlog_v2_…``), or a folder of both, as the history server's; gives
+Takes a path, of this machine or in a bucket: a file, a rolled application's folder (``eventlog_v2_…``), or a folder of both, as
+the history server's; gives
 each application's lines in order. Codecs: none, zstd (Spark's default), lz4 and snappy. The rule: a file that ends in the
 middle, as a running application's does, gives the lines before.
 """
@@ -16,6 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 
 from twostage.formats.varint import read_varint
+from twostage.storage import files
+from twostage.storage.location import join, parse_location
+from twostage.task import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,51 +33,76 @@ _LZ4_HEADER = struct.Struct("<8sBiii")
 _LZ4_MAGIC = b"LZ4Block"
 _SNAPPY_MAGIC = b"\x82SNAPPY\0"
 _MAX_BLOCK = 64 << 20
+_REQUEST_BYTES = 8 << 20
+"""That are asked of an object store at once."""
 
 
-def applications(path: str) -> list[list[Path]]:
-    """Return the files of each application, in order; none for a folder without any."""
-    root = Path(path)
-    if root.is_file():
-        return [[root]]
-    if root.name.startswith(_FOLDER):
-        rolled = _rolled(root)
+def applications(path: str, storage: Storage | None = None) -> list[list[str]]:
+    """Return the files of each application, in order; none for a folder without any.
+
+    Args:
+        path: A file or a folder, of this machine or of an object store.
+        storage: How to open the store.
+    """
+    storage = storage or Storage(root=path)
+    name = path.rstrip("/").rpartition("/")[2]
+    entries = _entries(storage, path)
+    if entries is None:
+        return [[path]]
+    if name.startswith(_FOLDER):
+        rolled = _rolled(path, entries)
         return [rolled] if rolled else []
     found = []
-    for entry in sorted(root.iterdir()) if root.is_dir() else []:
-        if entry.is_file() and not entry.name.startswith((".", "appstatus_")):
-            found.append([entry])
-        elif entry.is_dir() and entry.name.startswith(_FOLDER) and (rolled := _rolled(entry)):
-            found.append(rolled)
+    for name, is_folder in entries:
+        if not is_folder and not name.startswith((".", "appstatus_")):
+            found.append([join(path, name)])
+        elif is_folder and name.startswith(_FOLDER):
+            folder = join(path, name)
+            if rolled := _rolled(folder, _entries(storage, folder) or []):
+                found.append(rolled)
     return found
 
 
-def _rolled(folder: Path) -> list[Path]:
+def _entries(storage: Storage, path: str) -> list[tuple[str, bool]] | None:
+    """Return names in a folder, and whether each is one; none for a folder that is missing, None for a file."""
+    location = parse_location(path)
+    if location.is_local:
+        root = Path(location.path)
+        if root.is_dir():
+            return sorted((entry.name, entry.is_dir()) for entry in root.iterdir())
+        return None if root.exists() else []
+    found = [(entry.name, entry.is_folder) for entry in files.list_folder(storage, path)]
+    return None if not found and files.exists(storage, path) else found
+
+
+def _rolled(folder: str, entries: list[tuple[str, bool]]) -> list[str]:
     numbered = []
-    for entry in folder.iterdir():
-        match = _ROLLED.match(entry.name)
+    for name, _ in entries:
+        match = _ROLLED.match(name)
         if match:
-            numbered.append((int(match[1]), not entry.name.endswith(".compact"), entry))
+            numbered.append((int(match[1]), not name.endswith(".compact"), name))
     if not numbered:
         return []
     # What was compacted stands for all files up to its number.
     first = max((number for number, is_plain, _ in numbered if not is_plain), default=0)
     return [
-        entry
-        for number, is_plain, entry in sorted(numbered)
+        join(folder, name)
+        for number, is_plain, name in sorted(numbered)
         if number > first or (number == first and not is_plain)
     ]
 
 
-def lines(files: list[Path], problems: Problems) -> Iterator[tuple[str, bytes]]:
+def lines(
+    paths: list[str], problems: Problems, storage: Storage | None = None
+) -> Iterator[tuple[str, bytes]]:
     """Yield the place and the text of each line; what cannot be read is counted."""
-    for path in files:
+    for path in paths:
         number = 0
         try:
-            with path.open("rb") as file:
-                stream = _open(file, path.name)
+            with _file(path, storage) as file:
+                stream = _open(file, path.rpartition("/")[2])
                 if stream is None:
-                    problems.add("compressed with a codec other than zstd, lz4 and snappy", str(path))
+                    problems.add("compressed with a codec other than zstd, lz4 and snappy", path)
                     continue
                 while line := stream.readline(MAX_LINE_BYTES):
                     number += 1
@@ -82,6 +111,14 @@ def lines(files: list[Path], problems: Problems) -> Iterator[tuple[str, bytes]]:
             problems.add("the file ends in the middle", f"{path}:{number}")
         except Exception as error:  # noqa: BLE001 - each codec has errors of its own; none may end the reading of others
             problems.add(f"not readable ({type(error).__name__})", f"{path}:{number}")
+
+
+def _file(path: str, storage: Storage | None) -> IO[bytes]:
+    location = parse_location(path)
+    if location.is_local:
+        return Path(location.path).open("rb")
+    remote: Any = files.open_file(storage or Storage(root=path), path)
+    return io.BufferedReader(remote, _REQUEST_BYTES)  # each reading of it is a request
 
 
 def _open(file: IO[bytes], name: str) -> Any:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.event_files import MAX_LINE_BYTES, applications, lines
-from twostage.advisor.event_plan import scans_of
+from twostage.advisor.event_plan import accumulators_of, scans_of
 from twostage.advisor.log_values import load_line, milliseconds, whole
 from twostage.advisor.logged_scan import QueryFacts
 from twostage.advisor.query_log import Problems
 from twostage.errors import NotFoundError, mask
+from twostage.task import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,44 +37,60 @@ _WANTED = tuple(
     )
 )
 """How the lines begin that matter; the others, nine tenths of a log, are not parsed."""
+_OF_TASKS = "internal.metrics."
+"""How accumulators are called that are no metrics of plans, nine tenths of them."""
+_MANY_VALUES = 100_000
+_MAX_RUNNING = 1_000
+"""Queries whose end is awaited: Spark drops events when it cannot keep up, and such a query never ends in the log."""
 _DIGITS = re.compile(r"-?[0-9]+")
 
 
 @dataclass(slots=True)
 class _Query:
-    """A query that has begun: when, what it is called, and its latest plan."""
+    """A query that has begun: when, what it is called, its latest plan, and the smallest id of the first one's metrics."""
 
     began: int
     description: str
     plan: Mapping[str, Any]
+    first: int
 
 
 @dataclass(slots=True)
 class _Application:
-    """What is known of an application so far; `values` are those of accumulators, by id."""
+    """What is known of an application so far.
+
+    `values` are those of accumulators, by id, of queries that are running: a plan's own ids may come after their values, so
+    those of stages are all kept until their query ends.
+    """
 
     id: str = ""
     name: str = ""
     user: str = ""
     queries: dict[int, _Query] = field(default_factory=dict)
     values: dict[int, int] = field(default_factory=dict)
+    highest: int = 0
+    enough: int = _MANY_VALUES
 
 
 class EventLogs:
     """The scans of Spark event logs; iterating reads the files anew.
 
     Attributes:
-        location: A log, a rolled log's folder, or the folder of a history server.
+        location: A log, a rolled log's folder, or the folder of a history server; of this machine or in a bucket, which is
+            opened with FileIO properties, as a catalog's.
         problems: What the last iteration skipped.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(
+        self, location: str, properties: Mapping[str, str] | None = None, *, client: str = "auto"
+    ) -> None:
         self.location = location
         self.problems = Problems()
+        self._storage = Storage(properties=dict(properties or {}), root=location, client=client)
 
     def __iter__(self) -> Iterator[LoggedScan]:
         self.problems = Problems()
-        found = applications(self.location)
+        found = applications(self.location, self._storage)
         if not found:
             raise NotFoundError(
                 "NO_EVENT_LOG",
@@ -84,7 +101,7 @@ class EventLogs:
             )
         for files in found:
             application = _Application()
-            for place, line in lines(files, self.problems):
+            for place, line in lines(files, self.problems, self._storage):
                 if not line[:120].replace(b'": "', b'":"').lstrip(b"{ ").startswith(_WANTED):
                     if not line.lstrip().startswith(b'{"Event"') and line.strip():
                         self.problems.add("no event of Spark", place)
@@ -108,18 +125,27 @@ def _take(application: _Application, event: dict[str, Any]) -> Iterator[LoggedSc
             application.name = str(event.get("App Name", ""))
             application.user = str(event.get("User", ""))
         case "SQLExecutionStart":
+            plan = event["sparkPlanInfo"]
             application.queries[whole(event["executionId"], "executionId")] = _Query(
-                milliseconds(event["time"], "time"), str(event.get("description", "")), event["sparkPlanInfo"]
+                began=milliseconds(event["time"], "time"),
+                description=str(event.get("description", "")),
+                plan=plan,
+                first=min(accumulators_of(plan, with_caches=False), default=application.highest + 1),
             )
+            if len(application.queries) > _MAX_RUNNING:
+                del application.queries[next(iter(application.queries))]
         case "SQLAdaptiveExecutionUpdate":
             query = application.queries.get(whole(event["executionId"], "executionId"))
             if query is not None:
                 query.plan = event["sparkPlanInfo"]
         case "DriverAccumUpdates":
-            for number, value in event["accumUpdates"]:
-                _keep(application, number, value)
-        case "SparkListenerStageCompleted":
+            if whole(event["executionId"], "executionId") in application.queries:
+                for number, value in event["accumUpdates"]:
+                    _keep(application, number, value)
+        case "SparkListenerStageCompleted" if application.queries:
             for one in event["Stage Info"].get("Accumulables", ()):
+                if str(one.get("Name", "")).startswith(_OF_TASKS):
+                    continue
                 value = one.get("Value")
                 if isinstance(value, str) and _DIGITS.fullmatch(value):
                     value = int(value)
@@ -128,13 +154,31 @@ def _take(application: _Application, event: dict[str, Any]) -> Iterator[LoggedSc
         case "SQLExecutionEnd":
             ended = application.queries.pop(whole(event["executionId"], "executionId"), None)
             if ended is not None:
-                yield from _scans(application, ended, event)
+                scans = _scans(application, ended, event)
+                _forget(application, ended)
+                yield from scans
 
 
 def _keep(application: _Application, number: Any, value: Any) -> None:
     """Keep an accumulator's value; some of Spark's begin at -1, for nothing, and those of users may be negative."""
     kept = whole(max(value, 0), "value")
     application.values[whole(number, "accumulator")] = kept
+    application.highest = max(application.highest, number)
+
+
+def _forget(application: _Application, ended: _Query) -> None:
+    """Drop the values of a query that has ended, and those that no running query can have: ids only grow."""
+    values, running = application.values, application.queries.values()
+    if not running:
+        values.clear()
+        return
+    for number in accumulators_of(ended.plan):
+        values.pop(number, None)
+    if len(values) > application.enough:
+        first = min(one.first for one in running)
+        for number in [one for one in values if one < first]:
+            del values[number]
+        application.enough = max(_MANY_VALUES, 2 * len(values))
 
 
 def _scans(application: _Application, query: _Query, end: dict[str, Any]) -> list[LoggedScan]:

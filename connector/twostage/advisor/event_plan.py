@@ -60,6 +60,7 @@ _SPARK_COUNTERS = {
 """The same of Spark's file scan."""
 _SKIPPED_FILES = "number of skipped data files"
 _SCANS = ("BatchScan ", "Scan ")
+_CACHES = ("InMemoryTableScan", "Scan In-memory ")
 _NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 _PASSES = frozenset({"InputAdapter", "ColumnarToRow", "Project", "AdaptiveSparkPlan"})
 
@@ -78,19 +79,22 @@ def scans_of(plan: Mapping[str, Any], values: Mapping[int, int], facts: QueryFac
     found: list[LoggedScan] = []
     used: set[int] = set()
     others = 0
-    for place, (node, above) in enumerate(_nodes(plan)):
-        if not str(node.get("nodeName", "")).startswith(_SCANS):
+    for place, (node, above, is_cached) in enumerate(_nodes(plan)):
+        name = str(node.get("nodeName", ""))
+        if not name.startswith(_SCANS) or name.startswith(_CACHES):
             continue
-        numbers = accumulators(node)
+        numbers = _accumulators(node)
         if numbers and numbers <= used:
             continue  # a reused exchange shows the same scan again
         used |= numbers
+        if is_cached and numbers and values.keys().isdisjoint(numbers):
+            continue  # an earlier query read it, and filled the cache
         scan = _scan(node, above, values)
         if scan is None:
             others += 1
         else:
             found.append(replace(scan, scan=f"{facts.application}-{facts.query}-{place}"))
-    of_query = {
+    of_query: dict[str, Any] = {
         "time": facts.time,
         "query_milliseconds": facts.milliseconds,
         "failed": facts.failed,
@@ -164,21 +168,31 @@ def _handed_over(
     )
 
 
-def accumulators(node: Mapping[str, Any]) -> set[int]:
-    """Return the ids of a node's metrics."""
+def accumulators_of(plan: Mapping[str, Any], *, with_caches: bool = True) -> set[int]:
+    """Return the ids of all metrics of a plan; of what filled a cache, which may be older than the query, if wanted."""
+    return {
+        number
+        for node, _, is_cached in _nodes(plan)
+        if with_caches or not is_cached
+        for number in _accumulators(node)
+    }
+
+
+def _accumulators(node: Mapping[str, Any]) -> set[int]:
     return {whole(one["accumulatorId"], "accumulatorId") for one in node.get("metrics", ())}
 
 
-def _nodes(plan: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-    """Yield each node of a plan with the filter directly above it, if there is one."""
-    stack: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]] = [(plan, None)]
+def _nodes(plan: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None, bool]]:
+    """Yield each node of a plan with the filter directly above it, if there is one, and whether it filled a cache."""
+    stack: list[tuple[Mapping[str, Any], Mapping[str, Any] | None, bool]] = [(plan, None, False)]
     while stack:
-        node, filtered = stack.pop()
-        yield node, filtered
+        node, filtered, is_cached = stack.pop()
+        yield node, filtered, is_cached
         name = str(node.get("nodeName", ""))
         passes = name in _PASSES or name.startswith(("WholeStageCodegen", "Scan"))
         below = node if name == "Filter" else filtered if passes else None
-        stack.extend((child, below) for child in reversed(node.get("children", [])))
+        fills = is_cached or name.startswith(_CACHES)
+        stack.extend((child, below, fills) for child in reversed(node.get("children", [])))
 
 
 def _metrics(node: Mapping[str, Any], values: Mapping[int, int]) -> dict[str, int]:

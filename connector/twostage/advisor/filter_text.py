@@ -6,7 +6,9 @@ parser is sqlglot's. The rule: what is not understood is a leaf ``unknown``, and
 
 from __future__ import annotations
 
+import functools
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.logged_predicate import LoggedPredicate, without_implied
@@ -19,6 +21,17 @@ _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FUNCTIONS = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+_CERTAIN_QUOTES = re.compile(
+    r"""[^'"`\\\uE000\x00-\x1f]*(?:(?<![\w'])'(?!%')[^'"`\\\uE000\x00-\x1f]*'(?=[\s,)]|$)[^'"`\\\uE000\x00-\x1f]*)*"""
+)
+"""A text whose quotes can only be meant in one way."""
+_LITERAL = re.compile(r"'[^']*'|(?<![\w.])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
+_TEXT_FOR = "\ue000{}\ue000"
+_NUMBER_FOR = "8642{:03}2468"
+_STANDS_IN = re.compile(r"\ue000(\d{1,3})\ue000|(?<![\w.])8642(\d{3})2468(?![\w.])")
+"""What stands for the literal of a number in a form."""
+_MAX_LITERALS = 200
+_MAX_FORMS = 4_096
 _MAX_TEXT = 200_000
 _MAX_SHOWN = 1_000
 _MAX_DIGITS = 19
@@ -34,10 +47,67 @@ def parse_filters(text: str) -> LoggedPredicate | None:
     text = text.strip()
     if not text or text.upper() == "TRUE":
         return None
-    import sqlglot  # noqa: PLC0415 - 0.2 s, and only event logs need it
-
     if len(text) > _MAX_TEXT:
         return _unknown(text)
+    if len(text) > _MAX_SHOWN or not _CERTAIN_QUOTES.fullmatch(text):
+        return _parse(text)
+    # Queries differ by their literals: a form of them is parsed once, which takes 1 ms.
+    literals: list[str] = []
+
+    def stand_in(found: re.Match[str]) -> str:
+        literals.append(found[0])
+        if not found[0].startswith("'"):
+            return _NUMBER_FOR.format(len(literals) - 1)
+        start, _, end = _inside(found[0])  # they make LIKE a prefix, a suffix or both
+        return f"'{start}{_TEXT_FOR.format(len(literals) - 1)}{end}'"
+
+    form = _LITERAL.sub(stand_in, text)
+    parsed = _parsed_form(form) if len(literals) <= _MAX_LITERALS else None
+    return _parse(text) if parsed is None else _filled(parsed, literals)
+
+
+@functools.lru_cache(maxsize=_MAX_FORMS)
+def _parsed_form(form: str) -> LoggedPredicate | None:
+    """Return a parsed filter with stand-ins for literals; None where texts are so long that they are cut."""
+    parsed = _parse(form)
+    parts = [parsed, *parsed.leaves(), *parsed.children] if parsed is not None else []
+    return None if any(len(part.text) >= _MAX_SHOWN for part in parts) else parsed
+
+
+def _filled(part: LoggedPredicate, literals: list[str]) -> LoggedPredicate:
+    """Return a parsed form with literals in place of what stands for them."""
+
+    def literal(found: re.Match[str]) -> str:
+        return _inside(literals[int(found[1])])[1] if found[1] else literals[int(found[2])]
+
+    return replace(
+        part,
+        text=_STANDS_IN.sub(literal, part.text)[:_MAX_SHOWN],
+        values=None if part.values is None else tuple(_value(one, literals) for one in part.values),
+        children=tuple(_filled(child, literals) for child in part.children),
+    )
+
+
+def _inside(quoted: str) -> tuple[str, str, str]:
+    """Return a quoted text, without quotes, in three parts: a ``%`` at its beginning, the rest, and one at its end."""
+    inside = quoted[1:-1]
+    start, end = (edge if edge == "%" else "" for edge in (inside[:1], inside[-1:]))
+    return start, inside[len(start) : len(inside) - len(end)], end
+
+
+def _value(value: Any, literals: list[str]) -> Any:
+    """Return the literal that a value stands for; the value itself if it stands for none."""
+    found = _STANDS_IN.fullmatch(str(value).lstrip("-").strip("%"))
+    if found is None:
+        return value
+    if found[1]:
+        return literals[int(found[1])][1:-1]
+    return _number(literals[int(found[2])], -1 if str(value).startswith("-") else 1)
+
+
+def _parse(text: str) -> LoggedPredicate | None:
+    import sqlglot  # noqa: PLC0415 - 0.2 s, and only event logs need it
+
     items = None
     # Iceberg writes 'it's' for the text it's.
     for attempt in (text, _APOSTROPHE.sub(r"\\'", text)):
@@ -135,9 +205,7 @@ def _literals(nodes: list[Any]) -> tuple[Any, ...] | None:
             case "Literal" if inner.is_string:
                 found.append(inner.this)
             case "Literal":
-                number = inner.this
-                is_whole = number.isdecimal() and len(number) < _MAX_DIGITS
-                found.append(sign * int(number) if is_whole else f"{'-' if sign < 0 else ''}{number}")
+                found.append(_number(inner.this, sign))
             case "Boolean":
                 found.append(bool(inner.this))
             case "HexString" | "DateStrToDate" | "TsOrDsToDate":
@@ -145,6 +213,12 @@ def _literals(nodes: list[Any]) -> tuple[Any, ...] | None:
             case _:
                 return None
     return tuple(found)
+
+
+def _number(text: str, sign: int) -> Any:
+    """Return a number's literal: whole ones as such, others as their text."""
+    is_whole = text.isdecimal() and len(text) < _MAX_DIGITS
+    return sign * int(text) if is_whole else f"{'-' if sign < 0 else ''}{text}"
 
 
 def _shown(node: exp.Expression, *, negate: bool) -> str:

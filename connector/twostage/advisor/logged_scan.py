@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Of a line's form; a reader refuses lines of later ones."""
-_TEXTS = ("scan", "table", "reader")
+NEEDED_TEXTS = ("scan", "table", "reader")
+"""Fields that every line has, beside its time."""
 _MORE_TEXTS = ("top", "application", "application_name", "user", "description")
 _NUMBERS = ("snapshot", "limit", "query_milliseconds", "query")
 
@@ -282,7 +283,7 @@ def parse_scan(line: str | bytes) -> LoggedScan:
         whole(number, name)
     more: dict[str, Any] = {name: whole_or_none(raw.get(name), name) for name in _NUMBERS}
     more |= {name: text(raw.get(name, ""), name) for name in _MORE_TEXTS}
-    more |= {name: _masked(text(raw.get(name), name)) for name in _TEXTS}
+    more |= {name: _masked(text(raw.get(name), name)) for name in NEEDED_TEXTS}
     return LoggedScan(
         time=_time(text(raw.get("time"), "time")),
         predicate=parse_predicate(raw.get("predicate")),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twostage.advisor.logged_scan import LoggedScan, parse_scan
+from twostage.advisor.logged_scan import NEEDED_TEXTS, VERSION, LoggedScan, parse_scan
 from twostage.errors import NotFoundError, TwoStageError
 from twostage.storage import files
 from twostage.storage.location import join, parse_location
@@ -55,6 +55,7 @@ class QueryLogFile:
         self._number = 0
         self._written = 0
         self._object = bytearray()
+        self._is_torn = False
 
     @property
     def path(self) -> str:
@@ -76,16 +77,24 @@ class QueryLogFile:
             with files.translate_errors(self.path, "storage", storage=self._storage):
                 path = Path(parse_location(self.path).path)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                # One write with O_APPEND: a driver that is killed leaves whole lines, or a broken last one.
+                # With O_APPEND: a driver that is killed leaves whole lines, or a broken last one.
                 handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
                 try:
-                    os.write(handle, data)
+                    self._write(handle, data)
                 finally:
                     os.close(handle)
         else:
             self._object += data
             files.write_all(self._storage, self.path, bytes(self._object))
         self._written += len(data)
+
+    def _write(self, handle: int, data: bytes) -> None:
+        """Write all of it: a system may take less at once. Where it then fails, the next lines do not join the broken one."""
+        rest = memoryview(b"\n" + data if self._is_torn else data)
+        while rest:
+            written = os.write(handle, rest)
+            rest = rest[written:]
+            self._is_torn = bool(rest)
 
 
 @dataclass(slots=True)
@@ -121,10 +130,12 @@ class QueryLog:
         ...     print(scan.time, scan.table, scan.text, scan.entries_in_filter)
     """
 
-    def __init__(self, location: str, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, location: str, properties: Mapping[str, str] | None = None, *, client: str = "auto"
+    ) -> None:
         self.location = location
         self.problems = Problems()
-        self._storage = Storage(properties=dict(properties or {}), root=location)
+        self._storage = Storage(properties=dict(properties or {}), root=location, client=client)
 
     def files(self) -> list[str]:
         """Return the log's files, by name, which is by the time when their driver began.
@@ -182,10 +193,19 @@ class QueryLog:
     def dataframe(self, spark: Any) -> Any:
         """Return the log as a Spark DataFrame with the columns of `DATAFRAME_SCHEMA`, read by Spark's own JSON reader.
 
+        Broken lines, foreign JSON and lines of later versions are left out, as when the log is iterated, but not counted.
+
         Args:
             spark: The session; for a bucket it has Hadoop's properties of that.
         """
-        return spark.read.schema(DATAFRAME_SCHEMA).option("mode", "DROPMALFORMED").json(self.location)
+        lines = (
+            spark.read.schema(f"v INT, {DATAFRAME_SCHEMA}")
+            .option("mode", "DROPMALFORMED")
+            .option("pathGlobFilter", f"*{SUFFIX}")
+            .json(self.location)
+        )
+        needed = " AND ".join(f"{name} IS NOT NULL" for name in ("time", *NEEDED_TEXTS))
+        return lines.where(f"v <= {VERSION} AND {needed}").drop("v")
 
 
 def _limited_lines(file: Any) -> Iterator[bytes]:

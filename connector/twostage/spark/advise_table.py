@@ -10,10 +10,11 @@ import io
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from twostage.advisor.advise import MIN_SELECTIVITY, advise as advise_logs, sources_of
+from twostage.advisor.advise import MIN_SELECTIVITY, advise as advise_logs
 from twostage.advisor.collect import collect
 from twostage.advisor.column_sample import sample_files
 from twostage.advisor.command_line import print_recommendations
+from twostage.advisor.log_place import log_access, sources_of
 from twostage.advisor.replay import QUERIES
 from twostage.advisor.thresholds import Thresholds
 from twostage.errors import mask
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from twostage.advisor.advise import Advice, Source
+    from twostage.advisor.advise import Advice
     from twostage.advisor.column_sample import ColumnSample, SampleWork
+    from twostage.advisor.log_place import Source
     from twostage.advisor.recommendation import Recommendation
     from twostage.advisor.replay import Check
     from twostage.spark.index_jobs import Indexes
@@ -105,7 +107,7 @@ def advise(
     Args:
         spark: A session that is not a Connect client's.
         table: A folder, a metadata file, or ``catalog.namespace.table``.
-        log: Where a query log or Spark event logs are, or several of them.
+        log: Where a query log or Spark event logs are, or several of them; one in a bucket is opened as the table is.
         options: The reader's, such as ``index.location``.
         name: What the logs call the table; default: as scans of it are logged.
         selectivity: A column counts where its filter leaves less than 1/S of the rows.
@@ -128,7 +130,13 @@ def advise(
     logs = sources_of(log)
     return TableAdvice(
         table=called,
-        advice=advise_logs(logs, metadata={called: known}, thresholds=thresholds, max_columns=max_columns),
+        advice=advise_logs(
+            logs,
+            metadata={called: known},
+            thresholds=thresholds,
+            max_columns=max_columns,
+            access=log_access(logs, parsed, confs),
+        ),
         _indexes=index(spark, table, options),
         _log=logs,
     )

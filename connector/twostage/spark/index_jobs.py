@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from twostage.advisor.advise import query_logs
 from twostage.advisor.index_uses import index_uses
+from twostage.advisor.log_place import log_access, query_logs, sources_of
 from twostage.advisor.replay import QUERIES, check_log
 from twostage.indexes.place import list_indexes
 from twostage.maintenance.index_arguments import AUTO, SAMPLE
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from twostage.advisor.advise import Source
     from twostage.advisor.index_uses import IndexUses
+    from twostage.advisor.log_place import Source
+    from twostage.advisor.query_log import QueryLog
     from twostage.advisor.replay import Check
     from twostage.maintenance.index_files import IndexWork
     from twostage.maintenance.table_indexes import IndexStatus
@@ -79,7 +80,7 @@ class Indexes:
         Raises:
             OptionError: A log is Spark's.
         """
-        return index_uses(query_logs(log), name or self._owned().table_name)
+        return index_uses(self._opened(log), name or self._owned().table_name)
 
     def verify(self, sample: int | None = SAMPLE) -> Verified:
         """Compare indexes with the data of some data files, drawn at random; None: of all."""
@@ -100,7 +101,7 @@ class Indexes:
         Raises:
             OptionError: A log is Spark's.
         """
-        return check_log(query_logs(log), self._options, self._confs(), name=name, queries=queries)
+        return check_log(self._opened(log), self._options, self._confs(), name=name, queries=queries)
 
     def drop(self, columns: str | Sequence[str] = ()) -> int:
         """Remove the indexes of columns, of all for none; return how many files were removed."""
@@ -113,6 +114,10 @@ class Indexes:
     def _owned(self) -> OwnedIndexes:
         self.said = []
         return OwnedIndexes(self._options, self._confs(), self._run, self.said.append)
+
+    def _opened(self, log: Source | Iterable[Source]) -> Sequence[QueryLog]:
+        logs = sources_of(log)
+        return query_logs(logs, log_access(logs, self._options, self._confs()))
 
     def _confs(self) -> dict[str, str]:
         return confs_of(self._spark)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from twostage.advisor.advise import advise, open_log
+from twostage.advisor.advise import advise
 from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
-from twostage.advisor.event_log import EventLogs
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.query_log import QueryLog, QueryLogFile
@@ -100,14 +99,6 @@ def test_logs_of_both_kinds_at_once(tmp_path):
     assert by_table["lake.db.t"].columns == ("a",)
     assert by_table["lake.db.ev"].columns == ("dev",)
     assert advice.problems == ""
-
-
-def test_which_kind_of_log_is_there(tmp_path):
-    (tmp_path / "scans-1.jsonl").write_text("")
-    assert isinstance(open_log(str(tmp_path)), QueryLog)
-    assert isinstance(open_log(str(tmp_path / "scans-1.jsonl")), QueryLog)
-    assert isinstance(open_log("s3://lake/queries"), QueryLog)
-    assert isinstance(open_log(str(EVENTS.parent / "nothing")), EventLogs)
 
 
 def test_thresholds_and_metadata():

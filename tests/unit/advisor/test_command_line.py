@@ -114,3 +114,50 @@ def test_a_log_is_named(capsys):
     with pytest.raises(SystemExit):
         main(["advise"])
     assert "--log" in capsys.readouterr().err
+
+
+def test_a_table_that_is_gone_gets_no_advice(log, capsys, tmp_path):
+    """Neither an index nor anything else is recommended or built for it; the other tables of the log get theirs."""
+    catalog = [
+        "--conf",
+        "spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog",
+        "--catalog.type=hadoop",
+    ]
+    (tmp_path / "warehouse").mkdir()
+    arguments = [
+        "advise",
+        "--log",
+        log,
+        "--table",
+        "lake.db.ev",
+        f"--catalog.warehouse={tmp_path}/warehouse",
+        *catalog,
+    ]
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "table gone, 9 scans" in printed.out
+    assert "index create" not in printed.out
+    assert "TABLE_NOT_FOUND" in printed.err
+    assert main([*arguments, "--apply", "--yes"]) == 0
+    assert "Index" not in capsys.readouterr().out
+    assert main([*arguments, "--path", str(tmp_path / "nowhere")]) == 0
+    assert "table gone, 9 scans" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    (only,) = json.loads(capsys.readouterr().out)["recommendations"]
+    assert (only["action"], only["reason"]) == ("nothing", "table gone, 9 scans")
+
+
+def test_a_table_that_cannot_be_opened_gets_no_advice(log, capsys, tmp_path):
+    (tmp_path / "t" / "metadata").mkdir(parents=True)
+    (tmp_path / "t" / "metadata" / "v1.metadata.json").write_text("{broken")
+    assert main(["advise", "--log", log, "--table", "lake.db.ev", "--path", str(tmp_path / "t")]) == 0
+    printed = capsys.readouterr()
+    assert "table not opened [TWOSTAGE." in printed.out
+    assert "index create" not in printed.out
+
+
+def test_a_table_that_nobody_says_where_it_is_gets_the_log_s_advice(log, capsys):
+    assert main(["advise", "--log", log, "--table", "lake.db.ev"]) == 0
+    printed = capsys.readouterr()
+    assert "was not looked at" in printed.err
+    assert "index create lake.db.ev --columns dev" in printed.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -89,12 +90,16 @@ def test_rolled_files_are_in_order_and_compacted_ones_stand_for_those_before(tmp
     (folder / "appstatus_app-1").write_text("")
     (tmp_path / ".hidden.crc").write_text("x")
     (tmp_path / "app-2").write_text("other\n")
-    assert [[path.name for path in files] for files in applications(str(tmp_path))] == [
+    assert [[Path(path).name for path in files] for files in applications(str(tmp_path))] == [
         ["app-2"],
         [f"events_{number}_app-1" for number in (1, 2, 3, 10)],
     ]
     (folder / "events_2_app-1.compact").write_text("compacted\n")
     (files,) = applications(str(folder))
-    assert [path.name for path in files] == ["events_2_app-1.compact", "events_3_app-1", "events_10_app-1"]
+    assert [Path(path).name for path in files] == [
+        "events_2_app-1.compact",
+        "events_3_app-1",
+        "events_10_app-1",
+    ]
     assert read(tmp_path / "app-2")[0] == b"other\n"
     assert applications(str(tmp_path / "nowhere")) == []

@@ -180,6 +180,96 @@ def test_nodes_of_other_versions_and_our_own(tmp_path, text, table, filters, rea
     assert sorted(leaf.op for leaf in (scan.filter.leaves() if scan.filter else ())) == sorted(filters)
 
 
+def query_events(number, first, *, rows=100, ends=True, cached_from=None):
+    """Return the events of a query whose scan has the metrics `first` and `first` + 1, and the internal ones of its task."""
+    sql = module._SQL
+    text = "BatchScan t[id#1L] IcebergScan(table=t, branch=null, filters=id = 5, runtimeFilters=, groupedBy=)"
+    metrics = [{"name": name, "accumulatorId": (cached_from or first) + place, "metricType": "sum"}
+               for place, name in enumerate(["number of output rows", "number of result data files"])]  # fmt: skip
+    plan = plan_of(text, metrics=metrics)
+    if cached_from:
+        cache = [{"name": "number of output rows", "accumulatorId": first, "metricType": "sum"}]
+        plan = {
+            **plan,
+            "nodeName": "InMemoryTableScan",
+            "simpleString": "",
+            "metrics": cache,
+            "children": [plan],
+        }
+    tasks = [{"ID": first + place, "Name": "internal.metrics.x", "Value": 1} for place in range(2, 40)]
+    found = [
+        line(f"{sql}SQLExecutionStart", executionId=number, time=1000, sparkPlanInfo=plan),
+        line(f"{sql}DriverAccumUpdates", executionId=number, accumUpdates=[[first + 1, 3]]),
+        line(
+            "SparkListenerStageCompleted",
+            **{"Stage Info": {"Accumulables": [{"ID": first, "Value": str(rows)}, *tasks]}},
+        ),
+    ]
+    return [*found, line(f"{sql}SQLExecutionEnd", executionId=number, time=1500)] if ends else found
+
+
+def test_values_are_kept_of_running_queries_alone(tmp_path, monkeypatch):
+    """One query runs from the first to the last; 200 others begin and end meanwhile, with an old cache among their plans."""
+    applications = []
+    monkeypatch.setattr(module, "_MANY_VALUES", 10)
+    kept = module._Application
+    monkeypatch.setattr(
+        module, "_Application", lambda: applications.append(kept(enough=10)) or applications[-1]
+    )
+    *begun, end = query_events(0, 1000, rows=7)
+    text = [
+        *begun,
+        *(one for number in range(1, 201) for one in query_events(number, 1000 + 50 * number)),
+        end,
+    ]
+    (tmp_path / "app").write_text("\n".join(text))
+    sizes = []
+    log = EventLogs(str(tmp_path))
+    for scan in log:
+        sizes.append(len(applications[0].values))
+        assert scan.rows_read == (7 if scan.query == 0 else 100)
+        assert scan.count("files.read") == 3
+    assert (len(sizes), max(sizes), sizes[-1]) == (201, 2, 0)
+
+
+def test_what_no_plan_has_is_dropped_with_the_query_that_could_have_had_it(tmp_path, monkeypatch):
+    """Stages of plans that were replaced while they ran; two queries always overlap."""
+    applications = []
+    monkeypatch.setattr(module, "_MANY_VALUES", 10)
+    kept = module._Application
+    monkeypatch.setattr(
+        module, "_Application", lambda: applications.append(kept(enough=10)) or applications[-1]
+    )
+    text, ends = [], []
+    for number in range(200):
+        *begun, end = query_events(number, 1000 + 50 * number)
+        lost = [{"ID": 1000 + 50 * number + place, "Value": 1} for place in range(40, 45)]
+        text += [*begun, line("SparkListenerStageCompleted", **{"Stage Info": {"Accumulables": lost}})]
+        text += ends[-1:]
+        ends.append(end)
+    (tmp_path / "app").write_text("\n".join(text))
+    sizes = [len(applications[0].values) for _ in EventLogs(str(tmp_path))]
+    assert len(sizes) == 199
+    assert max(sizes) <= 30
+
+
+def test_a_cache_is_read_by_the_query_that_fills_it(tmp_path):
+    filled = query_events(1, 200, cached_from=100)
+    filled[2] = filled[2].replace(
+        '{"ID":200,"Value":"100"}', '{"ID":200,"Value":"100"},{"ID":100,"Value":"9"}'
+    )
+    (tmp_path / "app").write_text("\n".join([*filled, *query_events(2, 300, cached_from=100)]))
+    assert [(scan.query, scan.rows_read) for scan in EventLogs(str(tmp_path))] == [(1, 9)]
+
+
+def test_queries_whose_end_is_missing_are_not_awaited_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_RUNNING", 5)
+    ends = [query_events(number, 100 * number)[-1] for number in range(1, 10)]
+    begun = [one for number in range(1, 10) for one in query_events(number, 100 * number, ends=False)]
+    (tmp_path / "app").write_text("\n".join([*begun, *ends]))
+    assert [scan.query for scan in EventLogs(str(tmp_path))] == [5, 6, 7, 8, 9]
+
+
 def test_there_is_no_log(tmp_path):
     with pytest.raises(NotFoundError, match="NO_EVENT_LOG"):
         list(EventLogs(str(tmp_path / "nowhere")))

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from random_predicates import random_predicate
+from twostage.advisor import filter_text as module
 from twostage.advisor.filter_text import parse_filters
 from twostage.advisor.logged_predicate import log_predicate
 from twostage.predicates.predicate import TRUE, push_not_down
@@ -75,3 +76,39 @@ def test_our_own_texts_come_back(seed):
         found = parse_filters(str(predicate))
         columns = {column for leaf in logged.leaves() for column in leaf.columns}
         assert {column for leaf in found.leaves() for column in leaf.columns} <= columns, f"seed {seed}"
+
+
+ODD = ["5", "-5", "2.5", "-1e-7", "99999999999999999999", "'x'", "'%'", "'%x'", "'x%'", "'%x%'", "'%%'", "''", "'a, (b'", "'it's'",
+       "'5'", "'-- 5'", "DATE '2020-01-01'", "TIMESTAMP '2020-01-01 10:00:00'", "X'00ff'", "true", "NULL", '"q 5"', "'a\\'b'",
+       "8642000012468", "'8642000012468'", "5L", "'%"]  # fmt: skip
+FORMS = ["a = {}", "{} < a", "NOT (a1 <=> {})", "`b 5`.c2 IN ({}, {}, {})", "a LIKE {}", "NOT (a LIKE {})", "a IS NULL",
+         "(a = {} OR b > {})", "NOT (a = {} AND b2 > {})", "upper(a) = {}", "a = b + {}", "cast(a as decimal(9,2)) = {}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_form_that_was_parsed_before_gives_what_parsing_gives(seed):
+    rng = random.Random(seed)
+    for _ in range(150):
+        text = ", ".join(rng.choices(FORMS, k=rng.randint(1, 3)))
+        text = text.format(*rng.choices(ODD, k=text.count("{}")))
+        assert parse_filters(text) == module._parse(text), f"seed {seed}: {text}"
+    for _ in range(30):
+        text = str(push_not_down(random_predicate(rng, ["int", "string", "double", "date"], depth=2)))
+        if text != "TRUE":
+            assert parse_filters(text) == module._parse(text), f"seed {seed}: {text}"
+
+
+def test_a_form_is_parsed_once(monkeypatch):
+    module._parsed_form.cache_clear()
+    parsed = []
+    parse = module._parse
+    monkeypatch.setattr(module, "_parse", lambda text: parsed.append(text) or parse(text))
+    for number in range(100):
+        found = parse_filters(
+            f"dev = 'd{number}', price > {number}.5, id IN ({number}, -{number + 1}), s LIKE '%{number}%'"
+        )
+        assert [leaf.values for leaf in found.leaves()] == [
+            (f"d{number}",), (f"{number}.5",), (number, -number - 1), (f"%{number}%",)
+        ]  # fmt: skip
+        assert found.children[3].text == f"s LIKE '%{number}%'"
+    assert len(parsed) == 1

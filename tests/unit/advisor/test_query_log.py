@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
+import os
 
 import pytest
 
@@ -11,7 +13,7 @@ import twostage
 from twostage.advisor import query_log as module
 from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.query_log import DATAFRAME_SCHEMA, QueryLogFile, query_log
-from twostage.errors import NotFoundError
+from twostage.errors import NotFoundError, StorageError
 from twostage.storage.files import FolderEntry
 
 NOON = datetime.datetime(2026, 11, 23, 12, 0, tzinfo=datetime.UTC)
@@ -40,6 +42,43 @@ def test_a_file_is_followed_by_the_next_one(tmp_path):
         file.append([scan(number)])
     assert [len(path.read_text().splitlines()) for path in sorted(tmp_path.iterdir())] == [3, 3, 2]
     assert [one.scan for one in query_log(str(tmp_path))] == [f"s{number}" for number in range(8)]
+
+
+def test_a_system_that_takes_a_few_bytes_at_once(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(module.os, "write", lambda handle, data: write(handle, bytes(data[:7])))
+    file = QueryLogFile(str(tmp_path), {})
+    file.append([scan(0), scan(1)])
+    file.append([scan(2)])
+    log = query_log(str(tmp_path))
+    assert [one.scan for one in log] == ["s0", "s1", "s2"]
+    assert str(log.problems) == ""
+
+
+def test_a_disk_that_gets_full_in_the_middle_of_a_line_breaks_that_line_alone(tmp_path, monkeypatch):
+    write, room = os.write, [1 << 20]
+
+    def limited(handle, data):
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "no space")
+        written = write(handle, bytes(data[: room[0]]))
+        room[0] -= written
+        return written
+
+    monkeypatch.setattr(module.os, "write", limited)
+    file = QueryLogFile(str(tmp_path), {})
+    file.append([scan(0)])
+    room[0] = 20
+    with pytest.raises(StorageError):
+        file.append([scan(1)])
+    with pytest.raises(StorageError):
+        file.append([scan(2)])
+    room[0] = 1 << 20
+    file.append([scan(3)])
+    file.append([scan(4)])
+    log = query_log(str(tmp_path))
+    assert [one.scan for one in log] == ["s0", "s3", "s4"]
+    assert sum(log.problems.counts.values()) == 1
 
 
 def test_two_drivers_write_files_of_their_own(tmp_path):
