@@ -278,7 +278,7 @@ def _uses(parsed: argparse.Namespace, table: str) -> dict[str, str]:
 
     found = index_uses(query_logs(parsed.log), parsed.name or table)
     return {
-        column: f"used by {found.used[column]:,} of {count:,} logged scans that filter on {column}"
+        column: f"used by {found.used[column]:,} of {count:,} logged scans that ask for {column}"
         for column, count in found.filtered.items()
     }
 

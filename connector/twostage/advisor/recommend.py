@@ -184,17 +184,23 @@ def _deletes(tally: Tally) -> list[Recommendation]:
 
 
 def _unused(tally: Tally, metadata: TableMetadata | None) -> list[Recommendation]:
-    """Return the indexes that no filter names, and those that save less than they take."""
+    """Return the indexes that no query uses, and those that save less than they take.
+
+    An index that gives first rows or answers aggregates stays, whatever filters save by it: what that saves is not known.
+    """
     found = []
     for column in sorted(tally.thresholds.indexed_of(tally.table)):
+        kinds = tally.existing.get(column, ())
+        if tally.answered[column] or (tally.ordered[column] and (not kinds or "sorted" in kinds)):
+            continue
         known = None if metadata is None else metadata.columns.get(column)
         sizes = (
             []
             if known is None or metadata is None
-            else [known.index_bytes(kind, metadata.files) for kind in tally.existing.get(column, ())]
+            else [known.index_bytes(kind, metadata.files) for kind in kinds]
         )
         size = sum(one or 0.0 for one in sizes) if sizes and None not in sizes else None
-        reason = f"none of {tally.filtered:,} filters names {column}"
+        reason = f"none of {tally.filtered:,} filters names {column}, and it gave neither aggregates nor first rows"
         if column in tally.operators:
             saved = max(0, tally.saved_by_existing(column))
             if size is None or not tally.knows_bytes or not tally.measured or saved >= size:
@@ -208,7 +214,7 @@ def _unused(tally: Tally, metadata: TableMetadata | None) -> list[Recommendation
                 table=tally.table,
                 action="drop index",
                 columns=(column,),
-                kinds=tally.existing.get(column, ()),
+                kinds=kinds,
                 reason=reason,
                 size=size,
                 command=f"python -m twostage index drop {quote(tally.table)} --columns {quote(column)}",

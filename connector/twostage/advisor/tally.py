@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from twostage.advisor.byte_model import Emulation
 from twostage.advisor.byte_savings import ByteSavings
 from twostage.advisor.frequency import ColumnVotes, named_columns, ranked
 from twostage.advisor.latency import fit_latency
+from twostage.advisor.logged_scan import INDEX
 from twostage.advisor.selectivity import Cardinalities, key_of_leaf, with_spread_shares
 from twostage.advisor.templates import HEAVIEST, Template, form_of
 from twostage.advisor.votes import Alternative, Vote, estimator_of, score, votes_of
@@ -34,6 +36,14 @@ MAX_TEMPLATES = 20_000
 """That are kept at once: of more, those so far vote."""
 MAX_DISTINCT_FOR_VALUES = 1_000
 """Different values of a data file up to which a column gets the index kind ``values``, as ``index create --kind auto`` decides."""
+
+
+@dataclass(slots=True)
+class Unkept:
+    """Scans that are not told apart by form, and the bytes that they read."""
+
+    scans: int = 0
+    bytes: int = 0
 
 
 class Tally:
@@ -72,7 +82,11 @@ class Tally:
         self.deleted_by_equality = 0
         self.operators: dict[str, Counter[str]] = defaultdict(Counter)
         """How often a filter has an operator on a column, by column."""
-        self._metadata = metadata
+        self.ordered: Counter[str] = Counter()
+        """Scans for the first rows by a column, by column."""
+        self.answered: Counter[str] = Counter()
+        """Scans whose aggregates indexes answered, for all data files or for most; by column."""
+        self.metadata = metadata
         self._kinds = (
             {} if metadata is None else {name: _kinds(one) for name, one in metadata.columns.items()}
         )
@@ -82,13 +96,17 @@ class Tally:
             else {name: one.indexed for name, one in metadata.columns.items() if one.indexed}
         )
         """The kinds of the indexes that there are, by column."""
-        self._costs = {} if metadata is None else metadata.bytes_per_row
+        self.costs = {} if metadata is None else metadata.bytes_per_row
+        """What a row of each column takes, in bytes, where that is known."""
         self._savings = ByteSavings(self.existing)
         self._byte_votes: dict[tuple[frozenset[str], ...], list[float]] = {}
         """Of scans that cannot be emulated: other readers say nothing of a filter's bytes."""
         self._bytes_estimated = 0.0
         self._saved_by: Counter[str] = Counter()
         self._templates: dict[tuple[object, ...], Template] = {}
+        self._voted: list[Template] = []
+        self.unkept = Unkept()
+        """Scans of the forms beyond `MAX_TEMPLATES`, which have voted, but are not told apart any more."""
         self._votes: dict[tuple[frozenset[str], ...], list[float]] = {}
         self._frequencies: dict[str, tuple[int, float]] = {}
         self._scores: dict[str, tuple[int, float]] = {}
@@ -98,6 +116,11 @@ class Tally:
 
     def add(self, scan: LoggedScan) -> None:
         """Add a scan of this table."""
+        self.answered.update(scan.answered_columns)
+        if scan.reader == INDEX:
+            return  # nothing was read that could be saved
+        if scan.order_column is not None:
+            self.ordered[scan.order_column] += 1
         self.scans += 1
         in_filter = scan.entries_in_filter
         self._in_filter.append(in_filter)
@@ -134,11 +157,24 @@ class Tally:
         self._templates.clear()
         for template in templates:
             self._vote(template)
+        self._voted += templates
+        if len(self._voted) > MAX_TEMPLATES:
+            self._voted.sort(key=lambda one: -one.bytes_read)
+            for template in self._voted[MAX_TEMPLATES:]:
+                self.unkept.scans += template.count
+                self.unkept.bytes += template.bytes_read
+            del self._voted[MAX_TEMPLATES:]
+
+    @property
+    def templates(self) -> list[Template]:
+        """The forms of the scans with a filter, up to `MAX_TEMPLATES`, those that read the most; see `unkept`."""
+        self._settle()
+        return self._voted
 
     def _vote(self, template: Template) -> None:
         scan, whole = template.mean()
         whole = with_spread_shares(whole, self.known)
-        emulation = None if self._metadata is None else Emulation.of(scan, self._metadata)
+        emulation = None if self.metadata is None else Emulation.of(scan, self.metadata)
         for vote in votes_of(scan, whole, self.known, self.thresholds):
             if (kept := self._of_present(vote, template.count)).alternatives:
                 self._count(kept, template)
@@ -166,9 +202,9 @@ class Tally:
 
     def _estimate_bytes(self, template: Template, scan: LoggedScan, whole: LoggedPredicate) -> None:
         """Let scans vote in bytes that another reader read: entries of a column take what a row of it takes."""
-        if scan.reader == "twostage" or not self._costs:
+        if scan.reader == "twostage" or not self.costs:
             return  # of ours it is known that the filter read nothing
-        estimator = estimator_of(scan, self.known, self.thresholds, self._costs)
+        estimator = estimator_of(scan, self.known, self.thresholds, self.costs)
         self._bytes_estimated += estimator.entries(whole) * template.count
         for vote in estimator.votes(whole):
             kept = self._present(vote)
@@ -255,7 +291,7 @@ class Tally:
     @property
     def knows_bytes(self) -> bool:
         """Whether bytes are predicted: those of columns are known."""
-        return bool(self._costs)
+        return bool(self.costs)
 
     def saved_by_existing(self, column: str) -> int:
         """Return the bytes that the index of a column saves the log's scans, less what is read of it."""

@@ -28,6 +28,9 @@ _COUNTERS = (
         "row_groups.considered",
         "bytes.filter",
         "bytes.read",
+        "handed_over.bytes",
+        "spark.files.bytes",
+        "indexes.bytes_read",
         "indexes.used",
         "files.pruned.index",
     ),
@@ -73,6 +76,18 @@ class Template:
             if all(text != known for _, known in heaviest):
                 push = heapq.heappush if len(heaviest) < HEAVIEST else heapq.heappushpop
                 push(heaviest, (entries, text))
+
+    @property
+    def heaviest_text(self) -> str:
+        """The filter that scanned the most."""
+        return max(self.heaviest, default=(0, ""))[1]
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that all of them read, as `LoggedScan.bytes_read` and of indexes."""
+        sums = self._counters
+        read = sums.get("bytes.read") or sums.get("handed_over.bytes") or sums.get("spark.files.bytes") or 0
+        return read + sums.get("indexes.bytes_read", 0)
 
     def mean(self) -> tuple[LoggedScan, LoggedPredicate]:
         """Return the mean scan, and its filter."""

@@ -40,7 +40,7 @@ from twostage.spark.driver_rows import passes_rows_on
 from twostage.spark.messages import parse_request, write_answer, write_failure
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
-from twostage.spark.query_log import QueryLogWriter
+from twostage.spark.query_log import QueryLogWriter, is_logged
 from twostage.spark.source import (
     TwoStageReader,
     TwoStageSource,
@@ -340,8 +340,11 @@ class Bridge:
 
     def _ended(self, request: EndedRequest) -> EndedAnswer:
         """Let the scans of a query that has ended be logged; Spark's listeners wait for this, so it must not wait for them."""
-        found = [(scan_id, self.scans.find(scan_id)) for scan_id in request.scans]
-        self.query_log.add(request, [scan.plan for _, scan in found if scan is not None and scan.started])
+        found = [self.scans.find(scan_id) for scan_id in request.scans]
+        self.query_log.add(
+            request,
+            [scan.plan for scan in found if scan is not None and scan.started and is_logged(scan.plan)],
+        )
         return EndedAnswer()
 
     def _read(self, request: ReadRequest) -> ReadAnswer:

@@ -182,6 +182,9 @@ def test_names_of_a_log_are_quoted_in_commands():
     assert found[1].command == "ALTER TABLE lake.db.`x; rm -rf ~` WRITE ORDERED BY `a``b'c`"
 
 
+UNUSED = "none of 1 filters names {}, and it gave neither aggregates nor first rows"
+
+
 def existing():
     """Metadata of a table whose columns a and old have an index."""
     columns = {
@@ -207,14 +210,44 @@ def test_an_index_that_saves_less_than_it_takes_is_dropped():
             tally.add(one)
         return {one.columns: one.reason for one in recommend(tally, known) if one.action == "drop index"}
 
-    assert dropped([scan(leaf("a"), **measured)]) == {("old",): "none of 1 filters names old"}
+    assert dropped([scan(leaf("a"), **measured)]) == {("old",): UNUSED.format("old")}
     small = dropped([scan(leaf("a", "length"), **measured)])
     assert small == {
-        ("a",): "none of 1 filters names a",
-        ("old",): "none of 1 filters names old",
+        ("a",): UNUSED.format("a"),
+        ("old",): UNUSED.format("old"),
     }
     useless = dropped([scan(leaf("a", "<", left=10_000), **(measured | {"bytes__filter": 10}))])
     assert useless[("a",)].startswith("it takes about 19.5 KiB, and saves the filters on a of this log ")
+
+
+def dropped_beside(other, kinds=("values",)):
+    """Columns whose index is to be dropped, where `other` is logged beside a filter on a."""
+    known = existing()
+    known = replace(known, columns={"old": replace(known.columns["old"], indexed=kinds)})
+    tally = Tally("lake.db.t", Thresholds(indexed={"lake.db.t": frozenset({"old"})}), metadata=known)
+    for one in (scan(leaf("a")), other):
+        tally.add(one)
+    return [one.columns for one in recommend(tally, known) if one.action == "drop index"]
+
+
+def test_an_index_that_answers_aggregates_is_in_use():
+    """Wholly, or for most of the files, of which the others are read; by its column, its group or its filter."""
+    answered = replace(
+        scan(None, reader="index", files__answered=4, files__answered__index=4), columns=("old",)
+    )
+    of_filter = replace(answered, columns=("x",), predicate=leaf("old", rows=None, left=None))
+    by_manifests = replace(answered, counters={"files.answered": 4})
+    mixed = replace(scan(None, files__answered__index=3), columns=("old",))
+    assert dropped_beside(scan(None)) == dropped_beside(by_manifests) == [("old",)]
+    assert dropped_beside(answered) == dropped_beside(of_filter) == dropped_beside(mixed) == []
+
+
+def test_an_index_that_gives_first_rows_is_in_use():
+    """Of the kind sorted alone: no other has an order."""
+    first = replace(scan(None), top="old DESC NULLS LAST LIMIT 10")
+    assert dropped_beside(first, ("sorted",)) == []
+    assert dropped_beside(first, ("values",)) == [("old",)]
+    assert dropped_beside(replace(first, top="older DESC NULLS LAST LIMIT 10"), ("sorted",)) == [("old",)]
 
 
 def test_existing_slices_are_judged_as_other_kinds_are():
