@@ -15,6 +15,7 @@ from twostage.advisor.query_log import QueryLog
 from twostage.advisor.recommend import recommend
 from twostage.advisor.tally import QUANTILES, Tally
 from twostage.advisor.thresholds import Thresholds
+from twostage.advisor.what_if import QUERIES, WhatIf, what_if
 from twostage.errors import OptionError
 
 if TYPE_CHECKING:
@@ -37,16 +38,19 @@ class Advice:
         recommendations: For each table that counts, the tables that scan the most first.
         tallies: The sums of each table, in the same order.
         problems: What could not be read, as text; empty for nothing.
+        what_if: What the recommended indexes would do, of each table that is to have some.
     """
 
     recommendations: tuple[Recommendation, ...]
     tallies: tuple[Tally, ...]
     problems: str = ""
+    what_if: tuple[WhatIf, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
         return {
             "recommendations": [one.as_dict() for one in self.recommendations],
+            "what_if": [one.as_dict() for one in self.what_if],
             "tables": [table_facts(tally) for tally in self.tallies],
             "problems": self.problems,
         }
@@ -110,6 +114,7 @@ def advise(
     thresholds: Thresholds | None = None,
     min_gain: float = MIN_GAIN,
     max_columns: int | None = None,
+    queries: int = QUERIES,
 ) -> Advice:
     """Return what the queries of logs recommend.
 
@@ -119,6 +124,7 @@ def advise(
         thresholds: What counts; default: columns whose filters leave at most half of the rows.
         min_gain: What one more index must save of all entries, 0 to 1.
         max_columns: The largest number of indexes for a table.
+        queries: Forms of queries of a table of which `Advice.what_if` tells bytes and seconds apart.
 
     Examples:
         >>> for one in advise("/logs/queries").recommendations:  # doctest: +SKIP
@@ -141,16 +147,20 @@ def advise(
     ]
     counted = [one for one in tallies.values() if one.filtered >= thresholds.queries]
     counted.sort(key=lambda one: (-one.entries, one.table))
+    recommended = [
+        recommend(tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns)
+        for tally in counted
+    ]
+    predicted = [
+        what_if(tally, indexes, queries=queries)
+        for tally, found in zip(counted, recommended, strict=True)
+        if (indexes := {one.columns[0]: one.kinds for one in found if one.action == "index"})
+    ]
     return Advice(
-        recommendations=tuple(
-            found
-            for tally in counted
-            for found in recommend(
-                tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns
-            )
-        ),
+        recommendations=tuple(one for found in recommended for one in found),
         tallies=tuple(counted),
         problems="\n".join(problems),
+        what_if=tuple(predicted),
     )
 
 
