@@ -135,7 +135,7 @@ def test_aggregates_that_indexes_answer(spark, log, tmp_path):
         .selectExpr("min(kind)", "count(country)")
         .crossJoin(frame.selectExpr("max(id)"))
     )
-    (scan,) = log(lambda: both.collect())
+    (scan,) = log(both.collect)
     assert scan.columns == ("kind", "country")
     with pytest.raises(NotFoundError, match="no query log"):
         log(lambda: frame.selectExpr("max(id)").collect())

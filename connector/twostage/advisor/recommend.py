@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MIN_SHARE_OF_DELETES = 0.5
 """Of the tasks' time: from here on deletes are worth compiling."""
+BYTES_OF_A_DELETED_ROW = 2.0
+"""In a bitmap of compiled deletes, where the rows are scattered: fewer where they are neighbours."""
 MAX_OVERLAP = 0.1
 """A column whose bounds leave fewer than this share of the files needs no index of them."""
 MIN_COLUMN_BYTES = 32 << 10
@@ -132,6 +134,9 @@ def _of_choice(
                 saved_bytes=saved_bytes,
                 saved_seconds=model.alpha * saved if model is not None and model.is_usable else None,
                 size=size,
+                build_cost=known.bytes + size
+                if known is not None and known.bytes and size is not None
+                else None,
                 command=f"python -m twostage index create {quote(tally.table)} --columns {quote(column)}{kind}",
             )
         )
@@ -164,23 +169,27 @@ def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str
 
 
 def _deletes(tally: Tally) -> list[Recommendation]:
-    if not tally.time_tasks or tally.time_deletes < MIN_SHARE_OF_DELETES * tally.time_tasks:
+    if (
+        not tally.time_tasks
+        or tally.time_deletes < MIN_SHARE_OF_DELETES * tally.time_tasks
+        or not tally.deleted_by_equality
+    ):
         return []
     share = tally.time_deletes / tally.time_tasks
-    return (
-        [
-            Recommendation(
-                table=tally.table,
-                action="compile deletes",
-                reason=f"equality deletes took {share:.0%} of the tasks' time",
-                votes=tally.scans,
-                saved_seconds=tally.time_deletes / 1e9,
-                command=f"python -m twostage compile-deletes {quote(tally.table)}",
-            )
-        ]
-        if tally.deleted_by_equality
-        else []
-    )
+    # The scan that had the most of them removed is one of most of the table.
+    size = BYTES_OF_A_DELETED_ROW * tally.most_deleted
+    return [
+        Recommendation(
+            table=tally.table,
+            action="compile deletes",
+            reason=f"equality deletes took {share:.0%} of the tasks' time",
+            votes=tally.scans_with_deletes,
+            queries=tuple(tally.slowed_by_deletes()),
+            saved_seconds=tally.time_deletes / 1e9,
+            size=size,
+            command=f"python -m twostage compile-deletes {quote(tally.table)}",
+        )
+    ]
 
 
 def _unused(tally: Tally, metadata: TableMetadata | None) -> list[Recommendation]:

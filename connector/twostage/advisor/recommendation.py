@@ -29,7 +29,9 @@ class Recommendation:
         saved_bytes: What the byte model says that these queries would not have read, what is read of the index subtracted;
             without the bytes of columns, bytes of filter columns in proportion; None if none were measured.
         saved_seconds: By the latency model; None if that does not fit.
-        size: Estimated bytes of the index; None if not known.
+        size: Estimated bytes that it takes in storage from then on, or of an index to drop, that it takes now; None if not known.
+        build_cost: Estimated bytes that are read and written once to build it: for an index its column, and the index; for a
+            sort order or partitions the whole table, twice. None if not known.
         command: How to do it; empty if twostage has no command for it.
     """
 
@@ -46,6 +48,7 @@ class Recommendation:
     saved_bytes: float | None = None
     saved_seconds: float | None = None
     size: float | None = None
+    build_cost: float | None = None
     command: str = ""
 
     @property
@@ -60,6 +63,8 @@ class Recommendation:
             found.append(f"{self.saved_seconds:,.1f} s")
         if self.size is not None:
             found.append(f"size about {format_bytes(int(self.size))}")
+        if self.build_cost is not None:
+            found.append(f"building it reads and writes about {format_bytes(int(self.build_cost))}")
         if self.votes:
             found.append(f"{self.votes:,} votes")
         return found

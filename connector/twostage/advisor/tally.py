@@ -19,7 +19,7 @@ from twostage.advisor.frequency import ColumnVotes, named_columns, ranked
 from twostage.advisor.latency import fit_latency
 from twostage.advisor.logged_scan import INDEX
 from twostage.advisor.selectivity import Cardinalities, key_of_leaf, with_spread_shares
-from twostage.advisor.templates import HEAVIEST, Template, form_of
+from twostage.advisor.templates import HEAVIEST, MAX_TEXT, Template, form_of
 from twostage.advisor.votes import Alternative, Vote, estimator_of, score, votes_of
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class Tally:
         self.time_deletes = 0
         self.time_tasks = 0
         self.deleted_by_equality = 0
+        self.most_deleted = 0
+        """Rows that equality deletes removed from one scan, at most."""
+        self.scans_with_deletes = 0
+        """Scans that equality deletes removed rows from."""
+        self._slowed: dict[str, int] = {}
         self.operators: dict[str, Counter[str]] = defaultdict(Counter)
         """How often a filter has an operator on a column, by column."""
         self.ordered: Counter[str] = Counter()
@@ -132,7 +137,8 @@ class Tally:
         self.bytes_read += scan.bytes_read
         self.time_deletes += scan.count("time.deletes")
         self.time_tasks += scan.count("time.tasks")
-        self.deleted_by_equality += scan.count("rows.deleted.equality")
+        if deleted := scan.count("rows.deleted.equality"):
+            self._add_deletes(scan, deleted)
         whole = scan.filter
         if whole is None or in_filter < self.thresholds.entries:
             return
@@ -150,6 +156,21 @@ class Tally:
                 self._settle()
             template = self._templates[form] = Template(scan, whole)
         template.add(scan, whole, in_filter)
+
+    def _add_deletes(self, scan: LoggedScan, deleted: int) -> None:
+        self.deleted_by_equality += deleted
+        self.most_deleted = max(self.most_deleted, deleted)
+        self.scans_with_deletes += 1
+        spent, known = scan.count("time.deletes"), self._slowed
+        if len(known) < HEAVIEST or spent > min(known.values()):
+            text = scan.text[:MAX_TEXT] or "(no filter)"
+            known[text] = max(known.get(text, 0), spent)
+            if len(known) > HEAVIEST:
+                del known[min(known, key=lambda text: (known[text], text))]
+
+    def slowed_by_deletes(self) -> list[str]:
+        """Return the filters of the scans for which deletes took the longest, the slowest first."""
+        return sorted(self._slowed, key=lambda text: (self._slowed[text], text), reverse=True)
 
     def _settle(self) -> None:
         """Let the templates vote."""

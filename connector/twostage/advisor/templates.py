@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 HEAVIEST = 3
 """Filters that are kept of a template: those that scanned the most."""
-_MAX_TEXT = 200
+MAX_TEXT = 200
+"""Characters of a filter that is shown."""
 _COUNTERS = (
     *("rows.considered", "rows.pruned", "rows.fetched", "spark.rows", "handed_over.rows"),
     *("rows.deleted.position", "rows.deleted.vector", "rows.deleted.equality", "rows.deleted.compiled"),
@@ -72,7 +73,7 @@ class Template:
         self._rows = rows if self.count == 1 else [a + b for a, b in zip(self._rows, rows, strict=True)]
         heaviest = self.heaviest
         if len(heaviest) < HEAVIEST or entries > heaviest[0][0]:
-            text = (whole.text or scan.text)[:_MAX_TEXT]
+            text = (whole.text or scan.text)[:MAX_TEXT]
             if all(text != known for _, known in heaviest):
                 push = heapq.heappush if len(heaviest) < HEAVIEST else heapq.heappushpop
                 push(heaviest, (entries, text))

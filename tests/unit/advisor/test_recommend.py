@@ -63,6 +63,14 @@ def test_an_index_with_its_reason_votes_size_and_saving():
     assert first.command == "python -m twostage index create lake.db.t --columns a --kind values"
 
 
+def test_what_building_costs():
+    """The column is read, and two bytes of each of 10,000 rows are written; the bytes of a column are not always known."""
+    tally = tally_of([scan(leaf("a"))] * 9)
+    first = recommend(tally, metadata(a={"distinct_per_file": 50, "bytes": 10**6}))[0]
+    assert (first.size, first.build_cost) == (20_000, 10**6 + 20_000)
+    assert recommend(tally, metadata(a={"distinct_per_file": 50}))[0].build_cost is None
+
+
 def test_an_index_that_costs_more_than_it_saves_is_not_recommended():
     """b: 3.5 bytes a row, and three for each of 9,000 keys of four files: more than the 80,000 that it saves."""
     tally = tally_of([scan(leaf("a"))] * 9 + [scan(leaf("b"))])
@@ -149,8 +157,29 @@ def test_deletes_are_compiled_where_they_take_the_time():
         tally_of([scan(leaf("a", left=9_999), **counters, rows__deleted__equality=5)], selectivity=2)
     )
     assert [(one.action, one.saved_seconds) for one in found] == [("compile deletes", 7.0)]
+    assert (found[0].votes, found[0].queries, found[0].size) == (1, ("a = 5",), 10)
     found = recommend(tally_of([scan(leaf("a", left=9_999), **counters)], selectivity=2))
     assert [one.action for one in found] == ["nothing"]
+
+
+def test_compiled_deletes_have_their_slowest_queries_and_a_size():
+    """Of five scans four removed rows, at most 900: two bytes each. The three slowest are shown, each once."""
+    times = {"time__tasks": 10, "row_groups__considered": 1}
+    scans = [
+        scan(replace(leaf("a"), text=text), time__deletes=spent, rows__deleted__equality=rows, **times)
+        for text, spent, rows in (
+            ("a = 1", 9, 5),
+            ("a = 1", 8, 900),
+            ("a = 2", 7, 5),
+            ("", 6, 5),
+            ("a = 4", 30, 0),
+        )
+    ]
+    (found,) = [
+        one for one in recommend(tally_of(scans, selectivity=10**9)) if one.action == "compile deletes"
+    ]
+    assert (found.votes, found.size) == (4, 1800)
+    assert found.queries == ("a = 1", "a = 2", "(no filter)")
 
 
 def test_an_index_that_no_query_names_is_dropped_and_one_that_exists_is_not_made_again():
