@@ -144,7 +144,8 @@ def _bloom_filter(index: Recommendation, metadata: TableMetadata | None) -> list
         or metadata is None
         or known is None
         or not known.distinct_per_file
-        or known.bloom_share
+        or known.writes_bloom
+        or known.bloom_share == 1.0
     ):
         return []
     left_out = None if not known.distinct else max(0.0, 1.0 - known.distinct_per_file / known.distinct)

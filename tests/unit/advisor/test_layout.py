@@ -147,3 +147,11 @@ def test_what_layouts_save_take_and_cost():
 def test_bloom_filters_of_values_that_every_file_has_leave_out_nothing(of_a_file, actions):
     found = layout(share=0.1, distinct_per_file=of_a_file, bloom_share=0.0)
     assert [one.action for one in found] == actions
+
+
+def test_a_table_that_writes_bloom_filters_is_not_told_to():
+    """Files of before the property was set have none: only that it is set, or that all have them, counts."""
+    facts = {"share": 0.1, "distinct_per_file": 900.0}
+    assert [one.action for one in layout(**facts, bloom_share=0.5)] == ["bloom filter"]
+    assert layout(**facts, bloom_share=0.0, writes_bloom=True) == []
+    assert layout(**facts, bloom_share=1.0) == []
