@@ -61,7 +61,7 @@ class Recommendation:
             found.append(f"{format_bytes(max(0, int(self.saved_bytes)))} of filter columns")
         if self.saved_seconds is not None:
             found.append(f"{self.saved_seconds:,.1f} s")
-        if self.size is not None:
+        if self.size:
             found.append(f"size about {format_bytes(int(self.size))}")
         if self.build_cost is not None:
             found.append(f"building it reads and writes about {format_bytes(int(self.build_cost))}")

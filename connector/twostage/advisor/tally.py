@@ -149,12 +149,12 @@ class Tally:
         for leaf in whole.leaves():
             for column in key_of_leaf(leaf):
                 self.operators[column][leaf.op] += 1
-        form = form_of(scan, whole)
+        form = form_of(scan, whole, self.known, self.thresholds.selectivity)
         template = self._templates.get(form)
         if template is None:
             if len(self._templates) >= MAX_TEMPLATES:
                 self._settle()
-            template = self._templates[form] = Template(scan, whole)
+            template = self._templates[form] = Template(scan, whole, self.thresholds.selectivity)
         template.add(scan, whole, in_filter)
 
     def _add_deletes(self, scan: LoggedScan, deleted: int) -> None:
