@@ -141,12 +141,19 @@ class LoggedScan:
 
         Counted where the scan was ours; elsewhere every filter column of every row read is scanned.
         """
+        return self.entries_of({})
+
+    def entries_of(self, entries_per_row: Mapping[str, float]) -> int:
+        """Return `entries_in_filter`; a row of a list or map counts as many entries as it has on average, by column."""
         if self.reader == "twostage":
-            return 0 if self.predicate is None else sum(map(_entries, self.predicate.conjuncts))
+            if self.predicate is None:
+                return 0
+            return round(sum([_entries(part, entries_per_row) for part in self.predicate.conjuncts]))
         whole = self.filter
         if whole is None:
             return 0
-        return self.rows_read * len({column for leaf in whole.leaves() for column in leaf.columns})
+        columns = {column for leaf in whole.leaves() for column in leaf.columns}
+        return round(self.rows_read * sum(entries_per_row.get(column, 1.0) for column in columns))
 
     @property
     def entries_after_filter(self) -> int:
@@ -195,12 +202,16 @@ class LoggedScan:
         return json.dumps(self.as_dict(), separators=(",", ":"), ensure_ascii=False)
 
 
-def _entries(part: LoggedPredicate) -> int:
+def _entries(part: LoggedPredicate, entries_per_row: Mapping[str, float]) -> float:
     """Return the values that a predicate's leaves scanned; a leaf that was not measured, as many as what it stands in."""
-    leaves = list(part.leaves())
-    return sum(
-        (part.rows_in or 0 if leaf.rows_in is None else leaf.rows_in) * len(leaf.columns) for leaf in leaves
-    )
+    found = 0.0
+    for leaf in part.leaves():
+        rows = (part.rows_in if leaf.rows_in is None else leaf.rows_in) or 0
+        if entries_per_row:
+            found += rows * sum([entries_per_row.get(column, 1.0) for column in leaf.columns])
+        else:
+            found += rows * len(leaf.columns)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

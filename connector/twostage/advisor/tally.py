@@ -68,6 +68,8 @@ class Tally:
         self.table = table
         self.thresholds = thresholds
         self.known = known or Cardinalities()
+        self._many = {name: each for name, each in self.known.entries_per_row.items() if each != 1.0}
+        """Columns that have not one entry in each row: an index of a list saves its elements, and so they are what is counted."""
         self.columns = columns
         self._missing: Counter[str] = Counter()
         self.scans = 0
@@ -127,7 +129,7 @@ class Tally:
         if scan.order_column is not None:
             self.ordered[scan.order_column] += 1
         self.scans += 1
-        in_filter = scan.entries_in_filter
+        in_filter = scan.entries_of(self._many)
         self._in_filter.append(in_filter)
         self._after.append(scan.entries_after_filter)
         self._read.append(scan.bytes_read)

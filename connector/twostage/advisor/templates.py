@@ -13,13 +13,14 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from twostage.advisor.selectivity import Cardinalities, selectivity, with_spread_shares
+from twostage.advisor.selectivity import selectivity, with_spread_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from twostage.advisor.logged_predicate import LoggedPredicate
     from twostage.advisor.logged_scan import LoggedScan
+    from twostage.advisor.selectivity import Cardinalities
 
 HEAVIEST = 3
 """Filters that are kept of a template: those that scanned the most."""
@@ -107,7 +108,7 @@ class Template:
 
 
 def form_of(
-    scan: LoggedScan, whole: LoggedPredicate, known: Cardinalities = Cardinalities(), threshold: float = 1.0
+    scan: LoggedScan, whole: LoggedPredicate, known: Cardinalities, threshold: float
 ) -> tuple[object, ...]:
     """Return what scans of one template have in common, as a key.
 
