@@ -8,6 +8,7 @@ write once is not recommended; where nothing pays, that is said.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,9 @@ def _indexes(
         best = chosen[-1].columns if chosen else frozenset[str]()
         found, lost = _of_choice(tally, metadata, votes, by_bytes, best)
         if not lost:
-            return sorted(found, key=lambda one: (-one.saved_entries, one.columns))
+            is_best = all(one.is_best for one in chosen)
+            found.sort(key=lambda one: (-one.saved_entries, one.columns))
+            return [replace(one, is_best=is_best) for one in found]
         # One at a time, that which pays the least: without it, the others save more.
         rejected |= {min(lost, key=lambda name: (lost[name], name))}
 

@@ -32,6 +32,7 @@ class Recommendation:
         size: Estimated bytes that it takes in storage from then on, or of an index to drop, that it takes now; None if not known.
         build_cost: Estimated bytes that are read and written once to build it: for an index its column, and the index; for a
             sort order or partitions the whole table, twice. None if not known.
+        is_best: No other set of as many columns saves more; False if the search for the best set was cut short.
         command: How to do it; empty if twostage has no command for it.
     """
 
@@ -49,6 +50,7 @@ class Recommendation:
     saved_seconds: float | None = None
     size: float | None = None
     build_cost: float | None = None
+    is_best: bool = True
     command: str = ""
 
     @property
@@ -67,6 +69,8 @@ class Recommendation:
             found.append(f"building it reads and writes about {format_bytes(int(self.build_cost))}")
         if self.votes:
             found.append(f"{self.votes:,} votes")
+        if not self.is_best:
+            found.append("the search was cut short: another set of columns may save more")
         return found
 
     def as_dict(self) -> dict[str, Any]:

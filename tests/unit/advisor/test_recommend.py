@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from dataclasses import replace
 
 import pytest
 
+from twostage.advisor import choose_columns
 from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
@@ -321,6 +323,29 @@ def test_indexes_are_chosen_by_bytes_where_these_are_known():
     known = large_table(narrow=narrow, wide=wide)
     assert recommend(tally_with(known, scans), known, max_columns=1)[0].columns == ("wide",)
     assert recommend(tally_of(scans), max_columns=1)[0].columns == ("narrow",)
+
+
+def test_a_search_that_was_cut_short_is_told(monkeypatch):
+    """Twenty-five columns are searched by branch and bound, which is given ten sets to look at."""
+    names = [f"c{number:02}" for number in range(25)]
+    scans = [
+        scan(
+            LoggedPredicate(
+                op="and",
+                text="",
+                rows_in=10_000,
+                rows_out=1,
+                children=(leaf(a, left=100), leaf(b, rows=100, left=1)),
+            )
+        )
+        for a, b in itertools.combinations(names, 2)
+    ]
+    whole = recommend(tally_of(scans), max_columns=3, min_gain=0.0)
+    assert {one.is_best for one in whole} == {True}
+    monkeypatch.setattr(choose_columns, "MAX_NODES", 10)
+    cut = recommend(tally_of(scans), max_columns=3, min_gain=0.0)
+    assert {one.is_best for one in cut if one.action == "index"} == {False}
+    assert "the search was cut short: another set of columns may save more" in cut[0].facts
 
 
 def test_of_two_indexes_that_do_not_pay_the_worse_one_is_given_up_first():
