@@ -268,7 +268,7 @@ def print_recommendations(advice: Advice, console: Console) -> None:
 def _print_one(one: Recommendation, console: Console) -> None:
     from rich.text import Text  # noqa: PLC0415
 
-    console.print(Text(mask(f"  {_title(one)}"), style="green"))
+    console.print(Text(mask(f"  {one.title}"), style="green"))
     console.print(Text(mask(f"    {one.reason}")))
     if facts := one.facts:
         console.print(Text(f"    {'; '.join(facts)}"))
@@ -276,24 +276,6 @@ def _print_one(one: Recommendation, console: Console) -> None:
         console.print(Text(mask(f"    e.g. {text}")))
     if one.command:
         console.print(Text(mask(f"    {one.command}")), soft_wrap=True)
-
-
-def _title(one: Recommendation) -> str:
-    name = ", ".join(one.columns)
-    match one.action:
-        case "index":
-            return f"Index {name}" + (f" ({', '.join(one.kinds)})" if one.kinds else "")
-        case "sort":
-            return f"Sort by {name} at the next rewrite"
-        case "partition":
-            return f"Partition by {one.transform} at the next rewrite"
-        case "bloom filter":
-            return f"Write Bloom filters for {name}"
-        case "drop index":
-            return f"Drop the index of {name}"
-        case "compile deletes":
-            return "Compile deletes"
-    return "Nothing to do"
 
 
 def _print_ranks(advice: Advice, strategy: str, console: Console) -> None:

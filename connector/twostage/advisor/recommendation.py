@@ -54,6 +54,25 @@ class Recommendation:
     command: str = ""
 
     @property
+    def title(self) -> str:
+        """What to do, in a few words."""
+        name = ", ".join(self.columns)
+        match self.action:
+            case "index":
+                return f"Index {name}" + (f" ({', '.join(self.kinds)})" if self.kinds else "")
+            case "sort":
+                return f"Sort by {name} at the next rewrite"
+            case "partition":
+                return f"Partition by {self.transform} at the next rewrite"
+            case "bloom filter":
+                return f"Write Bloom filters for {name}"
+            case "drop index":
+                return f"Drop the index of {name}"
+            case "compile deletes":
+                return "Compile deletes"
+        return "Nothing to do"
+
+    @property
     def facts(self) -> list[str]:
         """What it saves and takes, each as a text."""
         found = []
@@ -67,7 +86,7 @@ class Recommendation:
             found.append(f"size about {format_bytes(int(self.size))}")
         if self.build_cost is not None:
             found.append(f"building it reads and writes about {format_bytes(int(self.build_cost))}")
-        if self.votes:
+        if self.votes and self.action != "nothing":
             found.append(f"{self.votes:,} votes")
         if not self.is_best:
             found.append("the search was cut short: another set of columns may save more")

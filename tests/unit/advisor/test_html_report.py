@@ -93,7 +93,7 @@ def test_what_a_log_says_is_text(log):
     assert "python -m twostage index create lake.db.t --columns a" in found.text
     assert "of the entries that filters scan, saved by the index" in found.text
     assert "bytes of all scans of a form, before and after" in found.text
-    assert "In all, 10 scans with a filter: 781.2 KiB -> 0 B" in found.text
+    assert "In all, 10 scans with a filter: 781.2 KiB → 0 B" in found.text
 
 
 def test_figures_and_problems(log):
