@@ -282,7 +282,7 @@ def _uses(
 
     found = index_uses(query_logs(parsed.log, log_access(parsed.log, options, confs)), parsed.name or table)
     return {
-        column: f"used by {found.used[column]:,} of {count:,} logged scans that filter on {column}"
+        column: f"used by {found.used[column]:,} of {count:,} logged scans that ask for {column}"
         for column, count in found.filtered.items()
     }
 

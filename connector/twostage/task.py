@@ -193,6 +193,8 @@ class ScanPlan:
     """Spark's own Parquet reader does the scan; there are no groups."""
     is_from_metadata: bool = False
     """Manifests, or indexes, answered the query's aggregates; there are no groups."""
+    answered_columns: tuple[str, ...] = ()
+    """Of such an answer: the columns that the aggregates, and their groups, are of."""
 
     @property
     def may_leave_out(self) -> bool:

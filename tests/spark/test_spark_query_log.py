@@ -8,9 +8,12 @@ import re
 import pytest
 
 import twostage
+from core_scan import open_table
+from indexed_tables import built
 from lakehouse import run_python
 from native_scans import is_native, load, simple
-from twostage.errors import OptionError
+from tables import Table
+from twostage.errors import NotFoundError, OptionError
 from twostage.spark.query_log import FILE_SIZE, LITERALS, QUERY_LOG
 
 
@@ -105,6 +108,39 @@ def test_a_query_that_fails_is_logged_as_such(spark, log):
     assert scan.failed
 
 
+def test_aggregates_that_indexes_answer(spark, log, tmp_path):
+    """Nothing is read, and a line says which columns' indexes were used; of answers from manifests alone there is none."""
+    table = Table(tmp_path / "t", {"id": "long", "kind": "int", "country": "string"})
+    for first in (0, 200):
+        table.append(
+            [{"id": first + n, "kind": n % 4, "country": "de" if n % 3 else "fr"} for n in range(200)]
+        )
+    path = table.write()
+    built(open_table(path), ["kind", "country"], "values")
+    frame = spark.read.format("twostage").load(str(path))
+    rows = []
+    grouped = frame.where("kind IN (1, 2)").groupBy("country").count()
+    (scan,) = log(lambda: rows.extend(grouped.collect()))
+    found = [n % 3 for n in range(200) if n % 4 in (1, 2)]
+    assert {row.country: row["count"] for row in rows} == {
+        "de": 2 * sum(map(bool, found)),
+        "fr": 2 * found.count(0),
+    }
+    assert (scan.reader, scan.columns, scan.rows_read, scan.scans) == ("index", ("country",), 0, 1)
+    assert scan.answered_columns == ("country", "kind")
+    assert scan.count("files.answered.index") == 2
+    assert scan.query_milliseconds is not None
+    both = (
+        frame.where("kind = 3")
+        .selectExpr("min(kind)", "count(country)")
+        .crossJoin(frame.selectExpr("max(id)"))
+    )
+    (scan,) = log(both.collect)
+    assert scan.columns == ("kind", "country")
+    with pytest.raises(NotFoundError, match="no query log"):
+        log(lambda: frame.selectExpr("max(id)").collect())
+
+
 def test_without_literals(spark, log):
     query = "SELECT id FROM events WHERE device = 'd3' AND id > 250"
     (scan,) = log(lambda: spark.sql(query).collect(), **{LITERALS: "false"})
@@ -112,6 +148,9 @@ def test_without_literals(spark, log):
     assert "250" not in scan.text
     assert {leaf.values for leaf in scan.predicate.leaves()} == {None}
     assert all(leaf.rows_in for leaf in scan.predicate.leaves())
+    first_rows = "SELECT * FROM events ORDER BY id DESC LIMIT 3"
+    (first,) = log(lambda: spark.sql(first_rows).collect(), **{LITERALS: "false"})
+    assert (first.top, first.order_column) == ("id DESC NULLS LAST LIMIT ?", "id")
 
 
 def test_as_a_dataframe(spark, tmp_path, log):

@@ -14,6 +14,7 @@ from twostage.advisor.recommend import recommend
 from twostage.advisor.recommendation import Recommendation
 from twostage.advisor.tally import QUANTILES, Tally
 from twostage.advisor.thresholds import Thresholds
+from twostage.advisor.what_if import QUERIES, WhatIf, what_if
 from twostage.storage.location import canonical
 
 if TYPE_CHECKING:
@@ -36,16 +37,19 @@ class Advice:
         recommendations: For each table that counts, the tables that scan the most first.
         tallies: The sums of each table, in the same order.
         problems: What could not be read, as text; empty for nothing.
+        what_if: What the recommended indexes would do, of each table that is to have some.
     """
 
     recommendations: tuple[Recommendation, ...]
     tallies: tuple[Tally, ...]
     problems: str = ""
+    what_if: tuple[WhatIf, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
         return {
             "recommendations": [one.as_dict() for one in self.recommendations],
+            "what_if": [one.as_dict() for one in self.what_if],
             "tables": [table_facts(tally) for tally in self.tallies],
             "problems": self.problems,
         }
@@ -80,6 +84,7 @@ def advise(
     max_columns: int | None = None,
     access: Storage | None = None,
     unopened: Mapping[str, str] | None = None,
+    queries: int = QUERIES,
 ) -> Advice:
     """Return what the queries of logs recommend.
 
@@ -91,6 +96,7 @@ def advise(
         max_columns: The largest number of indexes for a table.
         access: How logs in buckets are opened, see `log_access`.
         unopened: Tables that were looked for and could not be opened, and why: nothing is recommended for them.
+        queries: Forms of queries of a table of which `Advice.what_if` tells bytes and seconds apart.
 
     Examples:
         >>> for one in advise("/logs/queries").recommendations:  # doctest: +SKIP
@@ -116,18 +122,22 @@ def advise(
     ]
     counted = [one for one in tallies.values() if one.filtered >= thresholds.queries]
     counted.sort(key=lambda one: (-one.entries, one.table))
+    recommended = [
+        [_nothing_for(tally, unopened[tally.table])]
+        if unopened and tally.table in unopened
+        else recommend(tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns)
+        for tally in counted
+    ]
+    predicted = [
+        what_if(tally, indexes, queries=queries)
+        for tally, found in zip(counted, recommended, strict=True)
+        if (indexes := {one.columns[0]: one.kinds for one in found if one.action == "index"})
+    ]
     return Advice(
-        recommendations=tuple(
-            found
-            for tally in counted
-            for found in (
-                [_nothing_for(tally, unopened[tally.table])]
-                if unopened and tally.table in unopened
-                else recommend(tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns)
-            )
-        ),
+        recommendations=tuple(one for found in recommended for one in found),
         tallies=tuple(counted),
         problems="\n".join(problems),
+        what_if=tuple(predicted),
     )
 
 

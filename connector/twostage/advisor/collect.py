@@ -117,7 +117,7 @@ def collect_more(
             rows,
             len(tasks),
             kind=str(table.schema.field(field_id).type),
-            has_bloom=properties.get(_BLOOM + name, "").lower() == "true",
+            writes_bloom=properties.get(_BLOOM + name, "").lower() == "true",
             indexed=indexed.get(field_id, ()),
         )
         for field_id, name in names.items()
@@ -316,11 +316,11 @@ def _estimate(
     files: int,
     *,
     kind: str,
-    has_bloom: bool,
+    writes_bloom: bool,
     indexed: tuple[str, ...],
 ) -> ColumnMetadata:
     if not sample.rows:
-        return ColumnMetadata(type=kind, rows=rows, bloom_share=float(has_bloom), indexed=indexed)
+        return ColumnMetadata(type=kind, rows=rows, writes_bloom=writes_bloom, indexed=indexed)
     different, is_counted = sample.distinct
     is_exact = sample.rows == rows and is_counted
     scale = rows / sample.rows
@@ -341,8 +341,9 @@ def _estimate(
         bytes=round(sample.nbytes * scale) if listed.bytes is None else listed.bytes,
         dictionary_bytes=round(sample.dictionary_bytes * scale),
         pages=round(sample.pages * scale),
-        dictionary_share=sample.dictionaries / len(sample.row_groups),
-        bloom_share=float(has_bloom),
+        dictionary_share=sample.dictionaries / max(1, sample.chunks),
+        bloom_share=sample.blooms / max(1, sample.chunks),
+        writes_bloom=writes_bloom,
         overlap=_overlap(listed.bounds) if files > 1 else None,
         span_days=_span_days(listed.bounds, kind),
         indexed=indexed,

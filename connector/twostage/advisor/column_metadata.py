@@ -40,7 +40,8 @@ class ColumnMetadata:
         dictionary_bytes: Of these, dictionaries.
         pages: Data pages of its column chunks; 0 if not known.
         dictionary_share: Share of the sampled column chunks that are dictionary-encoded throughout, 0 to 1.
-        bloom_share: Share of them with a Bloom filter.
+        bloom_share: Share of them with a Bloom filter, as their footers say.
+        writes_bloom: The table's properties tell writers to give it Bloom filters.
         overlap: How clustered it is: the share of data files whose bounds hold a value, on average; 1 / files where each value
             is in one file, 1 where bounds exclude nothing. None without bounds.
         span_days: Of dates and timestamps, the days from the least to the greatest, as the bounds in manifests have them; None
@@ -60,6 +61,7 @@ class ColumnMetadata:
     pages: int = 0
     dictionary_share: float = 0.0
     bloom_share: float = 0.0
+    writes_bloom: bool = False
     overlap: float | None = None
     span_days: float | None = None
     indexed: tuple[str, ...] = ()

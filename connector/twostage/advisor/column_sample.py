@@ -35,7 +35,17 @@ LOG_OF_VALUES = 12
 standard error of 1.6 %. A sketch takes 32 KiB at most."""
 MAX_ROW_GROUPS = 256
 """Whose counts are kept apart; beyond these the oldest go, as only their average matters."""
-_COUNTS = ("rows", "nulls", "entries", "nbytes", "dictionary_bytes", "dictionaries", "pages")
+_COUNTS = (
+    "rows",
+    "nulls",
+    "entries",
+    "nbytes",
+    "dictionary_bytes",
+    "chunks",
+    "dictionaries",
+    "blooms",
+    "pages",
+)
 
 
 @dataclass(slots=True)
@@ -48,7 +58,9 @@ class ColumnSample:
         entries: Values; of lists and maps their elements or keys, without NULL.
         nbytes: Compressed bytes of the column chunks.
         dictionary_bytes: Of these, dictionaries.
-        dictionaries: Chunks that are dictionary-encoded throughout.
+        chunks: Column chunks that were read.
+        dictionaries: Of these, dictionary-encoded throughout.
+        blooms: Of these, with a Bloom filter.
         pages: Data pages.
         row_groups: Of each, how many entries and how many distinct ones it has.
         sketch: A compact theta sketch of the distinct values' hashes, serialized; empty without any.
@@ -59,7 +71,9 @@ class ColumnSample:
     entries: int = 0
     nbytes: int = 0
     dictionary_bytes: int = 0
+    chunks: int = 0
     dictionaries: int = 0
+    blooms: int = 0
     pages: int = 0
     row_groups: list[tuple[int, int]] = field(default_factory=list)
     sketch: bytes = b""
@@ -160,6 +174,8 @@ def _read_column(data_file: DataFile, row_group: RowGroup, field_id: int) -> Col
         entries=len(entries),
         nbytes=data_file.stored_bytes(row_group, {leaf_id}),
         dictionary_bytes=data_file.dictionary_bytes(row_group, leaf_id),
+        chunks=1,
+        blooms=int(data_file.has_bloom_filter(row_group, leaf_id)),
         dictionaries=int(data_file.is_dictionary_encoded(row_group, leaf_id)),
         pages=0 if pages is None else len(pages.first_rows),
         row_groups=[(len(entries), len(distinct))],

@@ -6,6 +6,7 @@ Takes the command's arguments; prints to standard output, and what could not be 
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.collect_command import write_file
+from twostage.advisor.print_what_if import print_what_if
 from twostage.errors import OptionError, TwoStageError, mask
 
 if TYPE_CHECKING:
@@ -94,7 +96,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--max-columns", type=int, metavar="K", help="at most so many indexes for a table")
     parser.add_argument(
-        "--scans", type=int, default=10, metavar="N", help="check: how many of the heaviest scans (10)"
+        "--scans",
+        type=int,
+        default=10,
+        metavar="N",
+        help="of how many of the heaviest queries bytes before and after are shown, and how many scans check replays (10)",
     )
     parser.add_argument(
         "--path", metavar="PLACE", help="where the one --table is, if its name in the log does not say"
@@ -166,6 +172,7 @@ def run(
         max_columns=parsed.max_columns,
         access=log_access(parsed.log, options_of(place), confs),
         unopened=unopened,
+        queries=max(0, parsed.scans),
     )
     if parsed.html is not None:
         from twostage.advisor.html_report import page  # noqa: PLC0415
@@ -252,44 +259,33 @@ def print_recommendations(advice: Advice, console: Console) -> None:
 
     if not advice.recommendations:
         console.print("No table of the log has enough scans to say anything.")
-    table = ""
-    for one in advice.recommendations:
-        if one.table != table:
-            table = one.table
-            tally = next(known for known in advice.tallies if known.table == table)
-            console.print(
-                Text(
-                    f"{table}: {tally.scans:,} scans, {tally.filtered:,} with a filter, "
-                    f"{tally.entries:,} entries scanned in filters",
-                    style="bold",
-                )
+    predicted = {one.table: one for one in advice.what_if}
+    for table, found in itertools.groupby(advice.recommendations, lambda one: one.table):
+        tally = next(known for known in advice.tallies if known.table == table)
+        console.print(
+            Text(
+                f"{table}: {tally.scans:,} scans, {tally.filtered:,} with a filter, "
+                f"{tally.entries:,} entries scanned in filters",
+                style="bold",
             )
-        console.print(Text(mask(f"  {_title(one)}"), style="green"))
-        console.print(Text(mask(f"    {one.reason}")))
-        if facts := one.facts:
-            console.print(Text(f"    {'; '.join(facts)}"))
-        for text in one.queries:
-            console.print(Text(mask(f"    e.g. {text}")))
-        if one.command:
-            console.print(Text(mask(f"    {one.command}")), soft_wrap=True)
+        )
+        for one in found:
+            _print_one(one, console)
+        if table in predicted:
+            print_what_if(predicted[table], console)
 
 
-def _title(one: Recommendation) -> str:
-    name = ", ".join(one.columns)
-    match one.action:
-        case "index":
-            return f"Index {name}" + (f" ({', '.join(one.kinds)})" if one.kinds else "")
-        case "sort":
-            return f"Sort by {name} at the next rewrite"
-        case "partition":
-            return f"Partition by {one.transform} at the next rewrite"
-        case "bloom filter":
-            return f"Write Bloom filters for {name}"
-        case "drop index":
-            return f"Drop the index of {name}"
-        case "compile deletes":
-            return "Compile deletes"
-    return "Nothing to do"
+def _print_one(one: Recommendation, console: Console) -> None:
+    from rich.text import Text  # noqa: PLC0415
+
+    console.print(Text(mask(f"  {one.title}"), style="green"))
+    console.print(Text(mask(f"    {one.reason}")))
+    if facts := one.facts:
+        console.print(Text(f"    {'; '.join(facts)}"))
+    for text in one.queries:
+        console.print(Text(mask(f"    e.g. {text}")))
+    if one.command:
+        console.print(Text(mask(f"    {one.command}")), soft_wrap=True)
 
 
 def _print_ranks(advice: Advice, strategy: str, console: Console) -> None:

@@ -1,7 +1,7 @@
 """How often logged scans used the indexes of columns.
 
 Takes query logs; gives numbers by column. A log says of a scan that indexes answered a part of its filter, not which: a use is
-counted for each of the columns that the filter names.
+counted for each of the columns that the filter names. Of aggregates that indexes answered, their columns and groups count.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+_USED = ("indexes.used", "files.pruned.index", "files.answered.index")
+"""Counters of which one says that indexes were used."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +24,8 @@ class IndexUses:
     """Scans of one table, by the columns that their filters name.
 
     Attributes:
-        filtered: Scans whose filter names the column.
+        filtered: Scans whose filter names the column, or that are sorted by it for their first rows, or whose aggregates of it
+            indexes answered.
         used: Of these, scans that indexes answered a part of.
     """
 
@@ -42,10 +46,14 @@ def index_uses(logs: Iterable[QueryLog], table: str) -> IndexUses:
     found = IndexUses()
     for log in logs:
         for scan in log:
-            if scan.table != table or (whole := scan.filter) is None:
+            if scan.table != table:
                 continue
-            named = {column for leaf in whole.leaves() for column in leaf.columns}
+            whole = scan.filter
+            named = set() if whole is None else {name for leaf in whole.leaves() for name in leaf.columns}
+            named.update(scan.answered_columns)
+            if scan.order_column is not None:
+                named.add(scan.order_column)
             found.filtered.update(named)
-            if scan.count("indexes.used") or scan.count("files.pruned.index"):
+            if any(scan.count(name) for name in _USED):
                 found.used.update(named)
     return found

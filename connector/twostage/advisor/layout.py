@@ -6,6 +6,7 @@ help any reader. The rule: a table has one order and few partition fields, so on
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from twostage.advisor.recommendation import Recommendation
@@ -25,6 +26,10 @@ MIN_PARTITIONS = 4
 MAX_BUCKETS = 1_024
 MAX_VALUES = 10_000
 """Of a column whose values are partitions themselves: manifests note each."""
+MIN_SHARE_LEFT_OUT = 0.1
+"""Of the data files, for one value: where Bloom filters leave out fewer, they are not worth their bytes."""
+BLOOM_BYTES, ROW_GROUP_BYTES = 2**20, 128 * 2**20
+"""Iceberg's defaults of ``write.parquet.bloom-filter-max-bytes``, which is what a filter takes, and of a row group."""
 EQUALITY = frozenset({"=", "<=>", "in"})
 """The operators that ask for single values."""
 _DAYS = {"day": 1.0, "month": 30.44, "year": 365.25}
@@ -94,8 +99,13 @@ def _partition(index: Recommendation, transform: str, metadata: TableMetadata) -
         reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: partitioned by {transform}, manifests "
         f"alone leave files out, for any reader; the table's {metadata.files:,} files are large enough for it",
         votes=index.votes,
+        queries=index.queries,
         saved_entries=index.saved_entries,
         saved_share=index.saved_share,
+        saved_bytes=index.saved_bytes,
+        saved_seconds=index.saved_seconds,
+        size=0.0,
+        build_cost=2.0 * metadata.bytes,
         command=f"ALTER TABLE {identifier(index.table)} ADD PARTITION FIELD {text}",
     )
 
@@ -114,8 +124,13 @@ def _sort(index: Recommendation, metadata: TableMetadata | None) -> list[Recomme
             reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: sorted by it, bounds of files and "
             "pages leave them out without an index; a table has one such order",
             votes=index.votes,
+            queries=index.queries,
             saved_entries=index.saved_entries,
             saved_share=index.saved_share,
+            saved_bytes=index.saved_bytes,
+            saved_seconds=index.saved_seconds,
+            size=0.0,
+            build_cost=None if metadata is None else 2.0 * metadata.bytes,
             command=f"ALTER TABLE {identifier(index.table)} WRITE ORDERED BY {identifier(column)}",
         )
     ]
@@ -124,20 +139,48 @@ def _sort(index: Recommendation, metadata: TableMetadata | None) -> list[Recomme
 def _bloom_filter(index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
     (column,) = index.columns
     known = None if metadata is None else metadata.columns.get(column)
-    if "postings" not in index.kinds or known is None or not known.distinct_per_file or known.bloom_share:
+    if (
+        "postings" not in index.kinds
+        or metadata is None
+        or known is None
+        or not known.distinct_per_file
+        or known.writes_bloom
+        or known.bloom_share == 1.0
+    ):
         return []
+    left_out = None if not known.distinct else max(0.0, 1.0 - known.distinct_per_file / known.distinct)
+    if left_out is not None and left_out < MIN_SHARE_LEFT_OUT:
+        return []  # nearly every data file has nearly every value
+    saves = left_out is not None
     return [
         Recommendation(
             table=index.table,
             action="bloom filter",
             columns=(column,),
             reason=f"filters ask for single values of {column}, which has about {known.distinct_per_file:,.0f} different "
-            "ones in a data file: files written with Bloom filters are left out by any reader",
+            f"ones in a data file{f' of {known.distinct:,.0f}' if known.distinct else ''}: files written with Bloom filters are "
+            "left out by any reader",
             votes=index.votes,
+            queries=index.queries,
+            saved_entries=index.saved_entries * (left_out or 0.0),
+            saved_share=index.saved_share * (left_out or 0.0),
+            saved_bytes=index.saved_bytes * (left_out or 0.0)
+            if saves and index.saved_bytes is not None
+            else None,
+            saved_seconds=index.saved_seconds * (left_out or 0.0)
+            if saves and index.saved_seconds is not None
+            else None,
+            size=_bloom_bytes(metadata),
             command=f"ALTER TABLE {identifier(index.table)} SET TBLPROPERTIES "
             f"({_text(f'write.parquet.bloom-filter-enabled.column.{column}')}='true')",
         )
     ]
+
+
+def _bloom_bytes(metadata: TableMetadata) -> float:
+    """Return what Bloom filters of a column take: Iceberg's writer gives each row group one of `BLOOM_BYTES`."""
+    of_a_file = metadata.bytes / max(1, metadata.files)
+    return float(metadata.files * max(1, math.ceil(of_a_file / ROW_GROUP_BYTES)) * BLOOM_BYTES)
 
 
 def identifier(name: str) -> str:

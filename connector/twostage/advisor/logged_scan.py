@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.metrics import PredicateCost
+    from twostage.predicates.top import TopRows
     from twostage.report import ScanReport
     from twostage.task import ScanPlan
 
@@ -34,6 +36,9 @@ VERSION = 1
 """Of a line's form; a reader refuses lines of later ones."""
 NEEDED_TEXTS = ("scan", "table", "reader")
 """Fields that every line has, beside its time."""
+INDEX = "index"
+"""The reader of what indexes answered wholly."""
+_ORDER = re.compile(r"(?P<column>.+) (?:ASC|DESC) NULLS (?:FIRST|LAST)")
 _MORE_TEXTS = ("top", "application", "application_name", "user", "description")
 _NUMBERS = ("snapshot", "limit", "query_milliseconds", "query")
 
@@ -46,7 +51,8 @@ class LoggedScan:
         time: When its query ended, in UTC.
         scan: The scan's id; unique within its application.
         table: The table's name as the query gave it.
-        reader: Who read it: ``twostage``; ``spark``, Spark's own reader for us; or ``iceberg``, Iceberg's connector.
+        reader: Who read it: ``twostage``; ``spark``, Spark's own reader for us; ``iceberg``, Iceberg's connector; or ``index``,
+            nobody: indexes and manifests answered aggregates, and `columns` are those that they and their groups are of.
         snapshot: The snapshot's id; None if it has none or it is not known.
         columns: The columns returned; nested fields are not told apart.
         predicate: What was evaluated, as bound, with what its parts took; None: all rows were wanted.
@@ -111,6 +117,22 @@ class LoggedScan:
         return replace(found, rows_in=whole.rows_in, rows_out=whole.rows_out, nanoseconds=whole.nanoseconds)
 
     @property
+    def answered_columns(self) -> tuple[str, ...]:
+        """The columns of aggregates, and of their groups and filters, that indexes answered for all data files, or for most."""
+        if not self.count("files.answered.index"):
+            return ()
+        named = (
+            () if self.filter is None else [name for leaf in self.filter.leaves() for name in leaf.columns]
+        )
+        return tuple(dict.fromkeys((*self.columns, *named)))
+
+    @property
+    def order_column(self) -> str | None:
+        """The column that first rows were wanted by; None for other scans."""
+        order = _ORDER.match(self.top)
+        return None if order is None else order["column"].replace("`", "")
+
+    @property
     def rows_read(self) -> int:
         """Rows that were left to filter when metadata had pruned what it could."""
         if "rows.considered" not in self.counters:
@@ -144,12 +166,19 @@ class LoggedScan:
 
         Counted where the scan was ours; elsewhere every filter column of every row read is scanned.
         """
+        return self.entries_of({})
+
+    def entries_of(self, entries_per_row: Mapping[str, float]) -> int:
+        """Return `entries_in_filter`; a row of a list or map counts as many entries as it has on average, by column."""
         if self.reader == "twostage" and self.is_measured:
-            return 0 if self.predicate is None else sum(map(_entries, self.predicate.conjuncts))
+            if self.predicate is None:
+                return 0
+            return round(sum([_entries(part, entries_per_row) for part in self.predicate.conjuncts]))
         whole = self.filter
         if whole is None:
             return 0
-        return self.rows_read * len({column for leaf in whole.leaves() for column in leaf.columns})
+        columns = {column for leaf in whole.leaves() for column in leaf.columns}
+        return round(self.rows_read * sum(entries_per_row.get(column, 1.0) for column in columns))
 
     @property
     def entries_after_filter(self) -> int:
@@ -198,12 +227,16 @@ class LoggedScan:
         return json.dumps(self.as_dict(), separators=(",", ":"), ensure_ascii=False)
 
 
-def _entries(part: LoggedPredicate) -> int:
+def _entries(part: LoggedPredicate, entries_per_row: Mapping[str, float]) -> float:
     """Return the values that a predicate's leaves scanned; a leaf that was not measured, as many as what it stands in."""
-    leaves = list(part.leaves())
-    return sum(
-        (part.rows_in or 0 if leaf.rows_in is None else leaf.rows_in) * len(leaf.columns) for leaf in leaves
-    )
+    found = 0.0
+    for leaf in part.leaves():
+        rows = (part.rows_in if leaf.rows_in is None else leaf.rows_in) or 0
+        if entries_per_row:
+            found += rows * sum([entries_per_row.get(column, 1.0) for column in leaf.columns])
+        else:
+            found += rows * len(leaf.columns)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +261,7 @@ def log_scan(plan: ScanPlan, report: ScanReport, query: QueryFacts, *, literals:
         plan: The scan's plan.
         report: The same scan's report, after its query.
         query: Of which it is a part.
-        literals: Keep literals; without them the query's description and the order of a top-n scan are left out, too.
+        literals: Keep literals; without them the query's description and the limit of a top-n scan are left out, too.
     """
     context, metrics = plan.context, report.metrics
     costs: dict[str, PredicateCost] = {**metrics.parts, **metrics.predicates}
@@ -236,13 +269,15 @@ def log_scan(plan: ScanPlan, report: ScanReport, query: QueryFacts, *, literals:
         time=query.time,
         scan=context.scan_id,
         table=mask(context.table),
-        reader="spark" if plan.is_handed_over else "twostage",
+        reader=INDEX if plan.is_from_metadata else "spark" if plan.is_handed_over else "twostage",
         snapshot=context.snapshot_id,
-        columns=tuple(column.name for column in context.projection),
+        columns=plan.answered_columns
+        if plan.is_from_metadata
+        else tuple(column.name for column in context.projection),
         predicate=log_predicate(context.predicate, costs, literals=literals),
         hint=log_predicate(context.hint, costs, literals=literals),
         limit=context.limit,
-        top="" if context.top is None or not literals else str(context.top),
+        top=_top(context.top, literals=literals),
         counters={name: count for name, count in metrics.counters.items() if count},
         query_milliseconds=query.milliseconds,
         scans=query.scans,
@@ -253,6 +288,12 @@ def log_scan(plan: ScanPlan, report: ScanReport, query: QueryFacts, *, literals:
         query=query.query,
         description=mask(query.description) if literals else "",
     )
+
+
+def _top(top: TopRows | None, *, literals: bool) -> str:
+    if top is None:
+        return ""
+    return str(top) if literals else f"{str(top).rpartition(' ')[0]} ?"
 
 
 _masked_once = functools.lru_cache(maxsize=1024)(mask)

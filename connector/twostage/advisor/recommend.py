@@ -8,6 +8,7 @@ write once is not recommended; where nothing pays, that is said.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 MIN_SHARE_OF_DELETES = 0.5
 """Of the tasks' time: from here on deletes are worth compiling."""
+BYTES_OF_A_DELETED_ROW = 2.0
+"""In a bitmap of compiled deletes, where the rows are scattered: fewer where they are neighbours."""
 MAX_OVERLAP = 0.1
 """A column whose bounds leave fewer than this share of the files needs no index of them."""
 MIN_COLUMN_BYTES = 32 << 10
@@ -71,7 +74,9 @@ def _indexes(
         best = chosen[-1].columns if chosen else frozenset[str]()
         found, lost = _of_choice(tally, metadata, votes, by_bytes, best)
         if not lost:
-            return sorted(found, key=lambda one: (-one.saved_entries, one.columns))
+            is_best = all(one.is_best for one in chosen)
+            found.sort(key=lambda one: (-one.saved_entries, one.columns))
+            return [replace(one, is_best=is_best) for one in found]
         # One at a time, that which pays the least: without it, the others save more.
         rejected |= {min(lost, key=lambda name: (lost[name], name))}
 
@@ -132,6 +137,9 @@ def _of_choice(
                 saved_bytes=saved_bytes,
                 saved_seconds=model.alpha * saved if model is not None and model.is_usable else None,
                 size=size,
+                build_cost=known.bytes + size
+                if known is not None and known.bytes and size is not None
+                else None,
                 command=f"python -m twostage index create {quote(tally.table)} --columns {quote(column)}{kind}",
             )
         )
@@ -164,37 +172,47 @@ def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str
 
 
 def _deletes(tally: Tally) -> list[Recommendation]:
-    if not tally.time_tasks or tally.time_deletes < MIN_SHARE_OF_DELETES * tally.time_tasks:
+    if (
+        not tally.time_tasks
+        or tally.time_deletes < MIN_SHARE_OF_DELETES * tally.time_tasks
+        or not tally.deleted_by_equality
+    ):
         return []
     share = tally.time_deletes / tally.time_tasks
-    return (
-        [
-            Recommendation(
-                table=tally.table,
-                action="compile deletes",
-                reason=f"equality deletes took {share:.0%} of the tasks' time",
-                votes=tally.scans,
-                saved_seconds=tally.time_deletes / 1e9,
-                command=f"python -m twostage compile-deletes {quote(tally.table)}",
-            )
-        ]
-        if tally.deleted_by_equality
-        else []
-    )
+    # The scan that had the most of them removed is one of most of the table.
+    size = BYTES_OF_A_DELETED_ROW * tally.most_deleted
+    return [
+        Recommendation(
+            table=tally.table,
+            action="compile deletes",
+            reason=f"equality deletes took {share:.0%} of the tasks' time",
+            votes=tally.scans_with_deletes,
+            queries=tuple(tally.slowed_by_deletes()),
+            saved_seconds=tally.time_deletes / 1e9,
+            size=size,
+            command=f"python -m twostage compile-deletes {quote(tally.table)}",
+        )
+    ]
 
 
 def _unused(tally: Tally, metadata: TableMetadata | None) -> list[Recommendation]:
-    """Return the indexes that no filter names, and those that save less than they take."""
+    """Return the indexes that no query uses, and those that save less than they take.
+
+    An index that gives first rows or answers aggregates stays, whatever filters save by it: what that saves is not known.
+    """
     found = []
     for column in sorted(tally.thresholds.indexed_of(tally.table)):
+        kinds = tally.existing.get(column, ())
+        if tally.answered[column] or (tally.ordered[column] and (not kinds or "sorted" in kinds)):
+            continue
         known = None if metadata is None else metadata.columns.get(column)
         sizes = (
             []
             if known is None or metadata is None
-            else [known.index_bytes(kind, metadata.files) for kind in tally.existing.get(column, ())]
+            else [known.index_bytes(kind, metadata.files) for kind in kinds]
         )
         size = sum(one or 0.0 for one in sizes) if sizes and None not in sizes else None
-        reason = f"none of {tally.filtered:,} filters names {column}"
+        reason = f"none of {tally.filtered:,} filters names {column}, and it gave neither aggregates nor first rows"
         if column in tally.operators:
             saved = max(0, tally.saved_by_existing(column))
             if size is None or not tally.knows_bytes or not tally.measured or saved >= size:
@@ -208,7 +226,7 @@ def _unused(tally: Tally, metadata: TableMetadata | None) -> list[Recommendation
                 table=tally.table,
                 action="drop index",
                 columns=(column,),
-                kinds=tally.existing.get(column, ()),
+                kinds=kinds,
                 reason=reason,
                 size=size,
                 command=f"python -m twostage index drop {quote(tally.table)} --columns {quote(column)}",

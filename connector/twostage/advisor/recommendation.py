@@ -29,7 +29,10 @@ class Recommendation:
         saved_bytes: What the byte model says that these queries would not have read, what is read of the index subtracted;
             without the bytes of columns, bytes of filter columns in proportion; None if none were measured.
         saved_seconds: By the latency model; None if that does not fit.
-        size: Estimated bytes of the index; None if not known.
+        size: Estimated bytes that it takes in storage from then on, or of an index to drop, that it takes now; None if not known.
+        build_cost: Estimated bytes that are read and written once to build it: for an index its column, and the index; for a
+            sort order or partitions the whole table, twice. None if not known.
+        is_best: No other set of as many columns saves more; False if the search for the best set was cut short.
         command: How to do it; empty if twostage has no command for it.
     """
 
@@ -46,7 +49,28 @@ class Recommendation:
     saved_bytes: float | None = None
     saved_seconds: float | None = None
     size: float | None = None
+    build_cost: float | None = None
+    is_best: bool = True
     command: str = ""
+
+    @property
+    def title(self) -> str:
+        """What to do, in a few words."""
+        name = ", ".join(self.columns)
+        match self.action:
+            case "index":
+                return f"Index {name}" + (f" ({', '.join(self.kinds)})" if self.kinds else "")
+            case "sort":
+                return f"Sort by {name} at the next rewrite"
+            case "partition":
+                return f"Partition by {self.transform} at the next rewrite"
+            case "bloom filter":
+                return f"Write Bloom filters for {name}"
+            case "drop index":
+                return f"Drop the index of {name}"
+            case "compile deletes":
+                return "Compile deletes"
+        return "Nothing to do"
 
     @property
     def facts(self) -> list[str]:
@@ -58,10 +82,14 @@ class Recommendation:
             found.append(f"{format_bytes(max(0, int(self.saved_bytes)))} of filter columns")
         if self.saved_seconds is not None:
             found.append(f"{self.saved_seconds:,.1f} s")
-        if self.size is not None:
+        if self.size:
             found.append(f"size about {format_bytes(int(self.size))}")
-        if self.votes:
+        if self.build_cost is not None:
+            found.append(f"building it reads and writes about {format_bytes(int(self.build_cost))}")
+        if self.votes and self.action != "nothing":
             found.append(f"{self.votes:,} votes")
+        if not self.is_best:
+            found.append("the search was cut short: another set of columns may save more")
         return found
 
     def as_dict(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +17,9 @@ from twostage.advisor.byte_model import Emulation
 from twostage.advisor.byte_savings import ByteSavings
 from twostage.advisor.frequency import ColumnVotes, named_columns, ranked
 from twostage.advisor.latency import fit_latency
+from twostage.advisor.logged_scan import INDEX
 from twostage.advisor.selectivity import Cardinalities, key_of_leaf, with_spread_shares
-from twostage.advisor.templates import HEAVIEST, Template, form_of
+from twostage.advisor.templates import HEAVIEST, MAX_TEXT, Template, form_of
 from twostage.advisor.votes import Alternative, Vote, estimator_of, score, votes_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,14 @@ MAX_TEMPLATES = 20_000
 """That are kept at once: of more, those so far vote."""
 MAX_DISTINCT_FOR_VALUES = 1_000
 """Different values of a data file up to which a column gets the index kind ``values``, as ``index create --kind auto`` decides."""
+
+
+@dataclass(slots=True)
+class Unkept:
+    """Scans that are not told apart by form, and the bytes that they read."""
+
+    scans: int = 0
+    bytes: int = 0
 
 
 class Tally:
@@ -58,6 +68,8 @@ class Tally:
         self.table = table
         self.thresholds = thresholds
         self.known = known or Cardinalities()
+        self._many = {name: each for name, each in self.known.entries_per_row.items() if each != 1.0}
+        """Columns that have not one entry in each row: an index of a list saves its elements, and so they are what is counted."""
         self.columns = columns
         self._missing: Counter[str] = Counter()
         self.scans = 0
@@ -66,15 +78,22 @@ class Tally:
         """Scans that were measured by twostage, so that bytes of filters are known."""
         self.of_unknown_rows = 0
         """Scans with a filter, of which it is not known how many rows there were to filter."""
-        self.entries = 0
-        self.bytes_filter = 0
-        self.bytes_read = 0
+        self.entries = self.bytes_filter = self.bytes_read = 0
         self.time_deletes = 0
         self.time_tasks = 0
         self.deleted_by_equality = 0
+        self.most_deleted = 0
+        """Rows that equality deletes removed from one scan, at most."""
+        self.scans_with_deletes = 0
+        """Scans that equality deletes removed rows from."""
+        self._slowed: dict[str, int] = {}
         self.operators: dict[str, Counter[str]] = defaultdict(Counter)
         """How often a filter has an operator on a column, by column."""
-        self._metadata = metadata
+        self.ordered: Counter[str] = Counter()
+        """Scans for the first rows by a column, by column."""
+        self.answered: Counter[str] = Counter()
+        """Scans whose aggregates indexes answered, for all data files or for most; by column."""
+        self.metadata = metadata
         self._kinds = (
             {} if metadata is None else {name: _kinds(one) for name, one in metadata.columns.items()}
         )
@@ -84,13 +103,17 @@ class Tally:
             else {name: one.indexed for name, one in metadata.columns.items() if one.indexed}
         )
         """The kinds of the indexes that there are, by column."""
-        self._costs = {} if metadata is None else metadata.bytes_per_row
+        self.costs = {} if metadata is None else metadata.bytes_per_row
+        """What a row of each column takes, in bytes, where that is known."""
         self._savings = ByteSavings(self.existing)
         self._byte_votes: dict[tuple[frozenset[str], ...], list[float]] = {}
         """Of scans that cannot be emulated: other readers say nothing of a filter's bytes."""
         self._bytes_estimated = 0.0
         self._saved_by: Counter[str] = Counter()
         self._templates: dict[tuple[object, ...], Template] = {}
+        self._voted: list[Template] = []
+        self.unkept = Unkept()
+        """Scans of the forms beyond `MAX_TEMPLATES`, which have voted, but are not told apart any more."""
         self._votes: dict[tuple[frozenset[str], ...], list[float]] = {}
         self._frequencies: dict[str, tuple[int, float]] = {}
         self._scores: dict[str, tuple[int, float]] = {}
@@ -100,8 +123,13 @@ class Tally:
 
     def add(self, scan: LoggedScan) -> None:
         """Add a scan of this table."""
+        self.answered.update(scan.answered_columns)
+        if scan.reader == INDEX:
+            return  # nothing was read that could be saved
+        if scan.order_column is not None:
+            self.ordered[scan.order_column] += 1
         self.scans += 1
-        in_filter = scan.entries_in_filter
+        in_filter = scan.entries_of(self._many)
         self._in_filter.append(in_filter)
         self._after.append(scan.entries_after_filter)
         self._read.append(scan.bytes_read)
@@ -111,7 +139,8 @@ class Tally:
         self.bytes_read += scan.bytes_read
         self.time_deletes += scan.count("time.deletes")
         self.time_tasks += scan.count("time.tasks")
-        self.deleted_by_equality += scan.count("rows.deleted.equality")
+        if deleted := scan.count("rows.deleted.equality"):
+            self._add_deletes(scan, deleted)
         whole = scan.filter
         if whole is None or in_filter < self.thresholds.entries:
             return
@@ -123,13 +152,28 @@ class Tally:
         for leaf in whole.leaves():
             for column in key_of_leaf(leaf):
                 self.operators[column][leaf.op] += 1
-        form = form_of(scan, whole)
+        form = form_of(scan, whole, self.known, self.thresholds.selectivity)
         template = self._templates.get(form)
         if template is None:
             if len(self._templates) >= MAX_TEMPLATES:
                 self._settle()
-            template = self._templates[form] = Template(scan, whole)
+            template = self._templates[form] = Template(scan, whole, self.thresholds.selectivity)
         template.add(scan, whole, in_filter)
+
+    def _add_deletes(self, scan: LoggedScan, deleted: int) -> None:
+        self.deleted_by_equality += deleted
+        self.most_deleted = max(self.most_deleted, deleted)
+        self.scans_with_deletes += 1
+        spent, known = scan.count("time.deletes"), self._slowed
+        if len(known) < HEAVIEST or spent > min(known.values()):
+            text = scan.text[:MAX_TEXT] or "(no filter)"
+            known[text] = max(known.get(text, 0), spent)
+            if len(known) > HEAVIEST:
+                del known[min(known, key=lambda text: (known[text], text))]
+
+    def slowed_by_deletes(self) -> list[str]:
+        """Return the filters of the scans for which deletes took the longest, the slowest first."""
+        return sorted(self._slowed, key=lambda text: (self._slowed[text], text), reverse=True)
 
     def _settle(self) -> None:
         """Let the templates vote."""
@@ -137,11 +181,24 @@ class Tally:
         self._templates.clear()
         for template in templates:
             self._vote(template)
+        self._voted += templates
+        if len(self._voted) > MAX_TEMPLATES:
+            self._voted.sort(key=lambda one: -one.bytes_read)
+            for template in self._voted[MAX_TEMPLATES:]:
+                self.unkept.scans += template.count
+                self.unkept.bytes += template.bytes_read
+            del self._voted[MAX_TEMPLATES:]
+
+    @property
+    def templates(self) -> list[Template]:
+        """The forms of the scans with a filter, up to `MAX_TEMPLATES`, those that read the most; see `unkept`."""
+        self._settle()
+        return self._voted
 
     def _vote(self, template: Template) -> None:
         scan, whole = template.mean()
         whole = with_spread_shares(whole, self.known)
-        emulation = None if self._metadata is None else Emulation.of(scan, self._metadata)
+        emulation = None if self.metadata is None else Emulation.of(scan, self.metadata)
         for vote in votes_of(scan, whole, self.known, self.thresholds):
             if (kept := self._of_present(vote, template.count)).alternatives:
                 self._count(kept, template)
@@ -169,9 +226,9 @@ class Tally:
 
     def _estimate_bytes(self, template: Template, scan: LoggedScan, whole: LoggedPredicate) -> None:
         """Let scans vote in bytes that another reader read: entries of a column take what a row of it takes."""
-        if scan.reader == "twostage" or not self._costs:
+        if scan.reader == "twostage" or not self.costs:
             return  # of ours it is known that the filter read nothing
-        estimator = estimator_of(scan, self.known, self.thresholds, self._costs)
+        estimator = estimator_of(scan, self.known, self.thresholds, self.costs)
         self._bytes_estimated += estimator.entries(whole) * template.count
         for vote in estimator.votes(whole):
             kept = self._present(vote)
@@ -258,7 +315,7 @@ class Tally:
     @property
     def knows_bytes(self) -> bool:
         """Whether bytes are predicted: those of columns are known."""
-        return bool(self._costs)
+        return bool(self.costs)
 
     def saved_by_existing(self, column: str) -> int:
         """Return the bytes that the index of a column saves the log's scans, less what is read of it."""

@@ -1,25 +1,31 @@
 """Scans of one form, added up: a million logged scans have few templates, and one mean scan of each stands for all of them.
 
 Takes logged scans one by one; gives `Template`s. Two scans have the same form if they read and return the same columns by the
-same operators, and what each part of their filters leaves of the rows is alike: shares between the same powers of two. The
-rule: sums are exact; only what is made of the mean scan is an estimate, and of a template of one scan not even that.
+same operators, and what each part of their filters leaves of the rows is alike: shares between the same powers of two, and S
+on the same side of the threshold from which a column counts. The rules: sums are exact; only what is made of the mean scan is
+an estimate, and of a template of one scan not even that; and the mean scan's columns count if those of each scan do.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from twostage.advisor.selectivity import selectivity, with_spread_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from twostage.advisor.logged_predicate import LoggedPredicate
     from twostage.advisor.logged_scan import LoggedScan
+    from twostage.advisor.selectivity import Cardinalities
 
 HEAVIEST = 3
 """Filters that are kept of a template: those that scanned the most."""
-_MAX_TEXT = 200
+MAX_TEXT = 200
+"""Characters of a filter that is shown."""
 _COUNTERS = (
     *("rows.considered", "rows.pruned", "rows.fetched", "spark.rows", "handed_over.rows"),
     *("rows.deleted.position", "rows.deleted.vector", "rows.deleted.equality", "rows.deleted.compiled"),
@@ -28,6 +34,9 @@ _COUNTERS = (
         "row_groups.considered",
         "bytes.filter",
         "bytes.read",
+        "handed_over.bytes",
+        "spark.files.bytes",
+        "indexes.bytes_read",
         "indexes.used",
         "files.pruned.index",
     ),
@@ -45,11 +54,13 @@ class Template:
         whole: Its filter.
         count: How many there were.
         entries: Entries in filters of all.
+        threshold: S from which a column counts.
         heaviest: The filters that scanned the most: entries and text.
     """
 
     first: LoggedScan
     whole: LoggedPredicate
+    threshold: float = 1.0
     count: int = 0
     entries: int = 0
     heaviest: list[tuple[int, str]] = field(default_factory=list)
@@ -69,25 +80,56 @@ class Template:
         self._rows = rows if self.count == 1 else [a + b for a, b in zip(self._rows, rows, strict=True)]
         heaviest = self.heaviest
         if len(heaviest) < HEAVIEST or entries > heaviest[0][0]:
-            text = (whole.text or scan.text)[:_MAX_TEXT]
+            text = (whole.text or scan.text)[:MAX_TEXT]
             if all(text != known for _, known in heaviest):
                 push = heapq.heappush if len(heaviest) < HEAVIEST else heapq.heappushpop
                 push(heaviest, (entries, text))
+
+    @property
+    def heaviest_text(self) -> str:
+        """The filter that scanned the most."""
+        return max(self.heaviest, default=(0, ""))[1]
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that all of them read, as `LoggedScan.bytes_read` and of indexes."""
+        sums = self._counters
+        read = sums.get("bytes.read") or sums.get("handed_over.bytes") or sums.get("spark.files.bytes") or 0
+        return read + sums.get("indexes.bytes_read", 0)
 
     def mean(self) -> tuple[LoggedScan, LoggedPredicate]:
         """Return the mean scan, and its filter."""
         if self.count == 1:
             return self.first, self.whole
         rows = iter(self._rows)
-        whole = _with_means(self.whole, rows, self.count)
+        whole = _with_means(self.whole, rows, self.count, self.threshold)
         counters = {name: round(number / self.count) for name, number in self._counters.items()}
         return replace(self.first, predicate=whole, hint=None, counters=counters), whole
 
 
-def form_of(scan: LoggedScan, whole: LoggedPredicate) -> tuple[object, ...]:
-    """Return what scans of one template have in common, as a key."""
+def form_of(
+    scan: LoggedScan, whole: LoggedPredicate, known: Cardinalities, threshold: float
+) -> tuple[object, ...]:
+    """Return what scans of one template have in common, as a key.
+
+    Args:
+        scan: One of them.
+        whole: Its filter.
+        known: Of the table's columns.
+        threshold: S from which a column counts: the mean of scans on both sides would be on one of them.
+    """
     indexed = scan.count("indexes.used") > 0 or scan.count("files.pruned.index") > 0
-    return scan.reader, scan.columns, scan.rows_read.bit_length(), indexed, _form(whole)
+    form = _form(whole)
+    if whole.children and any(child.rows_in is None for child in whole.children):
+        whole = with_spread_shares(whole, known)  # by which the template votes
+    sides = tuple([_counts(leaf, known, threshold) for leaf in whole.leaves()])
+    return scan.reader, scan.columns, scan.rows_read.bit_length(), indexed, form, sides
+
+
+def _counts(leaf: LoggedPredicate, known: Cardinalities, threshold: float) -> bool:
+    if leaf.rows_in:
+        return leaf.rows_in > threshold * max(leaf.rows_out or 0, 0.5)  # a million scans: without the objects
+    return selectivity(leaf, known).value > threshold
 
 
 def _form(part: LoggedPredicate) -> tuple[object, ...]:
@@ -106,9 +148,15 @@ def _collect(part: LoggedPredicate, rows: list[int]) -> None:
         _collect(child, rows)
 
 
-def _with_means(part: LoggedPredicate, rows: Iterator[int], count: int) -> LoggedPredicate:
+def _with_means(part: LoggedPredicate, rows: Iterator[int], count: int, threshold: float) -> LoggedPredicate:
     rows_in, rows_out = part.rows_in, part.rows_out
     if rows_in is not None:
-        rows_in, rows_out = round(next(rows) / count), round(next(rows) / count)
-    children = tuple(_with_means(child, rows, count) for child in part.children)
+        all_in, all_out = next(rows), next(rows)
+        did_count = rows_in > threshold * max(rows_out or 0, 0.5)
+        rows_in, rows_out = round(all_in / count), round(all_out / count)
+        if not part.children and rows_in and (rows_in > threshold * max(rows_out, 0.5)) != did_count:
+            # Whole numbers are on the other side of the threshold than what they stand for.
+            least = math.ceil(rows_in / threshold)
+            rows_out = max(0, least - 1) if did_count else least
+    children = tuple(_with_means(child, rows, count, threshold) for child in part.children)
     return replace(part, rows_in=rows_in, rows_out=rows_out, children=children)

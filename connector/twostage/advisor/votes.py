@@ -228,15 +228,18 @@ def score(scan: LoggedScan, known: Cardinalities, thresholds: Thresholds) -> tup
     whole = with_spread_shares(scan.filter, known)
     found = selectivity(whole, known)
     key = found.key - thresholds.indexed_of(scan.table)
-    total = scan.entries_in_filter
+    total = scan.entries_of(known.entries_per_row)
     if not key or not total or found.value <= thresholds.selectivity:
         return frozenset(), 0.0
     own = sum(
-        _entries_of(scan, leaf) for leaf in whole.leaves() if key.issuperset(leaf.columns) and leaf.columns
+        _entries_of(scan, leaf, known)
+        for leaf in whole.leaves()
+        if key.issuperset(leaf.columns) and leaf.columns
     )
     own = min(own, total)
     return key, (total - own) * (1 - found.share) + own
 
 
-def _entries_of(scan: LoggedScan, leaf: LoggedPredicate) -> int:
-    return scan.rows_read if leaf.rows_in is None else leaf.rows_in
+def _entries_of(scan: LoggedScan, leaf: LoggedPredicate, known: Cardinalities) -> float:
+    rows = scan.rows_read if leaf.rows_in is None else leaf.rows_in
+    return rows * sum(known.entries_per_row.get(column, 1.0) for column in leaf.columns)

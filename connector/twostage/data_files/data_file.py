@@ -174,6 +174,10 @@ class DataFile(ABC):
         """Return whether every page of a field of a row group is known to be dictionary-encoded."""
         return False
 
+    def has_bloom_filter(self, row_group: RowGroup, field_id: int) -> bool:  # noqa: ARG002
+        """Return whether every leaf of a field of a row group has a Bloom filter."""
+        return False
+
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:  # noqa: ARG002
         """Return a lower bound of the bytes that these fields of a row group take, decoded; 0 if none is known."""
         return 0

@@ -159,6 +159,13 @@ class ParquetDataFile(DataFile):
         chunks = self._footer.row_groups[row_group.index].columns
         return {is_all_dictionary(chunks[leaf]) for leaf in self._leaves_of({field_id})} == {True}
 
+    def has_bloom_filter(self, row_group: RowGroup, field_id: int) -> bool:
+        """Return whether every leaf of a field of a row group has a Bloom filter."""
+        chunks = self._footer.row_groups[row_group.index].columns
+        return {chunks[leaf].bloom_filter_offset is not None for leaf in self._leaves_of({field_id})} == {
+            True
+        }
+
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
         """Return a lower bound of the bytes that these fields of a row group take, decoded."""
         chunks = self._footer.row_groups[row_group.index].columns

@@ -28,6 +28,8 @@ import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 
@@ -128,7 +130,7 @@ public final class SparkScanMetrics extends SparkListener {
     SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
     SparkListenerSQLExecutionStart start =
         (SparkListenerSQLExecutionStart) queries.remove(Long.valueOf(end.executionId()));
-    if (!TwoStageFiles.wasMade() && !TwoStageScan.wasRead()) {
+    if (!TwoStageFiles.wasMade() && !TwoStageScan.wasRead() && !TwoStageLocalScan.wasRead()) {
       return;
     }
     QueryExecution query = end.qe();
@@ -141,6 +143,9 @@ public final class SparkScanMetrics extends SparkListener {
         }
         Map scans = new LinkedHashMap();
         visit(query.executedPlan(), found, false, scans);
+        if (TwoStageLocalScan.wasRead()) {
+          visitAnswers(query.optimizedPlan(), scans);
+        }
         if (!scans.isEmpty()) {
           log(query, start, end, failed, scans);
         }
@@ -222,6 +227,21 @@ public final class SparkScanMetrics extends SparkListener {
   private static void visitAll(scala.collection.Iterator plans, Map phases, boolean limited, Map scans) {
     while (plans.hasNext()) {
       visit((SparkPlan) plans.next(), phases, limited, scans);
+    }
+  }
+
+  /** Adds the answers from metadata and indexes: the physical plan has their rows alone. */
+  private static void visitAnswers(LogicalPlan plan, Map scans) {
+    if (plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof TwoStageLocalScan) {
+      scans.put(((TwoStageLocalScan) ((DataSourceV2ScanRelation) plan).scan()).scan(), new LinkedHashMap());
+    }
+    visitAllAnswers(plan.children().iterator(), scans);
+    visitAllAnswers(plan.subqueries().iterator(), scans);
+  }
+
+  private static void visitAllAnswers(scala.collection.Iterator plans, Map scans) {
+    while (plans.hasNext()) {
+      visitAnswers((LogicalPlan) plans.next(), scans);
     }
   }
 

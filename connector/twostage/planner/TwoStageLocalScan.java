@@ -12,6 +12,7 @@ final class TwoStageLocalScan implements LocalScan {
   private final String[][] values;
   private final StructType schema;
   private final String text;
+  private static volatile boolean wasRead;
 
   TwoStageLocalScan(Answers.MetadataRows answered, String text) {
     scan = answered.scan;
@@ -28,7 +29,18 @@ final class TwoStageLocalScan implements LocalScan {
     return text;
   }
 
+  /** The id that Python gave the answer. */
+  String scan() {
+    return scan;
+  }
+
+  /** Whether the rows of one were taken since Spark started. */
+  static boolean wasRead() {
+    return wasRead;
+  }
+
   public InternalRow[] rows() {
+    wasRead = true;
     PythonBridge.call(new Requests.Started(scan), Answers.Started.class);
     return rows(values, schema);
   }

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from twostage.advisor.log_place import Source
     from twostage.advisor.recommendation import Recommendation
     from twostage.advisor.replay import Check
+    from twostage.advisor.what_if import WhatIf
     from twostage.spark.index_jobs import Indexes
 
 
@@ -53,6 +54,11 @@ class TableAdvice:
     def recommendations(self) -> tuple[Recommendation, ...]:
         """What is recommended; one that is called ``nothing`` where nothing would pay."""
         return self.advice.recommendations
+
+    @property
+    def what_if(self) -> WhatIf | None:
+        """What the recommended indexes would do, in bytes and seconds, before they are built; None where none is recommended."""
+        return next(iter(self.advice.what_if), None)
 
     def __repr__(self) -> str:
         from rich.console import Console  # noqa: PLC0415 - keeps importing cheap

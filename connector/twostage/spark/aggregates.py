@@ -153,8 +153,10 @@ def answer_aggregates(
     if isinstance(found, str):
         return found
     fields = (*groups, *(_result(number, part) for number, part in enumerate(aggregates)))
+    named = [*groups, *(part.field for part in aggregates if part.field is not None)]
+    plan = _plan(table, options, fields, predicate, found)
     return AnsweredAggregates(
-        plan=_plan(table, options, fields, predicate, found),
+        plan=replace(plan, answered_columns=tuple(dict.fromkeys(field.name for field in named))),
         schema=spark_schema(fields),
         rows=tuple(tuple(_text(value) for value in row) for row in found.rows),
         unread=found.unread,

@@ -101,13 +101,13 @@ class HandOverAnswer:
     """Either the reason why the scan stays with us, or how Spark's reader does it."""
 
     reason: str | None
-    by_metadata: bool
+    by_metadata: bool = False
     """The reason is that metadata answers the aggregates."""
-    awaits_keys: bool
+    awaits_keys: bool = False
     """The reason is that keys of a join may prune the scan: ask again if none will come, or only for `key_columns`."""
-    key_columns: tuple[str, ...]
+    key_columns: tuple[str, ...] = ()
     """While it awaits keys, the columns by whose keys Spark's reader leaves out files, if there are keys of no others."""
-    keys_serve_rows: bool
+    keys_serve_rows: bool = False
     """While it awaits keys, those of other columns are wanted, too: our own reader filters rows by them."""
     handed_over: SparkScan | None
 

@@ -41,7 +41,7 @@ from twostage.spark.messages import parse_request, write_answer, write_failure
 from twostage.spark.pins import Pins, UnknownPinError
 from twostage.spark.planned_scans import PlannedScans
 from twostage.spark.planning_requests import PlanningRequests
-from twostage.spark.query_log import QueryLogWriter
+from twostage.spark.query_log import QueryLogWriter, is_logged
 from twostage.spark.source import (
     TwoStageReader,
     TwoStageSource,
@@ -291,14 +291,7 @@ class Bridge:
             return _not_handed_over(decided)
         self.scans.drop_ahead(decided.plan.context.scan_id)
         self.scans.remember(self._requests.take(request.pin, decided.plan))
-        return HandOverAnswer(
-            reason=None,
-            by_metadata=False,
-            awaits_keys=False,
-            key_columns=(),
-            keys_serve_rows=False,
-            handed_over=decided.scan,
-        )
+        return HandOverAnswer(reason=None, handed_over=decided.scan)
 
     def _aggregate(self, request: AggregateRequest) -> AggregateAnswer:
         """Tell whether metadata answers aggregates: why not, or the rows."""
@@ -360,8 +353,11 @@ class Bridge:
 
     def _ended(self, request: EndedRequest) -> EndedAnswer:
         """Let the scans of a query that has ended be logged; Spark's listeners wait for this, so it must not wait for them."""
-        found = [(scan_id, self.scans.find(scan_id)) for scan_id in request.scans]
-        self.query_log.add(request, [scan.plan for _, scan in found if scan is not None and scan.started])
+        found = [self.scans.find(scan_id) for scan_id in request.scans]
+        self.query_log.add(
+            request,
+            [scan.plan for scan in found if scan is not None and scan.started and is_logged(scan.plan)],
+        )
         return EndedAnswer()
 
     def _read(self, request: ReadRequest) -> ReadAnswer:

@@ -167,6 +167,11 @@ class QueryLogWriter:
             warnings.warn(f"twostage: the query log was not written: {text}", RuntimeWarning, stacklevel=2)
 
 
+def is_logged(plan: ScanPlan) -> bool:
+    """Return whether a scan is one for the log: answers from manifests alone read nothing, and use no index."""
+    return not plan.is_from_metadata or plan.counters.get("files.answered.index", 0) > 0
+
+
 def check_location(location: str) -> str:
     """Return the place of a query log.
 

@@ -83,6 +83,23 @@ def test_which_chunks_are_dictionaries(tmp_path):
     assert (found["one"].dictionary_share, found["many"].dictionary_share) == (1.0, 0.5)
 
 
+def test_which_chunks_have_bloom_filters(tmp_path):
+    """As footers say, whatever the table's property tells writers."""
+    name = "write.parquet.bloom-filter-enabled.column."
+    made = Table(tmp_path / "t", COLUMNS)
+    rows = [{"id": row, "few": "v", "gone": 1} for row in range(100)]
+    for with_bloom in (True, False):
+        made.append(rows, bloom=("id",) if with_bloom else ())
+    path = made.write()
+    raw = json.loads(Path(path).read_text())
+    raw["properties"] = {**raw.get("properties", {}), name + "few": "true"}
+    Path(path).write_text(json.dumps(raw))
+    found = collect(parse_options({"path": str(path)}), {}).columns
+    assert {name: (one.bloom_share, one.writes_bloom) for name, one in found.items()} == {
+        "id": (0.5, False), "few": (0.0, True), "gone": (0.0, False)
+    }  # fmt: skip
+
+
 def test_the_layout_of_a_table(tmp_path):
     path = Path(table(tmp_path / "t"))
     raw = json.loads(path.read_text())

@@ -74,7 +74,7 @@ def test_a_page_of_one_piece(log):
     text = page(advise(log))
     found = Page(text)
     assert found.open == []
-    assert found.elements.count("svg") == 4
+    assert found.elements.count("svg") == 6
     assert not [one for one in found.references if not (one[1] or "").startswith("#")]
     assert {tag for tag, _ in found.references} <= {"use"}
     assert not {"script", "link", "img", "iframe"} & set(found.elements)
@@ -92,6 +92,8 @@ def test_what_a_log_says_is_text(log):
     assert "b$x_{" in found.text
     assert "python -m twostage index create lake.db.t --columns a" in found.text
     assert "of the entries that filters scan, saved by the index" in found.text
+    assert "bytes of all scans of a form, before and after" in found.text
+    assert "In all, 10 scans with a filter: 781.2 KiB → 0 B" in found.text
 
 
 def test_figures_and_problems(log):
@@ -106,7 +108,7 @@ def test_the_command(log, tmp_path, capsys):
     out = tmp_path / "report.html"
     assert main(["advise", "report", "--log", log, "--html", str(out)]) == 0
     assert "entries in filter" in capsys.readouterr().out
-    assert Page(out.read_text()).elements.count("svg") == 4
+    assert Page(out.read_text()).elements.count("svg") == 6
     assert main(["advise", "--log", log, "--html", str(tmp_path / "no" / "report.html")]) == 1
     assert "--html cannot be written" in capsys.readouterr().err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,21 @@ def test_scans_count_for_each_column_that_their_filter_names(tmp_path):
     found = index_uses([QueryLog(str(tmp_path))], "lake.db.t")
     assert found.filtered == {"a": 3, "b": 1}
     assert found.used == {"a": 2, "b": 1}
+
+
+def test_aggregates_and_first_rows_count(tmp_path):
+    answered = scan(leaf("a"), **{"files.answered.index": 2})
+    first = scan(None, **{"indexes.used": 1})
+    QueryLogFile(str(tmp_path), {}).append(
+        [
+            replace(answered, reader="index", columns=("b",)),
+            replace(first, top="c ASC NULLS FIRST, … LIMIT 7"),
+            replace(scan(None), top="c ASC NULLS FIRST LIMIT 7"),
+        ]
+    )
+    found = index_uses([QueryLog(str(tmp_path))], "lake.db.t")
+    assert found.filtered == {"a": 1, "b": 1, "c": 2}
+    assert found.used == {"a": 1, "b": 1, "c": 1}
 
 
 def test_there_must_be_a_log(tmp_path):

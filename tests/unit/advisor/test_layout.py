@@ -121,3 +121,37 @@ def test_one_partition_field_at_most():
         ("sort", ("b",)),
     ]
     assert [one.action for one in layout_for(indexes, tally, None)] == ["sort", "sort"]
+
+
+def test_what_layouts_save_take_and_cost():
+    """As much as the index, and the table is read and written once; of Bloom filters in 1,000 files of 64 MiB one each, which
+    leave out the three quarters of the files that do not have a value."""
+    index = Recommendation(
+        table="db.t", action="index", reason="", columns=("a",), kinds=("postings", "files"), saved_share=0.8,
+        saved_entries=400.0, saved_bytes=1000.0, saved_seconds=4.0, votes=3, queries=("a = 1",),
+    )  # fmt: skip
+    columns = {"a": ColumnMetadata(type="string", distinct=40_000, distinct_per_file=10_000)}
+    known = TableMetadata(
+        table="db.t", snapshot=1, rows=10**9, files=1_000, bytes=1_000 * 64 * 2**20, columns=columns
+    )
+    tally = SimpleNamespace(operators={"a": Counter("=")})
+    partition, sort, bloom = layout_for([index], tally, known)
+    for one in (partition, sort):
+        assert (one.queries, one.saved_bytes, one.saved_seconds) == (("a = 1",), 1000.0, 4.0)
+        assert (one.size, one.build_cost) == (0.0, 2.0 * known.bytes)
+    assert (bloom.saved_entries, bloom.saved_bytes, bloom.saved_seconds) == (300.0, 750.0, 3.0)
+    assert (bloom.size, bloom.queries, bloom.votes) == (1_000 * 2**20, ("a = 1",), 3)
+
+
+@pytest.mark.parametrize(("of_a_file", "actions"), [(899_999, ["bloom filter"]), (900_001, []), (10**6, [])])
+def test_bloom_filters_of_values_that_every_file_has_leave_out_nothing(of_a_file, actions):
+    found = layout(share=0.1, distinct_per_file=of_a_file, bloom_share=0.0)
+    assert [one.action for one in found] == actions
+
+
+def test_a_table_that_writes_bloom_filters_is_not_told_to():
+    """Files of before the property was set have none: only that it is set, or that all have them, counts."""
+    facts = {"share": 0.1, "distinct_per_file": 900.0}
+    assert [one.action for one in layout(**facts, bloom_share=0.5)] == ["bloom filter"]
+    assert layout(**facts, bloom_share=0.0, writes_bloom=True) == []
+    assert layout(**facts, bloom_share=1.0) == []

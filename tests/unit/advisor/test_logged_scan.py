@@ -135,3 +135,18 @@ def test_a_line_of_something_else_is_refused(line):
 def test_the_least_that_a_line_has():
     assert parse_scan(json.dumps(GOOD)).time == NOON
     assert parse_scan(json.dumps(GOOD | {"time": "2026-11-23T12:00:00"})).time == NOON
+
+
+@pytest.mark.parametrize(
+    ("top", "column"),
+    [
+        ("", None),
+        ("price DESC NULLS LAST LIMIT 5", "price"),
+        ("price DESC NULLS LAST LIMIT ?", "price"),
+        ("s.`a b` ASC NULLS FIRST, … LIMIT 5", "s.a b"),
+        ("something else", None),
+    ],
+)
+def test_the_column_of_first_rows(top, column):
+    now = datetime.datetime.now(datetime.UTC)
+    assert LoggedScan(time=now, scan="s", table="t", top=top).order_column == column

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from dataclasses import replace
 
 import pytest
 
+from twostage.advisor import choose_columns
 from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
@@ -61,6 +63,14 @@ def test_an_index_with_its_reason_votes_size_and_saving():
     )
     assert first.queries == ("a = 5",)
     assert first.command == "python -m twostage index create lake.db.t --columns a --kind values"
+
+
+def test_what_building_costs():
+    """The column is read, and two bytes of each of 10,000 rows are written; the bytes of a column are not always known."""
+    tally = tally_of([scan(leaf("a"))] * 9)
+    first = recommend(tally, metadata(a={"distinct_per_file": 50, "bytes": 10**6}))[0]
+    assert (first.size, first.build_cost) == (20_000, 10**6 + 20_000)
+    assert recommend(tally, metadata(a={"distinct_per_file": 50}))[0].build_cost is None
 
 
 def test_an_index_that_costs_more_than_it_saves_is_not_recommended():
@@ -149,8 +159,29 @@ def test_deletes_are_compiled_where_they_take_the_time():
         tally_of([scan(leaf("a", left=9_999), **counters, rows__deleted__equality=5)], selectivity=2)
     )
     assert [(one.action, one.saved_seconds) for one in found] == [("compile deletes", 7.0)]
+    assert (found[0].votes, found[0].queries, found[0].size) == (1, ("a = 5",), 10)
     found = recommend(tally_of([scan(leaf("a", left=9_999), **counters)], selectivity=2))
     assert [one.action for one in found] == ["nothing"]
+
+
+def test_compiled_deletes_have_their_slowest_queries_and_a_size():
+    """Of five scans four removed rows, at most 900: two bytes each. The three slowest are shown, each once."""
+    times = {"time__tasks": 10, "row_groups__considered": 1}
+    scans = [
+        scan(replace(leaf("a"), text=text), time__deletes=spent, rows__deleted__equality=rows, **times)
+        for text, spent, rows in (
+            ("a = 1", 9, 5),
+            ("a = 1", 8, 900),
+            ("a = 2", 7, 5),
+            ("", 6, 5),
+            ("a = 4", 30, 0),
+        )
+    ]
+    (found,) = [
+        one for one in recommend(tally_of(scans, selectivity=10**9)) if one.action == "compile deletes"
+    ]
+    assert (found.votes, found.size) == (4, 1800)
+    assert found.queries == ("a = 1", "a = 2", "(no filter)")
 
 
 def test_an_index_that_no_query_names_is_dropped_and_one_that_exists_is_not_made_again():
@@ -182,6 +213,9 @@ def test_names_of_a_log_are_quoted_in_commands():
     assert found[1].command == "ALTER TABLE lake.db.`x; rm -rf ~` WRITE ORDERED BY `a``b'c`"
 
 
+UNUSED = "none of 1 filters names {}, and it gave neither aggregates nor first rows"
+
+
 def existing():
     """Metadata of a table whose columns a and old have an index."""
     columns = {
@@ -207,14 +241,44 @@ def test_an_index_that_saves_less_than_it_takes_is_dropped():
             tally.add(one)
         return {one.columns: one.reason for one in recommend(tally, known) if one.action == "drop index"}
 
-    assert dropped([scan(leaf("a"), **measured)]) == {("old",): "none of 1 filters names old"}
+    assert dropped([scan(leaf("a"), **measured)]) == {("old",): UNUSED.format("old")}
     small = dropped([scan(leaf("a", "length"), **measured)])
     assert small == {
-        ("a",): "none of 1 filters names a",
-        ("old",): "none of 1 filters names old",
+        ("a",): UNUSED.format("a"),
+        ("old",): UNUSED.format("old"),
     }
     useless = dropped([scan(leaf("a", "<", left=10_000), **(measured | {"bytes__filter": 10}))])
     assert useless[("a",)].startswith("it takes about 19.5 KiB, and saves the filters on a of this log ")
+
+
+def dropped_beside(other, kinds=("values",)):
+    """Columns whose index is to be dropped, where `other` is logged beside a filter on a."""
+    known = existing()
+    known = replace(known, columns={"old": replace(known.columns["old"], indexed=kinds)})
+    tally = Tally("lake.db.t", Thresholds(indexed={"lake.db.t": frozenset({"old"})}), metadata=known)
+    for one in (scan(leaf("a")), other):
+        tally.add(one)
+    return [one.columns for one in recommend(tally, known) if one.action == "drop index"]
+
+
+def test_an_index_that_answers_aggregates_is_in_use():
+    """Wholly, or for most of the files, of which the others are read; by its column, its group or its filter."""
+    answered = replace(
+        scan(None, reader="index", files__answered=4, files__answered__index=4), columns=("old",)
+    )
+    of_filter = replace(answered, columns=("x",), predicate=leaf("old", rows=None, left=None))
+    by_manifests = replace(answered, counters={"files.answered": 4})
+    mixed = replace(scan(None, files__answered__index=3), columns=("old",))
+    assert dropped_beside(scan(None)) == dropped_beside(by_manifests) == [("old",)]
+    assert dropped_beside(answered) == dropped_beside(of_filter) == dropped_beside(mixed) == []
+
+
+def test_an_index_that_gives_first_rows_is_in_use():
+    """Of the kind sorted alone: no other has an order."""
+    first = replace(scan(None), top="old DESC NULLS LAST LIMIT 10")
+    assert dropped_beside(first, ("sorted",)) == []
+    assert dropped_beside(first, ("values",)) == [("old",)]
+    assert dropped_beside(replace(first, top="older DESC NULLS LAST LIMIT 10"), ("sorted",)) == [("old",)]
 
 
 def test_existing_slices_are_judged_as_other_kinds_are():
@@ -259,6 +323,29 @@ def test_indexes_are_chosen_by_bytes_where_these_are_known():
     known = large_table(narrow=narrow, wide=wide)
     assert recommend(tally_with(known, scans), known, max_columns=1)[0].columns == ("wide",)
     assert recommend(tally_of(scans), max_columns=1)[0].columns == ("narrow",)
+
+
+def test_a_search_that_was_cut_short_is_told(monkeypatch):
+    """Twenty-five columns are searched by branch and bound, which is given ten sets to look at."""
+    names = [f"c{number:02}" for number in range(25)]
+    scans = [
+        scan(
+            LoggedPredicate(
+                op="and",
+                text="",
+                rows_in=10_000,
+                rows_out=1,
+                children=(leaf(a, left=100), leaf(b, rows=100, left=1)),
+            )
+        )
+        for a, b in itertools.combinations(names, 2)
+    ]
+    whole = recommend(tally_of(scans), max_columns=3, min_gain=0.0)
+    assert {one.is_best for one in whole} == {True}
+    monkeypatch.setattr(choose_columns, "MAX_NODES", 10)
+    cut = recommend(tally_of(scans), max_columns=3, min_gain=0.0)
+    assert {one.is_best for one in cut if one.action == "index"} == {False}
+    assert "the search was cut short: another set of columns may save more" in cut[0].facts
 
 
 def test_of_two_indexes_that_do_not_pay_the_worse_one_is_given_up_first():

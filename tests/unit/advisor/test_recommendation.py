@@ -17,12 +17,14 @@ def test_figures_that_are_known_are_told():
         saved_bytes=3 * 2**20,
         saved_seconds=4.04,
         size=2_048,
+        build_cost=5 * 2**20,
     )
     assert one.facts == [
         "saves 25.6% of the entries",
         "3.0 MiB of filter columns",
         "4.0 s",
         "size about 2.0 KiB",
+        "building it reads and writes about 5.0 MiB",
         "1,200 votes",
     ]
     assert Recommendation(table="db.t", action="nothing", reason="why").facts == []

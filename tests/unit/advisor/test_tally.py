@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
 
 import pytest
 
 from twostage.advisor.frequency import ColumnVotes
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
+from twostage.advisor.selectivity import Cardinalities
 from twostage.advisor.tally import QUANTILES, Tally
 from twostage.advisor.thresholds import Thresholds
 from twostage.advisor.votes import votes_of
@@ -93,3 +95,38 @@ def test_columns_by_score():
     """The document's first formula: a scan's weight goes to the columns of the key of its whole filter."""
     tally = tally_of(scan("a", 100), scan("a", 300), scan("b", 50))
     assert [(one.column, one.scans, one.weight) for one in tally.scores()] == [("a", 2, 400), ("b", 1, 50)]
+
+
+LISTS = Cardinalities(distinct={"tags": 40.0}, entries_per_row={"tags": 5.0, "a": 1.0})
+
+
+def test_entries_of_lists_are_their_elements():
+    """a, then five tags in each of the 30 rows that it leaves: 100 + 5 x 30 entries, not 130."""
+    a = LoggedPredicate(op="=", columns=("a",), count=1, text="a", rows_in=100, rows_out=30)
+    tags = LoggedPredicate(op="has element", columns=("tags",), count=1, text="tags", rows_in=30, rows_out=3)
+    both = LoggedPredicate(op="and", children=(a, tags), rows_in=100, rows_out=3)
+    one = replace(scan(), predicate=both, counters={"rows.considered": 100, "rows.fetched": 3})
+    tally = Tally("t", Thresholds(), LISTS)
+    tally.add(one)
+    assert one.entries_in_filter == 130
+    assert tally.entries == 100 + 5 * 30
+    assert tally.quantiles()["entries_in_filter"][-1] == 250
+    (vote,) = tally.votes
+    saved = {"".join(found.columns): found.saved for found in vote.alternatives}
+    # An index of tags leaves a tenth of 100 rows for a: 250 - 10. One of a leaves the 30 rows of tags: 250 - 150.
+    assert saved == {"tags": pytest.approx(240)}
+    assert tally.frequencies()[0].weight == 250
+
+
+def test_a_list_alone_saves_all_and_not_more():
+    """Fifty million elements of a million rows: both were counted, one as rows and the other as elements."""
+    tally = Tally("t", Thresholds(), Cardinalities(entries_per_row={"tags": 50.0}))
+    tags = LoggedPredicate(
+        op="has element", columns=("tags",), count=1, text="tags", rows_in=10**6, rows_out=9
+    )
+    tally.add(replace(scan(), predicate=tags, counters={"rows.considered": 10**6}))
+    theirs = replace(
+        scan(), reader="iceberg", predicate=replace(tags, rows_in=None), counters={"spark.rows": 10**6}
+    )
+    assert tally.entries == sum(vote.saved_by(frozenset({"tags"})) for vote in tally.votes) == 50 * 10**6
+    assert theirs.entries_of({"tags": 50.0}) == 50 * 10**6

@@ -6,6 +6,7 @@ import datetime
 
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
+from twostage.advisor.selectivity import Cardinalities
 from twostage.advisor.templates import HEAVIEST, Template, form_of
 
 
@@ -23,7 +24,7 @@ def scan(predicate, rows=1000, columns=("x",), reader="twostage", **counters):
 
 
 def form(predicate, **more):
-    return form_of(scan(predicate, **more), predicate)
+    return form_of(scan(predicate, **more), predicate, Cardinalities(), 1.0)
 
 
 def test_what_makes_a_form():

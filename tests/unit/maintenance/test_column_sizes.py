@@ -113,7 +113,7 @@ def test_the_list_says_the_share_of_the_column_and_uses(written, tmp_path, capsy
     assert nbytes
     assert first.startswith("id (postings): 2 of 2 data files, ")
     assert "% of the table's and " in first
-    assert first.endswith("; used by 2 of 3 logged scans that filter on id")
+    assert first.endswith("; used by 2 of 3 logged scans that ask for id")
     assert second.startswith("tags (elements): 2 of 2 data files, ")
     assert "% of the column's" in second
     assert "used by" not in second

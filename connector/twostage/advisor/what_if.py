@@ -1,0 +1,201 @@
+"""What the queries of a log would read and take if the recommended indexes were there: before and after, before building.
+
+Takes the sums of a table's scans and the chosen indexes; gives bytes and seconds, of the forms of queries that read the most
+and of all. The rules: before is what was measured, and only the difference is a prediction; scans of which nothing can be
+predicted are counted, and stay as they are; and no seconds where the latency model does not fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from twostage.advisor.byte_model import Emulation
+from twostage.advisor.selectivity import with_spread_shares
+from twostage.advisor.votes import estimator_of, votes_of
+from twostage.report_funnel import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from twostage.advisor.latency import LatencyModel
+    from twostage.advisor.logged_predicate import LoggedPredicate
+    from twostage.advisor.logged_scan import LoggedScan
+    from twostage.advisor.tally import Tally
+    from twostage.advisor.templates import Template
+    from twostage.advisor.votes import Vote
+
+    Indexed = Mapping[str, tuple[str, ...]]
+
+QUERIES = 10
+"""Forms of queries that are shown unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """Scans of one form, which read the same columns by the same operators; or all scans together.
+
+    Attributes:
+        text: The heaviest of their filters; empty for all scans.
+        scans: How many there are.
+        bytes_before: That they read, all of them together, of data files and of the indexes that there were.
+        bytes_after: That they would read, of the new indexes, too.
+        seconds_before: By the latency model, of all of them; None if that does not fit.
+        seconds_after: Likewise.
+    """
+
+    text: str
+    scans: int
+    bytes_before: float
+    bytes_after: float
+    seconds_before: float | None = None
+    seconds_after: float | None = None
+
+    @property
+    def bytes_each(self) -> str:
+        """What one of the scans reads, before and after."""
+        count = max(1, self.scans)
+        return (
+            f"{format_bytes(int(self.bytes_before / count))} -> {format_bytes(int(self.bytes_after / count))}"
+        )
+
+    @property
+    def seconds_each(self) -> str:
+        """What one of the scans takes, before and after; empty if that is not known."""
+        if self.seconds_before is None or self.seconds_after is None:
+            return ""
+        count = max(1, self.scans)
+        return f"{self.seconds_before / count:,.3f} -> {self.seconds_after / count:,.3f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """What indexes would do for a table's scans with a filter.
+
+    Attributes:
+        table: Its name.
+        columns: Of the indexes that are not there yet.
+        queries: The forms of queries that read the most, the heaviest first.
+        total: All scans with a filter.
+        unknown: Scans, of these, of which nothing could be predicted: in the total they read what they read before.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    queries: tuple[Predicted, ...]
+    total: Predicted
+    unknown: int = 0
+
+    @property
+    def summary(self) -> str:
+        """The sums as a sentence."""
+        total = self.total
+        text = (
+            f"in all, {total.scans:,} scans with a filter: {format_bytes(int(total.bytes_before))} -> "
+            f"{format_bytes(int(total.bytes_after))}"
+        )
+        if total.seconds_before is not None and total.seconds_after is not None:
+            text += f", {total.seconds_before:,.1f} s -> {total.seconds_after:,.1f} s"
+        if self.unknown:
+            text += f"; of {self.unknown:,} of them nothing is predicted"
+        return text
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+
+def what_if(tally: Tally, indexes: Indexed, *, queries: int = QUERIES) -> WhatIf:
+    """Return what indexes would do for a table's scans.
+
+    Args:
+        tally: The sums of its scans.
+        indexes: Those that would be built: their kinds by column; none where the kinds are not known.
+        queries: How many forms of queries are told apart.
+    """
+    model = tally.latency()
+    usable = model if model is not None and model.is_usable else None
+    templates = tally.templates  # before `unkept` is looked at
+    found, unknown = [], tally.unkept.scans
+    for template in templates:
+        one, is_known = _predicted(template, tally, indexes, usable)
+        found.append(one)
+        unknown += 0 if is_known else one.scans
+    found.sort(key=lambda one: (-one.bytes_before, -one.scans, one.text))
+    rest = tally.unkept
+    total = Predicted(
+        text="",
+        scans=sum(one.scans for one in found) + rest.scans,
+        bytes_before=sum(one.bytes_before for one in found) + rest.bytes,
+        bytes_after=sum(one.bytes_after for one in found) + rest.bytes,
+        seconds_before=_sum(one.seconds_before for one in found) if usable else None,
+        seconds_after=_sum(one.seconds_after for one in found) if usable else None,
+    )
+    return WhatIf(
+        table=tally.table,
+        columns=tuple(sorted(indexes)),
+        queries=tuple(found[:queries]),
+        total=total,
+        unknown=unknown,
+    )
+
+
+def _sum(numbers: Iterable[float | None]) -> float:
+    return sum(one or 0.0 for one in numbers)
+
+
+def _predicted(
+    template: Template, tally: Tally, indexes: Indexed, model: LatencyModel | None
+) -> tuple[Predicted, bool]:
+    """Return what indexes would do for scans of one form, and whether their bytes are predicted."""
+    scan, whole = template.mean()
+    whole = with_spread_shares(whole, tally.known)
+    columns = frozenset(indexes)
+    each = float(scan.bytes_read + scan.count("indexes.bytes_read"))
+    entries = template.entries / template.count
+    saved_entries = min(
+        entries, _saved(votes_of(scan, whole, tally.known, tally.thresholds), columns, tally.columns)
+    )
+    saved = _bytes_saved(scan, whole, tally, indexes, saved_entries / entries if entries else 0.0)
+    before = after = None
+    if model is not None:
+        before = template.count * model.seconds(entries, scan.entries_after_filter)
+        after = template.count * model.seconds(entries - saved_entries, scan.entries_after_filter)
+    one = Predicted(
+        text=template.heaviest_text,
+        scans=template.count,
+        bytes_before=each * template.count,
+        bytes_after=max(0.0, each - (saved or 0.0)) * template.count,
+        seconds_before=before,
+        seconds_after=after,
+    )
+    return one, saved is not None
+
+
+def _bytes_saved(
+    scan: LoggedScan, whole: LoggedPredicate, tally: Tally, indexes: Indexed, share: float
+) -> float | None:
+    """Return the bytes that one scan would not read.
+
+    By emulating it; of other readers by what a row of a column takes; without the bytes of columns in proportion to the entries,
+    of which a `share` is saved. None if none of these is known.
+    """
+    emulation = None if tally.metadata is None else Emulation.of(scan, tally.metadata)
+    if emulation is not None:
+        without = emulation.saved(tally.existing)
+        saved = emulation.saved({**indexes, **tally.existing})
+        if without is not None and saved is not None:
+            return saved - without
+    if scan.reader != "twostage":
+        if not tally.costs or scan.reader == "index":
+            return None
+        estimator = estimator_of(scan, tally.known, tally.thresholds, tally.costs)
+        saved = _saved(estimator.votes(whole), frozenset(indexes), tally.columns)
+        return min(saved, estimator.entries(whole), float(scan.bytes_read))
+    return share * scan.count("bytes.filter")
+
+
+def _saved(votes: Iterable[Vote], indexed: frozenset[str], present: frozenset[str] | None) -> float:
+    """Return what indexes of some columns save of votes; columns that the table does not have can have none."""
+    columns = indexed if present is None else indexed & present
+    return sum(vote.saved_by(columns) for vote in votes)
