@@ -35,7 +35,7 @@ class KeysOfJoin:
     broadcast: bool
     """The keys are those of the join's broadcast; else Spark ran the side once more for them."""
     keys: int | None = None
-    """How many there are, NULL and repeated ones included; None if that is not known."""
+    """How many there are, NULL and repeated ones included; None if that is not known, as of Spark's own Bloom filters."""
     built: int | None = None
     """Milliseconds that making the broadcast took: running the side, hashing its rows, sending them."""
     form: str = ""
@@ -58,7 +58,8 @@ class KeysOfJoin:
 
     def __str__(self) -> str:
         how = "the broadcast of" if self.broadcast else "a reading of its own of"
-        count = "" if self.keys is None else f", {self.keys:,} keys{f' as {self.form}' if self.form else ''}"
+        form = f" as {self.form}" if self.form else ""
+        count = f", {self.keys:,} keys{form}" if self.keys is not None else f",{form}" if form else ""
         made = f", made in {self.built:,} ms" if self.built else ""
         return f"{self.column}{count}, after {self.milliseconds:,} ms, from {how} {' and '.join(self.sources)}{made}"
 

@@ -61,6 +61,11 @@ def test_the_form_of_keys(filters, form):
     assert str(keys).endswith(", made in 17 ms")
 
 
+def test_a_bloom_filter_of_spark_s_own():
+    keys = KeysOfJoin.of({**RAW, "column": "n", "keys": None}, (InBloom(N, KeyBloom(b"", 3)),))
+    assert str(keys).startswith("n, as Bloom filter, after 1,234 ms")
+
+
 @pytest.mark.parametrize(
     ("filters", "form"),
     [

@@ -86,7 +86,8 @@ final class DynamicFilters extends Rule {
       return plan;
     }
     LogicalPlan sized = DriverRows.withSizes(plan);
-    return new OfferedKeys(sized).offer(sized);
+    LogicalPlan offered = new OfferedKeys(sized).offer(sized);
+    return new OfferedKeys(offered).offerBlooms(offered);
   }
 
   /** Spark's own filter of `key` by one of the keys of a build side. */

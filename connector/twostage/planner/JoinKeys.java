@@ -89,6 +89,9 @@ final class JoinKeys {
       }
       return "(" + String.join(", ", names) + ") in set of " + form.get("count");
     }
+    if (op.equals("in_bloom")) {
+      return column((Map) ((Map) form.get("term")).get("cast")) + " in Bloom filter of " + form.get("count");
+    }
     if (op.equals("in") || op.equals("in_keys")) {
       Object count = op.equals("in") ? Integer.valueOf(((List) form.get("values")).size()) : form.get("count");
       return column((Map) form.get("term")) + (op.equals("in") ? " in list of " : " in set of ") + count;
@@ -140,7 +143,7 @@ final class JoinKeys {
     List parts = new ArrayList();
     parts.add(bound(">=", column, lowest));
     parts.add(bound("<=", column, highest));
-    boolean fits = keys.size() <= limit(MAX_BLOOM_KEYS, DEFAULT_MAX_BLOOM_KEYS) && !dense;
+    boolean fits = keys.size() <= maxBloomKeys() && !dense;
     Map bloom = fits ? bloom(column, keys) : null;
     if (bloom != null) {
       parts.add(bloom);
@@ -231,7 +234,7 @@ final class JoinKeys {
   /** Null for a type whose values key_bloom.py does not hash. */
   private static Map bloom(Expression column, List keys) {
     DataType type = ((Literal) keys.get(0)).dataType();
-    if (!isWhole(type) && !type.equals(StringType$.MODULE$)) {
+    if (!isHashed(type)) {
       return null;
     }
     BloomFilter filter = BloomFilter.create(keys.size(), FALSE_POSITIVES);
@@ -249,6 +252,15 @@ final class JoinKeys {
     node.put("count", Integer.valueOf(keys.size()));
     node.put("filter", Base64.getEncoder().encodeToString(bytes.toByteArray()));
     return node;
+  }
+
+  /** Whether key_bloom.py hashes values of a type. */
+  static boolean isHashed(DataType type) {
+    return isWhole(type) || type.equals(StringType$.MODULE$);
+  }
+
+  static int maxBloomKeys() {
+    return limit(MAX_BLOOM_KEYS, DEFAULT_MAX_BLOOM_KEYS);
   }
 
   /** As Spark's SQL function xxhash64, of which its own runtime filters are made; `seed` is SEED, or the hash of the value before. */

@@ -83,7 +83,8 @@ final class KeyFilterMetrics {
     found.put("sources", new ArrayList(sources));
     found.put("milliseconds", milliseconds((SparkPlan) plan, WAITED));
     Option values = keys.values();
-    found.put("keys", values.isDefined() ? Integer.valueOf(((Object[]) values.get()).length) : null);
+    boolean counted = values.isDefined() && !SparkBloom.isTested(keys.child().dataType());
+    found.put("keys", counted ? Integer.valueOf(((Object[]) values.get()).length) : null);
     BroadcastExchangeExec broadcast = broadcastOf((SparkPlan) plan);
     found.put("built", broadcast == null ? null : milliseconds(broadcast, BUILT));
     found.put("broadcast", Boolean.valueOf(plan instanceof SubqueryBroadcastExec));

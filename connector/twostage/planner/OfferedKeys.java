@@ -68,6 +68,20 @@ final class OfferedKeys {
     return plan instanceof Join ? offerTo((Join) node, (Join) plan) : node;
   }
 
+  /** The plan with the Bloom filters of Spark's own before the scans whose columns they test; not where keys of a join do. */
+  LogicalPlan offerBlooms(LogicalPlan plan) {
+    LogicalPlan node = plan;
+    for (int i = 0; i < plan.children().size(); i++) {
+      node = with(node, i, offerBlooms((LogicalPlan) plan.children().apply(i)));
+    }
+    List blooms = SparkBloom.allOf(plan);
+    for (int i = 0; i < blooms.size(); i++) {
+      SparkBloom bloom = (SparkBloom) blooms.get(i);
+      node = push(node, new Expression[] {bloom.key}, new Keys(bloom.build, bloom.build.output(), new int[0]));
+    }
+    return node;
+  }
+
   /** `column = (SELECT …)`: the condition stays, and with it the error of a second row. */
   private LogicalPlan offerScalar(Filter node) {
     List conjuncts = new ArrayList();
@@ -139,10 +153,11 @@ final class OfferedKeys {
     return push(side, chosen, keys);
   }
 
-  /** One or several of the keys by which a join finds rows of its build side. */
+  /** One or several of the keys by which a join finds rows of its build side; or that side makes a Bloom filter of its keys. */
   private static final class Keys {
     final LogicalPlan build;
     final Seq all;
+    /** None for a Bloom filter: `all` is its bytes. */
     final int[] places;
 
     Keys(LogicalPlan build, Seq all, int[] places) {
@@ -316,6 +331,11 @@ final class OfferedKeys {
         return there;
       }
     }
+    if (keys.places.length == 0) {
+      DynamicPruningSubquery bloom = SparkBloom.filter(columns[0], of[0], keys.build);
+      boolean fits = scan.takesTuples() && !SparkBloom.isNeedless(above, columns[0], root) && !isThere(above, bloom);
+      return fits ? placed(relation, above, bloom) : there;
+    }
     boolean cheap = BuildSide.isCheap(keys.build, relation);
     if ((widened || of.length > 1) && !cheap) {
       return there; // a broadcast has the keys in the wider type, and Spark takes one key of it
@@ -332,18 +352,22 @@ final class OfferedKeys {
     } else {
       filter = DynamicFilters.pruning(columns[0], keys.build, keys.all, keys.places[0], !cheap);
     }
-    if (above != null && isThere(above, (DynamicPruningSubquery) filter)) {
-      return there;
-    }
-    DataSourceV2ScanRelation own =
-        ((Integer) places.get(scan)).intValue() > 1 ? with(relation, scan.forAnotherPlace()) : relation;
+    return isThere(above, (DynamicPruningSubquery) filter) ? there : placed(relation, above, filter);
+  }
+
+  private LogicalPlan placed(DataSourceV2ScanRelation relation, Filter above, Expression filter) {
+    TwoStageScan scan = (TwoStageScan) relation.scan();
+    boolean several = ((Integer) places.get(scan)).intValue() > 1;
+    DataSourceV2ScanRelation own = several ? with(relation, scan.forAnotherPlace()) : relation;
     return new Filter(above == null ? filter : new And(above.condition(), filter), own);
   }
 
   /** Whether a filter has this one already, by the same keys, of which it will have some. */
   private boolean isThere(Filter node, DynamicPruningSubquery wanted) {
     List conjuncts = new ArrayList();
-    PlanDemand.split(node.condition(), conjuncts);
+    if (node != null) {
+      PlanDemand.split(node.condition(), conjuncts);
+    }
     for (int i = 0; i < conjuncts.size(); i++) {
       if (conjuncts.get(i) instanceof DynamicPruningSubquery) {
         DynamicPruningSubquery one = (DynamicPruningSubquery) conjuncts.get(i);

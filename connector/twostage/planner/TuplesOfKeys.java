@@ -60,11 +60,7 @@ final class TuplesOfKeys {
       shown.add(name);
     }
     CreateNamedStruct struct = new CreateNamedStruct(named.toList());
-    Expression first = columns[0];
-    while (first instanceof GetStructField) {
-      first = ((GetStructField) first).child();
-    }
-    Attribute top = (Attribute) first;
+    Attribute top = top(columns[0]);
     Attribute column = new AttributeReference(
         "(" + String.join(", ", shown) + ")", struct.dataType(), true, Metadata.empty(), top.exprId(), top.qualifier());
     ListBuffer one = new ListBuffer();
@@ -72,8 +68,17 @@ final class TuplesOfKeys {
     return DynamicFilters.pruning(column, build, one.toList(), 0, false);
   }
 
+  /** The attribute that a column is, or is a field of. */
+  static Attribute top(Expression column) {
+    Expression top = column;
+    while (top instanceof GetStructField) {
+      top = ((GetStructField) top).child();
+    }
+    return (Attribute) top;
+  }
+
   /** A column's name, from the outermost struct on, as one text. */
-  private static String quoted(List names) {
+  static String quoted(List names) {
     List parts = new ArrayList();
     for (int i = 0; i < names.size(); i++) {
       parts.add("`" + ((String) names.get(i)).replace("`", "``") + "`");

@@ -197,7 +197,9 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   public synchronized void filter(Predicate[] predicates) {
     List forms = new ArrayList();
     for (int i = 0; i < predicates.length; i++) {
-      if (TuplesOfKeys.are(predicates[i])) {
+      if (SparkBloom.is(predicates[i])) {
+        forms.add(SparkBloom.translate(predicates[i]));
+      } else if (TuplesOfKeys.are(predicates[i])) {
         forms.addAll(TuplesOfKeys.translate(predicates[i]));
       } else {
         forms.add(JoinKeys.translate(predicates[i]));

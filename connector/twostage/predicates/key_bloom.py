@@ -1,13 +1,15 @@
 """A Bloom filter of a join's keys, as Spark writes one.
 
 Takes the bytes of Spark's ``BloomFilter.writeTo`` (``common/sketch``: big-endian version 1, number of hashes, number of
-words, words; or version 2, with a seed before the number of words); tells which values of a lane may be keys.
+words, words; or version 2, with a seed before the number of words), compressed by zlib or not; tells which values of a lane may be
+keys.
 """
 
 from __future__ import annotations
 
 import functools
 import struct
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 HASHED_AS_LONG = {"int": False, "date": False, "long": True, "timestamp": True, "timestamptz": True}
 """Types of whole numbers: whether Spark hashes 64 bits of them, or 32."""
+
+_ZLIB = b"\x78"
+"""What compressed bytes begin with; a version begins with 0."""
 
 
 def takes_bloom(kind: Type) -> bool:
@@ -58,12 +63,14 @@ def may_be_keys(bloom: KeyBloom, lane: Lane, kind: Type, *, kernels: bool) -> ND
 @functools.lru_cache(maxsize=16)
 def _read(data: bytes) -> tuple[NDArray[np.uint64], int, int, int]:
     try:
+        if data[:1] == _ZLIB:
+            data = zlib.decompress(data)
         version, num_hashes = struct.unpack_from(">ii", data)
         seed = struct.unpack_from(">i", data, 8)[0] if version == 2 else 0
         start = 16 if version == 2 else 12
         (count,) = struct.unpack_from(">i", data, start - 4)
         words = np.frombuffer(data, ">u8", count, start).astype(np.uint64)
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, zlib.error) as error:
         raise InternalError("BAD_PREDICATE", f"No Bloom filter: {error}", stage="filter") from error
     if version not in (1, 2) or count <= 0 or num_hashes <= 0:
         raise InternalError("BAD_PREDICATE", f"No Bloom filter of version {version}", stage="filter")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -151,13 +152,20 @@ def test_binding():
     assert without_implied(both(present, bound)) == bound
 
 
+def test_compressed_bytes():
+    bloom = bloom_of([5, 7], "long")
+    leaf = InBloom(Column(1, ("n",), Primitive("long")), KeyBloom(zlib.compress(bloom.data, 1), 2))
+    assert evaluate(leaf, {1: pa.array([5, 6, 7])}, 3).true.tolist() == [True, False, True]
+
+
 def test_types_that_are_hashed():
     assert takes_bloom(Primitive("date"))
     assert not takes_bloom(Primitive("double"))
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x00" * 12, struct.pack(">iii", 3, 4, 1) + bytes(16), struct.pack(">iii", 1, 4, 9)]
+    "data",
+    [b"", b"\x78\x9c", b"\x00" * 12, struct.pack(">iii", 3, 4, 1) + bytes(16), struct.pack(">iii", 1, 4, 9)],
 )
 def test_other_bytes_are_no_filter(data):
     with pytest.raises(InternalError, match="No Bloom filter"):
