@@ -17,6 +17,7 @@ import numpy as np
 from twostage.errors import mask
 from twostage.indexes import bitmaps
 from twostage.indexes.data_file_index import NULLS
+from twostage.indexes.file_stamp import NO_STAMP
 from twostage.indexes.kind import MAX_ROWS, Workshop
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.puffin import IndexWriter
@@ -85,7 +86,9 @@ def build_index(
     return Built(nbytes=size, refused=tuple(refused))
 
 
-def describe(data_file: str, path: str, num_rows: int, size: int, version: bytes) -> dict[str, str]:
+def describe(
+    data_file: str, path: str, num_rows: int, size: int, version: bytes, stamp: bytes = NO_STAMP
+) -> dict[str, str]:
     """Return what the footer of an index says of its data file.
 
     Args:
@@ -94,8 +97,11 @@ def describe(data_file: str, path: str, num_rows: int, size: int, version: bytes
         num_rows: That it holds.
         size: Its bytes.
         version: Its ETag, if it has one.
+        stamp: Of a local file (`file_stamp`).
     """
     found = {"data-file": data_file, "path": mask(path), "rows": str(num_rows), "size": str(size)}
+    if stamp != NO_STAMP:
+        found["stamp"] = stamp.hex()
     return {**found, "etag": version.hex()} if version else found
 
 

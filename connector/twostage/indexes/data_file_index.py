@@ -19,6 +19,7 @@ from pyroaring import BitMap
 from twostage.errors import TwoStageError
 from twostage.indexes import bitmaps
 from twostage.indexes.answer import Answer, Cost
+from twostage.indexes.file_stamp import is_replaced
 from twostage.indexes.kinds.elements import Elements
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.kinds.values import ValuesReader
@@ -110,6 +111,7 @@ class DataFileIndex:
         try:
             self.num_rows = int(footer.properties["rows"])
             self._etag = footer.properties.get("etag", "")
+            self._stamp = bytes.fromhex(footer.properties.get("stamp", ""))
             self.field_ids = tuple(int(one) for one in footer.properties["columns"].split(",") if one)
         except (KeyError, ValueError) as error:
             raise BadIndexError(f"it does not say what it is an index of: {error!r}") from None
@@ -143,6 +145,10 @@ class DataFileIndex:
     def is_of(self, version: bytes) -> bool:
         """Tell whether it is of the data file that has this ETag now (`files.version_of`); unknown ones fit."""
         return not self._etag or not version or self._etag == version.hex()
+
+    def is_in_place(self, stamp: bytes) -> bool:
+        """Tell whether its data file may be the local one that has this stamp now (`file_stamp`)."""
+        return not is_replaced(self._stamp, stamp)
 
     def kinds(self, field_id: int) -> tuple[str, ...]:
         """Return the kinds of indexes that a column has."""

@@ -2,11 +2,11 @@
 
 Takes hashes of the distinct values of each data file; gives runs of sorted (hash, data file) pairs, and from these the data
 files that may hold the values of a leaf. The rules: a data file that is in no run may hold anything; a run that is missing,
-damaged or of another type covers nothing; and a run never changes: new files get runs of their own, and runs of about one
+damaged or of another type covers nothing, nor does a run cover a local file that was replaced; and a run never changes: new files get runs of their own, and runs of about one
 size are merged into a larger one, as in an LSM tree, which replaces them.
 
-A run lists its data files in the order of their keys, and its name has a hash of that list: a scan of just these files knows
-it without reading it.
+A run lists its data files in the order of their keys, and its name has a hash of that list, followed by one of local files' stamps:
+a scan of just these files knows the list without reading it.
 
 Measured: `benchmarks/index_costs.py`.
 """
@@ -25,8 +25,9 @@ import numpy as np
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import MissingFileError, TwoStageError
 from twostage.indexes.answer import Cost
+from twostage.indexes.file_stamp import NO_STAMP, STAMP_BYTES, file_stamp, is_replaced
 from twostage.indexes.keys import distinct
-from twostage.indexes.place import run_name, warn
+from twostage.indexes.place import SUFFIX, run_name, warn
 from twostage.indexes.puffin import BadIndexError, BlobReader, IndexWriter, checked, read_footer
 from twostage.indexes.sorted_pairs import PairSorter, SortedPairs, write_pairs
 from twostage.indexes.wanted import wanted_of
@@ -37,7 +38,7 @@ from twostage.storage.ranged_object import RangedObject
 from twostage.storage.task_reads import TaskReads
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -102,17 +103,25 @@ class ScannedFiles:
 
     Attributes:
         keys: Ascending (`file_key`).
+        stamps: By key, of local files (`file_stamp`).
         digest: Of them, as in the name of a run that has just these.
     """
 
     keys: list[bytes]
     digest: str
+    stamps: Mapping[bytes, bytes] = field(default_factory=dict)
 
     @staticmethod
-    def of(keys: Iterable[bytes]) -> ScannedFiles:
-        """Return the files of some keys."""
+    def of(keys: Iterable[bytes], stamps: Mapping[bytes, bytes] | None = None) -> ScannedFiles:
+        """Return the files of some keys, with the stamps of those that have one."""
         ascending = sorted(set(keys))
-        return ScannedFiles(ascending, _digest(ascending))
+        return ScannedFiles(ascending, _digest(ascending), stamps or {})
+
+    @staticmethod
+    def at(paths: Mapping[bytes, str]) -> ScannedFiles:
+        """Return the files of some keys, which are at these paths now."""
+        stamps = {key: stamp for key, path in paths.items() if (stamp := file_stamp(path)) != NO_STAMP}
+        return ScannedFiles.of(paths, stamps)
 
 
 def find_files(
@@ -155,7 +164,8 @@ def find_files(
         except (ValueError, LookupError, MemoryError, TwoStageError) as error:
             warn(metrics, "ignored", f"an index was ignored: {error}")
             continue
-        covered.append(opened.members)
+        replaced = opened.replaced(scanned)
+        covered.append(opened.members - replaced if replaced else opened.members)
         cost += opened.first_cost + reader.cost
         opened.first_cost = Cost()
     if not covered:
@@ -170,6 +180,7 @@ class OpenRun:
 
     Attributes:
         keys: The data files, by ordinal; `members` the same as a set.
+        stamps: By data file, of local ones (`file_stamp`).
         first_cost: What reading it took, until it was counted.
     """
 
@@ -177,6 +188,7 @@ class OpenRun:
     footer: Footer
     pairs: SortedPairs
     keys: list[bytes]
+    stamps: Mapping[bytes, bytes]
     first_cost: Cost
     members: frozenset[bytes] = field(init=False)
 
@@ -186,7 +198,14 @@ class OpenRun:
     @property
     def nbytes(self) -> int:
         """About what it takes in memory."""
-        return len(self.footer.tail) + 200 * len(self.keys) + 10_000
+        return len(self.footer.tail) + 200 * (len(self.keys) + len(self.stamps)) + 10_000
+
+    def replaced(self, scanned: ScannedFiles | None) -> frozenset[bytes]:
+        """Return the data files that are other ones by now."""
+        now = scanned.stamps if scanned is not None and self.stamps else {}
+        return frozenset(
+            key for key, stamp in now.items() if is_replaced(self.stamps.get(key, NO_STAMP), stamp)
+        )
 
 
 def open_run(
@@ -198,8 +217,7 @@ def open_run(
         found: OpenRun | None = CACHE.get(key)
         if found is None:
             try:
-                with _open(place, run.name) as file:
-                    found = _read(file, run, scanned)
+                found = read_run(place, run, scanned)
             except MissingFileError:
                 return None
             except (ValueError, LookupError, MemoryError, TwoStageError) as error:
@@ -207,6 +225,18 @@ def open_run(
                 return None
             CACHE.put(key, found, found.nbytes, limit=memory)
     return found
+
+
+def read_run(place: IndexPlace, run: IndexRun, scanned: ScannedFiles | None = None) -> OpenRun:
+    """Read a run's directory.
+
+    Raises:
+        MissingFileError: It is gone.
+        StorageError: The store failed.
+        ValueError: It is no run that can be used; LookupError the same.
+    """
+    with _open(place, run.name) as file:
+        return _read(file, run, scanned)
 
 
 @contextlib.contextmanager
@@ -228,7 +258,7 @@ def _read(file: pa.NativeFile | RangedObject, run: IndexRun, scanned: ScannedFil
     kind = parse_type(blob.properties["type"])
     if not isinstance(kind, Primitive) or blob.length % MEMBER_BYTES:
         raise BadIndexError("a run of another form")
-    if scanned is not None and run.name == run_name(run.field_id, run.level, scanned.digest):
+    if scanned is not None and run.name.startswith(run_name(run.field_id, run.level, scanned.digest)):
         keys = scanned.keys
         checked(b"".join(keys), blob.crc)
     else:
@@ -237,7 +267,14 @@ def _read(file: pa.NativeFile | RangedObject, run: IndexRun, scanned: ScannedFil
     pairs = SortedPairs(run.field_id, FILES, reader)
     if pairs.key_bits != KEY_BITS:
         raise BadIndexError("a run of other hashes")
-    return OpenRun(kind, footer, pairs, keys, cost + reader.cost)
+    stamps: dict[bytes, bytes] = {}
+    if (run.field_id, FILES, "stamps") in footer.blobs:
+        data = reader.whole(reader.blob(run.field_id, FILES, "stamps"))
+        if len(data) != STAMP_BYTES * len(keys):
+            raise BadIndexError("a run of another form")
+        each = (data[at : at + STAMP_BYTES] for at in range(0, len(data), STAMP_BYTES))
+        stamps = {key: stamp for key, stamp in zip(keys, each, strict=True) if stamp != NO_STAMP}
+    return OpenRun(kind, footer, pairs, keys, stamps, cost + reader.cost)
 
 
 class RunBuilder:
@@ -261,10 +298,12 @@ class RunBuilder:
         self._sorter = PairSorter(KEY_BITS, self._number_bits, folder, budget, num_pairs)
         self._folder = folder
         self.members: list[bytes] = []
+        self.stamps: list[bytes] = []
 
-    def begin(self, key: bytes) -> None:
-        """Go on with another data file (`file_key`); one without values holds none of any."""
+    def begin(self, key: bytes, stamp: bytes = NO_STAMP) -> None:
+        """Go on with another data file (`file_key`, `file_stamp`); one without values holds none of any."""
         self.members.append(key)
+        self.stamps.append(stamp)
 
     def add(self, hashes: Hashes) -> None:
         """Add hashes of the current data file's values, in any order, perhaps repeated."""
@@ -287,8 +326,12 @@ class RunBuilder:
             parts = _distinct(self._sorter.sorted_parts())
             total = write_pairs(writer, self._field_id, FILES, parts, KEY_BITS, self._number_bits)
             writer.add(self._field_id, FILES, "members", b"".join(self.members), type=self._kind)
+            is_stamped = any(stamp != NO_STAMP for stamp in self.stamps)
+            if is_stamped:
+                writer.add(self._field_id, FILES, "stamps", b"".join(self.stamps))
             writer.close()
-        name = run_name(self._field_id, level_of(total), _digest(self.members))
+        key = _digest(self.members) + (_digest(self.stamps)[:8] if is_stamped else "")
+        name = run_name(self._field_id, level_of(total), key) + SUFFIX
         with made.open("rb") as stream:
             files.write_stream(place.storage, place.path(name), iter(lambda: stream.read(_READ_BYTES), b""))
         made.unlink()
@@ -327,12 +370,24 @@ def merge_runs(
     found = [one for one in opened if one is not None]
     if len(found) < len(runs) or not found or any(one.type != found[0].type for one in found):
         return None
-    members = sorted({key for one in found for key in one.keys if live is None or key in live})
+    stamps: dict[bytes, bytes] = {}
+    replaced = set()
+    for one in found:
+        for key in one.keys:
+            stamp = one.stamps.get(key, NO_STAMP)
+            if is_replaced(
+                stamps.get(key, NO_STAMP), stamp
+            ):  # which of the two is there now, nobody knows here
+                replaced.add(key)
+            elif stamp != NO_STAMP or key not in stamps:
+                stamps[key] = stamp
+    members = sorted(key for key in stamps if key not in replaced and (live is None or key in live))
     ordinals = {key: ordinal for ordinal, key in enumerate(members)}
     with tempfile.TemporaryDirectory(prefix="twostage-index-") as folder:
         count = sum(one.pairs.count for one in found)
         builder = RunBuilder(runs[0].field_id, found[0].type, Path(folder), budget, len(ordinals), count)
         builder.members = members
+        builder.stamps = [stamps[key] for key in members]
         try:
             for run, one in zip(runs, found, strict=True):
                 _copy(place, run, one, ordinals, builder)

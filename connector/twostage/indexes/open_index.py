@@ -2,7 +2,8 @@
 
 Takes a task and a group of indexed columns; gives a `DataFileIndex`, or None if there is none, or one that cannot be used:
 that is counted as a warning and changes no row. The rule: the index file's name is the data file's fingerprint, and its
-footer must say the same path's size and rows, so that an index serves only what it was made of.
+footer must say the same path's size and rows and, on the host that made it, time of change, so that an index serves only what it
+was made of.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import MissingFileError, TwoStageError
 from twostage.indexes.data_file_index import DataFileIndex
+from twostage.indexes.file_stamp import file_stamp
 from twostage.indexes.place import warn
 from twostage.indexes.puffin import BadIndexError, read_footer
 from twostage.storage import files
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask
 
 _ABSENT_BYTES = 200
+REPLACED = "the data file was replaced, or its owner or mode changed, since it was indexed"
+"""Why an index does not serve that names the right file, size and time."""
 
 
 def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[str, RangedObject]:
@@ -103,6 +107,9 @@ def open_index(
             CACHE.put(keys.found, found, found.nbytes, limit=limit)
     if found.is_bad:
         return None
+    if not found.is_in_place(file_stamp(task.path)):
+        warn(metrics, "ignored", f"an index was ignored: {REPLACED}")
+        return None
     return found if file is None else found.through(file)
 
 
@@ -128,4 +135,6 @@ def _of_task(found: DataFileIndex, footer: Footer, task: ScanTask) -> DataFileIn
         raise BadIndexError("it is of another data file")
     if found.num_rows != task.record_count:
         raise BadIndexError(f"it is of {found.num_rows} rows, the data file has {task.record_count}")
+    if not found.is_in_place(file_stamp(task.path)):
+        raise BadIndexError(REPLACED)
     return found

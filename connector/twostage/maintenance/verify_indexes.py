@@ -16,11 +16,11 @@ import numpy as np
 from twostage.data_files.open_data_file import open_data_file
 from twostage.errors import TwoStageError
 from twostage.indexes import bitmaps
-from twostage.indexes.file_keys import FILES, find_files
+from twostage.indexes.file_keys import FILES, ScannedFiles, file_key, find_files
 from twostage.indexes.kinds.elements import non_null_elements
 from twostage.indexes.open_index import read_index
 from twostage.indexes.puffin import BlobReader, read_footer
-from twostage.maintenance.index_files import FileColumn, is_stored
+from twostage.maintenance.index_files import FileColumn, has_values
 from twostage.metrics import Metrics
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.predicate import Column, Compare, HasElement, IsNull
@@ -94,15 +94,15 @@ def _verify_file(
 ) -> None:
     has_rows = any(kind != FILES for _, kinds in group.columns for kind in kinds)
     path = place.index_file(group, task)
-    metrics = Metrics()
+    metrics, scanned = Metrics(), ScannedFiles.at({file_key(task): task.path})
     index = read_index(place, path, task, metrics) if has_rows else None
     verified.without_index += int(has_rows and index is None)
     try:
         if index is not None:
             _check_bytes(place, path)
         with open_data_file(context, task, Metrics()) as data_file:
-            for field_id, kinds in group.columns:
-                if field_id not in context.schema or not is_stored(data_file, field_id):
+            for field_id, kinds in group.columns if data_file.has_field_ids else ():
+                if field_id not in context.schema or not has_values(data_file, field_id):
                     continue
                 values = FileColumn(data_file, field_id, task.record_count, 2**40)
                 for leaf, arrays in _leaves(context, values, drawn):
@@ -110,7 +110,7 @@ def _verify_file(
                         _check_answer(index, leaf, arrays, task, verified, metrics)
                     if FILES in kinds and isinstance(leaf, Compare) and leaf.op == "=":
                         budget = context.settings.memory_budget
-                        found = find_files(place, indexes, leaf, metrics, budget)
+                        found = find_files(place, indexes, leaf, metrics, budget, scanned)
                         if found is not None and not found.may_hold(task):
                             verified.wrong.append(f"{task.written_path}: not found by {leaf}")
     except (TwoStageError, ValueError) as error:
