@@ -154,7 +154,9 @@ class DataFileIndex:
         """Return the kinds of indexes that a column has."""
         return tuple(name for name in KINDS if self._has(field_id, name))
 
-    def find(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> Answer | None:
+    def find(
+        self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False, only: str | None = None
+    ) -> Answer | None:
         """Return for which rows a leaf is TRUE; None if no index of its column tells.
 
         Exact kinds are asked first, if they do not read much more than others; then those that read least.
@@ -163,8 +165,9 @@ class DataFileIndex:
             leaf: A comparison of an indexed column.
             metrics: Gains a warning if the index turns out bad.
             exactly: Ask exact kinds first whatever they read.
+            only: Ask this kind alone.
         """
-        return self._safely(lambda reader: self._find(leaf, reader, exactly=exactly), metrics)
+        return self._safely(lambda reader: self._find(leaf, reader, exactly=exactly, only=only), metrics)
 
     def cost(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> Cost | None:
         """Return what `find` would read, about; None if it would give None."""
@@ -319,13 +322,15 @@ class DataFileIndex:
         choices = self._choices(leaf, reader, exactly=exactly)
         return choices[0][0] + cost if choices else None
 
-    def _find(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool) -> Answer | None:
+    def _find(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool, only: str | None) -> Answer | None:
         null = self._nulls(leaf.column.field_id, reader)
         if null is None:
             return None
         if isinstance(leaf, IsNull):
             return self._answer(null, null, BitMap(), reader, NULLS)
         for _, name, kind, wanted in self._choices(leaf, reader, exactly=exactly):
+            if only not in (None, name):
+                continue
             found = kind.find(leaf, wanted, reader)
             if found is not None:
                 return self._of_found(leaf, found, null, wanted, reader, name)

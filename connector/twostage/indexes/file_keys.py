@@ -162,6 +162,7 @@ def find_files(
         except MissingFileError:  # merged into another one since it was listed
             continue
         except (ValueError, LookupError, MemoryError, TwoStageError) as error:
+            CACHE.drop(_cache_key(place, run))  # it may be built again
             warn(metrics, "ignored", f"an index was ignored: {error}")
             continue
         replaced = opened.replaced(scanned)
@@ -212,7 +213,7 @@ def open_run(
     place: IndexPlace, run: IndexRun, metrics: Metrics, memory: int, scanned: ScannedFiles | None = None
 ) -> OpenRun | None:
     """Return a run, from this process's memory if it is there; None if it is missing or bad."""
-    key = ("index-run", place.path(run.name))
+    key = _cache_key(place, run)
     with CACHE.exclusive(key):
         found: OpenRun | None = CACHE.get(key)
         if found is None:
@@ -227,13 +228,17 @@ def open_run(
     return found
 
 
+def _cache_key(place: IndexPlace, run: IndexRun) -> tuple[str, str]:
+    return "index-run", place.path(run.name)
+
+
 def read_run(place: IndexPlace, run: IndexRun, scanned: ScannedFiles | None = None) -> OpenRun:
     """Read a run's directory.
 
     Raises:
         MissingFileError: It is gone.
         StorageError: The store failed.
-        ValueError: It is no run that can be used; LookupError the same.
+        CorruptFileError: It is no run that can be used; ValueError and LookupError the same.
     """
     with _open(place, run.name) as file:
         return _read(file, run, scanned)

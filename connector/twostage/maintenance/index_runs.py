@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from twostage.errors import MissingFileError
+from twostage.errors import CorruptFileError, MissingFileError
 from twostage.indexes.file_keys import FANOUT, FILES, merge_runs, open_run, read_run
 from twostage.indexes.place import list_indexes, old_run
 from twostage.metrics import Metrics
@@ -46,7 +46,7 @@ def remove_bad_runs(place: IndexPlace, indexes: TableIndexes, field_ids: Iterabl
             read_run(place, run)
         except MissingFileError:
             continue
-        except (ValueError, LookupError):
+        except (CorruptFileError, ValueError, LookupError):
             files.remove(place.storage, place.path(run.name))
             removed += 1
     return removed

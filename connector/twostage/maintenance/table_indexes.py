@@ -143,7 +143,8 @@ class OwnedIndexes:
         if kinds == AUTO:
             profiles = profile_columns(context, tasks, chosen_ids)
             sizes = sum(task.file_size for task in tasks)
-            for name, choice in zip(names, choose_kinds(profiles, chosen_ids, sizes), strict=True):
+            choices = choose_kinds(profiles, chosen_ids, sizes, self._stored_bytes())
+            for name, choice in zip(names, choices, strict=True):
                 reasons.append(f"{name}: {choice.reason}")
                 self._say(reasons[-1])
                 if choice.kinds:
@@ -179,6 +180,12 @@ class OwnedIndexes:
         for group in groups:
             total.merge(self._extend(group, context, tasks))
         return total
+
+    def repair(self, paths: Iterable[str]) -> Metrics:
+        """Build index files and runs again: those that `verify_indexes` found bad, and what else is lacking."""
+        for path in paths:
+            files.remove(self._place.storage, path)
+        return self.refresh()
 
     def status(self) -> list[IndexStatus]:
         """Return what there is of each group of columns."""
@@ -323,6 +330,15 @@ class OwnedIndexes:
             for group in plan.groups
             for task in group.tasks
         ]
+
+    def _stored_bytes(self) -> int:
+        """Return the bytes of all index files and runs."""
+        entries = files.list_folder(self._place.storage, self._place.folder)
+        folders = [entry.name for entry in entries if entry.is_folder]
+        inner = [
+            one for name in folders for one in files.list_folder(self._place.storage, self._place.path(name))
+        ]
+        return sum(entry.size for entry in (*entries, *inner) if not entry.is_folder)
 
     def _indexes(self) -> TableIndexes:
         metrics = Metrics()
