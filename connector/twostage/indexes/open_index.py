@@ -31,8 +31,17 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask
 
 _ABSENT_BYTES = 200
+SMALL_BYTES = 256 * 2**10
+"""A remote data file of fewer is read whole with one request, which takes no longer than that for its index: 10,000 files of 66 kB
+were read in 21.6 s without their indexes, and in 31 s with them."""
 REPLACED = "the data file was replaced, or its owner or mode changed, since it was indexed"
 """Why an index does not serve that names the right file, size and time."""
+
+
+def is_worth_asking(context: ScanContext, task: ScanTask) -> bool:
+    """Tell whether a task should ask for indexes of its data file: there may be some, and reading them may save a request."""
+    indexes = context.indexes
+    return indexes is not None and not (indexes.place.is_remote and task.file_size < SMALL_BYTES)
 
 
 def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[str, RangedObject]:
