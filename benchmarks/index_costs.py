@@ -28,7 +28,8 @@ sys.path[:0] = [str(ROOT / "connector"), str(ROOT / "native")]
 from twostage.deletes.cache.memory import CACHE  # noqa: E402
 from twostage.indexes.build import build_index, describe  # noqa: E402
 from twostage.indexes.data_file_index import DataFileIndex  # noqa: E402
-from twostage.indexes.file_keys import RunBuilder, ScannedFiles, file_key, find_files  # noqa: E402
+from twostage.indexes.file_key_runs import RunBuilder  # noqa: E402
+from twostage.indexes.file_keys import ScannedFiles, file_key, find_files  # noqa: E402
 from twostage.indexes.kinds.registered import KINDS  # noqa: E402
 from twostage.indexes.place import index_place, list_indexes  # noqa: E402
 from twostage.indexes.puffin import read_footer  # noqa: E402

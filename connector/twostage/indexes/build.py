@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pyroaring import BitMap
 
 from twostage.errors import mask
 from twostage.indexes import bitmaps
@@ -106,15 +107,16 @@ def describe(
 
 
 def _write_nulls(values: ColumnValues, writer: IndexWriter) -> None:
-    rows = []
+    bitmap = BitMap()
     first = 0
     for chunk in values.chunks():
-        if chunk.null_count:
-            rows.append(first + np.flatnonzero(chunk.is_null().to_numpy(zero_copy_only=False)))
+        if chunk.null_count == len(chunk):
+            bitmap.add_range(first, first + len(chunk))
+        elif chunk.null_count:
+            bitmap |= bitmaps.of_rows(first + np.flatnonzero(chunk.is_null().to_numpy(zero_copy_only=False)))
         first += len(chunk)
     if first != values.num_rows:
         raise ValueError(f"{first} values of {values.num_rows} rows")
-    bitmap = bitmaps.of_rows(np.concatenate(rows) if rows else np.zeros(0, np.uint32))
     writer.add(
         values.field_id,
         NULLS,

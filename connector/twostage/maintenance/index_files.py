@@ -18,7 +18,8 @@ from twostage.data_files.data_file import descend
 from twostage.data_files.open_data_file import open_data_file
 from twostage.deletes.cache import fingerprint
 from twostage.indexes.build import build_index, describe
-from twostage.indexes.file_keys import FILES, RunBuilder, file_key
+from twostage.indexes.file_key_runs import RunBuilder
+from twostage.indexes.file_keys import FILES, file_key
 from twostage.indexes.file_stamp import file_stamp
 from twostage.indexes.keys import hash_values, indexed_type
 from twostage.indexes.kind import MAX_ROWS, non_null
@@ -107,6 +108,7 @@ def index_files(work: IndexWork) -> Metrics:
     """
     metrics = Metrics()
     budget = work.context.settings.memory_budget
+    kept = budget // 8 // len(work.group.field_ids)
     with tempfile.TemporaryDirectory(prefix="twostage-index-") as folder:
         builders = _builders(work, Path(folder), budget)
         every = zip(work.tasks, work.lacks_index, work.lacks_keys, strict=True)
@@ -123,7 +125,7 @@ def index_files(work: IndexWork) -> Metrics:
                     metrics.choices["no index of a data file without field ids"] += 1
                     continue
                 columns = {
-                    field_id: FileColumn(data_file, field_id, num_rows, budget // 4)
+                    field_id: FileColumn(data_file, field_id, num_rows, kept)
                     for field_id in work.group.field_ids
                     if field_id in work.context.schema and has_values(data_file, field_id)
                 }
@@ -160,7 +162,7 @@ def _builders(work: IndexWork, folder: Path, budget: int) -> dict[int, RunBuilde
     for field_id in wanted:
         kind = work.context.schema.field(field_id).type
         assert isinstance(kind, Primitive)
-        share = budget // (2 * len(wanted))
+        share = budget // (4 * len(wanted))
         found[field_id] = RunBuilder(field_id, kind, folder, share, len(work.tasks), rows)
     return found
 

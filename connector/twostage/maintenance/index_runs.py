@@ -10,7 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from twostage.errors import CorruptFileError, MissingFileError
-from twostage.indexes.file_keys import FANOUT, FILES, merge_runs, open_run, read_run
+from twostage.indexes.file_key_runs import merge_runs
+from twostage.indexes.file_keys import FANOUT, FILES, open_run, read_run
 from twostage.indexes.place import list_indexes, old_run
 from twostage.metrics import Metrics
 from twostage.storage import files
