@@ -28,7 +28,8 @@ sys.path[:0] = [str(ROOT / "connector"), str(ROOT / "native")]
 from twostage.deletes.cache.memory import CACHE  # noqa: E402
 from twostage.indexes.build import build_index, describe  # noqa: E402
 from twostage.indexes.data_file_index import DataFileIndex  # noqa: E402
-from twostage.indexes.file_keys import RunBuilder, ScannedFiles, file_key, find_files  # noqa: E402
+from twostage.indexes.file_key_runs import RunBuilder  # noqa: E402
+from twostage.indexes.file_keys import ScannedFiles, file_key, find_files  # noqa: E402
 from twostage.indexes.kinds.registered import KINDS  # noqa: E402
 from twostage.indexes.place import index_place, list_indexes  # noqa: E402
 from twostage.indexes.puffin import read_footer  # noqa: E402
@@ -89,6 +90,8 @@ def measure_columns(rows: int) -> None:
             read = time.process_time() - started
             values = Values(array, Primitive(kind))
             for one in KINDS:
+                if KINDS[one].refuses(values.type) is not None:
+                    continue
                 if one == "values" and rows > 100 * 1_000 and len(array.unique()) > 10_000:
                     continue
                 path = Path(folder, f"{one}.puffin")

@@ -100,14 +100,18 @@ def test_rows_are_the_oracles_and_duckdbs(seed: int, tmp_path: Path, counted: Co
 
 
 def index_columns(pair: Pair, drawn: random.Random) -> None:
-    """Index every column that can be, each by some kinds."""
+    """Index every column that can be, in structs too, each by some kinds."""
     owned = OwnedIndexes(pair.opened.options, {}, lambda work: map(index_files, work), print)
-    for field in pair.opened.table.schema.fields:
-        if key_class(field.type) is None:
+    schema = pair.opened.table.schema
+    for field_id in schema.field_ids():
+        field, path = schema.field(field_id), schema.path(field_id)
+        if key_class(field.type) is None or schema.find(path) is None:  # elements of lists have no name
             continue
         fitting = [name for name, kind in KINDS.items() if kind.refuses(field.type) is None]
-        kinds = [*drawn.sample(fitting, drawn.randint(1, len(fitting))), *([FILES] * drawn.randrange(2))]
-        owned.create([field.name], ",".join(kinds))
+        # Nearly all columns with an initial default, which older files lack, have keys of data files.
+        has_files = drawn.random() < (0.5 if field.initial_default is None else 0.9)
+        kinds = [*drawn.sample(fitting, drawn.randint(1, len(fitting))), *([FILES] * has_files)]
+        owned.create([".".join(path)], ",".join(kinds))
 
 
 def damage(path: Path, drawn: random.Random) -> None:

@@ -30,7 +30,6 @@ from twostage.indexes.of_files import ask_files
 from twostage.indexes.of_scan import indexes_of_table
 from twostage.metrics import Metrics
 from twostage.planning.index_pruning import prune_by_keys
-from twostage.planning.name_mapping import parse_name_mapping
 from twostage.planning.plan import own_folders, refuse_inside
 from twostage.predicates.predicate import TRUE
 from twostage.schema import Primitive
@@ -162,8 +161,6 @@ class IndexAnswers:
             OptionError: ``index.location`` lies inside the table.
         """
         if not options.settings.index or not _are_answerable(aggregates, groups):
-            return None
-        if parse_name_mapping(table.metadata) is not None:  # which column an index is of may have changed
             return None
         refuse_inside(table, options.settings.index_location, "index.location")
         metrics, metadata = Metrics(), table.metadata

@@ -376,6 +376,11 @@ class DataFile(ABC):
             built.append(column)
         return built
 
+    @property
+    def has_field_ids(self) -> bool:
+        """Whether some column has a field id; of a file without any, the name mapping and names of the table decide."""
+        return any(field.has_ids for field in self._fields)
+
     def holds(self, field_id: int) -> bool:
         """Tell whether the file has a column of this id."""
         return file_schema.find(self._fields, field_id) is not None

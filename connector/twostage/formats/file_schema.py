@@ -34,6 +34,11 @@ class FileField:
     first_leaf: int
     end_leaf: int
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether it or a field below has an id."""
+        return self.id is not None or any(child.has_ids for child in self.children)
+
     def has_leaf(self, leaf: int) -> bool:
         """Tell whether a leaf is this field's or lies below it."""
         return self.first_leaf <= leaf < self.end_leaf

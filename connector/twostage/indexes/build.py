@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pyroaring import BitMap
 
 from twostage.errors import mask
 from twostage.indexes import bitmaps
 from twostage.indexes.data_file_index import NULLS
+from twostage.indexes.file_stamp import NO_STAMP
 from twostage.indexes.kind import MAX_ROWS, Workshop
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.puffin import IndexWriter
@@ -85,7 +87,9 @@ def build_index(
     return Built(nbytes=size, refused=tuple(refused))
 
 
-def describe(data_file: str, path: str, num_rows: int, size: int, version: bytes) -> dict[str, str]:
+def describe(
+    data_file: str, path: str, num_rows: int, size: int, version: bytes, stamp: bytes = NO_STAMP
+) -> dict[str, str]:
     """Return what the footer of an index says of its data file.
 
     Args:
@@ -94,21 +98,25 @@ def describe(data_file: str, path: str, num_rows: int, size: int, version: bytes
         num_rows: That it holds.
         size: Its bytes.
         version: Its ETag, if it has one.
+        stamp: Of a local file (`file_stamp`).
     """
     found = {"data-file": data_file, "path": mask(path), "rows": str(num_rows), "size": str(size)}
+    if stamp != NO_STAMP:
+        found["stamp"] = stamp.hex()
     return {**found, "etag": version.hex()} if version else found
 
 
 def _write_nulls(values: ColumnValues, writer: IndexWriter) -> None:
-    rows = []
+    bitmap = BitMap()
     first = 0
     for chunk in values.chunks():
-        if chunk.null_count:
-            rows.append(first + np.flatnonzero(chunk.is_null().to_numpy(zero_copy_only=False)))
+        if chunk.null_count == len(chunk):
+            bitmap.add_range(first, first + len(chunk))
+        elif chunk.null_count:
+            bitmap |= bitmaps.of_rows(first + np.flatnonzero(chunk.is_null().to_numpy(zero_copy_only=False)))
         first += len(chunk)
     if first != values.num_rows:
         raise ValueError(f"{first} values of {values.num_rows} rows")
-    bitmap = bitmaps.of_rows(np.concatenate(rows) if rows else np.zeros(0, np.uint32))
     writer.add(
         values.field_id,
         NULLS,

@@ -19,6 +19,7 @@ from pyroaring import BitMap
 from twostage.errors import TwoStageError
 from twostage.indexes import bitmaps
 from twostage.indexes.answer import Answer, Cost
+from twostage.indexes.file_stamp import is_replaced
 from twostage.indexes.kinds.elements import Elements
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.kinds.values import ValuesReader
@@ -110,6 +111,7 @@ class DataFileIndex:
         try:
             self.num_rows = int(footer.properties["rows"])
             self._etag = footer.properties.get("etag", "")
+            self._stamp = bytes.fromhex(footer.properties.get("stamp", ""))
             self.field_ids = tuple(int(one) for one in footer.properties["columns"].split(",") if one)
         except (KeyError, ValueError) as error:
             raise BadIndexError(f"it does not say what it is an index of: {error!r}") from None
@@ -144,11 +146,17 @@ class DataFileIndex:
         """Tell whether it is of the data file that has this ETag now (`files.version_of`); unknown ones fit."""
         return not self._etag or not version or self._etag == version.hex()
 
+    def is_in_place(self, stamp: bytes) -> bool:
+        """Tell whether its data file may be the local one that has this stamp now (`file_stamp`)."""
+        return not is_replaced(self._stamp, stamp)
+
     def kinds(self, field_id: int) -> tuple[str, ...]:
         """Return the kinds of indexes that a column has."""
         return tuple(name for name in KINDS if self._has(field_id, name))
 
-    def find(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> Answer | None:
+    def find(
+        self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False, only: str | None = None
+    ) -> Answer | None:
         """Return for which rows a leaf is TRUE; None if no index of its column tells.
 
         Exact kinds are asked first, if they do not read much more than others; then those that read least.
@@ -157,8 +165,9 @@ class DataFileIndex:
             leaf: A comparison of an indexed column.
             metrics: Gains a warning if the index turns out bad.
             exactly: Ask exact kinds first whatever they read.
+            only: Ask this kind alone.
         """
-        return self._safely(lambda reader: self._find(leaf, reader, exactly=exactly), metrics)
+        return self._safely(lambda reader: self._find(leaf, reader, exactly=exactly, only=only), metrics)
 
     def cost(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> Cost | None:
         """Return what `find` would read, about; None if it would give None."""
@@ -313,13 +322,15 @@ class DataFileIndex:
         choices = self._choices(leaf, reader, exactly=exactly)
         return choices[0][0] + cost if choices else None
 
-    def _find(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool) -> Answer | None:
+    def _find(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool, only: str | None) -> Answer | None:
         null = self._nulls(leaf.column.field_id, reader)
         if null is None:
             return None
         if isinstance(leaf, IsNull):
             return self._answer(null, null, BitMap(), reader, NULLS)
         for _, name, kind, wanted in self._choices(leaf, reader, exactly=exactly):
+            if only not in (None, name):
+                continue
             found = kind.find(leaf, wanted, reader)
             if found is not None:
                 return self._of_found(leaf, found, null, wanted, reader, name)

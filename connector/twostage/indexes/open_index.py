@@ -2,7 +2,8 @@
 
 Takes a task and a group of indexed columns; gives a `DataFileIndex`, or None if there is none, or one that cannot be used:
 that is counted as a warning and changes no row. The rule: the index file's name is the data file's fingerprint, and its
-footer must say the same path's size and rows, so that an index serves only what it was made of.
+footer must say the same path's size and rows and, on the host that made it, time of change, so that an index serves only what it
+was made of.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import MissingFileError, TwoStageError
 from twostage.indexes.data_file_index import DataFileIndex
+from twostage.indexes.file_stamp import file_stamp
 from twostage.indexes.place import warn
 from twostage.indexes.puffin import BadIndexError, read_footer
 from twostage.storage import files
@@ -29,6 +31,17 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask
 
 _ABSENT_BYTES = 200
+SMALL_BYTES = 256 * 2**10
+"""A remote data file of fewer is read whole with one request, which takes no longer than that for its index: 10,000 files of 66 kB
+were read in 21.6 s without their indexes, and in 31 s with them."""
+REPLACED = "the data file was replaced, or its owner or mode changed, since it was indexed"
+"""Why an index does not serve that names the right file, size and time."""
+
+
+def is_worth_asking(context: ScanContext, task: ScanTask) -> bool:
+    """Tell whether a task should ask for indexes of its data file: there may be some, and reading them may save a request."""
+    indexes = context.indexes
+    return indexes is not None and not (indexes.place.is_remote and task.file_size < SMALL_BYTES)
 
 
 def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[str, RangedObject]:
@@ -103,6 +116,9 @@ def open_index(
             CACHE.put(keys.found, found, found.nbytes, limit=limit)
     if found.is_bad:
         return None
+    if not found.is_in_place(file_stamp(task.path)):
+        warn(metrics, "ignored", f"an index was ignored: {REPLACED}")
+        return None
     return found if file is None else found.through(file)
 
 
@@ -128,4 +144,6 @@ def _of_task(found: DataFileIndex, footer: Footer, task: ScanTask) -> DataFileIn
         raise BadIndexError("it is of another data file")
     if found.num_rows != task.record_count:
         raise BadIndexError(f"it is of {found.num_rows} rows, the data file has {task.record_count}")
+    if not found.is_in_place(file_stamp(task.path)):
+        raise BadIndexError(REPLACED)
     return found

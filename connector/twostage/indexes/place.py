@@ -33,7 +33,10 @@ FOLDER = "_twostage_indexes"
 SUFFIX = ".puffin"
 _GROUP = re.compile(r"columns((?:-\d+(?:\.[a-z]+)+)+)\.json")
 _COLUMN = re.compile(r"-(\d+)((?:\.[a-z]+)+)")
-_RUN = re.compile(r"files-(\d+)-(\d+)-([0-9a-f]+)\.puffin")
+_RUN = re.compile(r"files-v2-(\d+)-(\d+)-([0-9a-f]+)\.puffin")
+"""Raise the version when older runs must not be used: those of version 1, without one in their names, lacked the default
+values of files that do not hold the column."""
+_OLD_RUN = re.compile(r"files-(\d+)-\d+-[0-9a-f]+\.puffin")
 MAX_NAME = 160
 """Characters of a group's name; file systems allow 255."""
 
@@ -132,8 +135,14 @@ class IndexPlace:
 
 
 def run_name(field_id: int, level: int, key: str) -> str:
-    """Return the name of a run's file; `key` (hex digits) tells it from others."""
-    return f"files-{field_id}-{level}-{key}{SUFFIX}"
+    """Return the name of a run's file without `SUFFIX`; `key` (hex digits) tells it from others."""
+    return f"files-v2-{field_id}-{level}-{key}"
+
+
+def old_run(name: str) -> int | None:
+    """Return the column of a run of an earlier version, by its file's name; None for any other file."""
+    found = _OLD_RUN.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 def index_place(

@@ -3,7 +3,7 @@
 Takes pairs of a key (a hash of at most 40 bits) and a number (a row's position, a data file's ordinal), in any order and
 of any count; gives blobs, and from these the numbers of some keys. The rule: every pair that was added is found, and no
 other; memory stays within a budget (pairs beyond it are spilled to files by the upper bits of their keys, and sorted one
-file after the other).
+file after the other; a file that the budget does not hold, of one key perhaps, is cut by the next bits, those of numbers included).
 
 Blocks have `BLOCK` pairs: keys (`twostage_native.sorted_keys`), then numbers, bit-packed, then a CRC-32. Pages list the first
 keys, lengths and widths of `PAGE` blocks, and the directory lists the pages. About 2.5 bits a pair beyond those of its number
@@ -45,6 +45,8 @@ _ENTRY = np.dtype([("first", "<u8"), ("length", "<u4"), ("width", "u1")])
 _PAGE_ENTRY = np.dtype([("first", "<u8"), ("start", "<u8"), ("crc", "<u4")])
 _CRC = struct.Struct("<I")
 _MAX_PARTS = 4096
+_CUT_BITS = 6
+"""By which a file of pairs that is too large is cut."""
 _AT_ONCE = 32
 """Blocks that are packed at once: their pairs and what is made of them stay in a core's cache."""
 
@@ -79,7 +81,7 @@ class PairSorter:
         self.count += len(keys)
         self._held.append((keys << np.uint64(self.number_bits)) | numbers)
         self._held_bytes += 8 * len(keys)
-        if self._held_bytes * 4 > self._budget and self._part_bits:
+        if self._held_bytes * 4 > self._budget:
             self._spill()
 
     def _spill(self) -> None:
@@ -89,8 +91,7 @@ class PairSorter:
         bounds = np.arange(1, 1 << self._part_bits, dtype=np.uint64) << np.uint64(shift)
         for number, part in enumerate(np.split(joined, np.searchsorted(joined, bounds))):
             if len(part):
-                with self._path(number).open("ab") as file:
-                    file.write(part.tobytes())
+                _append(self._path(number), part)
 
     def _path(self, part: int) -> Path:
         return self._folder / f"pairs-{id(self):x}-{part}"
@@ -101,13 +102,47 @@ class PairSorter:
             yield np.sort(np.concatenate(self._held)) if self._held else np.zeros(0, np.uint64)
             return
         self._spill()
+        bits = self.key_bits + self.number_bits - self._part_bits
         for number in range(1 << self._part_bits):
-            path = self._path(number)
-            if path.exists():
-                part = np.fromfile(path, np.uint64)
-                path.unlink()
-                part.sort()
-                yield part
+            yield from self._sorted_file(self._path(number), bits)
+
+    def _sorted_file(self, path: Path, bits: int) -> Iterator[Words]:
+        """Yield the pairs of a file in order, and remove it; they differ in their lowest `bits` bits."""
+        if not path.exists():
+            return
+        if path.stat().st_size * 4 <= self._budget:
+            part = np.fromfile(path, np.uint64)
+            path.unlink()
+            part.sort()
+            yield part
+            return
+        cut = min(bits, _CUT_BITS)
+        steps = self._steps(path)
+        if not cut:  # one pair, repeated
+            yield from steps
+        else:
+            shift = np.uint64(bits - cut)
+            first = np.uint64((1 << cut) - 1)
+            for step in steps:
+                step.sort()
+                places = (step >> shift) & first
+                for number in distinct(places).tolist():
+                    low, high = np.searchsorted(places, (number, number + 1))
+                    _append(path.with_name(f"{path.name}.{number}"), step[low:high])
+            for number in range(1 << cut):
+                yield from self._sorted_file(path.with_name(f"{path.name}.{number}"), bits - cut)
+        path.unlink()
+
+    def _steps(self, path: Path) -> Iterator[Words]:
+        """Yield the pairs of a file as they are there, as many at once as the budget holds."""
+        with path.open("rb") as file:
+            while len(step := np.fromfile(file, np.uint64, self._budget // 32)):
+                yield step
+
+
+def _append(path: Path, pairs: Words) -> None:
+    with path.open("ab") as file:
+        file.write(pairs.data)
 
 
 def write_pairs(

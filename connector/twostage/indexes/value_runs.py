@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _SHARE = 4
 """Of the budget is what may be held before it is spilled; merging a range takes as much again, twice."""
 _PIVOTS = 64
-"""Values of each run that the ranges' limits are drawn from."""
+"""Values of each run that the ranges' limits are drawn from, at least."""
+_OBJECT_BYTES = 100
+"""Of a value's bitmap as a Python object, and of the value's places in arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +39,8 @@ class ValueRun:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
-        return int(self.values.nbytes + self.bitmaps.nbytes)
+        """Bytes of memory, as Python objects of bitmaps while runs are joined."""
+        return int(self.values.nbytes + self.bitmaps.nbytes) + _OBJECT_BYTES * len(self.values)
 
 
 class ValueRuns:
@@ -63,7 +65,7 @@ class ValueRuns:
         rows = np.ascontiguousarray(places[order], np.uint32)
         ends = np.cumsum(np.bincount(codes, minlength=len(values))).tolist()
         starts = [0, *ends[:-1]]
-        parts = [bitmaps.serialize(BitMap(rows[a:b])) for a, b in zip(starts, ends, strict=True)]
+        parts = [bitmaps.serialize(bitmaps.of_rows(rows[a:b])) for a, b in zip(starts, ends, strict=True)]
         run = ValueRun(values, pa.array(parts, pa.large_binary()))
         self._runs.append(run)
         self._held += run.nbytes
@@ -158,9 +160,9 @@ def _joined(runs: list[ValueRun]) -> ValueRun:
 
 def _pivots(runs: list[ValueRun], ranges: int) -> list[pa.Scalar]:
     """Return values that divide all runs' values into about so many equal ranges."""
+    count = max(_PIVOTS, 4 * ranges // len(runs))
     drawn = [
-        run.values.take(pa.array(np.linspace(0, len(run.values) - 1, _PIVOTS, dtype=np.int64)))
-        for run in runs
+        run.values.take(pa.array(np.linspace(0, len(run.values) - 1, count, dtype=np.int64))) for run in runs
     ]
     sample = pa.concat_arrays(drawn)
     if pa.types.is_floating(sample.type):

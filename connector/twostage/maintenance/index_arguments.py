@@ -51,6 +51,9 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
         help=f"data files to compare, drawn at random; default: {SAMPLE}",
     )
     verifying.add_argument("--all", action="store_true", help="compare all data files")
+    verifying.add_argument(
+        "--repair", action="store_true", help="build again what differs, is damaged or is missing"
+    )
     dropping = verbs.add_parser("drop", help="remove indexes")
     dropping.add_argument("--columns", dest="names", metavar="A,B", help="default: of all columns")
     cleaning = verbs.add_parser(

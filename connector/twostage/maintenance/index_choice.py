@@ -77,7 +77,7 @@ def profile_columns(
     found: dict[int, list[pa.Array]] = {field_id: [] for field_id in field_ids}
     for task in tasks[::step][:_SAMPLE_FILES]:
         with open_data_file(context, task, Metrics()) as data_file:
-            row_group = next(iter(data_file.row_groups()), None)
+            row_group = next((one for one in data_file.row_groups() if one.num_rows), None)
             if row_group is None:
                 continue
             for field_id, arrays in found.items():
@@ -138,10 +138,17 @@ def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float]
 
 
 def choose_kinds(
-    samples: Mapping[int, ColumnSample], field_ids: Sequence[int], table_bytes: int
+    samples: Mapping[int, ColumnSample], field_ids: Sequence[int], table_bytes: int, taken: int = 0
 ) -> list[Choice]:
-    """Return the choice for each column, in order; together they stay within `MAX_SHARE` of the table's bytes."""
-    left = MAX_SHARE * table_bytes
+    """Return the choice for each column, in order; all indexes together stay within `MAX_SHARE` of the table's bytes.
+
+    Args:
+        samples: By column.
+        field_ids: The columns.
+        table_bytes: Of the data files.
+        taken: Bytes that the table's indexes take already.
+    """
+    left = MAX_SHARE * table_bytes - taken
     choices = []
     for field_id in field_ids:
         sample = samples.get(field_id)
@@ -153,7 +160,7 @@ def choose_kinds(
         if kinds and size > left:
             reason = (
                 f"not indexed: {', '.join(kinds)} would take about {size:,.0f} bytes, "
-                f"{MAX_SHARE:.0%} of the table leave {max(0.0, left):,.0f}"
+                f"{MAX_SHARE:.0%} of the table leave {max(0.0, left):,.0f}{' beside what there is' if taken else ''}"
             )
             kinds = ()
         elif kinds:

@@ -56,9 +56,8 @@ def run_command(
         case "list":
             _print_list(owned, console, uses_of)
         case "verify":
-            return _verify(
-                owned, None if parsed.all else parsed.sample, console, _step(progress, "comparing")
-            )
+            sample = None if parsed.all else parsed.sample
+            return _verify(owned, sample, console, _step(progress, "comparing"), repair=parsed.repair)
         case "drop":
             console.print(f"{owned.drop(names_in(parsed.names or '')):,} files removed")
         case "clean":
@@ -112,7 +111,12 @@ def _print_list(owned: OwnedIndexes, console: Console, uses_of: Callable[[str], 
 
 
 def _verify(
-    owned: OwnedIndexes, sample: int | None, console: Console, step: Callable[[int, int], None]
+    owned: OwnedIndexes,
+    sample: int | None,
+    console: Console,
+    step: Callable[[int, int], None],
+    *,
+    repair: bool,
 ) -> int:
     context, tasks, place, _ = owned.indexed_tasks()
     verified = verify_indexes(context, tasks, place, list_indexes(place, Metrics()), sample, step)
@@ -122,4 +126,6 @@ def _verify(
         f"{verified.data_files:,} data files compared: {verified.answers:,} answers, {len(verified.wrong):,} wrong; "
         f"{verified.without_index:,} index files missing"
     )
-    return int(bool(verified.wrong))
+    if repair:
+        _print_built(owned.repair(verified.bad), console)
+    return int(bool(verified.wrong) and not repair)

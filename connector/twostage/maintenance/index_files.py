@@ -1,8 +1,10 @@
 """Indexes some data files: what a Spark task does for ``index create`` and ``index refresh``.
 
 Takes a unit of work (data files, columns and their kinds); leaves an index file for each data file that has none, and one
-run for each column with a table-wide index. The rule: a data file is read as a scan reads it, whole, its deletes not
-applied; columns that it does not hold, or that are constant in it, have no index.
+run for each column with a table-wide index. The rules: a data file is read as a scan reads it, whole, its deletes not
+applied; columns that it does not hold, or that are constants of its partition, have no index of rows; a run has the values of
+every file that it covers, initial defaults of columns that the file does not hold included; and a file without field ids has no index,
+because which columns it holds depends on names that may change.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from twostage.data_files.data_file import descend
 from twostage.data_files.open_data_file import open_data_file
 from twostage.deletes.cache import fingerprint
 from twostage.indexes.build import build_index, describe
-from twostage.indexes.file_keys import FILES, RunBuilder, file_key
+from twostage.indexes.file_key_runs import RunBuilder
+from twostage.indexes.file_keys import FILES, file_key
+from twostage.indexes.file_stamp import file_stamp
 from twostage.indexes.keys import hash_values, indexed_type
 from twostage.indexes.kind import MAX_ROWS, non_null
 from twostage.metrics import Metrics
@@ -104,10 +108,12 @@ def index_files(work: IndexWork) -> Metrics:
     """
     metrics = Metrics()
     budget = work.context.settings.memory_budget
+    kept = budget // 8 // len(work.group.field_ids)
     with tempfile.TemporaryDirectory(prefix="twostage-index-") as folder:
         builders = _builders(work, Path(folder), budget)
         every = zip(work.tasks, work.lacks_index, work.lacks_keys, strict=True)
         for task, lacks_index, lacks_keys in sorted(every, key=lambda one: file_key(one[0])):
+            stamp = file_stamp(task.path)
             with open_data_file(work.context, task, Metrics()) as data_file:
                 num_rows = sum(group.num_rows for group in data_file.row_groups())
                 if num_rows != task.record_count or num_rows > MAX_ROWS:
@@ -115,17 +121,20 @@ def index_files(work: IndexWork) -> Metrics:
                         f"no index of a data file of {num_rows:,} rows, listed with {task.record_count:,}"
                     ] += 1
                     continue
+                if not data_file.has_field_ids:
+                    metrics.choices["no index of a data file without field ids"] += 1
+                    continue
                 columns = {
-                    field_id: FileColumn(data_file, field_id, num_rows, budget // 4)
+                    field_id: FileColumn(data_file, field_id, num_rows, kept)
                     for field_id in work.group.field_ids
-                    if is_stored(data_file, field_id)
+                    if field_id in work.context.schema and has_values(data_file, field_id)
                 }
                 if lacks_index:
-                    _build(work, task, data_file, columns, num_rows, metrics)
+                    _build(work, task, stamp, data_file, columns, num_rows, metrics)
                 for field_id in lacks_keys:
                     builder = builders[field_id]
-                    builder.begin(file_key(task))
-                    if field_id in columns:
+                    builder.begin(file_key(task), stamp)
+                    if field_id in columns:  # of constants of the partition no index is asked
                         for _, array in non_null(columns[field_id].chunks()):
                             builder.add(hash_values(array))
             metrics.add("indexes.made")
@@ -135,10 +144,15 @@ def index_files(work: IndexWork) -> Metrics:
     return metrics
 
 
+def has_values(data_file: DataFile, field_id: int) -> bool:
+    """Tell whether a data file says which values a column has, if only by not holding it: its partition does not."""
+    return field_id not in data_file.task.constants
+
+
 def is_stored(data_file: DataFile, field_id: int) -> bool:
-    """Tell whether a data file holds a column itself: one that is constant in it needs no index."""
+    """Tell whether a data file holds a column itself: one that is constant in it needs no index of rows."""
     top = data_file.context.schema.top_level(field_id)
-    return field_id not in data_file.task.constants and data_file.holds(top.id)
+    return has_values(data_file, field_id) and data_file.holds(top.id)
 
 
 def _builders(work: IndexWork, folder: Path, budget: int) -> dict[int, RunBuilder]:
@@ -148,7 +162,7 @@ def _builders(work: IndexWork, folder: Path, budget: int) -> dict[int, RunBuilde
     for field_id in wanted:
         kind = work.context.schema.field(field_id).type
         assert isinstance(kind, Primitive)
-        share = budget // (2 * len(wanted))
+        share = budget // (4 * len(wanted))
         found[field_id] = RunBuilder(field_id, kind, folder, share, len(work.tasks), rows)
     return found
 
@@ -156,6 +170,7 @@ def _builders(work: IndexWork, folder: Path, budget: int) -> dict[int, RunBuilde
 def _build(
     work: IndexWork,
     task: ScanTask,
+    stamp: bytes,
     data_file: DataFile,
     columns: dict[int, FileColumn],
     num_rows: int,
@@ -164,10 +179,10 @@ def _build(
     given = [
         (columns[field_id], [kind for kind in kinds if kind != FILES])
         for field_id, kinds in work.group.columns
-        if field_id in columns
+        if field_id in columns and is_stored(data_file, field_id)
     ]
     properties = describe(
-        fingerprint.of_data_file(task), task.written_path, num_rows, task.file_size, data_file.version
+        fingerprint.of_data_file(task), task.written_path, num_rows, task.file_size, data_file.version, stamp
     )
     budget = work.context.settings.memory_budget // 2
     path = work.place.index_file(work.group, task)

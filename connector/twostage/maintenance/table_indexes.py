@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from twostage.catalog.load_table import load_table
 from twostage.columns import split_name
 from twostage.deletes.cache import fingerprint
 from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError, mask, nearest
-from twostage.indexes.file_keys import FANOUT, FILES, file_key, merge_runs, open_run
+from twostage.indexes.file_keys import FILES, file_key
 from twostage.indexes.keys import indexed_type, key_class
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.place import MAX_NAME, SUFFIX, IndexGroup, index_place, list_indexes
@@ -26,6 +25,14 @@ from twostage.maintenance.column_sizes import column_sizes, total_size
 from twostage.maintenance.index_arguments import AUTO
 from twostage.maintenance.index_choice import choose_kinds, profile_columns
 from twostage.maintenance.index_files import IndexWork
+from twostage.maintenance.index_runs import (
+    clean_runs,
+    merge_fresh,
+    remove_bad_runs,
+    remove_old_runs,
+    remove_runs,
+)
+from twostage.maintenance.lacking_files import lacking_files, usable_files
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan, refuse_inside
 from twostage.predicates.predicate import TRUE
@@ -136,7 +143,8 @@ class OwnedIndexes:
         if kinds == AUTO:
             profiles = profile_columns(context, tasks, chosen_ids)
             sizes = sum(task.file_size for task in tasks)
-            for name, choice in zip(names, choose_kinds(profiles, chosen_ids, sizes), strict=True):
+            choices = choose_kinds(profiles, chosen_ids, sizes, self._stored_bytes())
+            for name, choice in zip(names, choices, strict=True):
                 reasons.append(f"{name}: {choice.reason}")
                 self._say(reasons[-1])
                 if choice.kinds:
@@ -173,6 +181,12 @@ class OwnedIndexes:
             total.merge(self._extend(group, context, tasks))
         return total
 
+    def repair(self, paths: Iterable[str]) -> Metrics:
+        """Build index files and runs again: those that `verify_indexes` found bad, and what else is lacking."""
+        for path in paths:
+            files.remove(self._place.storage, path)
+        return self.refresh()
+
     def status(self) -> list[IndexStatus]:
         """Return what there is of each group of columns."""
         indexes = self._indexes()
@@ -187,7 +201,8 @@ class OwnedIndexes:
                 top[run.name] for i, kinds in group.columns if FILES in kinds for run in indexes.runs_of(i)
                 if run.name in top
             ]  # fmt: skip
-            lacking = self._lacking(group, tasks, {entry.name for entry in entries}, indexes)
+            names = {entry.name for entry in entries}
+            lacking = lacking_files(self._place, group, context, tasks, names, indexes)
             every = [*entries, *runs]
             found.append(
                 IndexStatus(
@@ -228,10 +243,7 @@ class OwnedIndexes:
             self._remove(f"{group.name}.json")
             removed += 1 + self._remove_folder(group.name)
             keyed = {i for i, kinds in group.columns if FILES in kinds}
-            for run in self._indexes().runs:
-                if run.field_id in keyed:
-                    self._remove(run.name)
-                    removed += 1
+            removed += remove_runs(self._place, self._indexes(), keyed)
         return removed
 
     def clean(self, step: Callable[[int, int], None]) -> tuple[int, int]:
@@ -262,7 +274,7 @@ class OwnedIndexes:
                 else:
                     self._remove(group.name, entry.name)
                     removed += 1
-        gone, stayed = self._clean_runs(indexes, keys)
+        gone, stayed = clean_runs(self._place, indexes, keys, self._options.settings.memory_budget)
         return removed + gone, kept + stayed
 
     # --- parts ----------------------------------------------------------------------------------------
@@ -274,9 +286,10 @@ class OwnedIndexes:
 
     def _extend(self, group: IndexGroup, context: ScanContext, tasks: Sequence[ScanTask]) -> Metrics:
         """Index the data files that lack something, and merge the runs that this makes."""
-        names = {entry.name for entry in files.list_folder(self._place.storage, self._place.path(group.name))}
+        remove_bad_runs(self._place, self._indexes(), [i for i, kinds in group.columns if FILES in kinds])
+        names = usable_files(self._place, group, context, tasks)
         indexes = self._indexes()
-        lacking = self._lacking(group, tasks, names, indexes)
+        lacking = lacking_files(self._place, group, context, tasks, names, indexes)
         total = Metrics()
         total.add("indexes.files", len(tasks))
         size = max(1, -(-len(lacking) // _UNITS))
@@ -296,61 +309,9 @@ class OwnedIndexes:
         before = {run.name for run in indexes.runs}
         for field_id, kinds in group.columns:
             if FILES in kinds:
-                self._merge(field_id, before, total)
+                merge_fresh(self._place, field_id, before, self._options.settings.memory_budget, total)
+                remove_old_runs(self._place, {field_id})
         return total
-
-    def _merge(self, field_id: int, before: set[str], metrics: Metrics) -> None:
-        """Merge the new runs of a column to one, then as many of one level as there should be no more of."""
-        budget = self._options.settings.memory_budget
-        fresh = [run for run in self._indexes().runs_of(field_id) if run.name not in before]
-        if len(fresh) > 1 and merge_runs(self._place, fresh, budget, metrics) is None:
-            return
-        while True:
-            runs = self._indexes().runs_of(field_id)
-            levels = Counter(run.level for run in runs)
-            full = [level for level, count in levels.items() if count >= FANOUT]
-            if not full:
-                return
-            own = [run for run in runs if run.level <= min(full)]
-            if merge_runs(self._place, own, budget, metrics) is None:
-                return
-
-    def _lacking(
-        self, group: IndexGroup, tasks: Sequence[ScanTask], names: set[str], indexes: TableIndexes
-    ) -> list[tuple[ScanTask, bool, tuple[int, ...]]]:
-        """Return the data files that lack an index file or a place in a run: each with what it lacks."""
-        has_rows = any(kind != FILES for _, kinds in group.columns for kind in kinds)
-        keyed = [field_id for field_id, kinds in group.columns if FILES in kinds]
-        covered: dict[int, set[bytes]] = {field_id: set() for field_id in keyed}
-        for field_id in keyed:
-            for run in indexes.runs_of(field_id):
-                opened = open_run(self._place, run, Metrics(), self._options.settings.memory_budget)
-                if opened is not None:
-                    covered[field_id] |= opened.members
-        found = []
-        for task in tasks:
-            lacks_index = has_rows and fingerprint.of_data_file(task) + SUFFIX not in names
-            ids = tuple(i for i in keyed if file_key(task) not in covered[i])
-            if lacks_index or ids:
-                found.append((task, lacks_index, ids))
-        return found
-
-    def _clean_runs(self, indexes: TableIndexes, live: set[bytes]) -> tuple[int, int]:
-        """Remove runs without live data files, and rewrite those that have more dead than live ones."""
-        removed = kept = 0
-        wanted = {i for group in indexes.groups for i, kinds in group.columns if FILES in kinds}
-        budget = self._options.settings.memory_budget
-        for run in indexes.runs:
-            opened = open_run(self._place, run, Metrics(), budget)
-            alive = 0 if opened is None or run.field_id not in wanted else len(opened.members & live)
-            if not alive:
-                self._remove(run.name)
-                removed += 1
-                continue
-            if opened is not None and alive * 2 < len(opened.members):
-                merge_runs(self._place, [run], budget, Metrics(), live)
-            kept += 1
-        return removed, kept
 
     def _tasks(self, snapshot: Snapshot | None) -> tuple[ScanContext, list[ScanTask]]:
         plan = plan_scan(
@@ -363,11 +324,21 @@ class OwnedIndexes:
             parallelism=os.cpu_count() or 1,
             scan_id=uuid.uuid4().hex,
         )
-        return plan.context, [
+        # What a file without field ids holds depends on names that may change: by no names, it holds nothing.
+        return replace(plan.context, name_mapping=()), [
             replace(task, deletes=(), start=0, length=task.file_size)
             for group in plan.groups
             for task in group.tasks
         ]
+
+    def _stored_bytes(self) -> int:
+        """Return the bytes of all index files and runs."""
+        entries = files.list_folder(self._place.storage, self._place.folder)
+        folders = [entry.name for entry in entries if entry.is_folder]
+        inner = [
+            one for name in folders for one in files.list_folder(self._place.storage, self._place.path(name))
+        ]
+        return sum(entry.size for entry in (*entries, *inner) if not entry.is_folder)
 
     def _indexes(self) -> TableIndexes:
         metrics = Metrics()

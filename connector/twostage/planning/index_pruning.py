@@ -49,7 +49,8 @@ def prune_by_keys(
     if len(chosen) < MIN_FILES or not indexes.runs:
         return chosen
     keys = {id(candidate.task): file_key(candidate.task) for candidate in chosen}
-    proofs = _Proofs(indexes, memory, metrics, keys)
+    scanned = ScannedFiles.at({keys[id(candidate.task)]: candidate.task.path for candidate in chosen})
+    proofs = _Proofs(indexes, memory, metrics, keys, scanned)
     normal = tree.push_not_down(predicate)
     kept = []
     for candidate in chosen:
@@ -65,12 +66,19 @@ def prune_by_keys(
 class _Proofs:
     """What the index says of the predicate's leaves, each looked up once."""
 
-    def __init__(self, indexes: ScanIndexes, memory: int, metrics: Metrics, keys: dict[int, bytes]) -> None:
+    def __init__(
+        self,
+        indexes: ScanIndexes,
+        memory: int,
+        metrics: Metrics,
+        keys: dict[int, bytes],
+        scanned: ScannedFiles,
+    ) -> None:
         self._indexes = indexes
         self._memory = memory
         self._metrics = metrics
         self._keys = keys
-        self._scanned = ScannedFiles.of(keys.values())
+        self._scanned = scanned
         self._answers: dict[int, FileAnswer | None] = {}
 
     def may_match(self, predicate: Predicate, task: ScanTask) -> bool:

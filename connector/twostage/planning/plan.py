@@ -85,17 +85,15 @@ def plan_scan(
     predicate = without_implied(predicate)
     top = top if options.top_n and hint == TRUE and limit is None else None
     found = Metrics()
-    indexes = None
-    if parse_name_mapping(table.metadata) is None:  # else which column an index is of may have changed
-        indexes = indexes_of_scan(
-            table.storage,
-            options.settings,
-            table.metadata.table_uuid,
-            both(predicate, hint),
-            found,
-            own_folders(table),
-            None if top is None else top.column.field_id,
-        )
+    indexes = indexes_of_scan(
+        table.storage,
+        options.settings,
+        table.metadata.table_uuid,
+        both(predicate, hint),
+        found,
+        own_folders(table),
+        None if top is None else top.column.field_id,
+    )
     with name_snapshot(snapshot_id):
         planning = Planning(table, options, projection, predicate, hint, top, indexes, found, keys)
         chosen = planning.choose_files(limit)

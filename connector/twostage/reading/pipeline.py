@@ -15,7 +15,7 @@ from twostage.data_files.open_data_file import open_data_file
 from twostage.data_files.parquet_footers import forget_footer, kept_version
 from twostage.deletes.anti_join.choose import NONE
 from twostage.errors import CorruptFileError
-from twostage.indexes.open_index import ask_indexes
+from twostage.indexes.open_index import ask_indexes, is_worth_asking
 from twostage.metadata_tables.rows import read_rows
 from twostage.reading.deleted_column import DeletedColumn, shows_deleted
 from twostage.reading.file_deletes import FileDeletes
@@ -165,7 +165,8 @@ def read_file(
     reads, deletes_ahead = (None, None) if ahead is None else (ahead.reads, ahead.deletes)
     if deletes_ahead is not None:
         FileDeletes.ask(context, task, deletes_ahead)  # before anything is waited for
-    asked = {} if reads is None else ask_indexes(context, task, reads)
+    asks_indexes = is_worth_asking(context, task)
+    asked = {} if reads is None or not asks_indexes else ask_indexes(context, task, reads)
     with contextlib.ExitStack() as opened:
         opened.push(keep_conditions)  # before the file: they are kept once it was closed
         data_file = opened.enter_context(open_data_file(context, task, metrics, reads))
@@ -176,7 +177,7 @@ def read_file(
         contents = None if deletes_ahead is None else deletes_ahead.contents
         if learned.conditions is not None:
             conditions = learned.conditions.on(data_file)
-        indexes = FileAnswers(data_file, learned.predicate, asked) if context.indexes is not None else None
+        indexes = FileAnswers(data_file, learned.predicate, asked) if asks_indexes else None
         file = OpenTask(data_file, deletes, learned, contents, conditions, indexes)
         with contextlib.closing(read_row_groups(file, metrics, ahead, still_wanted)) as steps:
             yield from steps

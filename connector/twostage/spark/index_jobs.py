@@ -82,11 +82,20 @@ class Indexes:
         """
         return index_uses(self._opened(log), name or self._owned().table_name)
 
-    def verify(self, sample: int | None = SAMPLE) -> Verified:
-        """Compare indexes with the data of some data files, drawn at random; None: of all."""
-        context, tasks, place, _ = self._owned().indexed_tasks()
+    def verify(self, sample: int | None = SAMPLE, *, repair: bool = False) -> Verified:
+        """Compare indexes with the data of some data files, drawn at random; None: of all.
+
+        Args:
+            sample: How many data files.
+            repair: Build again what differs, is damaged or is missing.
+        """
+        owned = self._owned()
+        context, tasks, place, _ = owned.indexed_tasks()
         indexes = list_indexes(place, Metrics())
-        return verify_indexes(context, tasks, place, indexes, sample, lambda _done, _of: None)
+        verified = verify_indexes(context, tasks, place, indexes, sample, lambda _done, _of: None)
+        if repair:
+            self._built(owned.repair(verified.bad))
+        return verified
 
     def check(
         self, log: Source | Iterable[Source], *, queries: int = QUERIES, name: str | None = None

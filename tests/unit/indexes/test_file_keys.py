@@ -10,13 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twostage.indexes.file_keys import (
-    RunBuilder,
-    file_key,
-    find_files,
-    level_of,
-    merge_runs,
-)
+from twostage.indexes.file_key_runs import RunBuilder, level_of, merge_runs
+from twostage.indexes.file_keys import file_key, find_files
 from twostage.indexes.keys import hash_values
 from twostage.indexes.place import index_place, list_indexes
 from twostage.metrics import Metrics

@@ -28,7 +28,7 @@ def storage(tmp_path: Path) -> Storage:
     folder.mkdir(parents=True)
     for group in (((1, ("values",)),), ((2, ("postings",)), (3, ("bins",)))):
         (folder / f"{IndexGroup(columns=group).name}.json").touch()
-    (folder / run_name(1, 0, "ab")).touch()
+    (folder / (run_name(1, 0, "ab") + ".puffin")).touch()
     return storage
 
 

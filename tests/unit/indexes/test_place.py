@@ -69,11 +69,12 @@ def test_names_round_trip(tmp_path):
     folder.mkdir(parents=True)
     (folder / f"{group.name}.json").write_text("{}")
     (folder / group.name).mkdir()
-    (folder / run_name(3, 1, "ab12")).write_text("")
+    (folder / (run_name(3, 1, "ab12") + ".puffin")).write_text("")
     (folder / "files-3.puffin").write_text("")
+    (folder / "files-3-1-ab12.puffin").write_text("")  # of version 1
     found = list_indexes(place, Metrics())
     assert found.groups == (group,)
-    assert found.runs == (IndexRun(field_id=3, level=1, name="files-3-1-ab12.puffin"),)
+    assert found.runs == (IndexRun(field_id=3, level=1, name="files-v2-3-1-ab12.puffin"),)
     assert found.runs_of(3)
     assert not found.runs_of(4)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ import pyarrow.fs
 import pytest
 
 from index_columns import FIELD, PLAIN_KINDS, Values
+from twostage.deletes.cache.memory import CACHE
 from twostage.indexes.build import build_index, describe
 from twostage.indexes.data_file_index import DataFileIndex
-from twostage.indexes.file_keys import RunBuilder, find_files, merge_runs
+from twostage.indexes.file_key_runs import RunBuilder, merge_runs
+from twostage.indexes.file_keys import find_files
 from twostage.indexes.keys import hash_values
 from twostage.indexes.place import IndexGroup, index_place, list_indexes
 from twostage.indexes.puffin import read_footer
@@ -112,6 +115,34 @@ def test_runs_in_a_bucket(place):
         assert len(found.covered) == 4
         merge_runs(place, indexes.runs, 2**20, Metrics())
     assert len(list_indexes(place, Metrics()).runs) == 1
+
+
+def test_runs_are_asked_at_the_same_time(bucket, place, monkeypatch):
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(3):
+            builder = RunBuilder(FIELD, LONG, Path(folder), 2**20, 2, 10)
+            builder.begin(bytes([number]) * 12)
+            builder.add(hash_values(pa.array([number, 100])))
+            builder.publish(place)
+    indexes = list_indexes(place, Metrics())
+    meeting = threading.Barrier(3, timeout=30)
+    real = bucket.open_input_file
+
+    def together(name: str) -> pa.NativeFile:
+        meeting.wait()
+        return real(name)
+
+    monkeypatch.setattr(bucket, "open_input_file", together)
+    found = find_files(place, indexes, Compare("=", COLUMN, 100), Metrics(), 2**20)
+    assert len(found.holding) == len(found.covered) == 3
+    monkeypatch.setattr(bucket, "open_input_file", real)
+    damaged = bucket.folder / place.path(indexes.runs[1].name).removeprefix("s3://")
+    damaged.write_bytes(b"\0" * 200)
+    CACHE.clear()
+    metrics = Metrics()
+    found = find_files(place, indexes, Compare("=", COLUMN, 100), metrics, 2**20)
+    assert len(found.holding) == 2
+    assert metrics.counters["indexes.ignored"] == 1
 
 
 def test_a_store_that_fails_is_a_warning(bucket, place, monkeypatch):

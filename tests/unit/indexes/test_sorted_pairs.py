@@ -94,3 +94,31 @@ def test_flipped_bytes_are_noticed(tmp_path):
         except BadIndexError:
             continue
         assert sorted(found.tolist()) == expected  # the flip was in a block that was not read
+
+
+@pytest.mark.parametrize("repeated", [1, 3])
+@pytest.mark.parametrize("expected", [100_000, 1])
+def test_one_key_of_all_rows_is_sorted_within_the_budget(tmp_path, expected, repeated):
+    """Parts are cut by the numbers' bits, too, however many pairs were expected."""
+    budget = 2**17
+    sorter = PairSorter(16, 20, tmp_path, budget, expected)
+    numbers = np.random.default_rng(1).permutation(100_000).astype(np.uint64)
+    for _ in range(repeated):
+        for start in range(0, len(numbers), 1_000):
+            sorter.add(np.full(1_000, 7, np.uint64), numbers[start : start + 1_000])
+            assert sorter._held_bytes <= budget // 4 + 8_000
+    parts = list(sorter.sorted_parts())
+    assert max(part.nbytes for part in parts) <= budget // 4
+    found = np.concatenate(parts)
+    assert found.tolist() == np.repeat((7 << 20) + np.arange(100_000), repeated).tolist()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_pair_again_and_again(tmp_path):
+    sorter = PairSorter(16, 20, tmp_path, 2**16, 1)
+    for _ in range(50):
+        sorter.add(np.full(1_000, 7, np.uint64), np.full(1_000, 9, np.uint64))
+    parts = list(sorter.sorted_parts())
+    assert sum(map(len, parts)) == 50_000
+    assert max(part.nbytes for part in parts) <= 2**14
+    assert set(np.concatenate(parts).tolist()) == {(7 << 20) + 9}

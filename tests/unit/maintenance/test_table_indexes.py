@@ -7,16 +7,21 @@ import random
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from core_scan import open_table
 from tables import Table
 from twostage.__main__ import main
 from twostage.catalog.load_table import load_table
+from twostage.deletes.cache.memory import CACHE
+from twostage.indexes import bitmaps
 from twostage.indexes.file_keys import find_files
+from twostage.indexes.kind import Found
+from twostage.indexes.kinds import bit_slices, postings, sorted_rows
 from twostage.indexes.open_index import open_index
 from twostage.indexes.place import index_place, list_indexes
-from twostage.maintenance import index_files, table_indexes
+from twostage.maintenance import index_choice, index_files, table_indexes
 from twostage.metrics import Metrics
 from twostage.options import parse_options
 from twostage.planning.plan import plan_scan
@@ -216,6 +221,42 @@ def test_verify_finds_an_index_that_lies(tmp_path, capsys):
     assert run("verify", table) == 1
 
 
+def test_verify_repairs_what_is_damaged_behind_the_footer(tmp_path, capsys):
+    table = make(tmp_path / "t")
+    assert run("create", table, "--columns", "key", "--kind", "postings,slices,sorted,files") == 0
+    _, tasks, place, indexes = opened(table)
+    paths = [Path(place.index_file(indexes.groups[0], tasks[0])), Path(place.path(indexes.runs[0].name))]
+    whole = [path.read_bytes() for path in paths]
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        data[10] ^= 1
+        path.write_bytes(data)
+    CACHE.clear()
+    assert run("refresh", table) == 0
+    assert [path.read_bytes() for path in paths] != whole, "a footer does not tell"
+    assert run("verify", table, "--all") == 1
+    assert run("verify", table, "--all", "--repair") == 0
+    assert run("verify", table, "--all") == 0
+    assert [path.read_bytes() for path in paths] == whole
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "lie"),
+    [
+        (bit_slices.BitSlicesReader, "find", lambda *_: Found(bitmaps.whole(3), bitmaps.whole(3))),
+        (bit_slices.SlicedColumn, "sum", lambda *_: 7),
+        (sorted_rows.SortedRowsReader, "find", lambda *_: Found(bitmaps.whole(0), bitmaps.whole(0))),
+        (postings.PostingsReader, "find", lambda *_: Found(bitmaps.whole(0), bitmaps.whole(0))),
+    ],
+)
+def test_verify_asks_each_kind(tmp_path, capsys, monkeypatch, owner, name, lie):
+    table = make(tmp_path / "t", 1)
+    assert run("create", table, "--columns", "key", "--kind", "values,postings,slices,sorted") == 0
+    monkeypatch.setattr(owner, name, lie)
+    assert run("verify", table) == 1
+    assert "answered wrongly by" in capsys.readouterr().err
+
+
 def test_partition_columns_and_columns_that_a_file_lacks_need_no_index(tmp_path, capsys):
     table = Table(tmp_path / "t", {"id": "long", "region": "string"}, partition=["region"])
     table.append_all([{"id": number, "region": "ab"[number % 2]} for number in range(50)])
@@ -334,3 +375,52 @@ def test_auto_counts_the_elements_of_lists(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "tags: " in said
     assert "elements" in said
+
+
+def test_auto_counts_what_earlier_calls_built(tmp_path, capsys, monkeypatch):
+    table = make(tmp_path / "t")
+    monkeypatch.setattr(index_choice, "MAX_SHARE", 50)
+    assert run("create", table, "--columns", "price") == 0
+    capsys.readouterr()
+    _, tasks, place, _ = opened(table)
+    stored = sum(path.stat().st_size for path in Path(place.folder).rglob("*") if path.is_file())
+    monkeypatch.setattr(index_choice, "MAX_SHARE", stored / sum(task.file_size for task in tasks))
+    assert run("create", table, "--columns", "key") != 0
+    assert "leave 0 beside what there is" in capsys.readouterr().err
+
+
+def test_auto_looks_beyond_row_groups_without_rows(tmp_path, capsys):
+    table = make(tmp_path / "t", 3)
+    for number, path in enumerate(sorted(table.folder.rglob("*.parquet"))):
+        read = pq.read_table(path)
+        with pq.ParquetWriter(path, read.schema) as writer:
+            writer.write_table(read.slice(0, 0))
+            if number:
+                writer.write_table(read)
+        assert pq.ParquetFile(path).metadata.row_group(0).num_rows == 0
+    table.write()
+    run("create", table, "--columns", "country")
+    assert "country: values: about 2 values" in capsys.readouterr().err
+
+
+def test_refresh_builds_again_what_cannot_be_used(tmp_path, capsys):
+    table = make(tmp_path / "t")
+    assert run("create", table, "--columns", "key", "--kind", "postings,files") == 0
+    _, tasks, place, indexes = opened(table)
+    (run_file,) = (Path(place.path(one.name)) for one in indexes.runs)
+    paths = [Path(place.index_file(indexes.groups[0], task)) for task in tasks]
+    whole = [path.read_bytes() for path in (*paths, run_file)]
+    paths[0].write_bytes(whole[0][:-20])
+    paths[1].write_bytes(whole[2])
+    paths[2].write_bytes(whole[2].replace(b'"format":"3"', b'"format":"1"'))
+    run_file.write_bytes(whole[4][:-20])
+    old = Path(place.path("files-2-0-abc.puffin"))
+    old.write_bytes(b"a run of version 1")
+    CACHE.clear()
+    capsys.readouterr()
+    assert run("refresh", table) == 0
+    assert "4 data files: 4 indexed" in capsys.readouterr().err, "all lack a place in a run"
+    assert [path.read_bytes() for path in (*paths, run_file)] == whole
+    assert not old.exists()
+    assert run("refresh", table) == 0
+    assert "0 indexed" in capsys.readouterr().err

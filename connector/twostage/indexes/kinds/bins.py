@@ -58,8 +58,8 @@ class Bins:
         """Return about how many bytes it would take."""
         return profile.num_rows + BINS * 16
 
-    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:  # noqa: ARG002
-        """Write the slices of a column."""
+    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
+        """Write the slices of a column, the highest bit first; reads it once more for what `budget` bytes hold of them."""
         form = form_of(values)
         sample = sample_keys(values, form)
         if sample is None:
@@ -67,12 +67,21 @@ class Bins:
         bounds = quantiles(sample, BINS)
         least = np.full(len(bounds) + 1, 2**63 - 1, np.int64)
         greatest = np.full(len(bounds) + 1, -(2**63), np.int64)
-        slices = pack_slices(_codes(values, form, bounds, least, greatest), BITS, values.num_rows)
+        at_once = min(BITS, max(1, workshop.budget // 4 // max(1, values.num_rows // 8)))
+
+        def slices() -> Iterator[bytes]:
+            for first in range(0, BITS, at_once):
+                count = min(at_once, BITS - first)
+                shift = np.uint64(BITS - first - count)
+                codes = (own >> shift for own in _codes(values, form, bounds, least, greatest))
+                for part in pack_slices(codes, count, values.num_rows):
+                    yield part.tobytes()
+
+        writer.add(values.field_id, self.name, "slices", slices())
         prefix = form.prefix or b""
         head = _HEAD.pack(values.num_rows, len(least), form.prefix is not None, len(prefix))
         directory = head + prefix + least.tobytes() + greatest.tobytes()
         writer.add(values.field_id, self.name, "directory", directory, at_end=True)
-        writer.add(values.field_id, self.name, "slices", slices.tobytes())
         return None
 
     def open(self, field_id: int, num_rows: int, reader: BlobReader) -> BinsReader:

@@ -1,0 +1,79 @@
+"""Which data files of a table lack an index, for ``index create`` and ``index refresh``.
+
+Takes data files and what a listing tells of their indexes; gives those that lack an index file or a place in a run. The
+rule: an index that no scan could use counts for nothing, so that it is built again.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from twostage.deletes.cache import fingerprint
+from twostage.indexes.file_keys import FILES, ScannedFiles, file_key
+from twostage.indexes.open_index import read_index
+from twostage.indexes.place import SUFFIX
+from twostage.maintenance.index_runs import covered_files
+from twostage.metrics import Metrics
+from twostage.storage import files
+from twostage.storage.ranges import cost_of
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from twostage.indexes.place import IndexGroup, IndexPlace, TableIndexes
+    from twostage.task import ScanContext, ScanTask
+
+
+def usable_files(
+    place: IndexPlace, group: IndexGroup, context: ScanContext, tasks: Sequence[ScanTask]
+) -> set[str]:
+    """Return the names of the index files of a group that scans can use: each one's footer is read.
+
+    Damage behind the footer is not seen: `verify_indexes` reads all bytes.
+    """
+    listed = {entry.name for entry in files.list_folder(place.storage, place.path(group.name))}
+    wanted = [task for task in tasks if fingerprint.of_data_file(task) + SUFFIX in listed]
+
+    def is_usable(task: ScanTask) -> bool:
+        return read_index(place, place.index_file(group, task), task, Metrics()) is not None
+
+    parallel = cost_of(None, context.settings.parallel_requests, is_remote=place.is_remote).parallel
+    with ThreadPoolExecutor(max(1, parallel), "twostage-index") as pool:
+        usable = list(pool.map(is_usable, wanted))
+    return {
+        fingerprint.of_data_file(task) + SUFFIX for task, found in zip(wanted, usable, strict=True) if found
+    }
+
+
+def lacking_files(
+    place: IndexPlace,
+    group: IndexGroup,
+    context: ScanContext,
+    tasks: Sequence[ScanTask],
+    names: Container[str],
+    indexes: TableIndexes,
+) -> list[tuple[ScanTask, bool, tuple[int, ...]]]:
+    """Return the data files that lack something: whether an index file, and the columns whose runs they are not in.
+
+    Args:
+        place: Where the indexes are.
+        group: The columns; those that the schema does not have any more lack nothing.
+        context: A scan of the table.
+        tasks: Its data files, whole.
+        names: Of the group's index files.
+        indexes: With the runs.
+    """
+    columns = [(i, kinds) for i, kinds in group.columns if i in context.schema]
+    has_rows = any(kind != FILES for _, kinds in columns for kind in kinds)
+    keys = {id(task): file_key(task) for task in tasks}
+    scanned = ScannedFiles.at({keys[id(task)]: task.path for task in tasks})
+    budget = context.settings.memory_budget
+    covered = {i: covered_files(place, indexes, i, scanned, budget) for i, kinds in columns if FILES in kinds}
+    found = []
+    for task in tasks:
+        lacks_index = has_rows and fingerprint.of_data_file(task) + SUFFIX not in names
+        ids = tuple(i for i, known in covered.items() if keys[id(task)] not in known)
+        if lacks_index or ids:
+            found.append((task, lacks_index, ids))
+    return found
