@@ -122,6 +122,7 @@ def find_files(
     metrics: Metrics,
     memory: int,
     scanned: ScannedFiles | None = None,
+    bad: set[str] | None = None,
 ) -> FileAnswer | None:
     """Return which data files may hold the values that a leaf asks for.
 
@@ -132,15 +133,18 @@ def find_files(
         metrics: Gains ``indexes.ignored`` for a run that is bad.
         memory: Bytes that this process may keep of indexes.
         scanned: The data files in question, if they are known: spares reading the list of those of a run that has them all.
+        bad: Names of runs that turned out bad, to which others are added: these are not read again, and warned of once.
     """
+    bad = set() if bad is None else bad
     if not isinstance(leaf, Compare | In) or (isinstance(leaf, Compare) and leaf.op not in ("=", "<=>")):
         return None
     covered: list[frozenset[bytes]] = []
     holding: set[bytes] = set()
     cost = Cost()
     for run in indexes.runs_of(leaf.column.field_id):
-        opened = open_run(place, run, metrics, memory, scanned)
+        opened = None if run.name in bad else open_run(place, run, metrics, memory, scanned)
         if opened is None:
+            bad.add(run.name)
             continue
         wanted = wanted_of(leaf, opened.type)
         if wanted is None or wanted.points is None or len(wanted.points) > MAX_POINTS:
@@ -154,6 +158,7 @@ def find_files(
             continue
         except (ValueError, LookupError, MemoryError, TwoStageError) as error:
             warn(metrics, "ignored", f"an index was ignored: {error}")
+            bad.add(run.name)
             continue
         covered.append(opened.members)
         cost += opened.first_cost + reader.cost
