@@ -48,6 +48,7 @@ CONFIGURATIONS: tuple[dict[str, str], ...] = (
     HOST,
     HOST,
     {"filter.normalize": "cnf", "deletes.stream": "always"},
+    {"filter.normalize": "dnf"},
     {"read.pages": "always", "split-size": "600", "parallelism": "7"},
 )
 

@@ -29,6 +29,7 @@ from small_tables import SmallTable, small_table
 from twostage.data_files import orc_file, parquet_footers
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import InternalError, ResourceLimitError, TwoStageError
+from twostage.indexes.place import FOLDER
 from twostage.options import _SETTINGS, OPTION_NAMES, _boolean
 from twostage.predicates.predicate import TRUE
 from twostage.reading.conditions.kept import KEPT
@@ -100,6 +101,8 @@ def _table(seed: int, folder: Path) -> tuple[SmallTable, Opened]:
         for old, _ in _tables.values():
             shutil.rmtree(old.folder)
         _tables.clear()
+        for left in (folder / f"table-{seed}", folder / FOLDER):  # by a child that was ended
+            shutil.rmtree(left, ignore_errors=True)
         table = small_table(seed, folder / f"table-{seed}")
         opened = open_table(table.metadata)
         expected = [oracle.project(row, opened.table.schema.fields) for row in table.rows]

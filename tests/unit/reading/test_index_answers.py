@@ -163,6 +163,13 @@ def test_two_comparisons_that_make_a_range_are_asked_as_one(table):
         lambda c: between(c, 1.2, 1.0),
         lambda c: between(c, float("nan"), float("inf")),
         lambda c: And((between(c, 1.0, 2.0), between(c, 1.5, 3.0))),
+        # In disjunctive normal form, each side also stands without the other one.
+        lambda c: And(
+            (
+                Or((Compare("<=", c("c"), 0.5), Compare("=", c("x"), 3))),
+                Or((Compare(">", c("c"), 0.2), IsNull(c("y")))),
+            )
+        ),
     ):
         for mode in ("none", "cnf", "dnf"):
             for cache in ("off", "memory", "memory"):
