@@ -47,7 +47,7 @@ _OLD_ICEBERG = re.compile(
 )
 _OWN = re.compile(
     r"twostage (?P<table>.*?), snapshot (?P<snapshot>\d+|null), columns \[(?P<columns>.*?)\], predicates \[(?P<filters>.*?)\]"
-    r"(?:, (?:limit|first by|not Spark's reader)|\s*(?:RuntimeFilters|$))",
+    r"(?:, (?:limit|first by|not Spark's reader|indexes \[)|\s*(?:RuntimeFilters|$))",
     re.DOTALL,
 )
 _OUTPUT = re.compile(r"^BatchScan .*?\[(?P<columns>[^\]]*)\]")
