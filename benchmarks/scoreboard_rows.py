@@ -107,15 +107,19 @@ WITHOUT_SPARK = tuple(
 )
 WHEEL = "test_the_wheel_holds_every_source_and_nothing_else"
 DIFFERENTIAL = ("tests/differential/test_differential.py", "-k", "oracles")
+INDEXED = "tests/differential/test_indexes.py"
+"""Random tables with indexes; its test is of R1, the oracles', and of R2, every configuration."""
 COMPILED = (("TWOSTAGE_JIT", "always"),)
 ROWS = (
     Row(
         "R1",
         "Differential: random (table, query) pairs against brute force and DuckDB, and through Spark by both readers",
-        ("tests/spark/test_spark_differential.py", *DIFFERENTIAL),
+        ("tests/spark/test_spark_differential.py", INDEXED, *DIFFERENTIAL),
         (
             least("pairs", 1_000, 10_000),
             none("mismatches"),
+            least("indexed_pairs", 80, 2_000),
+            none("indexed_mismatches"),
             least("spark_pairs", 60, 1_000),
             none("spark_mismatches"),
         ),
@@ -135,8 +139,14 @@ ROWS = (
     Row(
         "R2",
         "The same rows in every configuration",
-        ("tests/differential/test_differential.py", "-k", "configuration"),
-        (least("pairs", 200, 2_000), least("configurations", 8, 16), none("differences")),
+        (INDEXED, "tests/differential/test_differential.py", "-k", "configuration"),
+        (
+            least("pairs", 200, 2_000),
+            least("configurations", 8, 16),
+            none("differences"),
+            least("indexed_configurations", 18),
+            none("indexed_differences"),
+        ),
         (*COMPILED, ("TWOSTAGE_SAME_PAIRS", "2000" if FULL else "200")),
     ),
     Row(
@@ -166,7 +176,8 @@ ROWS = (
             least("corpus_files", 146),
             least("made_cases", 60),
             least("mutations", 200, 4_000),
-            none("crashes", "hangs", "over_memory", "untyped"),
+            least("index_mutations", 20, 400),
+            none("crashes", "hangs", "over_memory", "untyped", "index_not_ignored"),
         ),
     ),
     Row(
@@ -175,7 +186,8 @@ ROWS = (
         ("tests/fuzz", "tests/spark/test_spark_native_flips.py"),
         (
             least("flips", 300, 5_000),
-            none("silent"),
+            least("index_flips", 100, 1_500),
+            none("silent", "index_flips_not_ignored"),
             least("native_flips", 100, 1_000),  # through Spark's own reader, where it scans for us
             none("native_silent"),
         ),
@@ -250,6 +262,8 @@ ROWS = (
                 lambda figures: figures["loops"] + figures["catalog_loops"] >= (500 if FULL else 20),
             ),
             none("mixed"),
+            least("indexed_loops", 10, 200),
+            none("indexed_mixed"),
         ),
     ),
     Row(
@@ -257,7 +271,7 @@ ROWS = (
         "Security checks, each line of the list with its tests",
         ("tests/security", "tests/spark/test_spark_secrets.py"),
         (
-            least("lines", 10),
+            least("lines", 12),
             Gate("every line tested", lambda figures: figures["tested"] == figures["lines"]),
         ),
     ),

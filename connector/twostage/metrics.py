@@ -163,11 +163,12 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class PredicateCost:
-    """Measured cost of one predicate: rows evaluated, rows kept, nanoseconds."""
+    """Measured cost of one predicate: rows evaluated, rows kept, nanoseconds; bytes that were read of indexes."""
 
     rows_in: int = 0
     rows_out: int = 0
     nanoseconds: int = 0
+    index_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -221,11 +222,15 @@ class Metrics:
 
     def count_predicate(self, text: str, rows_in: int, rows_out: int, nanoseconds: int) -> None:
         """Add one evaluation of the conjunct `text`."""
-        _add_cost(self.predicates, text, rows_in, rows_out, nanoseconds)
+        _add_cost(self.predicates, text, PredicateCost(rows_in, rows_out, nanoseconds))
+
+    def count_index_bytes(self, text: str, nbytes: int) -> None:
+        """Add what was read of indexes for the conjunct `text`."""
+        _add_cost(self.predicates, text, PredicateCost(index_bytes=nbytes))
 
     def count_part(self, text: str, rows_in: int, rows_out: int, nanoseconds: int) -> None:
         """Add one evaluation of the predicate `text`, a child of an AND or OR."""
-        _add_cost(self.parts, text, rows_in, rows_out, nanoseconds)
+        _add_cost(self.parts, text, PredicateCost(rows_in, rows_out, nanoseconds))
 
     def merge(self, other: Metrics) -> None:
         """Add another task's metrics to these."""
@@ -234,15 +239,14 @@ class Metrics:
         self.counters.update({name: most - self.counters[name] for name, most in largest.items() if most})
         self.choices.update(other.choices)
         for text, cost in other.predicates.items():
-            self.count_predicate(text, cost.rows_in, cost.rows_out, cost.nanoseconds)
+            _add_cost(self.predicates, text, cost)
         for text, cost in other.parts.items():
-            self.count_part(text, cost.rows_in, cost.rows_out, cost.nanoseconds)
+            _add_cost(self.parts, text, cost)
 
 
-def _add_cost(
-    costs: dict[str, PredicateCost], text: str, rows_in: int, rows_out: int, nanoseconds: int
-) -> None:
+def _add_cost(costs: dict[str, PredicateCost], text: str, added: PredicateCost) -> None:
     cost = costs.setdefault(text, PredicateCost())
-    cost.rows_in += rows_in
-    cost.rows_out += rows_out
-    cost.nanoseconds += nanoseconds
+    cost.rows_in += added.rows_in
+    cost.rows_out += added.rows_out
+    cost.nanoseconds += added.nanoseconds
+    cost.index_bytes += added.index_bytes

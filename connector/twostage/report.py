@@ -231,11 +231,14 @@ class ScanReport:
             main.add_row(name, considered, Text(removed), read)
         console.print(main)
         if self.metrics.predicates:
-            costs = Table("predicate", "rows in", "rows out", "ms", box=None)
+            names = ["predicate", "rows in", "rows out", "ms"]
+            by_index = any(cost.index_bytes for cost in self.metrics.predicates.values())
+            costs = Table(*names, *(["of indexes"] if by_index else []), box=None)
             for text, cost in self.metrics.predicates.items():
-                milliseconds = f"{cost.nanoseconds / 1e6:,.1f}"
-                costs.add_row(Text(_short(text, 60)), f"{cost.rows_in:,}", f"{cost.rows_out:,}", milliseconds)
-            for column in (1, 2, 3):
+                cells = [f"{cost.rows_in:,}", f"{cost.rows_out:,}", f"{cost.nanoseconds / 1e6:,.1f}"]
+                cells += [format_bytes(cost.index_bytes) if cost.index_bytes else ""] if by_index else []
+                costs.add_row(Text(_short(text, 60)), *cells)
+            for column in range(1, len(costs.columns)):
                 costs.columns[column].justify = "right"
             console.print(costs)
         times = [(name, self.count(f"time.{name}")) for name in _TIMES]

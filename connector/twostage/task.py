@@ -191,6 +191,8 @@ class ScanPlan:
     """Under ``ORDER BY … LIMIT``: the share of the bytes that is expected to be read, 0 to 1."""
     is_handed_over: bool = False
     """Spark's own Parquet reader does the scan; there are no groups."""
+    indexed: str = ""
+    """The table's indexed columns with their kinds, for EXPLAIN; empty where nothing of the scan asks indexes."""
     is_from_metadata: bool = False
     """Manifests, or indexes, answered the query's aggregates; there are no groups."""
     answered_columns: tuple[str, ...] = ()

@@ -8,13 +8,19 @@ a reader must see who pinned that metadata file: computed by brute force when it
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import oracle
 from tables import Table
+from twostage.deletes.cache.memory import ByteCache
 from twostage.errors import MissingFileError
+from twostage.maintenance.index_files import index_files
+from twostage.maintenance.table_indexes import OwnedIndexes
+from twostage.options import parse_options
 from twostage.predicates.predicate import TRUE, Compare, Predicate
 from twostage.storage import files
 from twostage.table import manifest
@@ -40,9 +46,13 @@ class Version:
 
 
 class ChangingTable:
-    """A declared table in `folder` whose changes are drawn from `draw`; version 3 has vectors, 2 positional files."""
+    """A declared table in `folder` whose changes are drawn from `draw`; version 3 has vectors, 2 positional files.
 
-    def __init__(self, folder: Path, draw: random.Random) -> None:
+    Its data files have these `metrics` in the manifests: without bounds, only an index tells which of them hold an id.
+    """
+
+    def __init__(self, folder: Path, draw: random.Random, metrics: str = "full") -> None:
+        self._metrics = metrics
         self.draw = draw
         self.folder = folder
         self.table = Table(folder, {"id": "long", "k": "int", "s": "string"}, version=draw.choice((2, 3)))
@@ -107,7 +117,11 @@ class ChangingTable:
         ]
 
     def _append(self) -> None:
-        self.table.append(self._rows(self.draw.randint(5, 40)), row_group_size=self.draw.choice((5, 1000)))
+        self.table.append(
+            self._rows(self.draw.randint(5, 40)),
+            row_group_size=self.draw.choice((5, 1000)),
+            metrics=self._metrics,
+        )
 
     def _position(self) -> None:
         file = self.draw.choice(self._files())
@@ -168,6 +182,50 @@ class ChangingTable:
     def _publish(self) -> None:
         content = self.table.content()
         self.versions[str(self.table.write())] = Version(content.snapshot_id, oracle.live_rows(content))
+
+
+class IndexKeeper:
+    """Indexes a changing table beside its reads: `act` makes, extends or cleans the indexes, as the table then is.
+
+    Attributes:
+        done: What was done, how often; ``missing`` where the writer had removed a file meanwhile.
+    """
+
+    def __init__(self, changing: ChangingTable) -> None:
+        self._changing = changing
+        self._is_busy = False
+        self.done: Counter[str] = Counter()
+
+    def act(self) -> None:
+        """Take a turn, unless this one is what opens the file."""
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            with mock.patch.object(ByteCache, "exclusive", lambda cache, key: contextlib.nullcontext()):
+                self._act()
+        except MissingFileError:
+            self.done["missing"] += 1
+        finally:
+            self._is_busy = False
+
+    def _act(self) -> None:
+        """Do it without the locks of the reader in whose turn it is: another process would not have them."""
+        owned = OwnedIndexes(
+            parse_options({"path": str(self._changing.folder)}),
+            {},
+            lambda work: map(index_files, work),
+            lambda text: None,
+        )
+        verb = self._changing.draw.choice(("refresh", "refresh", "clean"))
+        if not self.done["create"]:
+            owned.create(["id"], "sorted,files")
+            verb = "create"
+        elif verb == "refresh":
+            owned.refresh()
+        else:
+            owned.clean(lambda done, all_of_them: None)
+        self.done[verb] += 1
 
 
 @contextlib.contextmanager

@@ -8,19 +8,22 @@ import random
 from collections import Counter
 
 import pytest
-from changing import KINDS, ChangingTable, before_opening, says_what_happened
+from changing import KINDS, ChangingTable, IndexKeeper, before_opening, says_what_happened
 
 import oracle
+from check import Columns
 from core_scan import Result, open_table
 from figures import FULL, record
+from indexed_tables import everything_pays
 from twostage.errors import MissingFileError
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan
-from twostage.predicates.predicate import TRUE
+from twostage.predicates.predicate import TRUE, Compare, In
 from twostage.reading.pipeline import read_group
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 LOOPS = 400 if FULL else 14
+INDEXED_LOOPS = 200 if FULL else 10
 
 
 def plan_all(opened, predicate):
@@ -36,14 +39,16 @@ def plan_all(opened, predicate):
     )
 
 
-def read(opened, predicate, change):
+def read(opened, predicate, change, metrics=None):
     """Plan, then read every task and batch, with the writer's turn between all of them."""
+    metrics = Metrics() if metrics is None else metrics
     change()
     plan = plan_all(opened, predicate)
+    metrics.counters.update(plan.counters)
     found = Result()
     for group in plan.groups:
         change()
-        for batch in read_group(pickle.loads(pickle.dumps(group)), Metrics()):
+        for batch in read_group(pickle.loads(pickle.dumps(group)), metrics):
             found.rows += oracle.batch_rows(batch)
             change()
     return found.rows
@@ -87,6 +92,49 @@ def test_every_read_is_of_one_snapshot(tmp_path, monkeypatch):
     assert outcomes["older"] >= LOOPS // 4, f"the tables hardly changed: {outcomes}"
     assert outcomes["missing"] >= 1, outcomes
     assert set(kinds) >= set(KINDS) - ({"drop", "rename"} if LOOPS < 100 else set()), kinds
+
+
+def test_reads_beside_index_refresh_and_clean(tmp_path, monkeypatch):
+    """Indexes are made, extended and cleaned, and the table is changed, before every file that anyone opens."""
+    outcomes, done = Counter(), Counter()
+    for loop in range(INDEXED_LOOPS):
+        seed = SEED * 1_000_003 + 500_000 + loop
+        draw = random.Random(seed)
+        changing = ChangingTable(tmp_path / str(loop), draw, metrics="none")
+        keeper = IndexKeeper(changing)
+        keeper.act()
+
+        def turn(draw=draw, changing=changing, keeper=keeper):
+            chance = draw.random()
+            if chance < 0.05 and len(changing.made) < 25:
+                changing.change()
+            elif chance > 0.8 and keeper.done.total() < 12:
+                keeper.act()
+
+        with everything_pays(), before_opening(monkeypatch, turn):
+            opened = open_table(changing.folder, **({"split_size": "1k"} if draw.random() < 0.5 else {}))
+            column, number = Columns(opened.table.schema)("id"), draw.randrange(60)
+            predicate = draw.choice((Compare("=", column, number), In(column, (number, number + 3, 10**6))))
+            metrics = Metrics()
+            try:
+                rows = read(opened, predicate, turn, metrics)
+            except MissingFileError as error:
+                snapshot = opened.table.snapshot
+                assert says_what_happened(error, snapshot and snapshot.snapshot_id), f"seed {seed}: {error}"
+                outcomes["missing"] += 1
+            else:
+                expected = changing.expected(opened.table, predicate)
+                assert not (problem := oracle.difference(rows, expected)), f"seed {seed}: {problem}"
+                outcomes["read"] += 1
+            for name in ("indexes.used", "files.pruned.index", "indexes.ignored"):
+                outcomes[name] += metrics.counters[name]
+        done.update(keeper.done)
+    print(f"{INDEXED_LOOPS} indexed loops from seed {SEED}: {dict(outcomes)}, {dict(done)}")
+    record("R12", indexed_loops=INDEXED_LOOPS, indexed_mixed=0, indexes_kept=done.total())
+    assert outcomes["indexes.used"] >= 1, outcomes
+    assert outcomes["files.pruned.index"] >= 1, outcomes
+    assert outcomes["read"] >= INDEXED_LOOPS // 2, outcomes
+    assert min(done[verb] for verb in ("create", "refresh", "clean")) >= 2, done
 
 
 @pytest.mark.parametrize("when", ["before planning", "while planning", "before reading", "between tasks"])

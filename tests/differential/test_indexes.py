@@ -1,6 +1,6 @@
 """Random tables and queries with indexes: of all columns, of some data files, damaged; and while conditions are kept.
 
-The same pairs as `test_differential.py`; `TWOSTAGE_SEED` chooses the first. The rows are the oracle's, and those that DuckDB
+Fields nested in structs are indexed, too. The same pairs as `test_differential.py`; `TWOSTAGE_SEED` chooses the first. The rows are the oracle's, and those that DuckDB
 keeps of the live rows.
 """
 
@@ -10,46 +10,57 @@ import random
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from test_differential import FULL, QUERIES, SEED, Pair, check_pair
 
 import oracle
 from duckdb_oracle import Rows
-from indexed_tables import place_of
+from figures import record
+from indexed_tables import everything_pays, place_of
 from twostage.deletes.cache.memory import CACHE
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.keys import key_class
 from twostage.indexes.kinds.registered import KINDS
 from twostage.maintenance.index_files import index_files
 from twostage.maintenance.table_indexes import OwnedIndexes
-from twostage.planning import index_pruning
-from twostage.reading import index_answers
+from twostage.reading.conditions import kept
 from twostage.reading.conditions.kept import KEPT
+from twostage.schema import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from core_scan import Result
+    from twostage.schema import Field
 
 SEEDS = 400 if FULL else 16
+STATES = ("all", "part", "damaged")
 MEMORY = {"filter.cache": "memory"}
+HOST = {"filter.cache": "host"}
+"""With a directory of the test's."""
 CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {},
     {"index": "off"},
     MEMORY,
     MEMORY,
+    HOST,
+    HOST,
     {"filter.normalize": "cnf", "deletes.stream": "always"},
+    {"filter.normalize": "dnf"},
     {"read.pages": "always", "split-size": "600", "parallelism": "7"},
 )
 
 
 @pytest.fixture(autouse=True)
 def _every_index_pays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(index_answers.FileAnswers, "_column_cost", lambda *_: (10**6, 10**9, 10**9))
-    monkeypatch.setattr(index_pruning, "MIN_FILES", 1)
+    monkeypatch.setattr(kept.Answer, "is_worth_keeping", True)
+    monkeypatch.setattr(kept, "MIN_BYTES_SAVED_FOR_A_FILE", 0)
     CACHE.clear()
     KEPT.clear()
-    yield
+    with everything_pays():
+        yield
     CACHE.clear()
     KEPT.clear()
 
@@ -60,18 +71,36 @@ def counted() -> Iterator[Counter[str]]:
     found = Counter[str]()
     yield found
     if found["seeds"] >= 16:
+        differences = found["asked"] - found["scans"]
+        record("R1", indexed_pairs=found["pairs"], indexed_mismatches=differences)
+        configurations = len(STATES) * len({tuple(one.items()) for one in CONFIGURATIONS})
+        record(
+            "R2",
+            indexed_configurations=configurations,
+            indexed_scans=found["scans"],
+            indexed_differences=differences,
+        )
         print(f"\nindexes, seed {SEED}: {dict(sorted(found.items()))}")
-        for name in ("all: indexes.used", "part: indexes.used", "all: files.pruned.index"):
+        for name in (
+            "all: indexes.used",
+            "part: indexes.used",
+            "all: files.pruned.index",
+            "memory: conditions.known",
+            "host: condition_cache.hits",
+            "nested fields",
+        ):
             assert found[name] > 0, (name, found)
         assert found["damaged: indexes.ignored"] > 0, found
         assert found["all: indexes.ignored"] == found["part: indexes.ignored"] == 0, found
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + SEEDS))
-def test_rows_are_the_oracles_and_duckdbs(seed: int, tmp_path: Path, counted: Counter[str]) -> None:
+def test_rows_are_the_oracles_and_duckdbs_in_every_configuration(
+    seed: int, tmp_path: Path, counted: Counter[str]
+) -> None:
     pair = Pair(seed, tmp_path / "table")
     drawn = random.Random(seed)
-    index_columns(pair, drawn)
+    index_columns(pair, drawn, counted)
     places = sorted(Path(place_of(pair.opened).folder).rglob("*.puffin"))
     by_duckdb = Rows(pair.rows, pair.opened.table.schema)
     queries = [pair.query(index) for index in range(QUERIES)]
@@ -79,7 +108,8 @@ def test_rows_are_the_oracles_and_duckdbs(seed: int, tmp_path: Path, counted: Co
         kept = [n for n, row in enumerate(pair.rows) if oracle.evaluate(query.predicate, row) is True]
         assert not pair.rows or by_duckdb.places(query.predicate) == kept
     by_duckdb.close()
-    for state in ("all", "part", "damaged"):
+    counted["pairs"] += QUERIES
+    for state in STATES:
         chosen = drawn.sample(places, len(places) // 2)
         for path in chosen:
             if state == "part":
@@ -88,30 +118,43 @@ def test_rows_are_the_oracles_and_duckdbs(seed: int, tmp_path: Path, counted: Co
                 damage(path, drawn)
         CACHE.clear()
         KEPT.clear()
-        for options in CONFIGURATIONS:
+        for configuration in CONFIGURATIONS:
+            options = configuration
+            if options is HOST:
+                KEPT.clear()  # as for another worker
+                options = {**HOST, "filter.cache-dir": str(tmp_path / "conditions")}
             for index in range(QUERIES):
+                counted["asked"] += 1
                 _, result = check_pair(pair, index, options)
-                if not options:
-                    count(counted, state, result.metrics.counters)
+                counted["scans"] += 1
+                count(counted, state if not options else options.get("filter.cache", ""), result)
         for path in chosen if state == "part" else ():
             path.with_suffix(".aside").rename(path)
     counted["seeds"] += 1
     shutil.rmtree(tmp_path)
 
 
-def index_columns(pair: Pair, drawn: random.Random) -> None:
-    """Index every column that can be, in structs too, each by some kinds."""
+def index_columns(pair: Pair, drawn: random.Random, counted: Counter[str]) -> None:
+    """Index every column that can be, and every field nested in structs, each by some kinds."""
     owned = OwnedIndexes(pair.opened.options, {}, lambda work: map(index_files, work), print)
-    schema = pair.opened.table.schema
-    for field_id in schema.field_ids():
-        field, path = schema.field(field_id), schema.path(field_id)
-        if key_class(field.type) is None or schema.find(path) is None:  # elements of lists have no name
+    for path, field in leaves(pair.opened.table.schema.fields):
+        if key_class(field.type) is None:
             continue
         fitting = [name for name, kind in KINDS.items() if kind.refuses(field.type) is None]
         # Nearly all columns with an initial default, which older files lack, have keys of data files.
         has_files = drawn.random() < (0.5 if field.initial_default is None else 0.9)
         kinds = [*drawn.sample(fitting, drawn.randint(1, len(fitting))), *([FILES] * has_files)]
-        owned.create([".".join(path)], ",".join(kinds))
+        owned.create([path], ",".join(kinds))
+        counted["nested fields"] += "." in path
+
+
+def leaves(fields: Iterable[Field], above: str = "") -> Iterator[tuple[str, Field]]:
+    """Yield the fields outside lists and maps that are no structs, each with its name in full."""
+    for field in fields:
+        if isinstance(field.type, Struct):
+            yield from leaves(field.type.fields, f"{above}{field.name}.")
+        else:
+            yield f"{above}{field.name}", field
 
 
 def damage(path: Path, drawn: random.Random) -> None:
@@ -125,7 +168,13 @@ def damage(path: Path, drawn: random.Random) -> None:
     path.write_bytes(bytes(data))
 
 
-def count(counted: Counter[str], state: str, counters: Counter[str] | Any) -> None:
+def count(counted: Counter[str], state: str, result: Result) -> None:
     """Add what a scan counted."""
-    for name in ("indexes.used", "indexes.ignored", "files.pruned.index"):
-        counted[f"{state}: {name}"] += counters[name]
+    for name in (
+        "indexes.used",
+        "indexes.ignored",
+        "files.pruned.index",
+        "conditions.known",
+        "condition_cache.hits",
+    ):
+        counted[f"{state}: {name}"] += result.metrics.counters[name]

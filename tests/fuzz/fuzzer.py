@@ -20,6 +20,8 @@ for folder in (HERE, HERE.parent / "shared", HERE.parents[1] / "connector", HERE
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
+from indexed_small_tables import INDEX_KINDS  # noqa: E402
+
 from figures import record  # noqa: E402
 from limited_process import CRASH, HANG, LimitedProcess  # noqa: E402
 from small_tables import CHECKED_PARQUET, KINDS  # noqa: E402
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 
 FUNCTION = "damaged_reads:read_damaged"
 CASES_OF_A_TABLE = 40
-GOOD = ("right rows", "typed error", "other rows, no checksum")
-"""The last one is the stated limit: no format has a checksum there."""
+GOOD = ("right rows", "typed error", "other rows, no checksum", "index ignored, right rows")
+"""The third is the stated limit: no format has a checksum there. The last is of a damaged index alone."""
 
 
 @dataclass
@@ -47,9 +49,17 @@ class Findings:
         """Cases that were run."""
         return self.counts.total()
 
-    def of(self, name: str) -> int:
-        """Return how many cases are of this class."""
-        return sum(count for (_, found), count in self.counts.items() if found == name)
+    def of(self, name: str, *kinds: str) -> int:
+        """Return how many cases are of this class, of these kinds of files if some are named."""
+        return sum(
+            count
+            for (kind, found), count in self.counts.items()
+            if found == name and (not kinds or kind in kinds)
+        )
+
+    def of_kinds(self, *kinds: str) -> int:
+        """Return how many cases are of these kinds of files."""
+        return sum(count for (kind, _), count in self.counts.items() if kind in kinds)
 
     def shown(self) -> str:
         """Return a table for people, failures last."""
@@ -67,7 +77,7 @@ class Findings:
 
 def requests(seed: int, cases: int, mode: str) -> Iterator[dict[str, Any]]:
     """Yield the requests of a run: all kinds of files in turn, a new table now and then."""
-    kinds = KINDS if mode == "mutation" else CHECKED_PARQUET
+    kinds = (*(KINDS if mode == "mutation" else CHECKED_PARQUET), *INDEX_KINDS)
     for case in range(cases):
         yield {
             "table": seed * 10_000 + case // CASES_OF_A_TABLE,
@@ -99,7 +109,10 @@ def record_figures(mutations: Findings, flips: Findings) -> None:
         crashes=mutations.of(CRASH),
         hangs=mutations.of(HANG),
         over_memory=mutations.of("OVER MEMORY"),
-        untyped=mutations.of("UNTYPED") + mutations.of("NOT NAMED"),
+        untyped=mutations.of("UNTYPED") + mutations.of("NOT NAMED") + mutations.of("RAISED"),
+        index_mutations=mutations.of_kinds(*INDEX_KINDS),
+        index_not_ignored=mutations.of("NOT IGNORED"),
+        indexes_ignored=mutations.of(GOOD[3]),
         other_rows_where_no_checksum_is=mutations.of(GOOD[2]),
         seed=mutations.seed,
     )
@@ -109,6 +122,9 @@ def record_figures(mutations: Findings, flips: Findings) -> None:
         silent=flips.of("SILENT") + mutations.of("SILENT"),
         refused=flips.of("typed error"),
         not_read=flips.of("right rows"),
+        index_flips=flips.of_kinds(*INDEX_KINDS),
+        index_flips_not_ignored=flips.of("NOT IGNORED"),
+        index_flips_ignored=flips.of(GOOD[3]),
         seed=flips.seed,
     )
 
@@ -130,7 +146,10 @@ def main() -> int:
     mutations = fuzz(arguments.seed, arguments.cases, "mutation")
     print(f"seed {arguments.seed}, {mutations.total} mutations\n{mutations.shown()}\n", flush=True)
     flips = fuzz(arguments.seed, max(1, arguments.cases // 2), "flip")
-    print(f"seed {arguments.seed}, {flips.total} bit flips in checksummed pages\n{flips.shown()}", flush=True)
+    print(
+        f"seed {arguments.seed}, {flips.total} bit flips in checksummed pages and indexes\n{flips.shown()}",
+        flush=True,
+    )
     record_figures(mutations, flips)
     return 1 if mutations.failures or flips.failures else 0
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 
 import pytest
-from fuzzer import FUNCTION, Findings, fuzz, record_figures, requests
+from fuzzer import FUNCTION, GOOD, Findings, fuzz, record_figures, requests
+from indexed_small_tables import INDEX_KINDS
 
 from figures import FULL
 from limited_process import LimitedProcess
 from small_tables import KINDS
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
-MUTATIONS = 4000 if FULL else 200
-FLIPS = 5000 if FULL else 300
+MUTATIONS = 4000 if FULL else 225
+FLIPS = 5000 if FULL else 360
 FULL_SECONDS = 3600
 
 
@@ -29,8 +30,11 @@ def test_mutations(mutations):
     """No crash, no hang, no gigabyte, no error without code or file, nothing silent where a checksum covers it."""
     assert mutations.failures == [], mutations.shown()
     assert mutations.total == MUTATIONS
-    assert mutations.of("typed error") > MUTATIONS / 2
-    assert {kind for kind, _ in mutations.counts} == set(KINDS)
+    of_table = MUTATIONS - mutations.of_kinds(*INDEX_KINDS)
+    assert mutations.of("typed error") > of_table / 2
+    assert {kind for kind, _ in mutations.counts} == {*KINDS, *INDEX_KINDS}
+    for kind in INDEX_KINDS:  # the damage is met, and is never more than one warning
+        assert mutations.of(GOOD[3], kind) > mutations.of_kinds(kind) / 4
 
 
 @pytest.mark.timeout(FULL_SECONDS)
@@ -41,7 +45,9 @@ def test_bit_flips_in_checksummed_pages(mutations):
     assert flips.failures == [], flips.shown()
     assert flips.of("other rows, no checksum") == 0, flips.shown()
     assert flips.total == FLIPS
-    assert flips.of("typed error") > FLIPS / 2
+    assert flips.of("typed error") > (FLIPS - flips.of_kinds(*INDEX_KINDS)) / 2
+    for kind in INDEX_KINDS:
+        assert flips.of(GOOD[3], kind) > flips.of_kinds(kind) / 8
     record_figures(mutations, flips)
 
 

@@ -57,6 +57,18 @@ LINES = {
         "security/test_paths_and_bombs.py::test_a_metadata_file_larger_than_the_limit_is_not_read",
         "unit/deletes/positions/test_deletion_vector.py::test_bad_blobs",
     ],
+    "hostile sizes in an index": [
+        "security/test_index_place.py::test_hostile_sizes_take_no_memory_and_end_no_scan",
+        "unit/indexes/test_puffin.py::test_made_up_footers_are_refused",
+        "unit/indexes/test_puffin.py::test_a_footer_that_claims_any_size_is_refused_before_it_is_read",
+        "unit/indexes/test_data_file_index.py::test_made_up_directories_end_in_a_warning_or_an_answer",
+    ],
+    "who may write the place of indexes": [
+        "security/test_index_place.py::test_indexes_inside_the_table_are_never_read_nor_made",
+        "security/test_index_place.py::test_indexes_of_another_table_or_data_file_serve_none",
+        "unit/indexes/test_place.py::test_beside_the_table",
+        "unit/indexes/test_place.py::test_not_where_the_table_keeps_data",
+    ],
     "secrets in no repr": [
         "security/test_secrets.py::test_the_repr_of_every_plain_value",
         "unit/catalog/test_path_table.py::test_pinned_table_pickles_and_hides_secrets",

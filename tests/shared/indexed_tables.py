@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,11 +16,13 @@ from twostage.indexes.build import build_index, describe
 from twostage.indexes.place import IndexGroup, IndexPlace, index_place
 from twostage.maintenance.index_files import index_files
 from twostage.maintenance.table_indexes import OwnedIndexes
+from twostage.planning import index_pruning
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
+from twostage.reading import index_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from core_scan import Opened
     from twostage.task import ScanTask
@@ -100,3 +104,11 @@ def _column(path: str, field_id: int) -> Any:
             column = file.read().column(place)
             return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     raise AssertionError(f"{path} has no field {field_id}")
+
+
+@contextlib.contextmanager
+def everything_pays() -> Iterator[None]:
+    """Have indexes asked whatever they save: of the few rows of a test, they save too little."""
+    free = mock.patch.object(index_answers.FileAnswers, "_column_cost", lambda *_: (10**6, 10**9, 10**9))
+    with free, mock.patch.object(index_pruning, "MIN_FILES", 1):
+        yield

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import struct
+import zlib
 
 HOW = ("flip", "flips", "zeroed", "garbage", "cut", "inserted", "removed", "lengths")
 _EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1)
@@ -30,6 +32,28 @@ def flip(data: bytes, ranges: list[tuple[int, int]], pick: random.Random) -> byt
             return bytes(changed)
         place -= end - start
     raise AssertionError
+
+
+def reseal(data: bytes, pick: random.Random) -> bytes:
+    """Return an index file with another number in its footer, whose own checksum then fits: of a hostile writer."""
+    length = struct.unpack_from("<i", data, len(data) - 12)[0]
+    start = len(data) - 12 - length
+    footer = json.loads(data[start : start + length])
+    places = [(blob, name) for blob in footer["blobs"] for name in ("offset", "length")]
+    for holder in (footer["properties"], *(blob["properties"] for blob in footer["blobs"])):
+        places += [(holder, name) for name, text in holder.items() if re.fullmatch(r"-?\d+", text)]
+    places = [(holder, name) for holder, name in places if name != "footer-crc32"]
+    holder, name = pick.choice(places)
+    value = int(holder[name])
+    other = pick.choice(
+        (0, -1, 1, value + 1, value - 1, 2 * value, *_EDGES, 2**40, 2**62, 2**63, 2**64 - 1, 10**30)
+    )
+    holder[name] = other if isinstance(holder[name], int) else str(other)
+    del footer["properties"]["footer-crc32"]
+    canonical = {"separators": (",", ":"), "sort_keys": True}
+    footer["properties"]["footer-crc32"] = str(zlib.crc32(json.dumps(footer, **canonical).encode()))
+    payload = json.dumps(footer, **canonical).encode()
+    return data[:start] + payload + struct.pack("<i4s4s", len(payload), bytes(4), b"PFA1")
 
 
 def changed_places(before: bytes, after: bytes) -> list[int] | None:
@@ -87,6 +111,8 @@ def _other_length(data: bytearray, kind: str, pick: random.Random) -> bytearray:
             pick.choice(_EDGES) & 0xFF
         )  # the postscript and its length
         return data
+    elif kind.startswith("index"):
+        places += [size - 12]  # the footer's length
     elif kind == "puffin vector":
         places += [4, 12, 20, size - 12]  # the vector's length, its bitmaps, their keys; the footer's length
     else:  # Avro: a number is one byte to ten, the last one below 0x80

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import twostage
+from lakehouse import executed_plan
 from tables import Table
 from twostage.__main__ import main
 from twostage.errors import NotFoundError
@@ -44,3 +45,29 @@ def test_by_the_command_line(spark, tmp_path, capsys):
     assert main(["index", "create", str(table.folder), "--columns", "k", "--kind", "values", "--spark"]) == 0
     assert "3 data files: 3 indexed" in capsys.readouterr().err
     assert main(["index", "verify", str(table.folder), "--all"]) == 0
+
+
+def test_explain_and_the_report_name_indexes_and_their_bytes(spark, tmp_path):
+    table = Table(tmp_path / "t", {"id": "long", "k": "string"})
+    rows = 60_000
+    table.append([{"id": n, "k": f"key-{n * 7919 % rows:06}-{n * 104_729 % 1_000_003}"} for n in range(rows)])
+    table.write()
+    twostage.index(spark, str(table.folder)).create(["k"], "postings,files")
+    frame = spark.read.format("twostage").load(str(table.folder))
+    wanted = f"key-{7919 * 5:06}-{104_729 * 5 % 1_000_003}"
+    asked = frame.where(f"k = '{wanted}'")
+    for frame_of in (asked, frame.where("id > 5")):
+        assert "indexes [k (postings, files)]" in executed_plan(frame_of)
+    assert "indexes [" not in executed_plan(frame)
+    assert [row.id for row in asked.select("id").collect()] == [5]
+    report = twostage.last_scan(spark)
+    ((text, cost),) = (
+        (text, cost) for text, cost in report.metrics.predicates.items() if "by index, " in text
+    )
+    assert text == f"k = '{wanted}': by index, at most"
+    assert (cost.rows_in, cost.index_bytes) == (rows, report.count("indexes.bytes_read"))
+    assert 1 <= cost.rows_out < 5
+    assert 0 < cost.index_bytes < 40_000
+    (line,) = (line for line in str(report).splitlines() if ": by index, at most" in line)
+    assert line.rstrip().endswith(" KiB"), line
+    assert "of indexes" in str(report)

@@ -213,6 +213,41 @@ def test_sums_that_may_overflow_or_round_are_read(spark, tmp_path, ansi):
         spark.conf.set("spark.sql.ansi.enabled", before)
 
 
+@pytest.mark.parametrize("kinds", ["slices", "values"])
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_sums_up_to_the_greatest_long(spark, tmp_path, ansi, kinds):
+    """Where Spark's own cannot overflow in any order; averages, which add doubles, are Spark's."""
+    table = Table(tmp_path / "t", {"g": "int", "top": "long", "low": "long", "over": "long", "both": "long"})
+    rows = [
+        {"g": i % 2, "top": 2**61 - i // 3, "low": i // 3 - 2**61, "over": 2**61, "both": (-1) ** i * 2**62}
+        for i in range(4)
+    ]
+    table.append(rows)
+    path = table.write()
+    built(open_table(path), ["top", "low", "over", "both"], kinds)
+    built(open_table(path), ["g"], "values")
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        frame, (found,), _ = same(spark, path, "SELECT sum(top), sum(low), count(*), max(top) FROM t")
+        assert is_local(frame), executed_plan(frame)
+        assert tuple(found) == (2**63 - 1, 1 - 2**63, 4, 2**61)
+        for sql in (
+            "SELECT sum(both) FROM t",
+            "SELECT sum(top), avg(top) FROM t",
+            "SELECT sum(top), count(top) FROM t",
+        ):
+            frame, _, _ = same(spark, path, sql)
+            assert not is_local(frame), executed_plan(frame)
+        if ansi == "false":
+            same(spark, path, "SELECT sum(over) FROM t")
+        else:
+            with pytest.raises(Exception, match="ARITHMETIC_OVERFLOW"):
+                run(spark, path, "SELECT sum(over) FROM t")
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+
+
 @pytest.mark.parametrize("number", range(len(QUERIES)))
 def test_files_without_an_index_alone_are_read(spark, part, number):
     same(spark, part, QUERIES[number])

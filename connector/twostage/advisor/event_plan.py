@@ -36,7 +36,7 @@ _OLD_ICEBERG = re.compile(
 _OWN = re.compile(
     r"twostage (?P<table>.*?), snapshot (?P<snapshot>\d+|null), columns \[(?P<columns>.*?)\], predicates \[(?P<filters>.*?)\]"
     r"(?:, limit (?P<limit>\d+))?(?:, first by (?P<top>.*?))?(?:, not Spark's reader: .*?)?"
-    r"\s*(?:RuntimeFilters: \[(?P<keys>.*)\])?$",
+    r"(?:, indexes \[.*?\])?(?:, keys of joins \[.*?\])?\s*(?:RuntimeFilters: \[(?P<keys>.*)\])?$",
     re.DOTALL,
 )
 _OUTPUT = re.compile(r"^BatchScan .*?\[(?P<columns>[^\]]*)\]")

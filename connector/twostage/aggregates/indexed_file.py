@@ -192,7 +192,10 @@ class IndexedFile:
         sliced = self._sliced(field)
         if sliced is not None:
             self.budget.compare(len(sliced.slices), self.num_rows)
-            return Sum(sliced.sum(rows), max(abs(sliced.least), abs(sliced.greatest)) * len(rows))
+            value = sliced.sum(rows)
+            if sliced.least >= 0 or sliced.greatest <= 0:
+                return Sum(value, abs(value))
+            return Sum(value, max(-sliced.least, sliced.greatest) * len(rows))
         nulls = self.nulls(field)
         if len(rows) == self.num_rows - len(nulls):
             values, counts, _ = self.counts(field)

@@ -147,6 +147,7 @@ class _Answering:
             not self._by_metadata(None if untold is None else untold.reason)
             or not self._by_indexes()
             or not self._rest.is_worth_mixing
+            or (self._rest.paths and not self._totals.may_be_mixed)
         ):
             return self._rest.lacks
         counters = Counter({**self._planning.counters, **self._deleted.metrics.counters})

@@ -2,8 +2,8 @@
 
 Takes numbers of rows and values as unscaled integers; gives a `Sum`, and the value of ``sum(c)`` as Spark has it. The rule: a
 sum is answered only where the order of additions cannot matter. So there are none of floats, and those of integers stay
-within 2**53 with all values taken as positive: Spark's long sums do not overflow then in any order, and its averages, which
-add doubles, are exact.
+within 64 bits with all values taken as positive: Spark's long sums do not overflow then in any order. Those of which an
+average is made stay within 2**53, because Spark's averages add doubles.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ MORE_DIGITS = 10
 """That ``sum`` of a decimal has before the point, as in Spark: more than 10**10 rows could overflow it."""
 MAX_EXACT = 2**53
 """Up to which a double has every whole number."""
+MAX_LONG = 2**63 - 1
 _EXACTLY = Context(prec=2 * MAX_DIGITS)
 
 
@@ -72,11 +73,11 @@ def sum_of(kind: Type, counted: Iterable[tuple[Any, int]]) -> Sum:
     return Sum(value, magnitude)
 
 
-def is_safe(kind: Type, magnitude: int) -> bool:
-    """Tell whether a sum of this magnitude is the same in whatever order it is added up."""
+def is_safe(kind: Type, magnitude: int, *, as_double: bool = False) -> bool:
+    """Tell whether a sum of this magnitude is the same in whatever order it is added up, perhaps `as_double`."""
     assert isinstance(kind, Primitive)
     if kind.name != "decimal":
-        return magnitude <= MAX_EXACT
+        return magnitude <= (MAX_EXACT if as_double else MAX_LONG)
     return bool(magnitude < 10 ** (kind.precision + MORE_DIGITS))
 
 

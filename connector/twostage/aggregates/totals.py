@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from twostage.aggregates.sums import Sum, is_safe, result, sum_of
+from twostage.aggregates.sums import MAX_EXACT, Sum, is_safe, result, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,8 @@ class Totals:
         for place, part in enumerate(self._aggregates):
             if part.function == "sum" and part.field is not None:
                 added = sum(one.magnitude for values in groups.values() if (one := values[place]) is not None)
-                if not is_safe(part.field.type, self._magnitudes[place] + added):
+                as_double = _may_be_averaged(part.field, self._aggregates)
+                if not is_safe(part.field.type, self._magnitudes[place] + added, as_double=as_double):
                     return f"the sum of {part.field.name} depends on the order of its rows"
                 self._magnitudes[place] += added
         for group, values in groups.items():
@@ -81,11 +82,32 @@ class Totals:
                 total[place] = _merged(part.function, total[place], values[place])
         return None
 
+    @property
+    def may_be_mixed(self) -> bool:
+        """Whether other rows may be added to the sums: where they overflow does not depend on the order then."""
+        return all(
+            magnitude <= MAX_EXACT
+            for part, magnitude in zip(self._aggregates, self._magnitudes, strict=True)
+            if part.field is not None and str(part.field.type) in ("int", "long")
+        )
+
     def rows(self) -> tuple[tuple[Any, ...], ...]:
         """Return the rows of the answer: the values of the groups, then those of the aggregates."""
         return tuple(
             (*group, *map(_finished, self._aggregates, values)) for group, values in self._groups.items()
         )
+
+
+def _may_be_averaged(field: Field, aggregates: tuple[Aggregate, ...]) -> bool:
+    """Tell whether an average may be made of a column's sum: it is asked for as that and the number of the values.
+
+    Of a column that is never NULL, that number is the number of rows.
+    """
+    return any(
+        (part.function == "count" and part.field is not None and part.field.id == field.id)
+        or (part.function == "rows" and field.required)
+        for part in aggregates
+    )
 
 
 def initial(aggregates: tuple[Aggregate, ...]) -> list[Any]:

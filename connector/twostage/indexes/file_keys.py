@@ -127,6 +127,7 @@ def find_files(
     metrics: Metrics,
     memory: int,
     scanned: ScannedFiles | None = None,
+    bad: set[str] | None = None,
 ) -> FileAnswer | None:
     """Return which data files may hold the values that a leaf asks for.
 
@@ -137,10 +138,12 @@ def find_files(
         metrics: Gains ``indexes.ignored`` for a run that is bad.
         memory: Bytes that this process may keep of indexes.
         scanned: The data files in question, if they are known: spares reading the list of those of a run that has them all.
+        bad: Names of runs that turned out bad, to which others are added: these are not read again, and warned of once.
     """
+    bad = set() if bad is None else bad
     if not isinstance(leaf, Compare | In) or (isinstance(leaf, Compare) and leaf.op not in ("=", "<=>")):
         return None
-    runs = indexes.runs_of(leaf.column.field_id)
+    runs = [run for run in indexes.runs_of(leaf.column.field_id) if run.name not in bad]
 
     def ask(run: IndexRun) -> tuple[FileAnswer | None, Metrics]:
         own = Metrics()
@@ -153,8 +156,10 @@ def find_files(
     else:
         asked = [ask(run) for run in runs]
     found = []
-    for answer, own in asked:
+    for run, (answer, own) in zip(runs, asked, strict=True):
         metrics.merge(own)
+        if own.counters["indexes.ignored"]:
+            bad.add(run.name)
         found += [] if answer is None else [answer]
     if len(found) < 2:
         return found[0] if found else None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.options import ReadSettings
     from twostage.predicates.predicate import Predicate
+    from twostage.schema import Schema
     from twostage.task import Storage
 
 SECONDS_EMPTY = 60.0
@@ -40,11 +41,13 @@ class ScanIndexes:
         place: Where they are.
         groups: Columns that are indexed per data file.
         table: What planning may ask: table-wide indexes.
+        every: All groups of indexed columns that the table has.
     """
 
     place: IndexPlace
     groups: tuple[IndexGroup, ...]
     table: TableIndexes
+    every: tuple[IndexGroup, ...] = ()
 
     @property
     def runs(self) -> tuple[IndexRun, ...]:
@@ -54,7 +57,12 @@ class ScanIndexes:
     @property
     def of_tasks(self) -> ScanIndexes | None:
         """What tasks may ask; None if that is nothing."""
-        return replace(self, table=TableIndexes()) if self.groups else None
+        return replace(self, table=TableIndexes(), every=()) if self.groups else None
+
+    def described(self, schema: Schema) -> str:
+        """Return the table's indexed columns, each with its kinds: for EXPLAIN."""
+        columns = [one for group in self.every for one in group.columns if one[0] in schema]
+        return ", ".join(f"{'.'.join(schema.path(i))} ({', '.join(kinds)})" for i, kinds in columns)
 
     def of(self, predicate: Predicate) -> ScanIndexes | None:
         """Return the groups and runs that have a column of a predicate; None if there is none."""
@@ -73,7 +81,9 @@ def indexes_of_scan(
     own_folders: Iterable[str] = (),
     sort_key: int | None = None,
 ) -> ScanIndexes | None:
-    """Return the indexes that a scan may ask; None if there is none of a column that its predicate or its order reads.
+    """Return the indexes that a scan may ask; None if the table has none, or neither predicate nor order reads a column.
+
+    Without groups and runs if there is none of the columns that they read.
 
     Args:
         storage: The table's.
@@ -87,11 +97,9 @@ def indexes_of_scan(
     wanted = {column.field_id for column in tree.columns(predicate)}
     if sort_key is not None:
         wanted.add(sort_key)
-    return (
-        indexes_of_table(storage, settings, table_uuid, metrics, own_folders, wanted=wanted)
-        if wanted
-        else None
-    )
+    if not wanted:
+        return None
+    return _indexes(storage, settings, table_uuid, metrics, own_folders, wanted)
 
 
 def indexes_of_table(
@@ -107,6 +115,18 @@ def indexes_of_table(
 
     The other arguments are those of `indexes_of_scan`.
     """
+    found = _indexes(storage, settings, table_uuid, metrics, own_folders, wanted)
+    return found if found is not None and (found.groups or found.runs) else None
+
+
+def _indexes(
+    storage: Storage,
+    settings: ReadSettings,
+    table_uuid: str | None,
+    metrics: Metrics,
+    own_folders: Iterable[str],
+    wanted: Container[int] | None,
+) -> ScanIndexes | None:
     if not settings.index:
         return None
     place = index_place(storage, settings, table_uuid, own_folders)
@@ -130,6 +150,6 @@ def indexes_of_table(
             and (wanted is None or any(one in wanted for one in group.field_ids))
         )
     runs = tuple(run for run in found.runs if wanted is None or run.field_id in wanted)
-    if not groups and not runs:
+    if not found:
         return None
-    return ScanIndexes(place=place, groups=groups, table=TableIndexes(runs=runs))
+    return ScanIndexes(place=place, groups=groups, table=TableIndexes(runs=runs), every=found.groups)

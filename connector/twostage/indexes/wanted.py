@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,7 +25,16 @@ from twostage.indexes.keys import (
     key_class,
 )
 from twostage.predicates.literals import as_integers, as_texts, as_whole, as_words
-from twostage.predicates.predicate import And, Compare, CompareLength, HasElement, In, Or, StringMatch
+from twostage.predicates.predicate import (
+    And,
+    Compare,
+    CompareLength,
+    HasElement,
+    In,
+    Or,
+    StringMatch,
+    leaves,
+)
 from twostage.schema import Primitive
 from twostage_native.members import canonical_bits
 
@@ -113,12 +123,21 @@ def wanted_of(leaf: Leaf, built: Primitive) -> Wanted | None:
 
 
 def ranges_in(predicate: Predicate) -> list[Range]:
-    """Return the ranges in a predicate whose NOTs are around leaves: neighbours in an AND, of one column."""
+    """Return the ranges in a predicate whose NOTs are around leaves: neighbours in an AND, of one column.
+
+    A comparison that stands in several places, as in a filter in disjunctive normal form, is part of none: elsewhere it
+    has no such neighbour.
+    """
+    times = Counter(map(id, leaves(predicate)))
+    return [one for one in _neighbours(predicate) if times[id(one.low)] == times[id(one.high)] == 1]
+
+
+def _neighbours(predicate: Predicate) -> list[Range]:
     if isinstance(predicate, Or):
-        return [one for child in predicate.children for one in ranges_in(child)]
+        return [one for child in predicate.children for one in _neighbours(child)]
     if not isinstance(predicate, And):
         return []
-    found = [one for child in predicate.children for one in ranges_in(child)]
+    found = [one for child in predicate.children for one in _neighbours(child)]
     lows: dict[Column, Compare] = {}
     highs: dict[Column, Compare] = {}
     for child in predicate.children:

@@ -54,6 +54,7 @@ final class Answers {
     public long rows;
     public long bytes;
     public boolean prunable;
+    public String indexed;
   }
 
   public static final class PassesRowsOn extends Message {

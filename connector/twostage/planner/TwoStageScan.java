@@ -101,7 +101,13 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     for (int i = 0; i < runtime.size(); i++) {
       keys.append(i == 0 ? ", keys of joins [" : ", ").append(JoinKeys.shown((Map) runtime.get(i)));
     }
-    return keys.length() == 0 ? text : text + keys + "]";
+    if (keys.length() > 0) {
+      keys.append("]");
+    }
+    // What was planned with other keys tells the same; without a plan, this must not make one.
+    Iterator planned = plans.values().iterator();
+    String indexed = planned.hasNext() ? ((Answers.Plan) planned.next()).indexed : "";
+    return text + (indexed.isEmpty() ? "" : ", indexes [" + indexed + "]") + keys;
   }
 
   public Scan.ColumnarSupportMode columnarSupportMode() {

@@ -80,6 +80,7 @@ class _Proofs:
         self._keys = keys
         self._scanned = scanned
         self._answers: dict[int, FileAnswer | None] = {}
+        self._bad: set[str] = set()
 
     def may_match(self, predicate: Predicate, task: ScanTask) -> bool:
         """Tell whether a predicate, NOT only around leaves, may be true for a row of a file."""
@@ -98,7 +99,13 @@ class _Proofs:
     def _answer(self, leaf: Leaf) -> FileAnswer | None:
         if id(leaf) not in self._answers:
             found = find_files(
-                self._indexes.place, self._indexes.table, leaf, self._metrics, self._memory, self._scanned
+                self._indexes.place,
+                self._indexes.table,
+                leaf,
+                self._metrics,
+                self._memory,
+                self._scanned,
+                self._bad,
             )
             self._answers[id(leaf)] = found
             if found is not None:

@@ -103,6 +103,7 @@ def plan_scan(
             top = replace(top, threshold=better)
             planning = Planning(table, options, projection, predicate, hint, top, indexes, found, keys)
             chosen = planning.choose_files(limit)
+    indexed = "" if indexes is None else indexes.described(planning.schema)
     if indexes is not None:
         indexes = indexes.of(both(predicate, hint))
     context = ScanContext(
@@ -153,6 +154,7 @@ def plan_scan(
         top_share=planning.top_share(chosen) if better is None else 0.0,
         counters=dict(planning.counters),
         choices=tuple(planning.choices),
+        indexed=indexed,
     )
 
 

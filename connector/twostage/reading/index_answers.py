@@ -9,6 +9,7 @@ true of it; exact answers are not checked again, all others are; an index that i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,10 @@ class ConjunctAnswer:
     bounds: Answer
     predicate: Predicate
     known: Mapping[int, tuple[BitMap, BitMap]]
+
+    def described(self, conjunct: Conjunct) -> str:
+        """Return how the report names it."""
+        return f"{conjunct.text}: by index, {self.bounds.certainty}"
 
     @staticmethod
     def of(predicate: Predicate, answers: Mapping[int, Answer]) -> ConjunctAnswer:
@@ -140,6 +145,9 @@ class FileAnswers:
             if not answers:
                 continue
             found[id(conjunct)] = answer = ConjunctAnswer.of(conjunct.predicate, answers)
+            # The two leaves of a range have one answer.
+            read = {id(one): one.cost.nbytes for one in answers.values()}
+            metrics.count_index_bytes(answer.described(conjunct), sum(read.values()))
             possible = answer.bounds.possible
             remaining = possible if remaining is None else remaining & possible
         metrics.add("indexes.used", bool(found))
@@ -221,8 +229,12 @@ class FileAnswers:
             share = 1.0 if remaining is None else min(1.0, remaining / max(1, num_pages))
             checked = min(share, offer.to_check / max(1, num_pages))
             without = column_bytes * share + num_parts * self._request
-            if (offer.nbytes + column_bytes * checked) * MIN_GAIN > without:
-                metrics.choices[f"index of {name} not read: it would save too few bytes"] += 1
+            needed = offer.nbytes + column_bytes * checked
+            if needed * MIN_GAIN > without:
+                metrics.choices[
+                    f"index of {name} not read: it would save too few bytes, "
+                    f"{_about(needed)} instead of {_about(without)}, requests included"
+                ] += 1
                 continue
             answer = offer.index.find(offer.leaf, metrics)
             if answer is not None:
@@ -284,8 +296,7 @@ class RowGroupAnswers:
             if not answer.bounds.is_exact:
                 left.append(conjunct)
             spent = metrics.clock() - started
-            text = f"{conjunct.text}: by index, {answer.bounds.certainty}"
-            metrics.count_predicate(text, before, selection.count, spent)
+            metrics.count_predicate(answer.described(conjunct), before, selection.count, spent)
             metrics.add(conjunct.counter, before - selection.count)
         return selection, tuple(left)
 
@@ -310,6 +321,15 @@ class RowGroupAnswers:
         if within:
             marks[np.frombuffer(within.to_array(), np.uint32).astype(np.int64) - first] = True
         return marks
+
+
+def _about(nbytes: float) -> str:
+    """Return a power of two near a number of bytes, so that many files say the same.
+
+    >>> _about(700_000), _about(3)
+    ('about 512 KiB', 'about 1 KiB')
+    """
+    return f"about {2 ** round(math.log2(max(1024.0, nbytes) / 1024)):,} KiB"
 
 
 def _of_rows(truth: Truth, rows: Selection) -> Truth:

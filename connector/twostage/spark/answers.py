@@ -85,6 +85,8 @@ class PlanAnswer:
     bytes: int
     prunable: bool
     """Whether keys of a join could leave out any of it."""
+    indexed: str
+    """The table's indexed columns with their kinds, for EXPLAIN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -221,6 +221,7 @@ class Bridge:
             rows=plan.estimated_rows,
             bytes=plan.estimated_bytes,
             prunable=plan.may_leave_out,
+            indexed=plan.indexed,
         )
 
     def _plan_scan(self, request: PlanRequest) -> ScanPlan:

@@ -17,7 +17,7 @@ import select
 import socket
 import struct
 import time
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from twostage.masking import masked_repr
@@ -214,7 +214,7 @@ def pack(address: Address, scan_id: str, index: int, report: TaskReport) -> byte
         figures["choices"] = dict(metrics.choices)
         for name, costs in (("predicates", metrics.predicates), ("parts", metrics.parts)):
             known = list(costs.items())
-            figures[name] = {text: (cost.rows_in, cost.rows_out, cost.nanoseconds) for text, cost in known}
+            figures[name] = {text: astuple(cost) for text, cost in known}
     place = json.dumps([scan_id, index, report.attempt, report.state])
     body = f"{place}\n{json.dumps(figures)}".encode()
     return LENGTH.pack(len(body)) + hmac.digest(address.key, body, "sha256") + body

@@ -111,6 +111,19 @@ def test_bit_slices_after_a_promotion(tmp_path):
         others.sum(field(_decimal), bitmaps.whole(2))
 
 
+def test_how_far_a_sum_by_bit_slices_may_lead(tmp_path):
+    """Without values of both signs it is the sum itself."""
+    kind = Primitive("long")
+    for values, magnitude in (
+        ([5, 0, 900], 905),
+        ([-5, 0, -900], 905),
+        ([-5, 0, 3], 15),
+        ([2**60] * 3, 3 * 2**60),
+    ):
+        file = made(tmp_path, pa.array(values, pa.int64()), kind, ("slices",))
+        assert file.sum(field(kind), bitmaps.whole(3)) == Sum(sum(values), magnitude)
+
+
 def test_after_a_promotion(tmp_path):
     """Of an int that is a long now, the values are those of a long."""
     file = made(tmp_path, pa.array([5, 1], pa.int32()), Primitive("int"))

@@ -51,13 +51,15 @@ def test_decimals_of_many_digits_are_not_rounded():
 
 
 @pytest.mark.parametrize(
-    ("kind", "magnitude", "safe"),
+    ("kind", "magnitude", "as_double", "safe"),
     [
-        (LONG, MAX_EXACT, True),
-        (LONG, MAX_EXACT + 1, False),
-        (decimal(9), 10**19 - 1, True),
-        (decimal(9), 10**19, False),
+        (LONG, MAX_EXACT, True, True),
+        (LONG, MAX_EXACT + 1, True, False),
+        (LONG, 2**63 - 1, False, True),
+        (LONG, 2**63, False, False),
+        (decimal(9), 10**19 - 1, True, True),
+        (decimal(9), 10**19, False, False),
     ],
 )
-def test_what_is_safe(kind, magnitude, safe):
-    assert is_safe(kind, magnitude) == safe
+def test_what_is_safe(kind, magnitude, as_double, safe):
+    assert is_safe(kind, magnitude, as_double=as_double) == safe

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from twostage.aggregates import totals
 from twostage.aggregates.file_proofs import ColumnProof
+from twostage.aggregates.sums import Sum
 from twostage.aggregates.totals import Aggregate, Totals
 from twostage.schema import Field, Primitive
 
@@ -88,3 +90,26 @@ def test_limits(monkeypatch):
     counted = Totals((Aggregate("distinct", C),), is_grouped=False)
     assert counted.add({(): [{1, 2}]}) is None
     assert counted.add({(): [{3, 4}]}) == "more than 3 different values"
+
+
+def test_sums_beyond_what_a_double_has():
+    """Up to the greatest long, but where an average may be made of them; and then not together with rows that are read."""
+    long = Field(id=3, name="c", type=Primitive("long"))
+    never_null = replace(long, required=True)
+    most = Sum(2**63 - 1, 2**63 - 1)
+    cases: list[tuple[tuple[Aggregate, ...], list, bool]] = [
+        ((Aggregate("sum", long),), [most], True),
+        ((Aggregate("sum", long), Aggregate("rows")), [most, 4], True),
+        ((Aggregate("sum", long), Aggregate("count", long)), [most, 4], False),
+        ((Aggregate("sum", never_null), Aggregate("rows")), [most, 4], False),
+        ((Aggregate("sum", long), Aggregate("count", long)), [Sum(2**53, 2**53), 4], True),
+        ((Aggregate("sum", long),), [Sum(0, 2**63)], False),
+    ]
+    for aggregates, values, answered in cases:
+        total = Totals(aggregates, is_grouped=False)
+        lacking = total.add({(): values})
+        assert lacking == (None if answered else "the sum of c depends on the order of its rows"), aggregates
+        assert total.may_be_mixed == (not answered or values[0].magnitude <= 2**53)
+    total = Totals((Aggregate("sum", long),), is_grouped=True)
+    assert total.add({(1,): [most]}) is None
+    assert total.add({(1,): [Sum(1, 1)]}) is not None

@@ -12,8 +12,10 @@ from twostage.indexes.place import IndexGroup, index_place, run_name
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.predicates.predicate import TRUE, Column, Compare, both
-from twostage.schema import Primitive
+from twostage.schema import Field, Primitive, Schema, Struct
 from twostage.task import Storage
+
+LONG = Primitive("long")
 
 
 def column(field_id: int) -> Column:
@@ -45,7 +47,19 @@ def test_only_columns_of_the_predicate(storage):
     assert [group.field_ids for group in found(3).groups] == [(2, 3)]
     assert found(3).runs == ()
     assert len(found(1, 2).groups) == 2
-    assert found() is found(9) is found(1, index=False) is None
+    assert found() is found(1, index=False) is None
+    other = found(9)  # asks none, and EXPLAIN says which there are
+    assert (other.groups, other.runs, other.of_tasks) == ((), (), None)
+    schema = Schema(
+        schema_id=0,
+        fields=(
+            Field(id=1, name="a", type=LONG),
+            Field(id=7, name="s", type=Struct((Field(id=2, name="b", type=LONG),))),
+        ),
+    )
+    assert other.described(schema) == one.described(schema)
+    assert sorted(one.described(schema).split(", ")) == ["a (values)", "s.b (postings)"], "3 was dropped"
+    assert one.of_tasks.every == ()
     whole = found(1, two_stage=False)  # tasks read in one stage: only planning asks
     assert (whole.groups, whole.of_tasks) == ((), None)
     assert len(whole.runs) == 1
