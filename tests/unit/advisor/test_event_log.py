@@ -156,6 +156,10 @@ def plan_of(text, **more):
             "t", ["=", "unknown"], "twostage",
         ),
         (
+            "BatchScan t[a#1] twostage t, snapshot 7, columns [a], predicates [b = 1], indexes [k (postings, files)], keys of joins [id in list of 2] RuntimeFilters: [a#1]",
+            "t", ["=", "unknown"], "twostage",
+        ),
+        (
             "BatchScan local.db.t[id#1L] local.db.t (branch=null) [filters=id = 5, groupedBy=] RuntimeFilters: []",
             "local.db.t", ["="], "iceberg",
         ),
