@@ -209,10 +209,18 @@ def _advise(parsed: argparse.Namespace, confs: dict[str, str], console: Console)
         """Do what ``index create`` does."""
         if "," in column:
             raise OptionError("BAD_OPTION", f"A name with a comma: {column!r}", stage="options")
-        created = argparse.Namespace(verb="create", names=column, kind=kinds, spark=False)
+        created = argparse.Namespace(verb="create", names=column, kind=kinds, spark=parsed.spark)
         _index(created, options_of(parsed.path or table), confs, console)
 
-    return command_line.run(parsed, options_of, confs, console, build)
+    def sample(work: Sequence[SampleWork]) -> Iterable[dict[int, ColumnSample]]:
+        from rich.progress import Progress  # noqa: PLC0415 - as above
+
+        with Progress(console=console) as progress:
+            yield from _sampling(progress, as_job=True)(work)
+
+    if parsed.spark:
+        _check_spark()
+    return command_line.run(parsed, options_of, confs, console, build, sample if parsed.spark else None)
 
 
 def _index(parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, str], console: Console) -> int:

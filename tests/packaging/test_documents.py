@@ -38,6 +38,7 @@ NOT_RUN = {
     "docs/advisor.md, An example, 1": "what the example printed, in part; test_examples runs it",
     "docs/advisor.md, The query log, 1": "a line of a log, broken and shortened",
     "docs/advisor.md, What is recommended, 1": "what the command printed, in part; test_command_line has the events",
+    "docs/advisor.md, What if, 1": "what the example printed, in part; test_examples runs it",
     "docs/advisor.md, Building what is recommended, 1": "test_apply_command builds an index of a table; --catalog.uri names a service",
     "docs/advisor.md, Checking a prediction, 1": "test_check_command runs the command on a table; --catalog.uri names a service",
     "docs/advisor.md, In a session, 1": "test_spark_advise runs it on a table",

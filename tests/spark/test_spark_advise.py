@@ -13,7 +13,9 @@ from twostage.__main__ import main
 from twostage.advisor.column_metadata import parse_metadata
 from twostage.advisor.event_log import EventLogs
 from twostage.errors import NotFoundError, OptionError
+from twostage.spark import session
 from twostage.spark.query_log import QUERY_LOG
+from twostage.spark.session import run_job
 
 EVENTS = Path(__file__).parents[1] / "unit" / "advisor" / "iceberg_spark_1.12.0_events.jsonl"
 ROWS = 50_000
@@ -90,6 +92,27 @@ def test_what_is_not_there_is_named(spark, asked, tmp_path):
     advice = twostage.advise(spark, table, log=[log, EventLogs(str(tmp_path / "events"))])
     with pytest.raises(OptionError, match="query log alone"):
         advice.check()
+
+
+def test_the_command_builds_by_spark_jobs(spark, asked, tmp_path, capsys, monkeypatch):
+    """Which also read the sample; without --spark neither is one."""
+    table, log, options = asked
+    jobs = []
+
+    def spy(work, items, progress, description):
+        jobs.append((description, len(items)))
+        return run_job(work, items, progress, description)
+
+    monkeypatch.setattr(session, "run_job", spy)
+    place = [f"--index.location={options['index.location']}"]
+    arguments = ["advise", "--log", log, "--table", table, *place]
+    assert main(arguments) == 0
+    assert jobs == []
+    assert main([*arguments, "--apply", "--yes", "--spark"]) == 0
+    assert jobs == [("twostage: collecting column metadata", 3), ("twostage: building indexes", 3)]
+    assert "3 data files: 3 indexed" in capsys.readouterr().err
+    (status,) = twostage.index(spark, table, options).list()
+    assert (status.indexed, status.data_files) == (3, 3)
 
 
 def test_columns_are_collected_by_a_spark_job(spark, tmp_path, capsys):

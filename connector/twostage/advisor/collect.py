@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 import uuid
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
-from twostage.advisor.column_sample import ColumnSample, SampleWork, sample_files
+from twostage.advisor.column_sample import ColumnSample, SampleWork, overlap_of, sample_files
 from twostage.advisor.kept_metadata import Collected, kept_in
 from twostage.catalog.load_table import load_table
 from twostage.deletes.cache import fingerprint
@@ -344,7 +343,8 @@ def _estimate(
         dictionary_share=sample.dictionaries / max(1, sample.chunks),
         bloom_share=sample.blooms / max(1, sample.chunks),
         writes_bloom=writes_bloom,
-        overlap=_overlap(listed.bounds) if files > 1 else None,
+        overlap=overlap_of(listed.bounds) if files > 1 else None,
+        page_overlap=sample.page_overlaps / sample.bounded if sample.bounded else None,
         span_days=_span_days(listed.bounds, kind),
         indexed=indexed,
     )
@@ -388,15 +388,6 @@ def draw(values: float, rows: float) -> float:
     2.0
     """
     return 0.0 if values <= 0 else values * -math.expm1(-rows / values)
-
-
-def _overlap(bounds: Sequence[tuple[Any, Any]]) -> float | None:
-    """Return the share of files whose bounds hold the least value of a file, on average; None for fewer than three files."""
-    if len(bounds) < 3:
-        return None
-    lows, highs = sorted(low for low, _ in bounds), sorted(high for _, high in bounds)
-    held = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows)
-    return held / len(bounds) ** 2
 
 
 def _span_days(bounds: Sequence[tuple[Any, Any]], kind: str) -> float | None:

@@ -11,6 +11,10 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.selectivity import Cardinalities
+from twostage.errors import CorruptFileError
+from twostage.indexes.file_keys import FILES
+from twostage.indexes.kinds.registered import KINDS
+from twostage.schema import parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +48,8 @@ class ColumnMetadata:
         writes_bloom: The table's properties tell writers to give it Bloom filters.
         overlap: How clustered it is: the share of data files whose bounds hold a value, on average; 1 / files where each value
             is in one file, 1 where bounds exclude nothing. None without bounds.
+        page_overlap: The same of the pages of a column chunk, on average of the sampled ones: a value that is looked for is in so
+            many of them. None without bounds of pages, or with fewer than three pages.
         span_days: Of dates and timestamps, the days from the least to the greatest, as the bounds in manifests have them; None
             for other types, or without bounds.
         indexed: The kinds of the index that it has already.
@@ -63,6 +69,7 @@ class ColumnMetadata:
     bloom_share: float = 0.0
     writes_bloom: bool = False
     overlap: float | None = None
+    page_overlap: float | None = None
     span_days: float | None = None
     indexed: tuple[str, ...] = ()
 
@@ -77,6 +84,22 @@ class ColumnMetadata:
         if self.distinct_per_file is None:
             return _BITS.get(self.type, 64)
         return min(64, max(1, math.ceil(self.distinct_per_file)).bit_length())
+
+    @property
+    def possible_kinds(self) -> tuple[str, ...]:
+        """The kinds of index that a column of this type can have."""
+        if self.has_elements:
+            return ("elements",)
+        try:
+            kind = parse_type(self.type)
+        except CorruptFileError:
+            return ()  # written by hand, without a type
+        return (*(name for name, one in KINDS.items() if one.refuses(kind) is None), FILES)
+
+    def index_sizes(self, files: int) -> dict[str, int]:
+        """Return the estimated bytes of an index, by each kind that the column can have and of which that is known."""
+        sizes = {kind: self.index_bytes(kind, files) for kind in self.possible_kinds}
+        return {kind: round(size) for kind, size in sizes.items() if size is not None}
 
     def index_bytes(self, kind: str, files: int) -> float | None:
         """Return the estimated bytes of an index of a kind; None if that is not known, or the kind is not."""
@@ -120,8 +143,11 @@ class TableMetadata:
         return {name: one.bytes / one.rows for name, one in self.columns.items() if one.bytes and one.rows}
 
     def json(self) -> str:
-        """Return it as JSON."""
-        return json.dumps({"v": VERSION, **asdict(self)}, indent=1)
+        """Return it as JSON; with it, of each column, the estimated size of an index of each kind, as ``index_bytes``."""
+        plain = asdict(self)
+        for name, one in self.columns.items():
+            plain["columns"][name]["index_bytes"] = one.index_sizes(self.files)
+        return json.dumps({"v": VERSION, **plain}, indent=1)
 
 
 def parse_metadata(text: str) -> TableMetadata:

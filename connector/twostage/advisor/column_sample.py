@@ -7,6 +7,7 @@ JSON. The rule: of each file the first row group is read, one column after the o
 from __future__ import annotations
 
 import base64
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from twostage.metrics import Metrics
 from twostage.schema import element_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
@@ -36,15 +37,8 @@ standard error of 1.6 %. A sketch takes 32 KiB at most."""
 MAX_ROW_GROUPS = 256
 """Whose counts are kept apart; beyond these the oldest go, as only their average matters."""
 _COUNTS = (
-    "rows",
-    "nulls",
-    "entries",
-    "nbytes",
-    "dictionary_bytes",
-    "chunks",
-    "dictionaries",
-    "blooms",
-    "pages",
+    *("rows", "nulls", "entries", "nbytes", "dictionary_bytes"),
+    *("chunks", "dictionaries", "blooms", "pages", "bounded"),
 )
 
 
@@ -62,6 +56,8 @@ class ColumnSample:
         dictionaries: Of these, dictionary-encoded throughout.
         blooms: Of these, with a Bloom filter.
         pages: Data pages.
+        bounded: Chunks of three pages or more, all with bounds.
+        page_overlaps: Of these, the sum of `overlap_of` their bounds.
         row_groups: Of each, how many entries and how many distinct ones it has.
         sketch: A compact theta sketch of the distinct values' hashes, serialized; empty without any.
     """
@@ -75,6 +71,8 @@ class ColumnSample:
     dictionaries: int = 0
     blooms: int = 0
     pages: int = 0
+    bounded: int = 0
+    page_overlaps: float = 0.0
     row_groups: list[tuple[int, int]] = field(default_factory=list)
     sketch: bytes = b""
 
@@ -82,6 +80,7 @@ class ColumnSample:
         """Add what was read of other row groups."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.page_overlaps += other.page_overlaps
         self.row_groups = [*self.row_groups, *other.row_groups][-MAX_ROW_GROUPS:]
         if self.sketch and other.sketch:
             union = datasketches.theta_union(LOG_OF_VALUES)
@@ -101,8 +100,9 @@ class ColumnSample:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        counts = {name: getattr(self, name) for name in _COUNTS}
+        counts: dict[str, float] = {name: getattr(self, name) for name in _COUNTS}
         sketch = base64.b64encode(self.sketch).decode("ascii")
+        counts["page_overlaps"] = self.page_overlaps
         return {**counts, "row_groups": [list(one) for one in self.row_groups], "sketch": sketch}
 
     @staticmethod
@@ -116,6 +116,7 @@ class ColumnSample:
             found = ColumnSample()
             for name in _COUNTS:
                 setattr(found, name, int(raw[name]))
+            found.page_overlaps = float(raw["page_overlaps"])
             found.row_groups = [(int(entries), int(distinct)) for entries, distinct in raw["row_groups"]]
             found.sketch = base64.b64decode(raw["sketch"], validate=True)
             if found.sketch:
@@ -168,6 +169,9 @@ def _read_column(data_file: DataFile, row_group: RowGroup, field_id: int) -> Col
     values, entries, leaf_id = _values(data_file, row_group, field_id)
     distinct = pc.unique(entries).drop_null()
     pages = data_file.page_bounds(row_group, leaf_id)
+    known = () if pages is None else pages.bounds
+    bounds = [(one.lower, one.upper) for one in known if one.lower is not None and one.upper is not None]
+    overlap = overlap_of(bounds) if len(bounds) == len(known) else None
     return ColumnSample(
         rows=row_group.num_rows,
         nulls=values.null_count,
@@ -178,9 +182,20 @@ def _read_column(data_file: DataFile, row_group: RowGroup, field_id: int) -> Col
         blooms=int(data_file.has_bloom_filter(row_group, leaf_id)),
         dictionaries=int(data_file.is_dictionary_encoded(row_group, leaf_id)),
         pages=0 if pages is None else len(pages.first_rows),
+        bounded=int(overlap is not None),
+        page_overlaps=overlap or 0.0,
         row_groups=[(len(entries), len(distinct))],
         sketch=_sketch(distinct),
     )
+
+
+def overlap_of(bounds: Sequence[tuple[Any, Any]]) -> float | None:
+    """Return the share of files or pages whose bounds hold the least value of one, on average; None for fewer than three."""
+    if len(bounds) < 3:
+        return None
+    lows, highs = sorted(low for low, _ in bounds), sorted(high for _, high in bounds)
+    held = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows)
+    return held / len(bounds) ** 2
 
 
 def _values(data_file: DataFile, row_group: RowGroup, field_id: int) -> tuple[pa.Array, pa.Array, int]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from twostage.advisor.advise import Advice
     from twostage.advisor.apply_command import Build
+    from twostage.advisor.collect import Run
     from twostage.advisor.column_metadata import TableMetadata
     from twostage.advisor.recommendation import Recommendation
     from twostage.options import ReadOptions
@@ -110,6 +111,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="build the recommended indexes, after asking; print the rest as SQL",
     )
+    parser.add_argument(
+        "--spark",
+        action="store_true",
+        help="build indexes, and read a sample of the table's columns, by Spark jobs",
+    )
     parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page with charts, too; needs the extra charts"
@@ -124,6 +130,7 @@ def run(
     confs: Mapping[str, str],
     progress: Console,
     build: Build,
+    sample: Run | None = None,
 ) -> int:
     """Run the command; return the exit code.
 
@@ -133,6 +140,7 @@ def run(
         confs: Spark's, for catalogs.
         progress: Where progress is shown.
         build: Builds an index, for ``--apply``.
+        sample: Reads a sample of a table's columns, see `collect`; by default one data file after the other.
 
     Raises:
         OptionError: An argument is none, or a file of metadata is not usable.
@@ -157,7 +165,9 @@ def run(
     unopened = {}
     for name in parsed.table or ():
         try:
-            metadata[name] = _looked_at(name, options_of(parsed.path or name), confs, metadata.get(name))
+            metadata[name] = _looked_at(
+                name, options_of(parsed.path or name), confs, metadata.get(name), sample
+            )
         except TwoStageError as error:
             print(f"{name} was not looked at: {mask(str(error))}", file=sys.stderr)  # noqa: T201
             if error.code in _GONE:
@@ -200,14 +210,18 @@ def run(
 
 
 def _looked_at(
-    name: str, options: ReadOptions, confs: Mapping[str, str], known: TableMetadata | None
+    name: str,
+    options: ReadOptions,
+    confs: Mapping[str, str],
+    known: TableMetadata | None,
+    sample: Run | None,
 ) -> TableMetadata:
     """Return what is known of a table that the user named, with the indexes that it has now."""
     from twostage.advisor.collect import collect, with_indexes  # noqa: PLC0415
 
     if known is not None:
         return with_indexes(known, options, confs)
-    return replace(collect(options, confs), table=name)
+    return replace(collect(options, confs, run=sample), table=name)
 
 
 def _check(

@@ -112,3 +112,9 @@ def test_a_table_that_is_not_there_is_said_and_the_log_read_all_the_same(tmp_pat
     printed = capsys.readouterr()
     assert "/gone/t was not looked at: [TWOSTAGE.TABLE_NOT_FOUND]" in printed.err
     assert "/gone/t: 1 scans" in printed.out
+
+
+def test_spark_must_be_there_before_anything_is_read(capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert main(["advise", "--log", "/nowhere", "--apply", "--spark"]) == 1
+    assert "[TWOSTAGE.NO_SPARK]" in capsys.readouterr().err

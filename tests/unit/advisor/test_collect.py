@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tables import Table
-from twostage.advisor.collect import _overlap, collect, collect_more, draw, drawn_from, spread
+from twostage.advisor.collect import collect, collect_more, draw, drawn_from, spread
 from twostage.advisor.column_metadata import parse_metadata
-from twostage.advisor.column_sample import sample_files
+from twostage.advisor.column_sample import overlap_of, sample_files
 from twostage.advisor.kept_metadata import with_samples
 from twostage.errors import OptionError
 from twostage.options import parse_options
@@ -81,6 +81,23 @@ def test_which_chunks_are_dictionaries(tmp_path):
     made.write()
     found = collect(parse_options({"path": str(made.folder)}), {}).columns
     assert (found["one"].dictionary_share, found["many"].dictionary_share) == (1.0, 0.5)
+
+
+def test_how_the_pages_of_a_chunk_overlap(tmp_path):
+    """Ascending values are in one page of a chunk, scattered ones in all; it takes three pages, all with bounds."""
+    made = Table(tmp_path / "t", COLUMNS)
+    rng = random.Random(5)
+    rows = [{"id": row, "few": f"v{rng.randrange(5)}", "gone": 1} for row in range(8_000)]
+    for _ in range(2):
+        made.append(rows, page_size=2_000, dictionary=False, page_index=True)
+    metadata = collect(parse_options({"path": str(made.write())}), {})
+    found = metadata.columns
+    assert found["id"].pages > 10
+    assert found["id"].page_overlap == pytest.approx(2 / found["id"].pages)  # of two chunks
+    assert (found["few"].page_overlap, found["gone"].page_overlap) == (1.0, 1.0)
+    assert parse_metadata(metadata.json()).columns["id"].page_overlap == found["id"].page_overlap
+    one_page = table(tmp_path / "small", files=1)
+    assert collect(parse_options({"path": one_page}), {}).columns["id"].page_overlap is None
 
 
 def test_which_chunks_have_bloom_filters(tmp_path):
@@ -239,8 +256,8 @@ def test_overlap_is_the_share_of_files_that_hold_a_value(seed):
     rng = random.Random(seed)
     bounds = [sorted((rng.randrange(100), rng.randrange(100))) for _ in range(40)]
     held = sum(low <= value <= high for value, _ in bounds for low, high in bounds)
-    assert _overlap(bounds) == pytest.approx(held / 1600)
-    assert _overlap(bounds[:2]) is None
+    assert overlap_of(bounds) == pytest.approx(held / 1600)
+    assert overlap_of(bounds[:2]) is None
 
 
 def test_a_sketch_may_take_values_of_their_own_for_a_few_less():

@@ -66,3 +66,15 @@ def test_bytes_of_a_row():
     columns = {"a": ColumnMetadata(rows=10, bytes=45), "b": ColumnMetadata(rows=10), "c": ColumnMetadata()}
     known = TableMetadata(table="t", snapshot=None, rows=10, files=1, bytes=1, columns=columns)
     assert known.bytes_per_row == {"a": 4.5}
+
+
+def test_sizes_of_each_kind_that_a_column_can_have():
+    """Text has neither slices nor an order of whole numbers; a list has its elements; without a type nothing is said."""
+    facts = {"rows": 1000, "distinct_per_file": 90.0, "entries_per_row": 1.5}
+    of_text = ColumnMetadata(type="string", **facts).index_sizes(4)
+    assert (of_text["values"], of_text["postings"], of_text["files"]) == (2000, 3500, 1080)
+    assert "slices" not in of_text
+    assert ColumnMetadata(type="long", **facts).index_sizes(4)["slices"] == 875
+    assert ColumnMetadata(type="list<string>", **facts).index_sizes(4) == {"elements": 5250}
+    assert ColumnMetadata(**facts).index_sizes(4) == {}
+    assert json.loads(TABLE.json())["columns"]["dev"]["index_bytes"] == DEV.index_sizes(4) != {}

@@ -113,7 +113,16 @@ def _of_numbers(numbers):
 
 def test_what_is_kept_comes_back():
     one = ColumnSample(
-        rows=9, nulls=1, entries=8, nbytes=70, row_groups=[(8, 5)], sketch=_of_numbers(range(5)).sketch
+        rows=9,
+        nulls=1,
+        entries=8,
+        nbytes=70,
+        bounded=2,
+        page_overlaps=1.25,
+        chunks=3,
+        blooms=1,
+        row_groups=[(8, 5)],
+        sketch=_of_numbers(range(5)).sketch,
     )
     assert ColumnSample.of_dict(one.as_dict()) == one
     assert ColumnSample.of_dict(ColumnSample().as_dict()) == ColumnSample()
@@ -136,6 +145,12 @@ def test_what_is_no_sample_is_refused(change):
         ColumnSample.of_dict({**ColumnSample().as_dict(), **change})
     with pytest.raises(ValueError, match="no sample"):
         ColumnSample.of_dict({})
+
+
+def test_overlaps_are_added_up():
+    found = ColumnSample(bounded=1, page_overlaps=0.5, chunks=1, blooms=1)
+    found.merge(ColumnSample(bounded=2, page_overlaps=0.25, chunks=3))
+    assert (found.bounded, found.page_overlaps, found.chunks, found.blooms) == (3, 0.75, 4, 1)
 
 
 def test_counts_of_row_groups_are_bounded():
