@@ -201,7 +201,10 @@ class DataFile(ABC):
         return None
 
     def expect(self, row_group: RowGroup, targets: Sequence[Field]) -> None:  # noqa: B027
-        """Be told that these columns of a row group will be read whole: of a remote file they may be asked for now."""
+        """Be told that these columns of a row group will be read whole: of a remote file they may be asked for now.
+
+        Without columns: that those told before will not be read.
+        """
 
     def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:  # noqa: ARG002
         """Return those of `rows` that may match, by a search of the column's bytes; None if it would not be cheap."""

@@ -61,8 +61,10 @@ class RemoteChunks:
             yield
 
     def expect(self, row_group: int, leaves: Collection[int], memory_budget: int) -> None:
-        """Ask for chunks that will be read, unless they are large; returns at once. `forget` lets go of them."""
-        if self._remote is None or row_group in self._expected:
+        """Ask for chunks that will be read, unless they are large; returns at once. `forget`, or none, lets go of them."""
+        if not leaves:
+            self.forget(row_group)
+        if self._remote is None or not leaves or row_group in self._expected:
             return
         places = chunk_ranges(self._footer, self._footer.row_groups[row_group], leaves)
         if sum(length for _, length in places) <= memory_budget // EXPECTED_DIVISOR:

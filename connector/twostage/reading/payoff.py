@@ -55,6 +55,11 @@ class Payoffs:
     text_searches: Payoff = field(
         default_factory=lambda: Payoff("pages not searched for text any more: {} reads pruned too little")
     )
+    small_columns: Payoff = field(
+        default_factory=lambda: Payoff(
+            "select columns not asked for with the filter's any more: {} times too few had a row"
+        )
+    )
     key_pages: Payoff = field(
         default_factory=lambda: Payoff("pages of delete keys not asked any more: {} reads proved too little")
     )

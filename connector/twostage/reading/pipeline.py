@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from twostage.reading.task_state import RowGroupPlan, Step
     from twostage.task import ScanContext, ScanTask, TaskGroup
 
+FEW_FILES = 8
+"""Of a task: where there are no more, small select columns are asked for beside the filter's."""
+
 
 def read_group(
     group: TaskGroup, metrics: Metrics, still_wanted: Callable[[], None] | None = None
@@ -89,6 +92,7 @@ def read_tasks(
         with WaitingRowGroups(context) as waiting, contextlib.closing(steps):
             yield from emit(steps, waiting, metrics)
         return
+    learned.has_few_files = len(group.tasks) <= FEW_FILES
     with FilesAhead(group, metrics) as ahead, WaitingRowGroups(context, ahead.deletes.contents) as waiting:
         steps = ahead.files(
             lambda task: read_known_file(context, task, learned, metrics, ahead), still_wanted

@@ -59,6 +59,8 @@ class Learned:
     row_groups_filtered: int = 0
     rows_filtered: int = 0
     rows_kept: int = 0
+    has_few_files: bool = False
+    """Of an object store: waiting for one file is not hidden by reading others."""
 
     @staticmethod
     def of(context: ScanContext, metrics: Metrics) -> Learned:
