@@ -7,9 +7,11 @@ three-valued logic. The rule: no code of the product decides anything here.
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 import uuid
+import zlib
 from collections import Counter
 from decimal import Decimal
 from functools import lru_cache
@@ -209,6 +211,10 @@ def evaluate(predicate: tree.Predicate, row: Mapping[int, Any]) -> bool | None:
                 return None
             hit = _order(value) in _orders(type(value), literals)
             return True if hit else None if has_null else False
+        case tree.InKeys(column, keys):  # of whole numbers: each as the difference from the one before
+            value = _value(column, row)
+            steps = struct.iter_unpack("<q", zlib.decompress(keys.data))
+            return None if value is None else value in itertools.accumulate(step for (step,) in steps)
         case tree.HasElement(column, _, literal):
             value = _value(column, row)
             if value is None:

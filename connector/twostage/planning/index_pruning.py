@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from twostage.indexes.file_keys import ScannedFiles, file_key, find_files
 from twostage.predicates import predicate as tree
+from twostage.predicates.key_set import listed_between
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -91,22 +92,31 @@ class _Proofs:
                 return any(self.may_match(child, task) for child in children)
             case tree.In(_, values) if len(values) > KEYS_OF_A_FILE * len(self._keys):
                 return True
-            case tree.Compare(_, column, _) | tree.In(column) if column.field_id not in task.constants:
+            case tree.InKeys(_, among) if among.count > KEYS_OF_A_FILE * len(self._keys):
+                return True
+            case tree.Compare(_, column, _) | tree.In(column) | tree.InKeys(column) if (
+                column.field_id not in task.constants
+            ):
                 answer = self._answer(predicate)
                 return answer is None or answer.may_hold_key(self._keys[id(task)])
         return True
 
     def _answer(self, leaf: Leaf) -> FileAnswer | None:
         if id(leaf) not in self._answers:
-            found = find_files(
-                self._indexes.place,
-                self._indexes.table,
-                leaf,
-                self._metrics,
-                self._memory,
-                self._scanned,
-                self._bad,
-            )
+            asked: Leaf | None = leaf
+            if isinstance(leaf, tree.InKeys):
+                asked = listed_between(leaf, None, None, leaf.keys.count)
+            found = None
+            if asked is not None:
+                found = find_files(
+                    self._indexes.place,
+                    self._indexes.table,
+                    asked,
+                    self._metrics,
+                    self._memory,
+                    self._scanned,
+                    self._bad,
+                )
             self._answers[id(leaf)] = found
             if found is not None:
                 self._metrics.add("indexes.bytes_read", found.cost.nbytes)

@@ -20,7 +20,7 @@ import numpy as np
 from twostage.errors import InternalError
 from twostage.predicates.lanes import Numbers, Wide
 from twostage.predicates.literals import scaled
-from twostage.predicates.predicate import Compare, KeySet
+from twostage.predicates.predicate import Compare, In, KeySet
 from twostage.schema import Primitive
 from twostage_native import members
 
@@ -123,6 +123,29 @@ def held_between(keys: KeySet, kind: Type, lower: Any, upper: Any) -> Held:
         lower: The least value, as `value_range.order_key` gives it; None: no limit.
         upper: The greatest one.
     """
+    low, high, start, end = _span(keys, kind, lower, upper)
+    if start >= end:
+        return Held.NONE
+    return Held.ALL if low is not None and high is not None and end - start == high - low + 1 else Held.SOME
+
+
+def listed_between(leaf: InKeys, lower: Any, upper: Any, limit: int) -> In | None:
+    """Return the keys within a range as a list: the same of every value in it.
+
+    Args:
+        leaf: The column among the keys.
+        lower: As of `held_between`; the values are those after the column's cast.
+        upper: Likewise.
+        limit: Of keys: None is returned of more, and of none at all.
+    """
+    _, _, start, end = _span(leaf.keys, leaf.column.value_type, lower, upper)
+    if not 0 < end - start <= limit:
+        return None
+    return In(leaf.column, _values(leaf, numbers_of(leaf.keys)[start:end]))
+
+
+def _span(keys: KeySet, kind: Type, lower: Any, upper: Any) -> tuple[int | None, int | None, int, int]:
+    """Return a range's limits as keys, and the places of the first key in it and of that after the last."""
     numbers = numbers_of(keys)
     scale = kind.scale if isinstance(kind, Primitive) and kind.name == "decimal" else 0
     if str(kind) in FLOATS:
@@ -131,10 +154,7 @@ def held_between(keys: KeySet, kind: Type, lower: Any, upper: Any) -> Held:
         low = None if lower is None else _whole(lower, scale, up=True)
         high = None if upper is None else _whole(upper, scale, up=False)
     start = 0 if low is None else bisect_left(numbers, low)
-    end = len(numbers) if high is None else bisect_right(numbers, high)
-    if start >= end:
-        return Held.NONE
-    return Held.ALL if low is not None and high is not None and end - start == high - low + 1 else Held.SOME
+    return low, high, start, len(numbers) if high is None else bisect_right(numbers, high)
 
 
 def ordered(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -173,10 +193,15 @@ def _whole(value: int | Decimal, scale: int, *, up: bool) -> int:
 
 def range_of(leaf: InKeys) -> tuple[Compare, Compare]:
     """Return what the least and the greatest key say of a column."""
-    numbers, kind = numbers_of(leaf.keys), leaf.column.value_type
-    ends: list[Any] = [int(numbers[0]), int(numbers[-1])]
+    least, greatest = _values(leaf, numbers_of(leaf.keys)[[0, -1]])
+    return Compare(">=", leaf.column, least), Compare("<=", leaf.column, greatest)
+
+
+def _values(leaf: InKeys, numbers: NDArray[np.int64]) -> tuple[Any, ...]:
+    """Return what some of the keys are in internal form."""
+    kind = leaf.column.value_type
     if str(kind) in FLOATS:
-        ends = _flipped(numbers[[0, -1]]).view(np.float64).tolist()
+        return tuple(_flipped(numbers).view(np.float64).tolist())
     if isinstance(kind, Primitive) and kind.name == "decimal":
-        ends = [Decimal(end).scaleb(-kind.scale) for end in ends]
-    return Compare(">=", leaf.column, ends[0]), Compare("<=", leaf.column, ends[1])
+        return tuple(Decimal(number).scaleb(-kind.scale) for number in numbers.tolist())
+    return tuple(numbers.tolist())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from twostage.indexes.combined import combine
 from twostage.indexes.open_index import open_index
 from twostage.indexes.wanted import Range, ranges_in
 from twostage.predicates import predicate as tree
+from twostage.predicates.key_set import listed_between
 from twostage.predicates.prune import Match, match as match_bounds
 from twostage.predicates.truth import Truth
+from twostage.predicates.value_range import value_range
 from twostage.reading.prune_row_groups import row_group_bounds
 from twostage.selection import Selection
 from twostage.storage import ranges
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 
 INDEXED = tree.Compare | tree.CompareLength | tree.HasElement | tree.In | tree.IsNull | tree.StringMatch
 """Leaves that an index may answer."""
+MAX_LISTED = 1_000
+"""Keys of a join within a file's bounds that its index looks up, as it does those of a list."""
 MIN_GAIN = 1.5
 """What a column takes, divided by what its index takes and by what is read of the column to check its answer. Where it was
 less, bitmaps of many rows took more CPU than the column."""
@@ -194,8 +198,27 @@ class FileAnswers:
             offer for leaf in alone if (offer := self._offer(leaf, indexes, metrics)) is not None
         ]
 
+    def _listed(self, leaf: tree.InKeys) -> tree.In | None:
+        """Return the keys of a join that are within the file's bounds, if an index may look them up."""
+        lowest: Any = None
+        highest: Any = None
+        for row_group in self.data_file.row_groups():
+            bounds_of = row_group_bounds(self.data_file, row_group)
+            values = value_range(leaf.column, bounds_of, row_group.num_rows)
+            if not values.may_value:
+                continue
+            if values.lower is None or values.upper is None:
+                lowest = highest = None
+                break
+            lowest = values.lower if lowest is None else min(lowest, values.lower)
+            highest = values.upper if highest is None else max(highest, values.upper)
+        return listed_between(leaf, lowest, highest, MAX_LISTED)
+
     def _offer(self, leaf: Leaf | Range, indexes: Sequence[DataFileIndex], metrics: Metrics) -> _Offer | None:
-        if not isinstance(leaf, INDEXED | Range):
+        asked = leaf
+        if isinstance(leaf, tree.InKeys) and any(leaf.column.field_id in one.field_ids for one in indexes):
+            asked = self._listed(leaf) or leaf
+        if not isinstance(asked, INDEXED | Range) or not isinstance(leaf, INDEXED | Range | tree.InKeys):
             return None
         field_id, constants = leaf.column.field_id, self.data_file.task.constants
         if field_id in COMPUTED or field_id in constants:
@@ -203,13 +226,13 @@ class FileAnswers:
         for index in indexes:
             if field_id not in index.field_ids:
                 continue
-            cost = index.cost(leaf, metrics)
+            cost = index.cost(asked, metrics)
             if cost is None and isinstance(leaf, Range):
                 continue
             if cost is None:
                 metrics.choices[f"index of {leaf.column} not read: of no kind that answers the filter"] += 1
                 continue
-            return _Offer(leaf, index, cost.nbytes + cost.requests * self._request, cost.unsure)
+            return _Offer(leaf, asked, index, cost.nbytes + cost.requests * self._request, cost.unsure)
         return None
 
     def _answers_of(
@@ -236,7 +259,7 @@ class FileAnswers:
                     f"{_about(needed)} instead of {_about(without)}, requests included"
                 ] += 1
                 continue
-            answer = offer.index.find(offer.leaf, metrics)
+            answer = offer.index.find(offer.asked, metrics)
             if answer is not None:
                 parts = (offer.leaf.low, offer.leaf.high) if isinstance(offer.leaf, Range) else (offer.leaf,)
                 found.update({id(part): answer for part in parts})
@@ -267,7 +290,9 @@ class FileAnswers:
 class _Offer:
     """A leaf that an index could answer: the bytes that takes, requests included, and about how many rows are left to check."""
 
-    leaf: _IndexedLeaf
+    leaf: _IndexedLeaf | tree.InKeys
+    asked: _IndexedLeaf
+    """The leaf; of a set of keys, the same as a list."""
     index: DataFileIndex
     nbytes: int
     to_check: int

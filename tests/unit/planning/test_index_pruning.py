@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import oracle
@@ -14,7 +15,9 @@ from core_scan import open_table, scan
 from tables import Table
 from twostage.__main__ import main
 from twostage.deletes.cache.memory import CACHE
-from twostage.predicates.predicate import And, Compare, In, IsNull, Not, Or
+from twostage.planning.index_pruning import KEYS_OF_A_FILE
+from twostage.predicates.key_set import key_set
+from twostage.predicates.predicate import And, Compare, In, InKeys, IsNull, Not, Or
 from twostage.predicates.top import TopRows
 
 FILES, ROWS = 12, 200
@@ -100,6 +103,21 @@ def test_lists_and_combinations(table):
         assert (found.metrics.counters["files.pruned.index"] > 0) == is_pruned or found.count(
             "files.read"
         ) == 0
+
+
+def test_a_set_of_keys_of_a_join(table):
+    """It is looked up as a list is, if it is not too long for the number of files."""
+    some = keys(table, 3)
+    twin = lambda c: In(c("key"), tuple(some))  # noqa: E731
+    opened = open_table(table.folder)
+    c = Columns(opened.table.schema)
+    wanted = [row[c("id").field_id] for row in rows_of(table) if oracle.evaluate(twin(c), row) is True]
+    found = check(table, wanted, lambda c: InKeys(c("key"), key_set(np.array(sorted(some)))))
+    as_list, _ = run(table, twin)
+    assert found.metrics.counters["files.pruned.index"] == as_list.metrics.counters["files.pruned.index"] > 0
+    many = sorted({*some, *range(10**6, 10**6 + KEYS_OF_A_FILE * FILES)})
+    too_many = check(table, wanted, lambda c: InKeys(c("key"), key_set(np.array(many))))
+    assert too_many.metrics.counters["files.pruned.index"] == 0
 
 
 def test_limits_and_top_rows(table):

@@ -16,10 +16,11 @@ from twostage.errors import InternalError
 from twostage.predicates.bind import bind_predicate
 from twostage.predicates.bounds import Bounds
 from twostage.predicates.evaluate import evaluate
-from twostage.predicates.key_set import key_set, numbers_of, ordered, range_of, takes_keys
+from twostage.predicates.key_set import key_set, listed_between, numbers_of, ordered, range_of, takes_keys
 from twostage.predicates.predicate import (
     Column,
     Compare,
+    In,
     InKeys,
     KeySet,
     Not,
@@ -231,3 +232,29 @@ def test_types():
 def test_other_bytes_are_no_set(data):
     with pytest.raises(InternalError, match="No set"):
         numbers_of(KeySet(data, 2))
+
+
+@pytest.mark.parametrize("kind", ["long", "date", "double", "decimal(12, 2)"])
+def test_keys_of_a_range_as_a_list(kind):
+    """Within the bounds, the list and the set say the same of each value."""
+    kind = CENTS if "decimal" in kind else Primitive(kind)
+    numbers = [-700, -1, 0, 3, 5, 9000]
+    leaf = leaf_of(
+        kind, ordered(np.array(numbers, np.float64)).tolist() if kind.name == "double" else numbers
+    )
+    values = {"double": [float(n) for n in numbers], "decimal": [Decimal(n).scaleb(-2) for n in numbers]}
+    shown = values.get(kind.name, numbers)
+    for low, high in ((0, 5), (1, 4), (-700, 9000), (-(10**6), 0)):
+        ends = [
+            {"double": (0, float(end)), "decimal": Decimal(end).scaleb(-2)}.get(kind.name, end)
+            for end in (low, high)
+        ]
+        expected = tuple(value for value, number in zip(shown, numbers, strict=True) if low <= number <= high)
+        found = listed_between(leaf, *ends, 6)
+        assert found == In(leaf.column, expected)
+        assert listed_between(leaf, *ends, len(expected) - 1) is None
+    assert listed_between(leaf, None, None, 6) == In(leaf.column, tuple(shown))
+    assert (
+        listed_between(leaf, *[{"double": (0, 1.0), "decimal": Decimal("0.01")}.get(kind.name, 1)] * 2, 6)
+        is None
+    )

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from check import Columns, check
@@ -17,7 +18,8 @@ from tables import Table
 from twostage.deletes.cache.memory import CACHE
 from twostage.indexes import open_index
 from twostage.indexes.puffin import read_footer
-from twostage.predicates.predicate import And, Compare, In, IsNull, Not, Or, Predicate, StringMatch
+from twostage.predicates.key_set import key_set
+from twostage.predicates.predicate import And, Compare, In, InKeys, IsNull, Not, Or, Predicate, StringMatch
 from twostage.reading import index_answers
 
 ROWS = 2000
@@ -117,6 +119,31 @@ def test_an_answer_at_most_is_checked(table):
         "b = 77: by index, at most", "b = 77: by index, exact", "b = 77"
     }  # fmt: skip
     assert any("by index" in text for text in result.metrics.predicates)
+
+
+def test_keys_of_a_join_are_asked_as_a_list_of_those_within_the_file(tmp_path, monkeypatch):
+    """Two files, with 0 to 999 and 1000 to 1999: of 1,200 keys each has at most 600."""
+    table = Table(tmp_path / "t", {"id": "long", "k": "long"})
+    for first in (0, 1000):
+        table.append(
+            [{"id": i, "k": None if i % 9 == 4 else i} for i in range(first, first + 1000)],
+            row_group_size=100,
+        )
+    table.write()
+    index_table(open_table(table.folder), {"k": ("values",)})
+    every = [number for number in range(2400) if number % 2]
+    expected = [i for i in range(2000) if i % 2 and i % 9 != 4]
+
+    def where(c):
+        return InKeys(c("k"), key_set(np.array(every)))
+
+    on = check(table, expected, where, **{"prune.dictionary": "false"})
+    assert on.metrics.counters["indexes.used"] == 2
+    assert on.count("bytes.filter") == 0
+    assert list(on.metrics.predicates) == ["k IN set of 1,200 keys: by index, exact"]
+    monkeypatch.setattr(index_answers, "MAX_LISTED", 499)
+    off = check(table, expected, where, **{"prune.dictionary": "false"})
+    assert off.count("indexes.used") == 0 < off.count("bytes.filter")
 
 
 def test_an_and_is_narrowed_and_an_or_spans_both(table):

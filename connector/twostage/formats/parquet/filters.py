@@ -19,9 +19,21 @@ from twostage.formats.parquet.schema_tree import BYTE_ARRAY
 from twostage.formats.parquet.statistics import may_read, row_group_bounds
 from twostage.formats.promotion import promote
 from twostage.predicates.evaluate import evaluate
-from twostage.predicates.predicate import And, Column, Compare, In, Or, both, columns, is_exact, push_not_down
+from twostage.predicates.key_set import listed_between
+from twostage.predicates.predicate import (
+    And,
+    Column,
+    Compare,
+    In,
+    InKeys,
+    Or,
+    both,
+    columns,
+    is_exact,
+    push_not_down,
+)
 from twostage.predicates.prune import Match, match
-from twostage.predicates.value_range import order_key
+from twostage.predicates.value_range import order_key, value_range
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -134,6 +146,8 @@ class _Evidence:
                 values = (value,)
             case In(column, values) if len(values) > 0:
                 pass
+            case InKeys(column) if (listed := self._listed(predicate)) is not None:
+                values = listed.values
             case _:
                 return False
         found = self.leaf_of(column.field_id)
@@ -151,6 +165,11 @@ class _Evidence:
         if len(values) > MAX_VALUES:
             return False
         return not bloom_may_contain(self.file, chunk, leaf, kind, values)
+
+    def _listed(self, leaf: InKeys) -> In | None:
+        """Return the keys of a join that are within the column's bounds, if few enough are for a Bloom filter."""
+        values = value_range(leaf.column, self.bounds, self.row_group.num_rows)
+        return listed_between(leaf, values.lower, values.upper, MAX_VALUES)
 
     def _within(self, column: Column, kind: Primitive, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the values within the column's bounds."""

@@ -6,11 +6,13 @@ import random
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from twostage.formats.parquet.filters import prune_by_bloom, prune_by_dictionary
-from twostage.predicates.predicate import And, Compare, In, IsNull, Not, Or, StringMatch
+from twostage.predicates.key_set import key_set
+from twostage.predicates.predicate import And, Compare, In, InKeys, IsNull, Not, Or, StringMatch
 from twostage.schema import Primitive
 from written_files import Opened, P, column
 
@@ -88,3 +90,21 @@ def all_of(parts: list[bool | None]) -> bool | None:
 
 def any_of(parts: list[bool | None]) -> bool | None:
     return True if True in parts else None if None in parts else False
+
+
+def test_a_set_of_keys_asks_the_bloom_filter() -> None:
+    """Keys within the row group's bounds, if they are at most 1,000, are asked for as those of a list are."""
+    kinds = [P("long")]
+    opened = Opened(
+        pa.table({"c0": pa.array(range(0, 3000, 3), pa.int64())}), kinds,
+        row_group_size=100, use_dictionary=False, bloom_filter_options={"c0": {"ndv": 100, "fpp": 0.0001}},
+    )  # fmt: skip
+    absent = InKeys(
+        column(P("long"), 0),
+        key_set(np.array([number for number in range(4, 2900) if number % 100 == 1 and number % 3])),
+    )
+    present = InKeys(column(P("long"), 0), key_set(np.array([4, 7, 2000, *range(2001, 5000)])))
+    groups = [group.index for group in opened.footer.row_groups]
+    assert all(opened.pruned(prune_by_bloom, absent, group) for group in groups)
+    assert not opened.pruned(prune_by_bloom, present, groups[6])
+    assert not opened.pruned(prune_by_bloom, present, groups[-1])
