@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -186,6 +186,6 @@ class Waits:
 
 RowGroupPlan = Skip | ReadWhole | ReadWindows | Fetch | AwaitDeletes
 """What stage one decided for a row group."""
-Step = pa.RecordBatch | Waits | Ended
+Step: TypeAlias = pa.RecordBatch | Waits | Ended
 """What reading a data file gives, in the order of its rows."""
 SKIP = Skip()
