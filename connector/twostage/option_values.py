@@ -10,6 +10,8 @@ import re
 
 _MAX_EPOCH_MILLISECONDS = 253_402_387_199_999
 """The last millisecond of the year 9999 in the westernmost time zone."""
+_NAME = re.compile(r"\s*((?:`(?:[^`]|``)+`|[^,`])+)\s*(?:,|$)")
+"""A column's name, and the comma behind it."""
 
 
 def text(raw: str) -> str:
@@ -155,9 +157,13 @@ def location(raw: str) -> str:
 
 
 def columns(raw: str) -> tuple[str, ...]:
-    """Split a comma-separated list; a name in backticks may contain commas and dots."""
-    names = re.findall(r"\s*((?:`(?:[^`]|``)+`|[^,`])+)\s*(?:,|$)", raw)
-    if not names:
+    """Split a comma-separated list; a name in backticks may contain commas and dots.
+
+    >>> columns("a, `b,c`.d")
+    ('a', '`b,c`.d')
+    """
+    names = re.findall(_NAME, raw)
+    if not names or re.sub(_NAME, "", raw).strip(", "):  # the rest: a backtick without its second
         raise ValueError("names separated by commas")
     return tuple(name.strip() for name in names)
 

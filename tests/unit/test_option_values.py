@@ -51,8 +51,9 @@ def test_shares_and_counts() -> None:
 
 def test_lists() -> None:
     assert values.columns(" a, `b,c`.d ,`e```,") == ("a", "`b,c`.d", "`e```")
-    with pytest.raises(ValueError, match="separated by commas"):
-        values.columns("")
+    for raw in ("", ",", "a,`b", "a,e``", "`a`` , b"):
+        with pytest.raises(ValueError, match="separated by commas"):
+            values.columns(raw)
     assert values.locations("s3://b, /folder,") == ("s3://b", "/folder")
     for raw in ("", ",", "folder", "s3://b,folder"):
         with pytest.raises(ValueError, match="locations such as"):
