@@ -181,9 +181,8 @@ def _plan_fetch(
         return AwaitDeletes(row_group, columns, probe)
     if learned.best is not None:
         with metrics.timed("filter"):
-            learned.best.admit(columns, learned.row_filter, metrics)
+            learned.best.admit_row_group(columns, learned.row_filter, metrics)
         if columns.live.count == 0:
-            metrics.add("row_groups.pruned.top-n")
             return SKIP
     return Fetch(row_group, columns)
 

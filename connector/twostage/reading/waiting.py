@@ -95,9 +95,8 @@ class WaitingRowGroups:
         )
         for file, plan in items:
             columns, best = plan.columns, file.learned.best
-            if best is not None and columns.live.count:
+            if best is not None:
                 best.cut(columns, metrics)
-                metrics.add("row_groups.pruned.top-n", columns.live.count == 0)
             if columns.live.count:
                 yield file, Fetch(plan.row_group, columns)
 
@@ -122,6 +121,5 @@ class WaitingRowGroups:
             columns, learned = plan.columns, file.learned
             remove_deleted(file, plan.row_group, columns, deleted, metrics)
             metrics.add("row_groups.pruned.deletes", columns.live.count == 0)
-            if learned.best is not None and columns.live.count:
-                learned.best.admit(columns, learned.row_filter, metrics)
-                metrics.add("row_groups.pruned.top-n", columns.live.count == 0)
+            if learned.best is not None:
+                learned.best.admit_row_group(columns, learned.row_filter, metrics)
