@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twostage.indexes.wanted import Leaf, Wanted
     from twostage.schema import Primitive, Type
 
-MAX_ROWS = 2**32 - 1
+MAX_ROWS_OF_A_FILE = 2**32 - 1
 """Of a data file with an index: row positions have 32 bits."""
 
 

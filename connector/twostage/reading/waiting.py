@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN_FILES = 64
 """Data files that stay open while their rows wait."""
-BUDGET_DIVISOR = 4
+WAITING_BUDGET_DIVISOR = 4
 """Of the task's memory: what the columns of waiting rows may take is this part of it."""
 
 
@@ -75,7 +75,7 @@ class WaitingRowGroups:
     def is_full(self) -> bool:
         """Whether nothing more should wait."""
         is_limited = self._context.limit is not None
-        max_bytes = self._context.settings.memory_budget // BUDGET_DIVISOR
+        max_bytes = self._context.settings.memory_budget // WAITING_BUDGET_DIVISOR
         return bool(self._items) and (
             is_limited or self._size > max_bytes or self._num_files >= MAX_OPEN_FILES
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from twostage.storage.pending_ranges import PendingRanges
     from twostage.storage.task_reads import TaskReads
-    from twostage.task import DataFileWithDeletes, DeleteFile, ScanTask, Storage
+    from twostage.task import DataFileWithDeletes, DeleteFile, Storage
 
 MAX_WHOLE_FILE_BYTES = 8 * 2**20
 """Size up to which a file is fetched in one request: the wanted columns are most of it anyway."""

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 _BIN_BITS = 8
-MAX_SHARE = 1 / 16
+MAX_SHARE_FOUND = 1 / 16
 """Of the rows; of more, making their bitmap takes more time than reading the column."""
-_FEW = 4096
+_ROWS_FOUND_ANYWAY = 4096
 """Rows that are found whatever share they are."""
 _TEXT_KEYS = 16
 """Different keys that a quantile of text has at least; numbers have as many as rows, or are exact."""
@@ -255,7 +255,7 @@ class SortedRowsReader:
         return cost + Cost(unsure=ends * each)
 
     def _is_wide(self, count: float) -> bool:
-        return count > max(_FEW, MAX_SHARE * self._num_rows)
+        return count > max(_ROWS_FOUND_ANYWAY, MAX_SHARE_FOUND * self._num_rows)
 
     def _count(self, cuts: _Cuts) -> float:
         """Return about how many rows intervals hold.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 32 * 2**20
 """Held in a worker's memory; less where that is more than an eighth of ``task-memory``."""
-BUDGET_DIVISOR = 8
+KEPT_BUDGET_DIVISOR = 8
 ENTRY_BYTES = 512
 """Of an entry, besides its rows: two arrays, a name, a place in two tables."""
 MIN_BYTES_SAVED_FOR_A_FILE = 64 * 2**10
@@ -150,7 +150,7 @@ class ConditionStore:
     """
 
     def __init__(self, settings: ReadSettings, metrics: Metrics) -> None:
-        self._limit = min(MEMORY_BYTES, settings.memory_budget // BUDGET_DIVISOR)
+        self._limit = min(MEMORY_BYTES, settings.memory_budget // KEPT_BUDGET_DIVISOR)
         self._metrics = metrics
         self._host: HostCache | None = None
         if settings.filter_cache == "host":
