@@ -44,7 +44,7 @@ _KEY_BYTES = 3.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class IndexChoice:
     """The kinds that a column should have; none: `reason` says why."""
 
     field_id: int
@@ -139,7 +139,7 @@ def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float]
 
 def choose_kinds(
     samples: Mapping[int, ColumnSample], field_ids: Sequence[int], table_bytes: int, taken: int = 0
-) -> list[Choice]:
+) -> list[IndexChoice]:
     """Return the choice for each column, in order; all indexes together stay within `MAX_SHARE_OF_TABLE` of the table's bytes.
 
     Args:
@@ -153,7 +153,9 @@ def choose_kinds(
     for field_id in field_ids:
         sample = samples.get(field_id)
         if sample is None:
-            choices.append(Choice(field_id=field_id, kinds=(), reason="not indexed: no data file holds it"))
+            choices.append(
+                IndexChoice(field_id=field_id, kinds=(), reason="not indexed: no data file holds it")
+            )
             continue
         kinds, reason = _fitting(sample)
         size = sum(_estimate(kind, sample) for kind in kinds)
@@ -166,7 +168,7 @@ def choose_kinds(
         elif kinds:
             left -= size
             reason = f"{', '.join(kinds)}: {reason}, about {size:,.0f} bytes"
-        choices.append(Choice(field_id=field_id, kinds=kinds, reason=reason))
+        choices.append(IndexChoice(field_id=field_id, kinds=kinds, reason=reason))
     return choices
 
 

@@ -21,7 +21,7 @@ from twostage.predicates.predicate import (
     Column,
     Compare,
     InKeys,
-    KeySet,
+    JoinKeySet,
     Not,
     both,
     columns,
@@ -230,4 +230,4 @@ def test_types():
 )
 def test_other_bytes_are_no_set(data):
     with pytest.raises(InternalError, match="No set"):
-        numbers_of(KeySet(data, 2))
+        numbers_of(JoinKeySet(data, 2))
