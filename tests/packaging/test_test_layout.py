@@ -54,18 +54,15 @@ TESTED_ELSEWHERE = {
     },
     "__main__.py": "unit/maintenance/test_compile_deletes.py",
     # Every kind of index, of every type, against the filter.
-    **{
-        f"indexes/{name}.py": "unit/indexes/test_data_file_index.py"
-        for name in ("build", "dictionary_blocks", "kind", "value_runs")
-    },
+    **{f"indexes/{name}.py": "unit/indexes/test_data_file_index.py" for name in ("build", "kind")},
     **{
         f"indexes/kinds/{name}.py": "unit/indexes/test_data_file_index.py"
-        for name in ("bins", "postings", "registered", "sorted_rows", "values")
+        for name in ("bins", "postings", "registered")
     },
     # As a table's owner runs it.
     **{
         f"maintenance/{name}.py": "unit/maintenance/test_table_indexes.py"
-        for name in ("index_arguments", "index_command", "index_files", "verify_indexes")
+        for name in ("index_arguments", "index_command")
     },
     # Kernels beside their twins.
     **{f"native/{name}.py": "unit/native/test_kernels.py" for name in ("compare", "members", "reference")},
@@ -76,9 +73,6 @@ TESTED_ELSEWHERE = {
     "native/spark_bloom_reference.py": "unit/predicates/test_key_bloom.py",
     "native/avro_walk.py": "unit/aggregates/test_row_counts.py",
     "native/avro_walk_reference.py": "unit/aggregates/test_row_counts.py",
-    "native/strings.py": "unit/native/test_kernels.py",
-    # Two readers that keep the same promises.
-    "data_files/avro_file.py": "unit/data_files/test_orc_avro_files.py",
 }
 """Modules whose tests are in a file of another name."""
 
