@@ -223,6 +223,10 @@ bench-deletes: ## equality deletes at scale: short for make bench PAGES=equality
 docs: .venv-docs/.installed ## the documentation as a site, in site/: every page, link and anchor checked
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
+.PHONY: docs-tables
+docs-tables: install ## write the tables of options and counters into the pages, from the code
+	$(PYTHON) docs/tables.py
+
 .PHONY: docs-serve
 docs-serve: .venv-docs/.installed ## the same on http://127.0.0.1:8000, built again whenever a page changes
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs serve --strict --dev-addr 127.0.0.1:8000

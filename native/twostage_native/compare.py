@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 def equal(left: NDArray[Any], right: Any) -> Bools:
     """Return left = right.
 
+    Args:
+        left: Integers of any width or floats, shape (rows,).
+        right: A literal, or a column of the same shape.
+
+    Returns:
+        bool, shape (rows,).
+
     >>> equal(np.array([np.nan, -0.0, 1.0]), np.array([np.nan, 0.0, 2.0]))
     array([ True,  True, False])
     """
@@ -38,7 +45,7 @@ def equal(left: NDArray[Any], right: Any) -> Bools:
 
 
 def less(left: NDArray[Any], right: Any) -> Bools:
-    """Return left < right."""
+    """Return left < right; arguments and result as of `equal`."""
     hits: Bools = left < right
     if left.dtype.kind == "f":
         if isinstance(right, np.ndarray):
@@ -49,7 +56,7 @@ def less(left: NDArray[Any], right: Any) -> Bools:
 
 
 def less_equal(left: NDArray[Any], right: Any) -> Bools:
-    """Return left <= right."""
+    """Return left <= right; arguments and result as of `equal`."""
     hits: Bools = left <= right
     if left.dtype.kind == "f":
         hits |= np.isnan(right)
@@ -58,7 +65,16 @@ def less_equal(left: NDArray[Any], right: Any) -> Bools:
 
 @kernel(reference.sign_wide)
 def sign_wide(words: NDArray[np.int64], high: np.int64, low: np.int64) -> NDArray[np.int8]:
-    """Return the sign of each 128-bit value less the literal: 1.2 ns a row, NumPy takes 4."""
+    """Return the sign of each 128-bit value less the literal: 1.2 ns a row, NumPy takes 4.
+
+    Args:
+        words: Shape (rows, 2).
+        high: The literal's upper word.
+        low: Its lower word.
+
+    Returns:
+        -1, 0 or 1, shape (rows,).
+    """
     signs = np.empty(len(words), np.int8)
     literal = np.uint64(low)
     for row in range(len(words)):
@@ -72,7 +88,7 @@ def sign_wide(words: NDArray[np.int64], high: np.int64, low: np.int64) -> NDArra
 
 @kernel(reference.sign_wide_columns)
 def sign_wide_columns(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return the sign of each 128-bit value of `left` less that of `right`."""
+    """Return the sign of each 128-bit value of `left` less that of `right`, both of shape (rows, 2): -1, 0 or 1."""
     signs = np.empty(len(left), np.int8)
     for row in range(len(left)):
         a, b = left[row, 1], right[row, 1]

@@ -58,7 +58,7 @@ def packed(flags: Bools) -> Bits:
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:
-    """Make an array read-only, so that a kernel is compiled for read-only arrays alone."""
+    """Make an array, of any shape and dtype, read-only: so that a kernel is compiled for read-only arrays alone."""
     values.flags.writeable = False
     return values
 

@@ -79,6 +79,9 @@ def _absentee(members: Longs) -> np.int64:
 def canonical_bits(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return float64 bits in which equal values (NaN, -0.0 = 0.0) have equal bits.
 
+    Args:
+        values: float32 or float64, shape (rows,).
+
     >>> canonical_bits(np.array([-0.0], np.float32))
     array([0])
     """
@@ -107,7 +110,18 @@ def _log2(size: Any) -> Any:
 
 @kernel(reference.in_integers)
 def in_integers(values: NDArray[Any], table: Longs, empty: np.int64, bits: Bits, low: np.int64) -> Bools:
-    """Return which values are among the members that `prepare_integers` prepared."""
+    """Return which values are among the members that `prepare_integers` prepared.
+
+    Args:
+        values: Integers of 8 to 64 bits, shape (rows,).
+        table: The first of the four that were prepared, which the others follow.
+        empty: What stands in its empty slots.
+        bits: The bit map, eight numbers or hashes in a byte.
+        low: The number that its first bit is for.
+
+    Returns:
+        bool, shape (rows,).
+    """
     if len(bits) == 0:
         hits = np.zeros(len(values), np.bool_)
         for member in table:
@@ -140,7 +154,7 @@ def in_integers(values: NDArray[Any], table: Longs, empty: np.int64, bits: Bits,
 
 @kernel(reference.in_wide)
 def in_wide(words: Longs, members: Longs, table: Longs, bits: Bits) -> Bools:
-    """Return which 128-bit values are among the members that `prepare_wide` prepared."""
+    """Return which 128-bit values, of shape (rows, 2), are among the members that `prepare_wide` prepared."""
     hits = np.empty(len(words), np.bool_)
     top = np.uint64(64) - _log2(8 * len(bits))
     for row in range(len(words)):

@@ -4,6 +4,8 @@ Takes values and the filter's words; gives a bool for each value, never False fo
 is hashed as Spark's SQL function ``xxhash64`` does, and the hash looked up as in ``BloomFilterImpl`` (`version` 1) or
 ``BloomFilterImplV2`` (2) of Spark's ``common/sketch``: both of Murmur3's 32-bit hashes of it, combined `num_hashes` times.
 The hash of several columns begins each with that of the columns before it, the first with 42.
+
+Source: XXH64 of the xxHash specification, as in Spark's ``XXH64.java``; ``BloomFilterImpl.java`` and ``BloomFilterImplV2.java``.
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ def numbers_in_bloom(
     """Return which whole numbers a filter may hold.
 
     Args:
-        values: int8 to int64.
+        values: int8 to int64, shape (rows,).
         words: The filter's bits, 64 in a word, the lowest first.
         num_hashes: How many bits each value sets.
         seed: Of the first Murmur3 hash.
@@ -180,7 +182,16 @@ def _text_hash(data: Any, place: Any, end: Any, seed: Any) -> Any:
 def texts_in_bloom(
     offsets: NDArray[Any], data: NDArray[np.uint8], words: Words, num_hashes: int, seed: int, version: int
 ) -> Bools:
-    """Return which texts, as Arrow lays them out, a filter may hold; other arguments as of `numbers_in_bloom`."""
+    """Return which texts, as Arrow lays them out, a filter may hold; other arguments as of `numbers_in_bloom`.
+
+    Args:
+        offsets: int32 or int64, shape (texts + 1,): where each text begins, and the last ends.
+        data: The bytes of all.
+        words: The filter's.
+        num_hashes: The filter's.
+        seed: The filter's.
+        version: The filter's.
+    """
     hits = np.empty(len(offsets) - 1, np.bool_)
     for row in range(len(hits)):
         hashed = _text_hash(data, np.int64(offsets[row]), np.int64(offsets[row + 1]), _SEED)
@@ -190,7 +201,10 @@ def texts_in_bloom(
 
 @kernel(reference.text_hashes)
 def text_hashes(offsets: NDArray[Any], data: NDArray[np.uint8], before: Words) -> Words:
-    """Return Spark's hashes (uint64) of rows that go on with texts, as Arrow lays them out; `before` as of `number_hashes`."""
+    """Return Spark's hashes (uint64) of rows that go on with texts; `before` as of `number_hashes`.
+
+    The texts are as Arrow lays them out: `offsets` (int32 or int64) has one more than there are rows.
+    """
     hashes = np.empty(len(offsets) - 1, np.uint64)
     for row in range(len(hashes)):
         hashes[row] = _text_hash(data, np.int64(offsets[row]), np.int64(offsets[row + 1]), before[row])

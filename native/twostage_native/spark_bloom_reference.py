@@ -29,7 +29,7 @@ def numbers_in_bloom(
     version: int,
     is_long: bool,  # noqa: FBT001 - the kernel's
 ) -> Bools:
-    """Return which whole numbers a filter may hold."""
+    """Return which whole numbers (int8 to int64, shape (rows,)) a filter may hold."""
     hashed = number_hashes(values, np.full(len(values), 42, np.uint64), is_long)
     return _held(hashed, words, num_hashes, seed, version)
 
@@ -37,13 +37,13 @@ def numbers_in_bloom(
 def texts_in_bloom(
     offsets: NDArray[Any], data: NDArray[np.uint8], words: Words, num_hashes: int, seed: int, version: int
 ) -> Bools:
-    """Return which texts, as Arrow lays them out, a filter may hold."""
+    """Return which texts, as Arrow lays them out (`offsets`: int32 or int64), a filter may hold."""
     hashed = text_hashes(offsets, data, np.full(len(offsets) - 1, 42, np.uint64))
     return _held(hashed, words, num_hashes, seed, version)
 
 
 def number_hashes(values: NDArray[Any], before: Words, is_long: bool) -> Words:  # noqa: FBT001 - the kernel's
-    """Return the hashes of rows that go on with whole numbers."""
+    """Return the hashes (uint64) of rows that go on with whole numbers (int8 to int64, shape (rows,))."""
     wide = values.astype(np.int64).view(np.uint64)
     if is_long:
         hashed = _turn((before + _P5 + np.uint64(8)) ^ (_turn(wide * _P2, 31) * _P1), 27) * _P1 + _P4
@@ -56,7 +56,7 @@ def number_hashes(values: NDArray[Any], before: Words, is_long: bool) -> Words: 
 
 
 def text_hashes(offsets: NDArray[Any], data: NDArray[np.uint8], before: Words) -> Words:
-    """Return the hashes of rows that go on with texts."""
+    """Return the hashes (uint64) of rows that go on with texts, as Arrow lays them out (`offsets`: int32 or int64)."""
     raw, ends = data.tobytes(), offsets.tolist()
     hashed = [
         xxhash.xxh64_intdigest(raw[start:end], seed=seed)

@@ -226,7 +226,7 @@ def test_keys_that_another_worker_built_are_mapped_not_streamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_or_load, "MIN_KEYS_TO_STREAM", 100)
-    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 100)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 100)
     table = Table(tmp_path / "table", {"id": "long", "k": "long", "s": "string"})
     table.append(ids(600, k=lambda i: i, s=lambda i: f"{i * 7 % 600}"), row_group_size=200)
     table.delete_equal(["k"], [{"k": k} for k in range(0, 600, 2)])

@@ -55,7 +55,7 @@ CONFIGURATIONS: tuple[dict[str, str], ...] = (
 
 @pytest.fixture(autouse=True)
 def _every_index_pays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(kept.Answer, "is_worth_keeping", True)
+    monkeypatch.setattr(kept.ConditionAnswer, "is_worth_keeping", True)
     monkeypatch.setattr(kept, "MIN_BYTES_SAVED_FOR_A_FILE", 0)
     CACHE.clear()
     KEPT.clear()

@@ -28,7 +28,7 @@ COUNTED = ("conditions.", "condition_cache.", "rows.considered")
 
 @pytest.fixture(autouse=True)
 def _everything_is_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(kept.Answer, "is_worth_keeping", True)
+    monkeypatch.setattr(kept.ConditionAnswer, "is_worth_keeping", True)
     monkeypatch.setattr(kept, "MIN_BYTES_SAVED_FOR_A_FILE", 0)
     KEPT.clear()
     yield

@@ -27,8 +27,8 @@ SEEDS = 400 if FULL else 40
 
 @pytest.fixture(autouse=True)
 def _small_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MIN_KEYS", 1)
-    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
+    monkeypatch.setattr(store, "MIN_KEYS_TO_KEEP", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 1)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from documents import DOCUMENTS, ROOT
 
 from twostage.catalog.properties import _HADOOP_CONFS, _IMPLEMENTATIONS, _RENAMED, _TYPES
 from twostage.metrics import COUNTERS
-from twostage.options import OPTION_NAMES, parse_options
+from twostage.option_table import CATALOG_OPTION
+from twostage.options import OPTION_NAMES
 from twostage.unsupported_options import _UNSUPPORTED
 
 DOCS = ROOT / "docs"
@@ -43,13 +44,6 @@ def rows(path):
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
-OPTIONS = {
-    row[0].strip("`"): row
-    for row in rows(DOCS / "options.md")
-    if row[0].startswith("`") and row[0] != "`catalog.<property>`"
-}
-
-
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path):
     for target in _LINK.findall(text_of(path)):
@@ -76,40 +70,17 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
-def test_every_option_is_documented():
-    assert sorted(OPTIONS) == sorted(OPTION_NAMES)
-
-
-@pytest.mark.parametrize("name", OPTION_NAMES)
-def test_an_option_has_the_default_that_is_documented(name):
-    _, default, meaning = OPTIONS[name]
-    given = {name: default.strip("`")} if default else {}
-    assert parse_options(given) == parse_options({})
-    assert meaning
-    if default in ("", "`true`", "`false`"):
-        return
-    for choice in re.findall(r"`(auto|always|never|none|cnf|dnf|refuse|truncate|host|worker)`", meaning):
-        parse_options({name: choice})
-
-
-def test_an_option_without_a_documented_default_has_none():
-    """A column that is left empty would pass the test above."""
-    for name, (_, default, _) in OPTIONS.items():
-        if default:
-            continue
-        for value in ("x", "7", "/x", "s3://x", "true"):
-            try:
-                given = parse_options({name: value})
-            except Exception:
-                continue
-            assert given != parse_options({}), f"{name}={value} is its default"
-
-
-def test_the_counters_are_put_into_their_page():
-    hooks = runpy.run_path(str(DOCS / "hooks.py"))
-    page = hooks["on_page_markdown"]((DOCS / "report.md").read_text())
-    assert hooks["MARK"] not in page
-    assert [name for name in COUNTERS if f"| `{name}` | {COUNTERS[name]} |" not in page] == []
+def test_tables_are_those_of_the_code():
+    """`make docs-tables` has nothing to write, and every table of the code has its place."""
+    tables = runpy.run_path(str(DOCS / "tables.py"))
+    pages = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    assert [name for name, text in pages.items() if tables["filled"](text) != text] == [], "make docs-tables"
+    marks = [mark for text in pages.values() for mark in re.findall(r"<!-- table: (.+?) -->", text)]
+    assert sorted(marks) == sorted(tables["tables"]())
+    named = [row[0].strip("`") for row in rows(DOCS / "options.md")]
+    assert [name for name in (*OPTION_NAMES, CATALOG_OPTION) if named.count(name) != 1] == []
+    counted = [row[0].strip("`") for row in rows(DOCS / "report.md")]
+    assert [name for name in COUNTERS if counted.count(name) != 1] == []
 
 
 def test_whoever_moves_from_iceberg_finds_each_of_its_options():

@@ -8,7 +8,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT, TESTS = ROOT / "connector" / "twostage", ROOT / "tests"
+KERNELS = ROOT / "native" / "twostage_native"
 UNIT = TESTS / "unit"
+FOLDERS = {
+    *("unit", "shared", "cases", "differential", "predicates", "fuzz", "bad_bytes", "corpora", "real_tables"),
+    *("changes", "faults", "findings", "io", "leaks", "memory", "security", "packaging", "spark"),
+}
+"""What CONTRIBUTING.md says is in each."""
 
 TRIVIAL = {
     "data_files/row_group.py": "two dataclasses without methods",
@@ -48,28 +54,34 @@ TESTED_ELSEWHERE = {
     },
     "__main__.py": "unit/maintenance/test_compile_deletes.py",
     # Every kind of index, of every type, against the filter.
-    **{
-        f"indexes/{name}.py": "unit/indexes/test_data_file_index.py"
-        for name in ("build", "dictionary_blocks", "kind", "value_runs")
-    },
+    **{f"indexes/{name}.py": "unit/indexes/test_data_file_index.py" for name in ("build", "kind")},
     **{
         f"indexes/kinds/{name}.py": "unit/indexes/test_data_file_index.py"
-        for name in ("bins", "postings", "registered", "sorted_rows", "values")
+        for name in ("bins", "postings", "registered")
     },
     # As a table's owner runs it.
     **{
         f"maintenance/{name}.py": "unit/maintenance/test_table_indexes.py"
-        for name in ("index_arguments", "index_command", "index_files", "verify_indexes")
+        for name in ("index_arguments", "index_command")
     },
-    # Two readers that keep the same promises.
-    "data_files/avro_file.py": "unit/data_files/test_orc_avro_files.py",
+    # Kernels beside their twins.
+    **{f"native/{name}.py": "unit/native/test_kernels.py" for name in ("compare", "members", "reference")},
+    "native/compile_now.py": "unit/native/test_compile_apart.py",
+    "native/page_values_reference.py": "unit/native/test_page_values.py",
+    "native/probe_reference.py": "unit/native/test_probe.py",
+    "native/spark_bloom.py": "unit/predicates/test_key_bloom.py",
+    "native/spark_bloom_reference.py": "unit/predicates/test_key_bloom.py",
+    "native/avro_walk.py": "unit/aggregates/test_row_counts.py",
+    "native/avro_walk_reference.py": "unit/aggregates/test_row_counts.py",
 }
 """Modules whose tests are in a file of another name."""
 
 
 def modules() -> set[str]:
-    """Return the product's modules, as paths from its root."""
-    return {path.relative_to(PRODUCT).as_posix() for path in PRODUCT.rglob("*.py") if path.stem != "__init__"}
+    """Return the product's modules, as paths from its root; those of the kernels as ``native/…``."""
+    connector = {path.relative_to(PRODUCT).as_posix() for path in PRODUCT.rglob("*.py")}
+    kernels = {f"native/{path.relative_to(KERNELS).as_posix()}" for path in KERNELS.rglob("*.py")}
+    return {path for path in connector | kernels if not path.endswith("__init__.py")}
 
 
 def expected_file(module: str) -> Path:
@@ -89,6 +101,14 @@ def test_no_module_is_listed_that_has_its_test_file_or_is_no_more():
     assert sorted(set(listed) - modules()) == []
     assert sorted(module for module in listed if expected_file(module).exists()) == []
     assert [place for place in TESTED_ELSEWHERE.values() if not (TESTS / place).exists()] == []
+
+
+def test_folders_of_tests_are_those_that_contributing_names():
+    assert {path.parts[len(TESTS.parts)] for path in TESTS.rglob("*/*.py")} == FOLDERS
+    named = (
+        (ROOT / "CONTRIBUTING.md").read_text().partition("## Where a test stands")[2].partition("\n## ")[0]
+    )
+    assert [name for name in FOLDERS if f"`{name}`" not in named and f"tests/{name}" not in named] == []
 
 
 def test_folders_of_unit_tests_are_packages_of_the_product():

@@ -110,5 +110,5 @@ def _column(path: str, field_id: int) -> Any:
 def everything_pays() -> Iterator[None]:
     """Have indexes asked whatever they save: of the few rows of a test, they save too little."""
     free = mock.patch.object(index_answers.FileAnswers, "_column_cost", lambda *_: (10**6, 10**9, 10**9))
-    with free, mock.patch.object(index_pruning, "MIN_FILES", 1):
+    with free, mock.patch.object(index_pruning, "MIN_FILES_TO_LOOK_UP", 1):
         yield

@@ -227,7 +227,7 @@ def test_delete_files_are_not_read_while_planning(spark, tmp_path, options):
 
 
 LIMITS = {
-    "bytes": (for_planning, "MAX_BYTES", 300, "compiled ones of more than 300 bytes"),
+    "bytes": (for_planning, "MAX_BYTES_OF_ALL", 300, "compiled ones of more than 300 bytes"),
     "lookups": (for_planning, "MAX_LOOKUPS", 2, "finding compiled ones takes more than 2 lookups"),
     "bits": (eligibility, "MAX_DELETED_BITS", 1000, "its files with deletes have more than 1,000 rows"),
     "positions": (eligibility, "MAX_DELETED_POSITIONS", 43, "more than 43 rows are deleted"),

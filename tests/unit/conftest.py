@@ -26,13 +26,13 @@ def _empty_cache():
 @pytest.fixture
 def small_sets_are_kept(monkeypatch):
     """The host's cache keeps key tables that would be too small to pay."""
-    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 1)
 
 
 @pytest.fixture
 def small_sets_are_compiled(monkeypatch, small_sets_are_kept):
     """So does whoever compiles deletes."""
-    monkeypatch.setattr(store, "MIN_KEYS", 1)
+    monkeypatch.setattr(store, "MIN_KEYS_TO_KEEP", 1)
 
 
 @pytest.fixture

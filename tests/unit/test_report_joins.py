@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scan_values import context_of
-from twostage.predicates.predicate import Column, Compare, In, InBloom, InKeys, InTuples, KeyBloom, KeySet
+from twostage.predicates.predicate import Column, Compare, In, InBloom, InKeys, InTuples, JoinKeySet, KeyBloom
 from twostage.report import ScanReport
 from twostage.report_joins import KeysOfJoin
 from twostage.schema import Primitive
@@ -47,7 +47,7 @@ N, A = Column(1, ("n",), Primitive("int")), Column(2, ("s", "n"), Primitive("int
         ((), ""),
         ((In(N, (1, 2)),), "list"),
         ((Compare("=", N, 1),), "list"),
-        ((InKeys(N, KeySet(b"", 3)),), "set"),
+        ((InKeys(N, JoinKeySet(b"", 3)),), "set"),
         ((Compare(">=", N, 1), Compare("<=", N, 9)), "range"),
         ((Compare(">=", N, 1), Compare("<=", N, 9), InBloom(N, KeyBloom(b"", 3))), "range and Bloom filter"),
         ((In(A, (1, 2)),), ""),
@@ -70,8 +70,8 @@ def test_a_bloom_filter_of_spark_s_own():
     ("filters", "form"),
     [
         ((), ""),
-        ((In(N, (1, 2)), InTuples((N, A), KeySet(b"", 3))), "set of tuples"),
-        ((In(N, (1, 2)), InTuples((A, N), KeySet(b"", 3))), "keys of each column"),
+        ((In(N, (1, 2)), InTuples((N, A), JoinKeySet(b"", 3))), "set of tuples"),
+        ((In(N, (1, 2)), InTuples((A, N), JoinKeySet(b"", 3))), "keys of each column"),
     ],
 )
 def test_the_form_of_tuples(filters, form):

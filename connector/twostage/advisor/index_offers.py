@@ -15,8 +15,8 @@ from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.kinds.bins import BINS
 from twostage.indexes.kinds.bit_slices import MAX_INTERVALS
-from twostage.indexes.kinds.sorted_rows import MAX_SHARE
-from twostage.planning.index_pruning import MIN_FILES
+from twostage.indexes.kinds.sorted_rows import MAX_SHARE_FOUND
+from twostage.planning.index_pruning import MIN_FILES_TO_LOOK_UP
 from twostage.reading.index_answers import MIN_GAIN, ROWS_OF_A_PAGE
 from twostage.storage.ranges import LOCAL
 
@@ -131,7 +131,7 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
         nbytes = keys * 1.125 * _POSTINGS_BLOCK
         cost = nbytes + keys * 2.125 * LOCAL.gap  # a page of the directory for each
         return Offer(cost=cost, nbytes=nbytes, to_check=keys, unsure=0, is_exact=False)
-    if "sorted" in kinds and leaf.op in _RANGES and scan.share(leaf) <= MAX_SHARE:
+    if "sorted" in kinds and leaf.op in _RANGES and scan.share(leaf) <= MAX_SHARE_FOUND:
         nbytes = _POSTINGS_BLOCK + _BYTES_OF_A_ROW * rows * scan.share(leaf)
         cost = nbytes + 2 * LOCAL.gap
         left = 2 * _UNSURE if known.type not in ("string", "binary") else None  # keys are a part of a text
@@ -161,7 +161,7 @@ def holding_files(
     parts: Sequence[LoggedPredicate], indexed: Mapping[str, tuple[str, ...]], scan: Scanned
 ) -> tuple[float, float]:
     """Return the share of the data files that a table-wide index leaves, 0 to 1, and the bytes that it reads."""
-    if scan.files < MIN_FILES:
+    if scan.files < MIN_FILES_TO_LOOK_UP:
         return 1.0, 0.0
     total, left = 0.0, 1.0
     for part in parts:

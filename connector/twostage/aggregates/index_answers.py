@@ -23,7 +23,7 @@ from twostage.aggregates.sums import is_summed
 from twostage.data_files.computed_columns import COMPUTED
 from twostage.deletes.positions.position_deletes import load_positions
 from twostage.deletes.positions.read_together import SharedDeletes
-from twostage.indexes.kind import MAX_ROWS
+from twostage.indexes.kind import MAX_ROWS_OF_A_FILE
 from twostage.indexes.kinds.bit_slices import BitSlices
 from twostage.indexes.kinds.values import Values
 from twostage.indexes.of_files import ask_files
@@ -255,7 +255,7 @@ class IndexAnswers:
         num_rows = entry.record_count
         if entry.format not in _FORMATS:
             raise UnansweredError(f"a data file has the format {entry.format}")
-        if not 0 < num_rows <= MAX_ROWS:
+        if not 0 < num_rows <= MAX_ROWS_OF_A_FILE:
             raise UnansweredError("a file's rows were not counted")
         metrics.add("indexes.asked")
         load = self._load_positions(task, indexes.reads)

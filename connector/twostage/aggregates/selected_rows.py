@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from twostage.aggregates.indexed_file import IndexedFile
     from twostage.deletes.positions.position_deletes import DeletedPositions
-    from twostage.indexes.answer import Answer
+    from twostage.indexes.answer import IndexAnswer
     from twostage.metrics import Metrics
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Leaf, Predicate
@@ -82,7 +82,9 @@ def select_rows(
     return answer.certain - dead
 
 
-def _answer(leaf: Leaf, file: IndexedFile, bounds_of: Callable[[int], Bounds | None] | None) -> Answer | None:
+def _answer(
+    leaf: Leaf, file: IndexedFile, bounds_of: Callable[[int], Bounds | None] | None
+) -> IndexAnswer | None:
     num_rows = file.num_rows
     proven = Match.SOME
     if bounds_of is not None:

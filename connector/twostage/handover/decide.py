@@ -35,7 +35,7 @@ from twostage.handover.eligibility import (
 )
 from twostage.handover.file_facts import count_uncached, file_facts
 from twostage.handover.kept_share import estimate_kept_share
-from twostage.handover.key_ranges import MAX_SHARE, MAX_SHARE_TO_SERVE_ROWS
+from twostage.handover.key_ranges import MAX_SHARE_OF_A_FILE, MAX_SHARE_TO_SERVE_ROWS
 from twostage.handover.protocol import DeletedRows, SparkFile, SparkScan
 from twostage.metrics import Metrics
 from twostage.planning.estimates import drops_rows, estimate_bytes
@@ -174,7 +174,9 @@ def hand_over(
         )
         columns: tuple[str, ...] = ()
         if options.dynamic_filter_files and leaves_out_files:
-            columns = _key_columns(found, fields, MAX_SHARE if stays is None else MAX_SHARE_TO_SERVE_ROWS)
+            columns = _key_columns(
+                found, fields, MAX_SHARE_OF_A_FILE if stays is None else MAX_SHARE_TO_SERVE_ROWS
+            )
         if may_be_pruned and columns:
             return AwaitsKeys(columns=columns, serve_rows=stays is not None)
         if may_be_pruned and stays is not None:
@@ -205,7 +207,7 @@ def _is_filtered(plan: ScanPlan) -> bool:
 
 def _key_columns(facts: list[FileFacts], fields: tuple[Field, ...], max_share: float) -> tuple[str, ...]:
     """Return the columns by which keys can leave out files; none if Spark's reader would give rows for their ranges."""
-    width = len(fields) + NUM_DELETE_COLUMNS + 2 * key_ranges.MAX_COLUMNS
+    width = len(fields) + NUM_DELETE_COLUMNS + 2 * key_ranges.MAX_KEY_COLUMNS
     return key_ranges.key_columns(facts, fields, max_share) if width <= MAX_COLUMNS else ()
 
 

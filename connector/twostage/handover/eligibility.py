@@ -33,7 +33,7 @@ MAX_FOOTERS = 1_000
 """Footers, or delete files, that are opened at all: parsing a footer takes the driver 1 to 5 ms."""
 MIN_KEPT_SHARE = 0.4
 """Share of the rows that the filter keeps, from which on Spark reads and filters all of them: where it kept half of 1.5 M
-rows x 16 columns, Spark took 0.42 s, we 0.47."""
+rows x 16 columns, Spark took 0.42 s, we 0.47. `make bench PAGES=scans` compares the two readers."""
 MAX_TOP_N_SHARE = 0.5
 """Share of a full scan's bytes, up to which reading the first sort key first, and little else, pays."""
 MIN_TOP_N_BYTES = 4 * 2**20
@@ -43,7 +43,8 @@ MIN_BYTES_TO_PROBE = 16 * 2**20
 side of a join it is Spark's, because the join waits the 30-65 ms that a Python task takes to start."""
 MIN_ROWS_TO_AWAIT_KEYS = 50_000
 """Of a small side, from which on leaving out files by keys saves more than the 10 ms that it takes to decide twice. In TPC-DS
-query 50 at scale 1, a hash table of all 278,000 rows of 2.6 MiB took 0.7 s of CPU more than one of the files that keys leave."""
+query 50 at scale 1, a hash table of all 278,000 rows of 2.6 MiB took 0.7 s of CPU more than one of the files that keys leave
+(`make bench PAGES=tpcds`)."""
 NUM_DELETE_COLUMNS = 2
 """That Spark reads in addition, to leave out deleted rows: a row's position in its file, and the file's first bit."""
 MAX_DELETED_BITS = 2**27
@@ -53,7 +54,7 @@ MAX_DELETED_POSITIONS = 2**23
 MAX_JOIN_COLUMN_BYTES = 4 * 2**20
 """Bytes of columns that Spark's reader reads in less time than keys of a join could save, whatever they leave out. Of TPC-DS at
 scale 1, query 53 (10 MiB) took 1.4 s of CPU with Spark's reader, which leaves out files by the keys, and 1.1 s with ours, which
-drops rows; query 12 (3 MiB) 0.61 and 0.67 s."""
+drops rows; query 12 (3 MiB) 0.61 and 0.67 s (`make bench PAGES=tpcds`)."""
 MAX_CLUSTERED_JOIN_COLUMN_BYTES = 64 * 2**20
 """Bytes of columns, up to which keys of a join by which files are clustered had better leave out files for Spark's reader
 than filter rows for ours: most rows of the files that remain join, and cost more on their way through Python than the few
@@ -66,7 +67,8 @@ MAX_FILES_OF_A_STORE = 16
 """Of an object store, that Spark's reader opens however small they are."""
 MIN_BYTES_OF_A_STORES_FILE = 32 * 2**20
 """On average, of more files: where a request took 30 ms, Iceberg's own reader in Spark took 0.23 s for each file of 2.4 MB (400
-files, two threads), most of it waiting for one request after another. Ours ask for those of many files at once."""
+files, two threads), most of it waiting for one request after another. Ours ask for those of many files at once
+(`make bench PAGES=object-store`)."""
 MAX_COLUMNS = 100
 """Spark's own default of ``spark.sql.codegen.maxFields``: of more columns its reader gives rows, not batches, and all
 that stands above works row by row. 3 M rows x 120 columns took 11.8 s so, here 9.1 s."""

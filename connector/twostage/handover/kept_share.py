@@ -2,7 +2,7 @@
 
 Takes a plan; gives an estimate from statistics where they suffice, otherwise from some pages of the filter columns, read as
 stage one reads them. It decides which reader reads a scan, never which rows come back. The rule: a probe costs a few
-pages, of the first file, one in the middle and the last, and no further file after MAX_PAGES; in an object store it takes as
+pages, of the first file, one in the middle and the last, and no further file after MAX_PAGES_PROBED; in an object store it takes as
 many round trips as one file. It does not depend on a clock,
 so that two runs of a query use the same reader.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 PROBE_ROWS = 4_096
 """Rows probed in a file; at least a page of each filter column is decoded for them."""
-MAX_PAGES = 24
+MAX_PAGES_PROBED = 24
 """Of filter columns, counting one for each column and file; a page of 20,000 rows takes about a millisecond."""
 
 
@@ -64,7 +64,7 @@ def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
     started = time.perf_counter_ns()
     predicate = ScanPredicate.of(plan.context)
     columns = len({field_id for conjunct in predicate.conjuncts for field_id in conjunct.field_ids})
-    most = -(-MAX_PAGES // max(1, columns))
+    most = -(-MAX_PAGES_PROBED // max(1, columns))
     chosen = [tasks[index] for index in sorted({0, len(tasks) // 2, len(tasks) - 1})[:most]]
     seen = kept = 0
     for found in _probe_files(plan.context, chosen, predicate):

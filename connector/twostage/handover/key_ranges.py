@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from twostage.schema import Field
 
 TYPES = ("int", "long", "date")
-MAX_COLUMNS = 2
+MAX_KEY_COLUMNS = 2
 """For each key column Spark's reader carries two more, and Spark plans the sides of joins that give its keys once more."""
 MAX_VALUES_PER_FILE = 10_000
 """Values of a file's range: 27 years of days. Spark looks up about 10 of them in a microsecond."""
-MAX_VALUES = 1_000_000
+MAX_VALUES_LOOKED_UP = 1_000_000
 """Of all files of a scan: 0.1 s."""
-MAX_SHARE = 0.5
+MAX_SHARE_OF_A_FILE = 0.5
 """Of all files' values, which a file's range has on average; in files that are not clustered by the column, keys of any
 join find something."""
 MAX_SHARE_TO_SERVE_ROWS = 0.2
@@ -33,7 +33,7 @@ MAX_SHARE_TO_SERVE_ROWS = 0.2
 
 
 def key_columns(
-    facts: Sequence[FileFacts], fields: Sequence[Field], max_share: float = MAX_SHARE
+    facts: Sequence[FileFacts], fields: Sequence[Field], max_share: float = MAX_SHARE_OF_A_FILE
 ) -> tuple[str, ...]:
     """Return the columns by whose values the files are clustered, the most clustered first.
 
@@ -44,7 +44,7 @@ def key_columns(
     """
     shares = {field.name: _share(facts, field) for field in fields}
     chosen = sorted((share, name) for name, share in shares.items() if share <= max_share)
-    return tuple(name for _, name in chosen[:MAX_COLUMNS])
+    return tuple(name for _, name in chosen[:MAX_KEY_COLUMNS])
 
 
 def ranges_of(known: FileFacts, columns: Sequence[Field]) -> tuple[KeyRange, ...]:
@@ -70,7 +70,7 @@ def _share(facts: Sequence[FileFacts], field: Field) -> float:
         every if both is None or _width(both) > MAX_VALUES_PER_FILE else _width(both) for both in ranges
     ]
     looked_up = sum(width for width in widths if width <= MAX_VALUES_PER_FILE)
-    return 1.0 if looked_up > MAX_VALUES else sum(widths) / (len(widths) * every)
+    return 1.0 if looked_up > MAX_VALUES_LOOKED_UP else sum(widths) / (len(widths) * every)
 
 
 def _width(both: tuple[int, int]) -> int:

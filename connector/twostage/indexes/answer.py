@@ -1,6 +1,6 @@
 """What an index says of a predicate: for which rows of a data file it is TRUE, at most and at least, in three-valued logic.
 
-Takes bitmaps of row positions; gives an `Answer`, and the answers of AND, OR and NOT over such. The rule: bounds, never
+Takes bitmaps of row positions; gives an `IndexAnswer`, and the answers of AND, OR and NOT over such. The rule: bounds, never
 guesses. Every row for which the predicate is TRUE is in `possible`, and it is TRUE for every row in `certain`; likewise
 for the rows where it is not FALSE. NOT swaps and complements these bounds, so that it stays right where an index gives
 too many rows.
@@ -17,7 +17,7 @@ Certainty = Literal["exact", "at most", "at least", "between"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class LookupCost:
     """What it takes to read something: upper estimates.
 
     Attributes:
@@ -30,8 +30,8 @@ class Cost:
     nbytes: int = 0
     unsure: int = 0
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
+    def __add__(self, other: LookupCost) -> LookupCost:
+        return LookupCost(
             requests=self.requests + other.requests,
             nbytes=self.nbytes + other.nbytes,
             unsure=self.unsure + other.unsure,
@@ -39,7 +39,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Answer:
+class IndexAnswer:
     """For which rows of a data file a predicate is TRUE; make that of a leaf by `of_leaf`.
 
     Bitmaps are shared between answers: treat them as read-only. Deletes are not applied: positions are those of the
@@ -54,7 +54,7 @@ class Answer:
         cost: What was read for it.
         kinds: The kinds of indexes that answered.
 
-    >>> few = Answer.of_leaf(4, possible=BitMap([1, 2]), certain=BitMap([1]), null=BitMap([3]))
+    >>> few = IndexAnswer.of_leaf(4, possible=BitMap([1, 2]), certain=BitMap([1]), null=BitMap([3]))
     >>> few.certainty, (~few).possible, (~few).certain
     ('between', BitMap([0, 2]), BitMap([0]))
     """
@@ -64,7 +64,7 @@ class Answer:
     certain: BitMap
     possible_not_false: BitMap
     certain_not_false: BitMap
-    cost: Cost = Cost()
+    cost: LookupCost = LookupCost()
     kinds: tuple[str, ...] = ()
 
     @staticmethod
@@ -74,9 +74,9 @@ class Answer:
         possible: BitMap,
         certain: BitMap,
         null: BitMap,
-        cost: Cost = Cost(),
+        cost: LookupCost = LookupCost(),
         kinds: tuple[str, ...] = (),
-    ) -> Answer:
+    ) -> IndexAnswer:
         """Return the answer of a leaf.
 
         Args:
@@ -87,7 +87,7 @@ class Answer:
             cost: What was read for it.
             kinds: Which kinds of indexes answered.
         """
-        return Answer(
+        return IndexAnswer(
             num_rows=num_rows,
             possible=possible,
             certain=certain,
@@ -116,7 +116,7 @@ class Answer:
         """The rows to check: those in `possible` that are not in `certain`."""
         return self.possible - self.certain
 
-    def __invert__(self) -> Answer:
+    def __invert__(self) -> IndexAnswer:
         every = BitMap()
         every.add_range(0, self.num_rows)
         return replace(
@@ -127,7 +127,7 @@ class Answer:
             certain_not_false=every - self.possible,
         )
 
-    def __and__(self, other: Answer) -> Answer:
+    def __and__(self, other: IndexAnswer) -> IndexAnswer:
         return self._with(
             other,
             self.possible & other.possible,
@@ -136,7 +136,7 @@ class Answer:
             self.certain_not_false & other.certain_not_false,
         )
 
-    def __or__(self, other: Answer) -> Answer:
+    def __or__(self, other: IndexAnswer) -> IndexAnswer:
         return self._with(
             other,
             self.possible | other.possible,
@@ -145,9 +145,9 @@ class Answer:
             self.certain_not_false | other.certain_not_false,
         )
 
-    def _with(self, other: Answer, *bounds: BitMap) -> Answer:
+    def _with(self, other: IndexAnswer, *bounds: BitMap) -> IndexAnswer:
         possible, certain, possible_not_false, certain_not_false = bounds
-        return Answer(
+        return IndexAnswer(
             num_rows=self.num_rows,
             possible=possible,
             certain=certain,

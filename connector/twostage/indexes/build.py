@@ -19,7 +19,7 @@ from twostage.errors import mask
 from twostage.indexes import bitmaps
 from twostage.indexes.data_file_index import NULLS
 from twostage.indexes.file_stamp import NO_STAMP
-from twostage.indexes.kind import MAX_ROWS, Workshop
+from twostage.indexes.kind import MAX_ROWS_OF_A_FILE, Workshop
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.puffin import IndexWriter
 from twostage.storage import files
@@ -73,7 +73,7 @@ def build_index(
         with made.open("wb") as stream:
             writer = IndexWriter(stream, dict(properties))
             for values, kinds in columns:
-                if values.num_rows > MAX_ROWS:
+                if values.num_rows > MAX_ROWS_OF_A_FILE:
                     refused.append(f"a data file of {values.num_rows} rows")
                     break
                 _write_nulls(values, writer)

@@ -1,6 +1,6 @@
 """What indexes say of a whole predicate, by what they say of its leaves.
 
-Takes a predicate and the answers of some of its leaves; gives an `Answer`. The rule: a leaf without an answer may be
+Takes a predicate and the answers of some of its leaves; gives an `IndexAnswer`. The rule: a leaf without an answer may be
 anything, so that an AND is narrowed by its other parts, and an OR is TRUE where one of them is certain.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Answer
+from twostage.indexes.answer import IndexAnswer
 from twostage.predicates import predicate as tree
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
 
 
-def combine(predicate: Predicate, answers: Mapping[int, Answer], num_rows: int) -> Answer:
+def combine(predicate: Predicate, answers: Mapping[int, IndexAnswer], num_rows: int) -> IndexAnswer:
     """Return for which rows of a data file a predicate is TRUE, at most and at least.
 
     Args:
@@ -39,22 +39,22 @@ def combine(predicate: Predicate, answers: Mapping[int, Answer], num_rows: int) 
     return answers.get(id(predicate)) or unknown(num_rows)
 
 
-def every_row(num_rows: int) -> Answer:
+def every_row(num_rows: int) -> IndexAnswer:
     """Return the answer of what is TRUE for every row."""
     every = bitmaps.whole(num_rows)
-    return Answer.of_leaf(num_rows, possible=every, certain=every, null=bitmaps.whole(0))
+    return IndexAnswer.of_leaf(num_rows, possible=every, certain=every, null=bitmaps.whole(0))
 
 
-def no_row(num_rows: int) -> Answer:
+def no_row(num_rows: int) -> IndexAnswer:
     """Return the answer of what is FALSE for every row."""
     none = bitmaps.whole(0)
-    return Answer.of_leaf(num_rows, possible=none, certain=none, null=none)
+    return IndexAnswer.of_leaf(num_rows, possible=none, certain=none, null=none)
 
 
-def never_true(num_rows: int) -> Answer:
+def never_true(num_rows: int) -> IndexAnswer:
     """Return the answer of what is FALSE or NULL for every row, nobody knows which."""
     every, none = bitmaps.whole(num_rows), bitmaps.whole(0)
-    return Answer(
+    return IndexAnswer(
         num_rows=num_rows,
         possible=none,
         certain=none,
@@ -63,10 +63,10 @@ def never_true(num_rows: int) -> Answer:
     )
 
 
-def unknown(num_rows: int) -> Answer:
+def unknown(num_rows: int) -> IndexAnswer:
     """Return the answer of what may be anything for every row."""
     every, none = bitmaps.whole(num_rows), bitmaps.whole(0)
-    return Answer(
+    return IndexAnswer(
         num_rows=num_rows,
         possible=every,
         certain=none,

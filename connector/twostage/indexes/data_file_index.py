@@ -1,6 +1,6 @@
 """The index of one data file, open: which rows a leaf of a predicate is TRUE for, and what it costs to know.
 
-Takes an index file's footer and a leaf; gives an `Answer`. The rules: the kinds see non-NULL values alone, NULL and NOT are
+Takes an index file's footer and a leaf; gives an `IndexAnswer`. The rules: the kinds see non-NULL values alone, NULL and NOT are
 decided here, by the bitmap of the NULL rows; an index that turns out bad is not asked again, and that is counted once; and
 an index of another data file is none.
 """
@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 from twostage.errors import TwoStageError
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Answer, Cost
+from twostage.indexes.answer import IndexAnswer, LookupCost
 from twostage.indexes.file_stamp import is_replaced
 from twostage.indexes.kinds.elements import Elements
 from twostage.indexes.kinds.registered import KINDS
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.indexes.kind import Found, KindReader
-    from twostage.indexes.puffin import Footer
+    from twostage.indexes.puffin import PuffinFooter
     from twostage.indexes.wanted import Range, Wanted
     from twostage.metrics import Metrics
     from twostage.task import Storage
@@ -103,7 +103,7 @@ class DataFileIndex:
         BadIndexError: The footer does not describe an index.
     """
 
-    def __init__(self, storage: Storage, path: str, footer: Footer) -> None:
+    def __init__(self, storage: Storage, path: str, footer: PuffinFooter) -> None:
         self._file: _Lazy | RangedObject = _Lazy(storage, path)
         self._footer = footer
         self._known = _Known()
@@ -156,7 +156,7 @@ class DataFileIndex:
 
     def find(
         self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False, only: str | None = None
-    ) -> Answer | None:
+    ) -> IndexAnswer | None:
         """Return for which rows a leaf is TRUE; None if no index of its column tells.
 
         Exact kinds are asked first, if they do not read much more than others; then those that read least.
@@ -169,7 +169,7 @@ class DataFileIndex:
         """
         return self._safely(lambda reader: self._find(leaf, reader, exactly=exactly, only=only), metrics)
 
-    def cost(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> Cost | None:
+    def cost(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> LookupCost | None:
         """Return what `find` would read, about; None if it would give None."""
         return self._safely(lambda reader: self._cost(leaf, reader, exactly=exactly), metrics)
 
@@ -283,7 +283,7 @@ class DataFileIndex:
 
     def _choices(
         self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool
-    ) -> list[tuple[Cost, str, KindReader, Wanted | None]]:
+    ) -> list[tuple[LookupCost, str, KindReader, Wanted | None]]:
         """Return the kinds that answer a leaf, the best first."""
         column = self._column(leaf.column.field_id, reader)
         of_elements = isinstance(leaf, HasElement)
@@ -303,26 +303,28 @@ class DataFileIndex:
                 found.append((cost, name, kind, wanted))
         much = MUCH_MORE * min((cost.nbytes for cost, *_ in found), default=0) + TAIL_BYTES
 
-        def rank(choice: tuple[Cost, str, KindReader, Wanted | None]) -> tuple[bool, int]:
+        def rank(choice: tuple[LookupCost, str, KindReader, Wanted | None]) -> tuple[bool, int]:
             cost, name, *_ = choice
             is_preferred = KINDS[name].certainty == "exact" and (exactly or cost.nbytes <= much)
             return not is_preferred, cost.nbytes
 
         return sorted(found, key=rank)
 
-    def _cost(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool) -> Cost | None:
+    def _cost(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool) -> LookupCost | None:
         column = self._column(leaf.column.field_id, reader)
         if column is None:
             return None
-        cost = Cost()
+        cost = LookupCost()
         if column.num_nulls and column.null is None:
-            cost = Cost(requests=1, nbytes=reader.blob(leaf.column.field_id, NULLS, "rows").length)
+            cost = LookupCost(requests=1, nbytes=reader.blob(leaf.column.field_id, NULLS, "rows").length)
         if isinstance(leaf, IsNull):
             return cost
         choices = self._choices(leaf, reader, exactly=exactly)
         return choices[0][0] + cost if choices else None
 
-    def _find(self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool, only: str | None) -> Answer | None:
+    def _find(
+        self, leaf: IndexLeaf, reader: BlobReader, *, exactly: bool, only: str | None
+    ) -> IndexAnswer | None:
         null = self._nulls(leaf.column.field_id, reader)
         if null is None:
             return None
@@ -344,7 +346,7 @@ class DataFileIndex:
         wanted: Wanted | None,
         reader: BlobReader,
         name: str,
-    ) -> Answer:
+    ) -> IndexAnswer:
         """Return the answer of a leaf whose wanted rows were found: as `predicates.evaluate` has it for NULL."""
         possible, certain = found.possible, found.certain
         if null:
@@ -353,7 +355,7 @@ class DataFileIndex:
             present = bitmaps.whole(self.num_rows) - null
             possible, certain = present - certain, present - possible
         if isinstance(leaf, HasElement):  # a list without the value gives NULL if it has a NULL
-            return Answer(
+            return IndexAnswer(
                 num_rows=self.num_rows,
                 possible=possible,
                 certain=certain,
@@ -364,7 +366,7 @@ class DataFileIndex:
             )
         if isinstance(leaf, In) and leaf.has_null:  # a value that is not listed gives NULL
             every = bitmaps.whole(self.num_rows)
-            return Answer(
+            return IndexAnswer(
                 num_rows=self.num_rows,
                 possible=possible,
                 certain=certain,
@@ -382,8 +384,8 @@ class DataFileIndex:
 
     def _answer(
         self, possible: BitMap, certain: BitMap, null: BitMap, reader: BlobReader, name: str
-    ) -> Answer:
-        return Answer.of_leaf(
+    ) -> IndexAnswer:
+        return IndexAnswer.of_leaf(
             self.num_rows, possible=possible, certain=certain, null=null, cost=reader.cost, kinds=(name,)
         )
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import MissingFileError, TwoStageError
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.indexes.file_stamp import NO_STAMP, STAMP_BYTES, file_stamp, is_replaced
 from twostage.indexes.place import run_name, warn
 from twostage.indexes.puffin import BadIndexError, BlobReader, checked, read_footer
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from twostage.indexes.place import IndexPlace, IndexRun, TableIndexes
-    from twostage.indexes.puffin import Footer
+    from twostage.indexes.puffin import PuffinFooter
     from twostage.predicates.predicate import Leaf
     from twostage.task import ScanTask
 
@@ -82,7 +82,7 @@ class FileAnswer:
 
     covered: Collection[bytes]
     holding: frozenset[bytes]
-    cost: Cost
+    cost: LookupCost
 
     def may_hold(self, task: ScanTask) -> bool:
         """Tell whether a task's data file may hold one of the values; True for one that no run covers."""
@@ -166,7 +166,7 @@ def find_files(
     return FileAnswer(
         frozenset().union(*(answer.covered for answer in found)),
         frozenset().union(*(answer.holding for answer in found)),
-        sum((answer.cost for answer in found), Cost()),
+        sum((answer.cost for answer in found), LookupCost()),
     )
 
 
@@ -198,7 +198,7 @@ def _find_in(
         return None
     replaced = opened.replaced(scanned)
     cost = opened.first_cost + reader.cost
-    opened.first_cost = Cost()
+    opened.first_cost = LookupCost()
     return FileAnswer(opened.members - replaced if replaced else opened.members, holding, cost)
 
 
@@ -213,11 +213,11 @@ class OpenRun:
     """
 
     type: Primitive
-    footer: Footer
+    footer: PuffinFooter
     pairs: SortedPairs
     keys: list[bytes]
     stamps: Mapping[bytes, bytes]
-    first_cost: Cost
+    first_cost: LookupCost
     members: frozenset[bytes] = field(init=False)
 
     def __post_init__(self) -> None:

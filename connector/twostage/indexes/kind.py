@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap
 
-    from twostage.indexes.answer import Cost
+    from twostage.indexes.answer import LookupCost
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
     from twostage.schema import Primitive, Type
 
-MAX_ROWS = 2**32 - 1
+MAX_ROWS_OF_A_FILE = 2**32 - 1
 """Of a data file with an index: row positions have 32 bits."""
 
 
@@ -104,7 +104,7 @@ class KindReader(Protocol):
             BadIndexError: What was read cannot be an index.
         """
 
-    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Cost | None:
+    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:
         """Return what `find` would read, at most; None if it would give None."""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.indexes.place import IndexGroup, IndexPlace
-    from twostage.indexes.puffin import Footer
+    from twostage.indexes.puffin import PuffinFooter
     from twostage.metrics import Metrics
     from twostage.storage.task_reads import TaskReads
     from twostage.task import ScanContext, ScanTask
@@ -139,7 +139,7 @@ def read_index(
         return None
 
 
-def _of_task(found: DataFileIndex, footer: Footer, task: ScanTask) -> DataFileIndex:
+def _of_task(found: DataFileIndex, footer: PuffinFooter, task: ScanTask) -> DataFileIndex:
     if footer.properties.get("data-file") != fingerprint.of_data_file(task):
         raise BadIndexError("it is of another data file")
     if found.num_rows != task.record_count:

@@ -1,6 +1,6 @@
 """Index files: Puffin, written once, read by ranges, each range with its checksum.
 
-Takes blobs in parts; gives a file, and from a file its `Footer` and byte ranges of blobs. The rule: no byte is used before a
+Takes blobs in parts; gives a file, and from a file its `PuffinFooter` and byte ranges of blobs. The rule: no byte is used before a
 checksum of it was compared. The footer has one of its own, a blob has one over the whole (for `verify`), and whoever reads
 a part of a blob brings the part's checksum from a place that was checked before.
 
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.storage.ranged_object import RangedObject
 from twostage.storage.ranges import cost_of, merge
 
@@ -144,7 +144,7 @@ class IndexWriter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Footer:
+class PuffinFooter:
     """What an index file says of itself, checked.
 
     Attributes:
@@ -160,7 +160,9 @@ class Footer:
     size: int
 
 
-def read_footer(file: pa.NativeFile | RangedObject, tail_bytes: int = TAIL_BYTES) -> tuple[Footer, Cost]:
+def read_footer(
+    file: pa.NativeFile | RangedObject, tail_bytes: int = TAIL_BYTES
+) -> tuple[PuffinFooter, LookupCost]:
     """Read a file's footer.
 
     Raises:
@@ -188,10 +190,10 @@ def read_footer(file: pa.NativeFile | RangedObject, tail_bytes: int = TAIL_BYTES
         raise BadIndexError("its footer does not begin where it says")
     payload = tail[start + len(MAGIC) : -_END.size]
     footer = _parse(payload, tail, size, size - need)
-    return footer, Cost(requests=requests, nbytes=max(length, need))
+    return footer, LookupCost(requests=requests, nbytes=max(length, need))
 
 
-def _parse(payload: bytes, tail: bytes, size: int, end: int) -> Footer:
+def _parse(payload: bytes, tail: bytes, size: int, end: int) -> PuffinFooter:
     try:
         plain = json.loads(payload)
         properties = {str(name): str(value) for name, value in plain["properties"].items()}
@@ -220,7 +222,7 @@ def _parse(payload: bytes, tail: bytes, size: int, end: int) -> Footer:
         if isinstance(error, BadIndexError):
             raise
         raise BadIndexError(f"its footer is malformed: {type(error).__name__}") from None
-    return Footer(blobs=blobs, properties=properties, tail=tail, size=size)
+    return PuffinFooter(blobs=blobs, properties=properties, tail=tail, size=size)
 
 
 def _canonical(plain: Mapping[str, Any]) -> bytes:
@@ -241,11 +243,11 @@ class BlobReader:
     """
 
     def __init__(
-        self, file: pa.NativeFile | RangedObject, footer: Footer, *, is_remote: bool = False
+        self, file: pa.NativeFile | RangedObject, footer: PuffinFooter, *, is_remote: bool = False
     ) -> None:
         self._file = file
         self.footer = footer
-        self.cost = Cost()
+        self.cost = LookupCost()
         self._lock = threading.Lock()
         self.request_cost = cost_of(None, None, is_remote=is_remote)
 
@@ -268,7 +270,7 @@ class BlobReader:
             return self.footer.tail[place - first : place - first + length]
         data = bytes(self._file.read_at(length, place)) if length else b""
         with self._lock:
-            self.cost += Cost(requests=1, nbytes=length)
+            self.cost += LookupCost(requests=1, nbytes=length)
         if len(data) != length:
             raise BadIndexError("the file ends early")
         return data
@@ -298,7 +300,7 @@ class BlobReader:
         """Read ranges of a blob (start, length) that are asked for at the same time, but for those at hand."""
         missing = [place for place in places if place[1] and not self.is_at_hand(blob, place[0])]
         read = file.read_ranges([(self._place(blob, *place), place[1]) for place in missing])
-        self.cost += Cost(requests=len(missing), nbytes=sum(length for _, length in missing))
+        self.cost += LookupCost(requests=len(missing), nbytes=sum(length for _, length in missing))
         found = dict(zip(missing, read, strict=True))
         return [found[place] if place in found else self.read(blob, *place) for place in places]
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.indexes.keys import distinct
 from twostage.indexes.puffin import BadIndexError, checked
 from twostage_native.bit_packing import pack, packed_bytes, unpack
@@ -254,17 +254,17 @@ class SortedPairs:
         self._firsts = self._listed["first"].astype(np.uint64)
         self._kept: dict[int, _Page] = {}
 
-    def cost(self, num_keys: int, reader: BlobReader, share: float = 0.0) -> Cost:
+    def cost(self, num_keys: int, reader: BlobReader, share: float = 0.0) -> LookupCost:
         """Return what looking for so many keys, or ranges that hold a share of all pairs, reads, at most on average."""
         if not self.count:
-            return Cost()
+            return LookupCost()
         within = int(share * self._num_blocks)
         requests = min(num_keys + max(1, num_keys // 8), self._num_blocks)
         blocks = min(requests + within, self._num_blocks)
         num_pages = min(num_keys + int(share * len(self._listed)), len(self._listed))
         pages = 0 if reader.is_at_hand(self._pages) else num_pages
         size = self._blocks.length // max(1, self._num_blocks) + 1
-        return Cost(
+        return LookupCost(
             requests=requests + pages,
             nbytes=blocks * size + pages * min(PAGE, self._num_blocks) * _ENTRY.itemsize,
         )

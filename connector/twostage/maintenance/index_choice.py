@@ -3,7 +3,7 @@
 Takes a sample of the columns' values; gives for each column its kinds, or the reason why none would pay. The rules, from
 what was measured (docs/indexes.md): few values get bitmaps, for counts and groups; of scattered values text gets postings,
 numbers get sorted rows, both a place in the table-wide index; what is sorted or clustered gets nothing, because bounds of files and
-pages tell as much; and all together stay below `MAX_SHARE` of the table.
+pages tell as much; and all together stay below `MAX_SHARE_OF_TABLE` of the table.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from twostage.task import ScanContext, ScanTask
 
-MAX_SHARE = 0.15
+MAX_SHARE_OF_TABLE = 0.15
 """Of the table's bytes is what indexes may take together."""
-FEW_VALUES = 1_000
+MAX_VALUES_FOR_BITMAPS = 1_000
 """Distinct values of a data file up to which each gets a bitmap."""
 _CLUSTERED_RUN = 64
 """Rows of a mean run of equal values from which a column is clustered."""
@@ -44,7 +44,7 @@ _KEY_BYTES = 3.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class IndexChoice:
     """The kinds that a column should have; none: `reason` says why."""
 
     field_id: int
@@ -139,8 +139,8 @@ def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float]
 
 def choose_kinds(
     samples: Mapping[int, ColumnSample], field_ids: Sequence[int], table_bytes: int, taken: int = 0
-) -> list[Choice]:
-    """Return the choice for each column, in order; all indexes together stay within `MAX_SHARE` of the table's bytes.
+) -> list[IndexChoice]:
+    """Return the choice for each column, in order; all indexes together stay within `MAX_SHARE_OF_TABLE` of the table's bytes.
 
     Args:
         samples: By column.
@@ -148,25 +148,27 @@ def choose_kinds(
         table_bytes: Of the data files.
         taken: Bytes that the table's indexes take already.
     """
-    left = MAX_SHARE * table_bytes - taken
+    left = MAX_SHARE_OF_TABLE * table_bytes - taken
     choices = []
     for field_id in field_ids:
         sample = samples.get(field_id)
         if sample is None:
-            choices.append(Choice(field_id=field_id, kinds=(), reason="not indexed: no data file holds it"))
+            choices.append(
+                IndexChoice(field_id=field_id, kinds=(), reason="not indexed: no data file holds it")
+            )
             continue
         kinds, reason = _fitting(sample)
         size = sum(_estimate(kind, sample) for kind in kinds)
         if kinds and size > left:
             reason = (
                 f"not indexed: {', '.join(kinds)} would take about {size:,.0f} bytes, "
-                f"{MAX_SHARE:.0%} of the table leave {max(0.0, left):,.0f}{' beside what there is' if taken else ''}"
+                f"{MAX_SHARE_OF_TABLE:.0%} of the table leave {max(0.0, left):,.0f}{' beside what there is' if taken else ''}"
             )
             kinds = ()
         elif kinds:
             left -= size
             reason = f"{', '.join(kinds)}: {reason}, about {size:,.0f} bytes"
-        choices.append(Choice(field_id=field_id, kinds=kinds, reason=reason))
+        choices.append(IndexChoice(field_id=field_id, kinds=kinds, reason=reason))
     return choices
 
 
@@ -181,7 +183,7 @@ def _fitting(sample: ColumnSample) -> tuple[tuple[str, ...], str]:
         return (Elements.name,), f"about {profile.num_distinct:,} values of elements in a data file"
     if sample.is_ordered:
         return (), "not indexed: it is sorted, bounds of files and pages tell as much"
-    if profile.num_distinct <= FEW_VALUES:
+    if profile.num_distinct <= MAX_VALUES_FOR_BITMAPS:
         return ("values",), f"about {profile.num_distinct:,} values in a data file"
     if profile.num_rows / profile.num_runs > _CLUSTERED_RUN:
         return (), "not indexed: equal values are neighbours, bounds of pages tell as much"

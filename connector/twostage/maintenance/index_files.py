@@ -22,7 +22,7 @@ from twostage.indexes.file_key_runs import RunBuilder
 from twostage.indexes.file_keys import FILES, file_key
 from twostage.indexes.file_stamp import file_stamp
 from twostage.indexes.keys import hash_values, indexed_type
-from twostage.indexes.kind import MAX_ROWS, non_null
+from twostage.indexes.kind import MAX_ROWS_OF_A_FILE, non_null
 from twostage.metrics import Metrics
 from twostage.schema import Primitive
 
@@ -116,7 +116,7 @@ def index_files(work: IndexWork) -> Metrics:
             stamp = file_stamp(task.path)
             with open_data_file(work.context, task, Metrics()) as data_file:
                 num_rows = sum(group.num_rows for group in data_file.row_groups())
-                if num_rows != task.record_count or num_rows > MAX_ROWS:
+                if num_rows != task.record_count or num_rows > MAX_ROWS_OF_A_FILE:
                     metrics.choices[
                         f"no index of a data file of {num_rows:,} rows, listed with {task.record_count:,}"
                     ] += 1

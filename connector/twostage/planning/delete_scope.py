@@ -11,7 +11,7 @@ import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from twostage.deletes.keys.intervals import KeyRange
+from twostage.deletes.keys.intervals import DeleteKeyRange
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
 from twostage.predicates.bounds import Bounds
 from twostage.schema import Primitive, Struct
@@ -30,7 +30,7 @@ FILE_PATH_ID = 2_147_483_546
 _STRING = Primitive("string")
 
 
-class FileKeys(KeyRange):
+class FileKeys(DeleteKeyRange):
     """The range of one equality-key column in a data or delete file, from the file's metrics."""
 
     __slots__ = ()

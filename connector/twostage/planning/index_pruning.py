@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Leaf, Predicate
     from twostage.task import ScanTask
 
-MIN_FILES = 4
+MIN_FILES_TO_LOOK_UP = 4
 """Fewer are opened in less time than an index takes to look up, three requests or so."""
 KEYS_OF_A_FILE = 200
 """Keys that are looked up in the time that opening a data file takes: a list of more for each file is not looked up."""
@@ -47,7 +47,7 @@ def prune_by_keys(
         counters: Gains ``files.pruned.index``, and the rows of these files.
         metrics: Gains what was read of indexes, and warnings.
     """
-    if len(chosen) < MIN_FILES or not indexes.runs:
+    if len(chosen) < MIN_FILES_TO_LOOK_UP or not indexes.runs:
         return chosen
     keys = {id(candidate.task): file_key(candidate.task) for candidate in chosen}
     scanned = ScannedFiles.at({keys[id(candidate.task)]: candidate.task.path for candidate in chosen})

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     Longs = NDArray[np.int64]
 
-MAX_FILES = 16
+MAX_FILES_ASKED = 16
 """Data files whose indexes are asked: with scattered values all tell nearly the same."""
-MAX_ROWS = 4_096
+MAX_ROWS_ASKED = 4_096
 """That are asked of a data file: two or three blocks."""
-MIN_ROWS = 100_000
+MIN_ROWS_TO_ASK = 100_000
 """Of all data files: reading one column of fewer takes less time than asking."""
 _TYPES = frozenset("int long double decimal date timestamp timestamptz".split())
 """Not text, of whose values keys are a part; nor floats, whose keys are doubles between them."""
@@ -67,15 +67,15 @@ def threshold_from_indexes(
         for group in indexes.groups
         if any(one == column.field_id and SortedRows.name in kinds for one, kinds in group.columns)
     ]
-    if not groups or sum(file.rows or 0 for file in files) < MIN_ROWS:
+    if not groups or sum(file.rows or 0 for file in files) < MIN_ROWS_TO_ASK:
         return None
     asked = [
         file
         for file in top.best_first(files, lambda file: (file.bounds_of, file.rows))
         if file.counts_are_exact
-        and top.count + file.num_deleted <= MAX_ROWS
+        and top.count + file.num_deleted <= MAX_ROWS_ASKED
         and column.field_id not in file.candidate.task.constants
-    ][:MAX_FILES]
+    ][:MAX_FILES_ASKED]
 
     def ask(file: RankedFile, opened: FileIndexes) -> tuple[_Best | None, Metrics]:
         own = Metrics()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.predicates.predicate import KeySet
+    from twostage.predicates.predicate import JoinKeySet
     from twostage.schema import Schema
     from twostage.table.manifest_entry import ContentFile, ManifestFile, PartitionSummary
     from twostage.table.metadata import PartitionField, PartitionSpec, TableMetadata
@@ -97,7 +97,7 @@ class FilePruner:
         }
         self._narrowed: dict[Any, tuple[Predicate, Predicate]] = {}
         self._buckets: dict[Any, int | None] = {}
-        self._held: dict[tuple[KeySet, int], NDArray[np.uint32]] = {}
+        self._held: dict[tuple[JoinKeySet, int], NDArray[np.uint32]] = {}
 
     def manifest_may_match(self, manifest: ManifestFile) -> bool:
         """Return False only if the partition summaries prove that no file of the manifest has a matching row."""
@@ -207,8 +207,8 @@ class FilePruner:
 
         return decide
 
-    def _holds_any(self, width: int, lowest: int, highest: int) -> Callable[[KeySet], bool]:
-        def holds_any(keys: KeySet) -> bool:
+    def _holds_any(self, width: int, lowest: int, highest: int) -> Callable[[JoinKeySet], bool]:
+        def holds_any(keys: JoinKeySet) -> bool:
             known = self._held.get((keys, width))
             if known is None:  # 2 ms for 100,000 keys
                 known = self._held[keys, width] = np.unique(buckets_of(numbers_of(keys), width))

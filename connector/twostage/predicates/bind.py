@@ -31,8 +31,8 @@ from twostage.predicates.predicate import (
     InKeys,
     InTuples,
     IsNull,
+    JoinKeySet,
     KeyBloom,
-    KeySet,
     Predicate,
     StringMatch,
     Unknown,
@@ -261,14 +261,14 @@ class _Binder:
         column = self._column(raw["term"])
         if spark_type(column.value_type) != raw["type"] or not takes_keys(column.value_type):
             raise _CannotBindError(f"{column} IN set of {raw['type']}")
-        return InKeys(column, KeySet(base64.b64decode(raw["keys"]), raw["count"]))
+        return InKeys(column, JoinKeySet(base64.b64decode(raw["keys"]), raw["count"]))
 
     def _in_tuples(self, raw: Mapping[str, Any]) -> Predicate:
         columns = tuple(self._column(term) for term in raw["terms"])
         for column, kind in zip(columns, raw["types"], strict=True):
             if spark_type(column.value_type) != kind or not takes_tuples(column.value_type):
                 raise _CannotBindError(f"{column} in tuples of {kind}")
-        return InTuples(columns, KeySet(base64.b64decode(raw["keys"]), raw["count"]))
+        return InTuples(columns, JoinKeySet(base64.b64decode(raw["keys"]), raw["count"]))
 
     def _column(self, raw: Mapping[str, Any], *, any_type: bool = False) -> Column:
         if "cast" in raw:

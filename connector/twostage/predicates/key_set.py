@@ -1,6 +1,6 @@
 """A join's keys as a set of whole numbers, where there are too many to list.
 
-Takes what `planner/JoinKeys.java` writes: the keys in internal form (of decimals, the unscaled numbers; of floats, what
+Takes what `planner/JoinKeySet.java` writes: the keys in internal form (of decimals, the unscaled numbers; of floats, what
 `ordered` makes of their bits), each once and ascending, as their differences (the first from 0, modulo 2**64), 64-bit
 little-endian, compressed by zlib. Tells which values of a lane are keys, and whether a range holds any. The rule: exact,
 at the ends of the 64 bits too.
@@ -20,7 +20,7 @@ import numpy as np
 from twostage.errors import InternalError
 from twostage.predicates.lanes import Numbers, Wide
 from twostage.predicates.literals import scaled
-from twostage.predicates.predicate import Compare, In, KeySet
+from twostage.predicates.predicate import Compare, In, JoinKeySet
 from twostage.schema import Primitive
 from twostage_native import members
 
@@ -55,18 +55,18 @@ def has_long(kind: Type) -> bool:
     return isinstance(kind, Primitive) and kind.name == "decimal" and kind.precision <= MAX_DIGITS
 
 
-def key_set(keys: NDArray[np.int64]) -> KeySet:
+def key_set(keys: NDArray[np.int64]) -> JoinKeySet:
     """Return keys as a set; `keys` are distinct and ascending.
 
     >>> numbers_of(key_set(np.array([-(2**63), 5, 2**63 - 1]))).tolist()
     [-9223372036854775808, 5, 9223372036854775807]
     """
     differences = np.diff(keys.view(np.uint64), prepend=np.uint64(0))
-    return KeySet(zlib.compress(differences.astype("<u8").tobytes(), 1), len(keys))
+    return JoinKeySet(zlib.compress(differences.astype("<u8").tobytes(), 1), len(keys))
 
 
 @functools.lru_cache(maxsize=16)
-def numbers_of(keys: KeySet) -> NDArray[np.int64]:
+def numbers_of(keys: JoinKeySet) -> NDArray[np.int64]:
     """Return the keys, ascending.
 
     Raises:
@@ -83,7 +83,7 @@ def numbers_of(keys: KeySet) -> NDArray[np.int64]:
     return numbers
 
 
-def are_keys(keys: KeySet, lane: Lane, kind: Type, *, kernels: bool) -> NDArray[np.bool_]:
+def are_keys(keys: JoinKeySet, lane: Lane, kind: Type, *, kernels: bool) -> NDArray[np.bool_]:
     """Return for each value of a lane whether it is a key; arbitrary where it is NULL.
 
     Raises:
@@ -109,12 +109,12 @@ def are_keys(keys: KeySet, lane: Lane, kind: Type, *, kernels: bool) -> NDArray[
 
 
 @functools.lru_cache(maxsize=8)
-def prepared(keys: KeySet) -> members.Integers:
+def prepared(keys: JoinKeySet) -> members.Integers:
     """Return the keys as `members.in_integers` looks values up in them."""
     return members.prepare_integers(numbers_of(keys))
 
 
-def held_between(keys: KeySet, kind: Type, lower: Any, upper: Any) -> Held:
+def held_between(keys: JoinKeySet, kind: Type, lower: Any, upper: Any) -> Held:
     """Return how many of the values of a range are keys.
 
     Args:
@@ -144,7 +144,7 @@ def listed_between(leaf: InKeys, lower: Any, upper: Any, limit: int) -> In | Non
     return In(leaf.column, _values(leaf, numbers_of(leaf.keys)[start:end]))
 
 
-def _span(keys: KeySet, kind: Type, lower: Any, upper: Any) -> tuple[int | None, int | None, int, int]:
+def _span(keys: JoinKeySet, kind: Type, lower: Any, upper: Any) -> tuple[int | None, int | None, int, int]:
     """Return a range's limits as keys, and the places of the first key in it and of that after the last."""
     numbers = numbers_of(keys)
     scale = kind.scale if isinstance(kind, Primitive) and kind.name == "decimal" else 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.predicates.lanes import Lane
-    from twostage.predicates.predicate import KeySet
+    from twostage.predicates.predicate import JoinKeySet
     from twostage.schema import Type
 
     Hashes = NDArray[np.uint64]
@@ -39,7 +39,7 @@ def takes_tuples(kind: Type) -> bool:
 
 
 def may_be_tuples(
-    keys: KeySet, lanes: Sequence[Lane], kinds: Sequence[Type], num_rows: int, *, kernels: bool
+    keys: JoinKeySet, lanes: Sequence[Lane], kinds: Sequence[Type], num_rows: int, *, kernels: bool
 ) -> NDArray[np.bool_]:
     """Return for each row whether it may have one of the tuples; arbitrary where a value is NULL.
 

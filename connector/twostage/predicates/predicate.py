@@ -116,14 +116,14 @@ class InBloom:
 
 
 @dataclass(frozen=True, slots=True)
-class KeySet:
+class JoinKeySet:
     """Keys of a join, as many as make a text too long: bytes that `key_set.py` reads, and how many keys they are."""
 
     data: bytes
     count: int
 
     def __repr__(self) -> str:
-        return f"KeySet({self.count} keys)"
+        return f"JoinKeySet({self.count} keys)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class InKeys:
     """Column among the keys of a join, whole numbers in internal form."""
 
     column: Column
-    keys: KeySet
+    keys: JoinKeySet
 
     def __str__(self) -> str:
         return f"{self.column} IN set of {self.keys.count:,} keys"
@@ -145,7 +145,7 @@ class InTuples:
     """
 
     columns: tuple[Column, ...]
-    keys: KeySet
+    keys: JoinKeySet
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.columns))}) IN set of {self.keys.count:,} keys"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
-    from twostage.indexes.answer import Answer
+    from twostage.indexes.answer import IndexAnswer
     from twostage.indexes.data_file_index import DataFileIndex
     from twostage.metrics import Metrics
     from twostage.predicates.predicate import Leaf, Predicate
@@ -69,7 +69,7 @@ class ConjunctAnswer:
         known: The rows for which parts of `predicate` are TRUE and NULL, by the `id` of the part.
     """
 
-    bounds: Answer
+    bounds: IndexAnswer
     predicate: Predicate
     known: Mapping[int, tuple[BitMap, BitMap]]
 
@@ -78,7 +78,7 @@ class ConjunctAnswer:
         return f"{conjunct.text}: by index, {self.bounds.certainty}"
 
     @staticmethod
-    def of(predicate: Predicate, answers: Mapping[int, Answer]) -> ConjunctAnswer:
+    def of(predicate: Predicate, answers: Mapping[int, IndexAnswer]) -> ConjunctAnswer:
         """Return what the answers of leaves, by their `id`, say of a conjunct.
 
         Its NOTs are around leaves, so that a part may be FALSE instead of NULL: a leaf with an answer at most is evaluated
@@ -237,7 +237,7 @@ class FileAnswers:
 
     def _answers_of(
         self, offers: Sequence[_Offer], remaining: int | None, metrics: Metrics
-    ) -> dict[int, Answer]:
+    ) -> dict[int, IndexAnswer]:
         """Return the answers of a conjunct's leaves that pay for themselves, by the leaf's `id`.
 
         Args:
@@ -361,6 +361,6 @@ def _of_rows(truth: Truth, rows: Selection) -> Truth:
     return truth if rows.mask is None else truth.take(rows.indices())
 
 
-def _tells_all(answer: Answer) -> bool:
+def _tells_all(answer: IndexAnswer) -> bool:
     """Whether the truth value of each row is known, NULL included."""
     return answer.is_exact and len(answer.possible_not_false) == len(answer.certain_not_false)

@@ -7,7 +7,7 @@ how the next is read; it never decides which rows come back.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twostage.deletes.anti_join.build_from_rows import reverse_anti_join
@@ -33,9 +33,12 @@ from twostage.storage.ranges import cost_of
 if TYPE_CHECKING:
     from twostage.data_files.row_group import RowGroup
     from twostage.metrics import Metrics
+    from twostage.predicates.predicate import Predicate
     from twostage.reading.aligned_columns import LiveColumns
     from twostage.reading.conditions.of_file import RowGroupConditions
     from twostage.reading.filter import RowFilter
+    from twostage.reading.index_answers import RowGroupAnswers
+    from twostage.reading.scan_predicate import Conjunct
     from twostage.selection import Selection
 
 MAX_SMALL_BYTES = 64 * 2**10
@@ -45,81 +48,153 @@ MIN_SHARE_EXPECTED = 0.7
 """Of a row group's rows: where more are left before equality deletes, the select columns are asked for beside the keys."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownRows:
+    """What is known of a row group's rows before a column of it is read.
+
+    Attributes:
+        matching: How many meet the predicate: ALL also where nothing is left to evaluate.
+        considered: Those that no position deletes.
+        selection: Those of them that nothing known rules out.
+        left: The conjuncts still to evaluate on them; None: nothing is known of any, all of the scan's.
+        answers: What indexes say of parts of these.
+        wanted: What rows had to meet to be among the best when the row group's turn came; other row groups raise that meanwhile.
+    """
+
+    wanted: Predicate
+    matching: Match
+    considered: Selection
+    selection: Selection
+    left: tuple[Conjunct, ...] | None = None
+    answers: RowGroupAnswers | None = None
+
+
 def plan_row_group(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> RowGroupPlan:
     """Decide which rows of a row group are live, and how their select columns are to be read."""
-    data_file, learned = file.data_file, file.learned
-    predicate, payoffs, wanted = learned.predicate, learned.payoffs, learned.wanted
     conditions = None if file.conditions is None else file.conditions.ask(row_group)
+    wanted = file.learned.wanted
+    matching = _prune(file, row_group, wanted, conditions, metrics)
+    if matching is Match.NONE:
+        return SKIP
+    selection = subtract_positions(file, row_group, metrics)
+    if not file.data_file.context.settings.two_stage:
+        return ReadWhole(row_group, selection, file.learned.filter_for(matching))
+    known = _KnownRows(wanted=wanted, matching=matching, considered=selection, selection=selection)
+    if matching is Match.SOME and selection.count:
+        known = _narrow(file, row_group, known, conditions, metrics)
+        if known.selection.count == 0:
+            metrics.add("row_groups.pruned.filter")
+            return SKIP
+    return _choose_plan(file, row_group, known, conditions, metrics)
+
+
+def _prune(
+    file: OpenTask,
+    row_group: RowGroup,
+    wanted: Predicate,
+    conditions: RowGroupConditions | None,
+    metrics: Metrics,
+) -> Match:
+    """Tell how many rows of a row group match, by its metadata, its dictionaries and what is kept of it."""
+    learned = file.learned
     metrics.add("row_groups.considered")
     metrics.add("rows.considered", row_group.num_rows)
     with metrics.timed("prune"):
-        matching = prune_row_group(
-            data_file,
+        return prune_row_group(
+            file.data_file,
             row_group,
-            predicate,
+            learned.predicate,
             metrics,
             wanted=wanted,
-            dictionaries=payoffs.dictionaries,
+            dictionaries=learned.payoffs.dictionaries,
             conditions=conditions,
         )
-    if matching is Match.NONE:
-        return SKIP
 
-    selection = subtract_positions(file, row_group, metrics)
-    if not data_file.context.settings.two_stage:
-        return ReadWhole(row_group, selection, learned.filter_for(matching))
-    considered, left, answers = selection, None, None
-    if matching is Match.SOME and selection.count:
-        with metrics.timed("filter"):
-            if conditions is not None:
-                selection, left = conditions.narrow(selection, metrics)
-            if file.indexes is not None and selection.count and left != ():
-                answers = file.indexes.of(row_group, metrics)
-            if answers is not None:
-                conjuncts = predicate.conjuncts if left is None else left
-                selection, left = answers.narrow(selection, conjuncts, metrics)
-        if selection.count == 0:
-            metrics.add("row_groups.pruned.filter")
-            return SKIP
-        matching = Match.ALL if left == () else matching
-    row_filter = learned.filter_for(matching, left, answers)
-    if matching is Match.SOME and learned.keeps_nearly_all:
+
+def _narrow(
+    file: OpenTask,
+    row_group: RowGroup,
+    known: _KnownRows,
+    conditions: RowGroupConditions | None,
+    metrics: Metrics,
+) -> _KnownRows:
+    """Leave out rows by what earlier scans found out of the conjuncts, and by what indexes say of the others."""
+    selection, left, answers = known.selection, known.left, known.answers
+    with metrics.timed("filter"):
+        if conditions is not None:
+            selection, left = conditions.narrow(selection, metrics)
+        if file.indexes is not None and selection.count and left != ():
+            answers = file.indexes.of(row_group, metrics)
+        if answers is not None:
+            conjuncts = file.learned.predicate.conjuncts if left is None else left
+            selection, left = answers.narrow(selection, conjuncts, metrics)
+    matching = Match.ALL if left == () else known.matching
+    return replace(known, matching=matching, selection=selection, left=left, answers=answers)
+
+
+def _choose_plan(
+    file: OpenTask,
+    row_group: RowGroup,
+    known: _KnownRows,
+    conditions: RowGroupConditions | None,
+    metrics: Metrics,
+) -> RowGroupPlan:
+    """Choose how to read a row group: in one stage, in windows, or its filter columns now and the others for what is live."""
+    learned, selection = file.learned, known.selection
+    row_filter = learned.filter_for(known.matching, known.left, known.answers)
+    if known.matching is Match.SOME and learned.keeps_nearly_all:
         metrics.choices["read in one stage: the filter keeps nearly all rows"] += 1
         return ReadWhole(row_group, selection, replace(row_filter, answers=None))
-
-    if matching is Match.SOME or wanted != TRUE:
+    if known.matching is Match.SOME or known.wanted != TRUE:
         with metrics.timed("prune"):
             selection = prune_pages(
-                data_file, row_group, predicate, selection, payoffs.page_indexes, metrics, wanted=wanted
+                file.data_file,
+                row_group,
+                learned.predicate,
+                selection,
+                learned.payoffs.page_indexes,
+                metrics,
+                wanted=known.wanted,
             )
-    num_windows = count_windows(data_file, row_group, row_filter)
+    num_windows = count_windows(file.data_file, row_group, row_filter)
     if num_windows == 0:
         metrics.choices["read in one stage: the filter columns of a row group exceed task-memory"] += 1
         return ReadWhole(row_group, selection, replace(row_filter, answers=None))
-    if matching is Match.SOME and left is None:
+    if known.matching is Match.SOME and known.left is None:
         learned.add_filtered(row_group.num_rows)
-    if conditions is not None and (matching is Match.ALL or not learned.is_of_all_rows(row_filter, wanted)):
-        conditions = None
+    if known.matching is Match.ALL or not learned.is_of_all_rows(row_filter, known.wanted):
+        conditions = None  # what the filter finds out is nothing to keep
     if conditions is not None:
-        conditions.begin(considered, selection, knows_some=left is not None)
+        conditions.begin(known.considered, selection, knows_some=known.left is not None)
     if num_windows > 1:
         metrics.choices["read in windows: the filter columns of a row group exceed task-memory"] += 1
         windows = cut_windows(selection, num_windows)
         return ReadWindows(row_group, windows, row_filter, conditions)
+    return _filter(file, row_group, row_filter, selection, conditions, metrics)
 
-    is_expected = matching is Match.SOME and _expect_small_columns(file, row_group, row_filter)
+
+def _filter(
+    file: OpenTask,
+    row_group: RowGroup,
+    row_filter: RowFilter,
+    selection: Selection,
+    conditions: RowGroupConditions | None,
+    metrics: Metrics,
+) -> Skip | Fetch | AwaitDeletes:
+    """Read the filter columns of some rows and evaluate the filter; remove what else is known to drop rows."""
+    is_expected = _expect_small_columns(file, row_group, row_filter)
     columns = filter_selection(
-        data_file,
+        file.data_file,
         row_group,
         row_filter,
         selection,
-        payoffs.text_searches,
+        file.learned.payoffs.text_searches,
         metrics,
         learn=None if conditions is None else conditions.add_first,
     )
     if conditions is not None:
         conditions.add_all(selection, columns.selection())
-    learned.add_kept(columns.live.count, row_filter)
+    file.learned.add_kept(columns.live.count, row_filter)
     _learn_expected(file, row_group, columns, metrics, was_expected=is_expected)
     if columns.live.count == 0:
         metrics.add("row_groups.pruned.filter")
@@ -181,9 +256,8 @@ def _plan_fetch(
         return AwaitDeletes(row_group, columns, probe)
     if learned.best is not None:
         with metrics.timed("filter"):
-            learned.best.admit(columns, learned.row_filter, metrics)
+            learned.best.admit_row_group(columns, learned.row_filter, metrics)
         if columns.live.count == 0:
-            metrics.add("row_groups.pruned.top-n")
             return SKIP
     return Fetch(row_group, columns)
 

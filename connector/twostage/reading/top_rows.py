@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from twostage.reading.filter import RowFilter
 
 COUNTER = "rows.top-n"
+ROW_GROUPS_COUNTER = "row_groups.pruned.top-n"
 _SORTED_BY_ARROW = ("string", "decimal")
 _NUMPY = {"int": pa.int32(), "date": pa.int32(), "float": pa.float32(), "double": pa.float64()}
 """What NumPy sees of a column's values; 64-bit integers where none is given."""
@@ -149,6 +150,12 @@ class BestRows:
             shared=row_filter.shared | {self.top.column.field_id},
         )
 
+    def admit_row_group(self, columns: LiveColumns, row_filter: RowFilter, metrics: Metrics) -> None:
+        """Admit the live rows of a whole row group; one that has none left counts as pruned by top-n."""
+        if columns.live.count:
+            self.admit(columns, row_filter, metrics)
+            metrics.add(ROW_GROUPS_COUNTER, columns.live.count == 0)
+
     def admit(self, columns: LiveColumns, row_filter: RowFilter, metrics: Metrics) -> None:
         """Keep the live rows that may be among the best, and count them among those seen."""
         before = columns.live.count
@@ -167,10 +174,12 @@ class BestRows:
         metrics.add(COUNTER, before - columns.live.count)
 
     def cut(self, columns: LiveColumns, metrics: Metrics) -> None:
-        """Keep those of rows admitted earlier that may still be among the best."""
+        """Keep those of a row group's rows, admitted earlier, that may still be among the best."""
         before = columns.live.count
-        self._narrow(columns, self.top.no_worse(self._reached))
-        metrics.add(COUNTER, before - columns.live.count)
+        if before:
+            self._narrow(columns, self.top.no_worse(self._reached))
+            metrics.add(COUNTER, before - columns.live.count)
+            metrics.add(ROW_GROUPS_COUNTER, columns.live.count == 0)
 
     def _reach(self, reached: Threshold, row_filter: RowFilter) -> None:
         self._reached = reached

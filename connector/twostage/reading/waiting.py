@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN_FILES = 64
 """Data files that stay open while their rows wait."""
-BUDGET_DIVISOR = 4
+WAITING_BUDGET_DIVISOR = 4
 """Of the task's memory: what the columns of waiting rows may take is this part of it."""
 
 
@@ -75,7 +75,7 @@ class WaitingRowGroups:
     def is_full(self) -> bool:
         """Whether nothing more should wait."""
         is_limited = self._context.limit is not None
-        max_bytes = self._context.settings.memory_budget // BUDGET_DIVISOR
+        max_bytes = self._context.settings.memory_budget // WAITING_BUDGET_DIVISOR
         return bool(self._items) and (
             is_limited or self._size > max_bytes or self._num_files >= MAX_OPEN_FILES
         )
@@ -95,9 +95,8 @@ class WaitingRowGroups:
         )
         for file, plan in items:
             columns, best = plan.columns, file.learned.best
-            if best is not None and columns.live.count:
+            if best is not None:
                 best.cut(columns, metrics)
-                metrics.add("row_groups.pruned.top-n", columns.live.count == 0)
             if columns.live.count:
                 yield file, Fetch(plan.row_group, columns)
 
@@ -122,6 +121,5 @@ class WaitingRowGroups:
             columns, learned = plan.columns, file.learned
             remove_deleted(file, plan.row_group, columns, deleted, metrics)
             metrics.add("row_groups.pruned.deletes", columns.live.count == 0)
-            if learned.best is not None and columns.live.count:
-                learned.best.admit(columns, learned.row_filter, metrics)
-                metrics.add("row_groups.pruned.top-n", columns.live.count == 0)
+            if learned.best is not None:
+                learned.best.admit_row_group(columns, learned.row_filter, metrics)

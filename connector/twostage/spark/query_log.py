@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from twostage.advisor.logged_scan import QueryFacts, log_scan
 from twostage.advisor.query_log import DEFAULT_FILE_BYTES, QueryLogFile
 from twostage.errors import OptionError
-from twostage.options import parse_size
+from twostage.option_values import size as parse_size
 from twostage.report import ScanReport
 from twostage.spark.task_outcomes import SparkTasks
 from twostage.storage.location import parse_location

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.predicates.predicate import KeySet, Predicate
+    from twostage.predicates.predicate import JoinKeySet, Predicate
 
 _AS_LONG = frozenset(("int", "long", "date", "time", "timestamp", "timestamptz"))
 _WIDENED = frozenset((("int", "long"), ("date", "date"), ("long", "long"), ("int", "int")))
@@ -130,7 +130,7 @@ def narrow(
     predicate: Predicate,
     field_id: int,
     decide: Callable[[Primitive, Any], bool | None],
-    holds_any: Callable[[KeySet], bool] = lambda _: True,
+    holds_any: Callable[[JoinKeySet], bool] = lambda _: True,
 ) -> Predicate:
     """Return the predicate, simplified for rows whose bucketed column is not NULL and within given buckets.
 

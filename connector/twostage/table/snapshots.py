@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twostage.errors import NotFoundError, OptionError, nearest
-from twostage.options import parse_milliseconds
+from twostage.option_values import milliseconds as parse_milliseconds
 
 if TYPE_CHECKING:
     from twostage.options import ReadOptions

@@ -41,11 +41,11 @@ def test_a_file_without_a_range_counts_as_one_of_all_values():
 def test_the_most_clustered_columns_come_first(monkeypatch):
     files = [facts(day=(n, n + 3), item=(n, n)) for n in range(10)]
     assert key_columns(files, [DAYS, ITEM]) == ("item", "day")
-    monkeypatch.setattr(module, "MAX_COLUMNS", 1)
+    monkeypatch.setattr(module, "MAX_KEY_COLUMNS", 1)
     assert key_columns(files, [DAYS, ITEM]) == ("item",)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_VALUES_PER_FILE", 99), ("MAX_VALUES", 999)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_VALUES_PER_FILE", 99), ("MAX_VALUES_LOOKED_UP", 999)])
 def test_no_more_values_are_looked_up_than_that(monkeypatch, limit, value):
     files = [facts(day=(100 * n, 100 * n + 99)) for n in range(10)]
     assert key_columns(files, [DAYS]) == ("day",)

@@ -8,7 +8,7 @@ import random
 import pytest
 from pyroaring import BitMap
 
-from twostage.indexes.answer import Answer, Cost
+from twostage.indexes.answer import IndexAnswer, LookupCost
 
 T, F, N = True, False, None
 
@@ -29,12 +29,12 @@ def answer_of(truths, unsure):
     """Return the answer of a leaf with these truth values, of which some FALSE or TRUE rows are not known."""
     true = {row for row, value in enumerate(truths) if value is True}
     null = BitMap(row for row, value in enumerate(truths) if value is None)
-    return Answer.of_leaf(
+    return IndexAnswer.of_leaf(
         len(truths),
         possible=BitMap(true | (set(unsure) - set(null))),
         certain=BitMap(true - set(unsure)),
         null=null,
-        cost=Cost(requests=1, nbytes=10),
+        cost=LookupCost(requests=1, nbytes=10),
         kinds=("values",),
     )
 
@@ -91,12 +91,12 @@ def test_random_trees_stay_within_bounds():
     ],
 )
 def test_certainty(possible, certain, expected):
-    answer = Answer.of_leaf(3, possible=BitMap(possible), certain=BitMap(certain), null=BitMap())
+    answer = IndexAnswer.of_leaf(3, possible=BitMap(possible), certain=BitMap(certain), null=BitMap())
     assert answer.certainty == expected
     assert answer.unsure == BitMap(set(possible) - set(certain))
 
 
 def test_costs_and_kinds_add_up():
     one, other = answer_of([T, F], ()), answer_of([F, F], ())
-    assert (one & other).cost == Cost(requests=2, nbytes=20)
+    assert (one & other).cost == LookupCost(requests=2, nbytes=20)
     assert (one | other).kinds == ("values",)

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Answer
+from twostage.indexes.answer import IndexAnswer
 from twostage.indexes.combined import combine, every_row, never_true, no_row, unknown
 from twostage.predicates.predicate import And, Column, Compare, Not, Or
 from twostage.schema import Primitive
@@ -57,7 +57,7 @@ def test_bounds_hold_for_every_row(seed):
         false = set(range(ROWS)) - true - null
         spare = set(pick.sample(sorted(false), pick.choice((0, 3))))
         sure = set(pick.sample(sorted(true), len(true) - pick.choice((0, 4))))
-        answers[id(one)] = Answer.of_leaf(
+        answers[id(one)] = IndexAnswer.of_leaf(
             ROWS,
             possible=bitmaps.of_rows(sorted(true | spare)),
             certain=bitmaps.of_rows(sorted(sure)),

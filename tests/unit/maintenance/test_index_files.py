@@ -35,7 +35,7 @@ EVERY_KIND = ("files", *PLAIN_KINDS)
 @pytest.fixture(autouse=True)
 def every_index_pays(monkeypatch) -> Iterator[None]:
     monkeypatch.setattr(index_answers.FileAnswers, "_column_cost", lambda *_: (10**6, 10**9, 10**9))
-    monkeypatch.setattr(index_pruning, "MIN_FILES", 1)
+    monkeypatch.setattr(index_pruning, "MIN_FILES_TO_LOOK_UP", 1)
     CACHE.clear()
     yield
     CACHE.clear()

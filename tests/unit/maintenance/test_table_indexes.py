@@ -379,12 +379,12 @@ def test_auto_counts_the_elements_of_lists(tmp_path, capsys):
 
 def test_auto_counts_what_earlier_calls_built(tmp_path, capsys, monkeypatch):
     table = make(tmp_path / "t")
-    monkeypatch.setattr(index_choice, "MAX_SHARE", 50)
+    monkeypatch.setattr(index_choice, "MAX_SHARE_OF_TABLE", 50)
     assert run("create", table, "--columns", "price") == 0
     capsys.readouterr()
     _, tasks, place, _ = opened(table)
     stored = sum(path.stat().st_size for path in Path(place.folder).rglob("*") if path.is_file())
-    monkeypatch.setattr(index_choice, "MAX_SHARE", stored / sum(task.file_size for task in tasks))
+    monkeypatch.setattr(index_choice, "MAX_SHARE_OF_TABLE", stored / sum(task.file_size for task in tasks))
     assert run("create", table, "--columns", "key") != 0
     assert "leave 0 beside what there is" in capsys.readouterr().err
 

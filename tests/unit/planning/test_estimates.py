@@ -22,8 +22,8 @@ from twostage.predicates.predicate import (
     InKeys,
     InTuples,
     IsNull,
+    JoinKeySet,
     KeyBloom,
-    KeySet,
     Not,
 )
 from twostage.schema import Field, Primitive, Schema, parse_type
@@ -141,9 +141,9 @@ def test_most_rows_may_stay_where_no_filter_but_many_keys_of_joins_drops_any(
     not_null, own = Not(IsNull(column)), Compare("=", column, 1)
     for key in (
         In(column, tuple(range(count))),
-        InKeys(column, KeySet(b"", count)),
+        InKeys(column, JoinKeySet(b"", count)),
         InBloom(column, KeyBloom(b"", count)),
-        InTuples((column, column), KeySet(b"", count)),
+        InTuples((column, column), JoinKeySet(b"", count)),
     ):
         assert may_keep_most_rows(And((not_null, key)), (key,)) is expected
         assert not may_keep_most_rows(And((own, key)), (key,))

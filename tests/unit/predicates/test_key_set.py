@@ -22,7 +22,7 @@ from twostage.predicates.predicate import (
     Compare,
     In,
     InKeys,
-    KeySet,
+    JoinKeySet,
     Not,
     both,
     columns,
@@ -231,7 +231,7 @@ def test_types():
 )
 def test_other_bytes_are_no_set(data):
     with pytest.raises(InternalError, match="No set"):
-        numbers_of(KeySet(data, 2))
+        numbers_of(JoinKeySet(data, 2))
 
 
 @pytest.mark.parametrize("kind", ["long", "date", "double", "decimal(12, 2)"])

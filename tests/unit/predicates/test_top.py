@@ -229,3 +229,26 @@ def test_what_is_kept_of_a_row_group_is_small() -> None:
     assert numbers is not None
     assert len(numbers) == 3
     assert numbers.base is None
+
+
+def test_a_row_group_that_loses_its_last_row_is_counted_once() -> None:
+    best, metrics = BestRows(top(Primitive("long"))), Metrics()
+
+    def group(first: int) -> LiveColumns:
+        array = pa.array(np.arange(first, first + 10))
+        return LiveColumns(Selection.all(10), lambda _, rows: array.take(pa.array(rows.indices())))
+
+    early, better, worse = group(100), group(200), group(0)
+    for columns, pruned, dropped in ((early, 0, 7), (better, 0, 14), (worse, 1, 24)):
+        best.admit_row_group(columns, RowFilter(), metrics)
+        assert (metrics.counters["row_groups.pruned.top-n"], metrics.counters["rows.top-n"]) == (
+            pruned,
+            dropped,
+        )
+    best.cut(early, metrics)  # what came later beats it
+    best.cut(better, metrics)
+    assert (early.live.count, better.live.count) == (0, 3)
+    for columns in (early, worse):  # nothing is left to drop
+        best.cut(columns, metrics)
+        best.admit_row_group(columns, RowFilter(), metrics)
+    assert (metrics.counters["row_groups.pruned.top-n"], metrics.counters["rows.top-n"]) == (2, 27)

@@ -12,7 +12,7 @@ import pytest
 from scan_values import context_of, delete_of, task_of
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
-from twostage.reading.files_ahead import MAX_FILES, FilesAhead, are_remote
+from twostage.reading.files_ahead import MAX_FILES_AHEAD, FilesAhead, are_remote
 from twostage.task import Storage, TaskGroup
 
 MIB = 2**20
@@ -86,7 +86,10 @@ def most_at_once(group, store_bytes=0, together=0):
 
 def test_small_files_are_read_at_the_same_time(tmp_path):
     assert most_at_once(group_of(tmp_path, [MIB] * 20), together=20)[0] == 20
-    assert most_at_once(group_of(tmp_path, [1000] * 2 * MAX_FILES), together=MAX_FILES)[0] == MAX_FILES
+    assert (
+        most_at_once(group_of(tmp_path, [1000] * 2 * MAX_FILES_AHEAD), together=MAX_FILES_AHEAD)[0]
+        == MAX_FILES_AHEAD
+    )
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 5])

@@ -26,8 +26,8 @@ WIDER = {"int": "long", "float": "double", "decimal(9,2)": "decimal(20,2)"}
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch):
-    monkeypatch.setattr(store, "MIN_KEYS", 1)
-    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
+    monkeypatch.setattr(store, "MIN_KEYS_TO_KEEP", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 1)
     for one in (CACHE, parquet_footers._footers, parquet_footers._tails, page_tables._tables):
         one.clear()
     yield

@@ -9,7 +9,16 @@ import pytest
 
 from scan_values import context_of
 from twostage.predicates.key_set import key_set
-from twostage.predicates.predicate import And, Column, Compare, InBloom, InKeys, InTuples, KeyBloom, KeySet
+from twostage.predicates.predicate import (
+    And,
+    Column,
+    Compare,
+    InBloom,
+    InKeys,
+    InTuples,
+    JoinKeySet,
+    KeyBloom,
+)
 from twostage.schema import Primitive
 from twostage.spark import planned_scans
 from twostage.task import ScanPlan, TaskGroup
@@ -19,7 +28,7 @@ COLUMN = Column(1, ("n",), Primitive("int"))
 
 @pytest.mark.parametrize(
     "bloom",
-    [InBloom(COLUMN, KeyBloom(b"x" * 1000, 7)), InTuples((COLUMN, COLUMN), KeySet(b"x" * 1000, 7))],
+    [InBloom(COLUMN, KeyBloom(b"x" * 1000, 7)), InTuples((COLUMN, COLUMN), JoinKeySet(b"x" * 1000, 7))],
     ids=["bloom", "tuples"],
 )
 @pytest.mark.parametrize(("most", "kept"), [(8000, True), (7999, False)])
@@ -42,7 +51,7 @@ def test_tuples_are_left_out_before_the_keys_of_each_column(monkeypatch):
     monkeypatch.setattr(planned_scans, "MAX_KEY_BYTES", 1500)
     bloom, tuples = (
         InBloom(COLUMN, KeyBloom(b"x" * 1000, 7)),
-        InTuples((COLUMN, COLUMN), KeySet(b"x" * 1000, 7)),
+        InTuples((COLUMN, COLUMN), JoinKeySet(b"x" * 1000, 7)),
     )
     context = context_of(Path("/lake"), predicate=And((bloom, tuples)), keys=(bloom, tuples))
     groups = (TaskGroup(index=0, context=context, tasks=()),)

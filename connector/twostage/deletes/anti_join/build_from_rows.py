@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
-BUDGET_DIVISOR = 2
+PASS_BUDGET_DIVISOR = 2
 """One pass may take this part of the budget: the other half is for columns that wait meanwhile."""
 MIN_ROWS_TO_SPLIT = 64
 """Rows that are not divided further."""
@@ -184,7 +184,7 @@ class _ReverseJoin:
         fields = shape.fields
         self._parts = parts
         settings = context.settings
-        limit = settings.memory_budget // BUDGET_DIVISOR
+        limit = settings.memory_budget // PASS_BUDGET_DIVISOR
         if sum(one.num_rows for one in parts) <= MIN_ROWS_TO_SPLIT:
             limit = max(limit, MIN_TABLE_BYTES)
         budget = Budget(limit, lambda: self._row_keys.nbytes + self._deleted_keys.nbytes)

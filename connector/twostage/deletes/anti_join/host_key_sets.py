@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive
     from twostage.task import DeleteFile, ScanContext
 
-MIN_KEYS = 10_000
+MIN_KEYS_TO_SHARE = 10_000
 """Fewer keys are read again in less time than a file of them costs."""
 MIN_NEEDED_FRACTION = 0.25
 """A task that needs a smaller fraction of the scan's keys does not build the set of all of them."""
@@ -78,7 +78,7 @@ class HostKeySetRequest:
 
 def find_host_key_set(request: HostKeySetRequest, metrics: Metrics) -> HostKeySet | None:
     """Return a key set of the host's cache, built there first if need be; None: build it in memory."""
-    if sum(delete.record_count for delete in request.planned) < MIN_KEYS:
+    if sum(delete.record_count for delete in request.planned) < MIN_KEYS_TO_SHARE:
         return None
     cache = HostCache.find(request.context.settings, metrics)
     return None if cache is None else _HostLookup(cache, request, metrics).find_or_build()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from twostage.deletes.anti_join.build_from_deletes import ApplicableKeySets, EqualityDeletes
 from twostage.deletes.anti_join.host_key_sets import (
-    MIN_KEYS,
+    MIN_KEYS_TO_SHARE,
     HostKeySetRequest,
     find_host_key_set,
     planned_deletes,
@@ -96,7 +96,7 @@ def await_contents(context: ScanContext, task: ScanTask, contents: DeleteContent
     """Fetch the small delete files whose keys are to be loaded, unless the host's cache may hold them; takes no lock."""
     missing = missing_files(context, task)
     planned = sum(delete.record_count for delete in (*context.equality_deletes, *missing))
-    if context.settings.delete_cache == "host" and planned >= MIN_KEYS:
+    if context.settings.delete_cache == "host" and planned >= MIN_KEYS_TO_SHARE:
         return
     contents.await_whole(missing)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from twostage.deletes.compiled.store import CompiledStore
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
-MAX_BYTES = 32 * 2**20
+MAX_BYTES_OF_ALL = 32 * 2**20
 """Of all entries together: twice what the deleted rows that Spark may be told of take as bits."""
 MAX_LOOKUPS = 4_096
 """Names of entries that are looked up in a local folder or the host's cache, whether there or not."""
@@ -87,7 +87,7 @@ def _read(
         try:
             bitmaps = reader.read([files[number] for number in numbers])
         except ResourceLimitError:
-            return f"{said}, compiled ones of more than {MAX_BYTES:,} bytes"
+            return f"{said}, compiled ones of more than {MAX_BYTES_OF_ALL:,} bytes"
         for number, bitmap in zip(numbers, bitmaps, strict=True):
             if bitmap is None:
                 task = files[number][0]
@@ -120,7 +120,7 @@ class _Reader:
         self._stores = stores
         self.lookups = 0
         self._counting = threading.Lock()
-        self._bytes_left = MAX_BYTES
+        self._bytes_left = MAX_BYTES_OF_ALL
         self._digests: dict[int, str] = {}
         """Fingerprints by the id of a delete file: thousands of them may apply to each of many data files."""
 

@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
-MIN_KEYS = 10_000
-MIN_FILES = 8
-"""Fewer keys, in fewer than `MIN_FILES` files, are applied again in less time than a file of the host's cache costs."""
-MIN_ROWS = 1_000_000
+MIN_KEYS_TO_KEEP = 10_000
+MIN_FILES_TO_KEEP = 8
+"""Fewer keys, in fewer than `MIN_FILES_TO_KEEP` files, are applied again in less time than a file of the host's cache costs."""
+MIN_ROWS_TO_KEEP = 1_000_000
 """A data file of so many rows is worth an entry whatever its deletes: Spark's own reader then takes half of our time."""
-MAX_BYTES = 512 * 2**20
+MAX_ENTRY_BYTES = 512 * 2**20
 """A larger entry of the chosen folder is not read."""
 COMPILED = "compiled"
 """The kind of `DeletedPositions` that equality deletes were compiled to."""
@@ -208,7 +208,7 @@ class FolderStore(CompiledStore):
             ResourceLimitError: It takes more than `limit` bytes, if that is given.
         """
         try:
-            max_bytes = MAX_BYTES if limit is None else limit
+            max_bytes = MAX_ENTRY_BYTES if limit is None else limit
             data = files.read_all(self.storage, join(self.storage.root, name), limit=max_bytes)
             description = file_format.describe(
                 lambda offset, length: data[offset : offset + length], len(data)
@@ -261,7 +261,12 @@ def stores_for(
     """
     stores: list[CompiledStore] = []
     counts = None if deletes is None else [delete.record_count for delete in deletes]
-    pays = counts is None or sum(counts) >= MIN_KEYS or len(counts) >= MIN_FILES or num_rows >= MIN_ROWS
+    pays = (
+        counts is None
+        or sum(counts) >= MIN_KEYS_TO_KEEP
+        or len(counts) >= MIN_FILES_TO_KEEP
+        or num_rows >= MIN_ROWS_TO_KEEP
+    )
     if pays and (cache := HostCache.find(context.settings, metrics)) is not None:
         stores.append(_HostStore(cache))
     if context.settings.compiled_dir is not None:

@@ -58,6 +58,11 @@ class DirectTable:
     def restored(cls, low: int, arrays: Sequence[NDArray[Any]], budget: Budget) -> DirectTable:
         """Make a table from what `arrays` gave, read-only.
 
+        Args:
+            low: The number that the array's first element stands for.
+            arrays: One of codes, shape (numbers,): uint8, uint16 or uint32.
+            budget: For arrays of its own, should keys be added.
+
         Raises:
             ValueError: It cannot be one.
         """
@@ -86,7 +91,7 @@ class DirectTable:
         return int(np.count_nonzero(self._codes))
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return the table's array, to be written."""
+        """Return the table's array, to be written: codes, shape (numbers,), uint8, uint16 or uint32."""
         return (self._codes,)
 
     def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
@@ -168,7 +173,11 @@ class DirectTable:
         return start >= end or not self._codes[start:end].any()
 
     def parts(self, slots: int | None = None) -> Iterator[tuple[NDArray[np.uint64], NDArray[Any]]]:
-        """Yield all keys as words, or those in the first `slots` elements, with their codes."""
+        """Yield all keys as words, or those in the first `slots` elements, with their codes.
+
+        Yields:
+            Words (uint64) and codes (uint8, uint16 or uint32), both of shape (keys,), at most 2**20 at a time.
+        """
         end = len(self._codes) if slots is None else min(slots, len(self._codes))
         for start in range(0, end, _CHUNK_SLOTS):
             codes = self._codes[start : min(start + _CHUNK_SLOTS, end)]

@@ -51,7 +51,7 @@ def run(kernel: Kernel, kernels: bool, *arguments: Any, keys: int = 0) -> Any:  
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view: so a probe kernel is compiled once, for mapped tables and others."""
+    """Return a read-only view, of the same shape and dtype: so a probe kernel is compiled once, for mapped tables and others."""
     array = array.view()
     array.flags.writeable = False
     return array

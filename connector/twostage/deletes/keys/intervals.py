@@ -48,7 +48,7 @@ class KeyDomain:
     uppers: Sequence[Any] | NDArray[np.int64] | None
 
     @staticmethod
-    def of_files(ranges: Iterable[KeyRange]) -> KeyDomain:
+    def of_files(ranges: Iterable[DeleteKeyRange]) -> KeyDomain:
         """Return the domain of delete files whose keys are in these ranges."""
         ranges = list(ranges)
         may_null = any(one.may_null for one in ranges)
@@ -66,7 +66,7 @@ class KeyDomain:
                 uppers.append(upper)
         return KeyDomain(may_null, may_nan, lowers, uppers)
 
-    def is_disjoint(self, rows: KeyRange) -> bool:
+    def is_disjoint(self, rows: DeleteKeyRange) -> bool:
         """Tell whether no row in this range can have a key's value."""
         if (self.may_null and rows.may_null) or (self.may_nan and rows.may_nan):
             return False
@@ -120,7 +120,7 @@ def intervals_in(low: int, codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDAr
 _FLOATS = ("float", "double")
 
 
-class KeyRange:
+class DeleteKeyRange:
     """Where the values of one key column may be in some rows.
 
     Args:
@@ -147,7 +147,7 @@ class KeyRange:
         self.lower = order_key(kind, bounds.lower)
         self.upper = order_key(kind, bounds.upper)
 
-    def is_disjoint(self, other: KeyRange) -> bool:
+    def is_disjoint(self, other: DeleteKeyRange) -> bool:
         """Tell whether no value here can equal one there."""
         if (self.may_null and other.may_null) or (self.may_nan and other.may_nan):
             return False

@@ -102,7 +102,11 @@ class KeySet:
         return sum(table.count for table in self._tables.values()) + len(self._all_null)
 
     def take_apart(self) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-        """Return what `restored` takes: plain values for JSON, and arrays."""
+        """Return what `restored` takes: plain values for JSON, and arrays.
+
+        The first array has the sequence number of each code, shape (codes,), int64; those of each table follow, as its
+        `arrays` gives them.
+        """
         tables, arrays = [], [self._sequences]
         for pattern, table in self._tables.items():
             parts = table.arrays()
@@ -121,7 +125,7 @@ class KeySet:
         kernels: bool,
         dense: bool = True,
     ) -> KeySet:
-        """Make a set again from what `take_apart` gave; the arrays may be read-only.
+        """Make a set again from what `take_apart` gave: shapes and dtypes are as there; the arrays may be read-only.
 
         Raises:
             ValueError, KeyError, TypeError: They do not fit each other.

@@ -42,7 +42,7 @@ class KeyTable(Protocol):
         """Make room for more than 65,535 codes."""
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return the table's arrays, to be written to a file."""
+        """Return the table's arrays, to be written to a file: all of one dimension and unsigned, as each kind says."""
 
     def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
         """Return one word of all keys, or of those in the first `slots` slots."""

@@ -75,7 +75,8 @@ class Prefilter:
         """Return the prefilter of a table; None if it would filter little or take too much memory.
 
         Args:
-            arrays: The slots and records of a record table, or the words of a word table.
+            arrays: The slots, shape (slots,), and records, shape (words,), of a record table; or the words of a word table,
+                shape (keys,). All uint64.
             count: How many keys there are.
             num_words: How many words, without their text, the keys of a record table have; None for a word table.
             budget: Of the table.

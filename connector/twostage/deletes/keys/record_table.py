@@ -66,14 +66,14 @@ class RecordTable:
     def restored(
         cls, count: int, arrays: Sequence[NDArray[Any]], budget: Budget, *, kernels: bool
     ) -> RecordTable:
-        """Make a table of `count` keys from what `arrays` gave."""
+        """Make a table of `count` keys from what `arrays` gave: see there for shapes and dtypes."""
         nothing = KeyRows(0, None, np.zeros((0, 0), np.uint64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
         table = cls(0, nothing, budget, kernels=kernels)
         table.map(count, arrays)
         return table
 
     def map(self, count: int, arrays: Sequence[NDArray[Any]]) -> None:
-        """Use these arrays, read-only."""
+        """Use these arrays, read-only: of the shapes and dtypes that `arrays` gives."""
         self._count, self._is_mapped = count, True
         self._slots, self._records = arrays
         self._used = len(self._records)
@@ -84,7 +84,11 @@ class RecordTable:
         return 0 if self._is_mapped else self._slots.nbytes + self._records.nbytes
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return the table's arrays, to be written; only what is in use of them."""
+        """Return the table's arrays, to be written; only what is in use of them.
+
+        Returns:
+            Slots, shape (slots,), and records, shape (words,), both uint64.
+        """
         return self._slots, self._records[: self._used]
 
     def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:

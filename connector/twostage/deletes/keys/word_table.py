@@ -65,13 +65,13 @@ class WordTable:
     def restored(
         cls, count: int, arrays: Sequence[NDArray[Any]], budget: Budget, *, kernels: bool
     ) -> WordTable:
-        """Make a table of `count` keys from what `arrays` gave."""
+        """Make a table of `count` keys from what `arrays` gave: see there for shapes and dtypes."""
         table = cls(0, budget, kernels=kernels)
         table.map(count, arrays)
         return table
 
     def map(self, count: int, arrays: Sequence[NDArray[Any]]) -> None:
-        """Use these arrays, read-only."""
+        """Use these arrays, read-only: of the shapes and dtypes that `arrays` gives."""
         self._count, self._is_mapped = count, True
         self._keys, self._codes = arrays
 
@@ -81,7 +81,11 @@ class WordTable:
         return 0 if self._is_mapped else self._keys.nbytes + self._codes.nbytes
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return the table's arrays, to be written; empty slots hold zeros, not what memory held before."""
+        """Return the table's arrays, to be written; empty slots hold zeros, not what memory held before.
+
+        Returns:
+            Keys (uint64) and codes (uint16 or uint32; 0: an empty slot), both of shape (slots,).
+        """
         if not self._is_mapped:
             self._keys[self._codes == 0] = 0
         return self._keys, self._codes
@@ -124,7 +128,12 @@ class WordTable:
         )
 
     def adopt(self, words: NDArray[np.uint64], codes: NDArray[Any]) -> None:
-        """Add different keys that are not in the table, each under its own code."""
+        """Add different keys that are not in the table, each under its own code.
+
+        Args:
+            words: The keys, shape (keys,).
+            codes: Of the same shape, unsigned; never 0.
+        """
         planned = plan_capacity(self._count + len(words), len(self._keys), self._slot_bytes, 0, self.budget)
         if planned != len(self._keys):
             self._resize(planned)

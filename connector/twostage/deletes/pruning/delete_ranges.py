@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.deletes.keys.intervals import KeyDomain, KeyRange
+from twostage.deletes.keys.intervals import DeleteKeyRange, KeyDomain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ class DeleteRanges:
 
     def __init__(self, kind_of: Callable[[int], Primitive]) -> None:
         self._kind_of = kind_of
-        self._ranges_of: dict[int, dict[int, KeyRange]] = {}
+        self._ranges_of: dict[int, dict[int, DeleteKeyRange]] = {}
         self._domains: dict[tuple[int, ...], dict[tuple[int, ...], dict[int, KeyDomain]]] = {}
 
     def overlapping(
@@ -48,7 +48,7 @@ class DeleteRanges:
             num_rows: How many rows.
             is_column: Whether a key is a column of its own, not a field of a struct; by field id.
         """
-        rows: dict[int, KeyRange] = {}
+        rows: dict[int, DeleteKeyRange] = {}
         return tuple(
             one for one in deletes if not self._is_disjoint(one, rows, bounds_of, num_rows, is_column)
         )
@@ -74,7 +74,7 @@ class DeleteRanges:
     def _is_disjoint(
         self,
         delete: DeleteFile,
-        rows: dict[int, KeyRange],
+        rows: dict[int, DeleteKeyRange],
         bounds_of: Callable[[int], Bounds | None],
         num_rows: int,
         is_column: Callable[[int], bool],
@@ -82,18 +82,18 @@ class DeleteRanges:
         for field_id, keys in self._ranges(delete).items():
             if field_id not in rows:
                 counted = is_column(field_id)
-                rows[field_id] = KeyRange(
+                rows[field_id] = DeleteKeyRange(
                     self._kind_of(field_id), bounds_of(field_id), num_rows, counted=counted
                 )
             if keys.is_disjoint(rows[field_id]):
                 return True
         return False
 
-    def _ranges(self, delete: DeleteFile) -> dict[int, KeyRange]:
+    def _ranges(self, delete: DeleteFile) -> dict[int, DeleteKeyRange]:
         if id(delete) not in self._ranges_of:
             # Any number of rows will do: what planning knew of NULL is in the counts already.
             self._ranges_of[id(delete)] = {
-                field_id: KeyRange(self._kind_of(field_id), bounds, 1)
+                field_id: DeleteKeyRange(self._kind_of(field_id), bounds, 1)
                 for field_id, bounds in delete.keys.items()
             }
         return self._ranges_of[id(delete)]

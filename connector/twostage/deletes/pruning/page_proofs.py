@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from twostage.columns import arrow_type
 from twostage.deletes.keys.encoding import INTEGERS
-from twostage.deletes.keys.intervals import KeyRange
+from twostage.deletes.keys.intervals import DeleteKeyRange
 from twostage.selection import Selection
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Column:
     def runs_outside(self, domain: KeyDomain) -> NDArray[np.bool_]:
         """Return a bool for each run: whether it has no value of a domain."""
         disjoint = [
-            domain.is_disjoint(KeyRange(self.kind, one, rows, counted=self.is_column))
+            domain.is_disjoint(DeleteKeyRange(self.kind, one, rows, counted=self.is_column))
             for one, rows in zip(self.bounds, self.num_rows.tolist(), strict=True)
         ]
         return np.array(disjoint, np.bool_)[self.page_of]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twostage.formats.parquet.schema_tree import Leaf
     from twostage.schema import Primitive
 
-MAX_VALUES = 1_000
+MAX_VALUES_PROBED = 1_000
 """Values probed: at the usual 1 % of false positives, a longer list hits nearly every filter."""
 MAX_WHOLE_BYTES = 2**20
 """Size up to which a bitset is read whole; of a larger one at most MAX_BLOCKS_READ blocks of 32 bytes are read."""
@@ -73,7 +73,7 @@ def bloom_may_contain(
     try:
         for value in values:
             hashes.update(xxh64_intdigest(encoded) for encoded in plain_encodings(value, leaf, kind))
-            if len(hashes) > MAX_VALUES:
+            if len(hashes) > MAX_VALUES_PROBED:
                 return True
     except EncodingError:
         return True

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from twostage.errors import CorruptFileError, InternalError
-from twostage.formats.parquet.bloom import MAX_VALUES, bloom_may_contain
+from twostage.formats.parquet.bloom import MAX_VALUES_PROBED, bloom_may_contain
 from twostage.formats.parquet.dictionary import dictionary_lacks, dictionary_values, is_all_dictionary
 from twostage.formats.parquet.schema_tree import BYTE_ARRAY
 from twostage.formats.parquet.statistics import may_read, row_group_bounds
@@ -160,9 +160,9 @@ class _Evidence:
         chunk = self.row_group.columns[leaf.index]
         if chunk.bloom_filter_offset is None:
             return False
-        if len(values) > MAX_VALUES:
+        if len(values) > MAX_VALUES_PROBED:
             values = self._within(column, kind, values)
-        if len(values) > MAX_VALUES:
+        if len(values) > MAX_VALUES_PROBED:
             return False
         return not bloom_may_contain(self.file, chunk, leaf, kind, values)
 

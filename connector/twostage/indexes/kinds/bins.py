@@ -17,7 +17,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.indexes.key_forms import KeyForm, form_of, quantiles, sample_keys
 from twostage.indexes.keys import key_class
 from twostage.indexes.kind import Found
@@ -121,16 +121,16 @@ class BinsReader:
         slices = np.frombuffer(reader.whole(blob), np.uint64).reshape(BITS, -1)
         return Found(self._rows(slices, possible), self._rows(slices, certain))
 
-    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Cost | None:  # noqa: ARG002
+    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:  # noqa: ARG002
         """Return what `find` would read."""
         chosen = self._chosen(wanted)
         if chosen is None:
             return None
         if not chosen[0].any():
-            return Cost()
+            return LookupCost()
         edges = int((chosen[0] & ~chosen[1]).sum())
         unsure = -(-edges * self._num_rows // len(self._least))
-        return Cost(requests=1, nbytes=self._nbytes, unsure=unsure)
+        return LookupCost(requests=1, nbytes=self._nbytes, unsure=unsure)
 
     @property
     def _nbytes(self) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.indexes.keys import key_class, order_keys
 from twostage.indexes.kind import Found, non_null
 from twostage.indexes.puffin import BadIndexError, checked
@@ -130,12 +130,12 @@ class BitSlicesReader:
             rows |= column.between(low, high)
         return Found(rows, rows)
 
-    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Cost | None:  # noqa: ARG002
+    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:  # noqa: ARG002
         """Return what `find` would read: all slices, or nothing where no value is wanted."""
         codes = self._codes(wanted)
         if codes is None:
             return None
-        return Cost(requests=1, nbytes=self.nbytes) if codes else Cost()
+        return LookupCost(requests=1, nbytes=self.nbytes) if codes else LookupCost()
 
     def read(self, reader: BlobReader) -> SlicedColumn:
         """Read all slices."""

@@ -14,7 +14,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.indexes.keys import hash_values, key_class
 from twostage.indexes.kind import Found, non_null
 from twostage.indexes.puffin import BadIndexError
@@ -82,10 +82,12 @@ class PostingsReader:
             raise BadIndexError(f"postings have row {rows.max()} of {self._num_rows}")
         return Found(bitmaps.of_rows(rows), BitMap())
 
-    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Cost | None:  # noqa: ARG002
+    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:  # noqa: ARG002
         """Return what `find` would read."""
         points = _points(wanted)
-        return None if points is None else self._pairs.cost(len(points), reader) + Cost(unsure=len(points))
+        return (
+            None if points is None else self._pairs.cost(len(points), reader) + LookupCost(unsure=len(points))
+        )
 
 
 def hash_bits(num_rows: int) -> int:

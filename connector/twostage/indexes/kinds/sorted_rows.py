@@ -17,7 +17,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.indexes.key_forms import MAX_PREFIX, KeyForm, form_of, quantiles, sample_keys
 from twostage.indexes.keys import key_class
 from twostage.indexes.kind import Found, non_null
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 _BIN_BITS = 8
-MAX_SHARE = 1 / 16
+MAX_SHARE_FOUND = 1 / 16
 """Of the rows; of more, making their bitmap takes more time than reading the column."""
-_FEW = 4096
+_ROWS_FOUND_ANYWAY = 4096
 """Rows that are found whatever share they are."""
 _TEXT_KEYS = 16
 """Different keys that a quantile of text has at least; numbers have as many as rows, or are exact."""
@@ -240,7 +240,7 @@ class SortedRowsReader:
         shared = np.isin(keys, cuts.high[:-1][cuts.high[:-1] == cuts.low[1:]])
         return Found(bitmaps.of_rows(rows), bitmaps.of_rows(rows[certain & ~shared]))
 
-    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Cost | None:
+    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:
         """Return what `find` would read, about."""
         del leaf
         cuts = self._cuts(wanted)
@@ -252,10 +252,10 @@ class SortedRowsReader:
         cost = self._pairs.cost(len(cuts.low), reader, count / max(1, self._num_rows))
         ends = int((~cuts.low_certain).sum() + (~cuts.high_certain).sum())
         each = 1 if self._form.prefix is None else self._num_rows // (len(self._counts) * _TEXT_KEYS) + 1
-        return cost + Cost(unsure=ends * each)
+        return cost + LookupCost(unsure=ends * each)
 
     def _is_wide(self, count: float) -> bool:
-        return count > max(_FEW, MAX_SHARE * self._num_rows)
+        return count > max(_ROWS_FOUND_ANYWAY, MAX_SHARE_FOUND * self._num_rows)
 
     def _count(self, cuts: _Cuts) -> float:
         """Return about how many rows intervals hold.

@@ -17,7 +17,7 @@ from pyroaring import BitMap
 
 from twostage.formats.promotion import promote
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.indexes.dictionary_blocks import Dictionary, write_dictionary
 from twostage.indexes.keys import key_class
 from twostage.indexes.kind import Found, non_null
@@ -105,18 +105,18 @@ class ValuesReader:
         rows = BitMap.union(*found) if found else BitMap()
         return Found(rows, rows)
 
-    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Cost | None:  # noqa: ARG002
+    def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:  # noqa: ARG002
         """Return what `find` would read: all bitmaps of the blocks, if it is no list of values."""
         if isinstance(leaf, Range):
             return None
         blocks = self._dictionary.candidates(None if wanted is None else wanted.intervals)
         if not blocks:
-            return Cost()
+            return LookupCost()
         values, rows = self._dictionary.nbytes(blocks)
         if wanted is not None and wanted.points is not None and self._dictionary.num_values:
             mean = self._dictionary.bitmaps.length // self._dictionary.num_values + 1
             rows = min(rows, len(wanted.points) * mean)
-        return Cost(requests=2 * len(blocks), nbytes=values + rows)
+        return LookupCost(requests=2 * len(blocks), nbytes=values + rows)
 
     def counts(self, reader: BlobReader) -> tuple[list[pa.Array], NDArray[np.int64]]:
         """Return all values in order, and how many rows each has, without their bitmaps."""

@@ -1,6 +1,6 @@
 """Where the condition cache keeps what it knows: the worker's memory, and by choice the host's files.
 
-Takes `Answer`s under a name (`names`); gives them back to scans that ask for the same name, until their space is needed.
+Takes `ConditionAnswer`s under a name (`names`); gives them back to scans that ask for the same name, until their space is needed.
 In memory those stay that save most bytes of reading per byte held, and are used most: an answer's worth is its uses times
 that ratio, and ages as others are dropped (GreedyDual-Size-Frequency, Cherkasova 1998). The rules: an answer is exact for
 the rows that it decides; the bytes held are bounded; no failure of the host's files is an error of the scan.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 32 * 2**20
 """Held in a worker's memory; less where that is more than an eighth of ``task-memory``."""
-BUDGET_DIVISOR = 8
+KEPT_BUDGET_DIVISOR = 8
 ENTRY_BYTES = 512
 """Of an entry, besides its rows: two arrays, a name, a place in two tables."""
 MIN_BYTES_SAVED_FOR_A_FILE = 64 * 2**10
@@ -37,7 +37,7 @@ CONDITIONS = Purpose("condition_cache", "conditions", "filter.cache-size")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class ConditionAnswer:
     """Which rows of a row group meet a condition.
 
     Attributes:
@@ -67,11 +67,13 @@ class Answer:
             return None
         return rows & self.matching.selection()
 
-    def joined(self, other: Answer) -> Answer:
+    def joined(self, other: ConditionAnswer) -> ConditionAnswer:
         """Return what the two know together of one condition."""
         undecided = self.undecided.selection() & other.undecided.selection()
         matching = self.matching.selection() | other.matching.selection()
-        return Answer(CompactRows.of(matching), CompactRows.of(undecided), max(self.saved, other.saved))
+        return ConditionAnswer(
+            CompactRows.of(matching), CompactRows.of(undecided), max(self.saved, other.saved)
+        )
 
 
 class KeptAnswers:
@@ -80,7 +82,7 @@ class KeptAnswers:
     def __init__(self) -> None:
         self.nbytes = 0
         self._lock = threading.Lock()
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, ConditionAnswer] = {}
         self._worth: dict[str, tuple[float, int]] = {}
         """By name: its worth now, and its uses."""
         self._least: list[tuple[float, str]] = []
@@ -90,7 +92,7 @@ class KeptAnswers:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def get(self, name: str) -> Answer | None:
+    def get(self, name: str) -> ConditionAnswer | None:
         """Return an answer, None if it is not here; that is a use of it."""
         with self._lock:
             answer = self._answers.get(name)
@@ -98,7 +100,7 @@ class KeptAnswers:
                 self._weigh(name, answer, self._worth[name][1] + 1)
             return answer
 
-    def put(self, name: str, answer: Answer, *, limit: int) -> None:
+    def put(self, name: str, answer: ConditionAnswer, *, limit: int) -> None:
         """Keep an answer, in place of what was under its name; drop others until all fit in `limit` bytes."""
         with self._lock:
             _, uses = self._worth.get(name, (0.0, 1))
@@ -122,7 +124,7 @@ class KeptAnswers:
             self._least.clear()
             self.nbytes, self._age = 0, 0.0
 
-    def _weigh(self, name: str, answer: Answer, uses: int) -> None:
+    def _weigh(self, name: str, answer: ConditionAnswer, uses: int) -> None:
         worth = self._age + uses * answer.saved / answer.held
         self._worth[name] = (worth, uses)
         heapq.heappush(self._least, (worth, name))
@@ -150,7 +152,7 @@ class ConditionStore:
     """
 
     def __init__(self, settings: ReadSettings, metrics: Metrics) -> None:
-        self._limit = min(MEMORY_BYTES, settings.memory_budget // BUDGET_DIVISOR)
+        self._limit = min(MEMORY_BYTES, settings.memory_budget // KEPT_BUDGET_DIVISOR)
         self._metrics = metrics
         self._host: HostCache | None = None
         if settings.filter_cache == "host":
@@ -161,7 +163,7 @@ class ConditionStore:
             else:
                 self._host = HostCache(directory, settings.filter_cache_size, metrics, CONDITIONS)
 
-    def find(self, name: str, num_rows: int) -> Answer | None:
+    def find(self, name: str, num_rows: int) -> ConditionAnswer | None:
         """Return what is known under a name of a row group of `num_rows` rows."""
         answer = KEPT.get(name)
         if answer is None and self._host is not None:
@@ -171,7 +173,7 @@ class ConditionStore:
                 KEPT.put(name, answer, limit=self._limit)
         return answer if answer is None or answer.matching.num_rows == num_rows else None
 
-    def keep(self, name: str, answer: Answer) -> bool:
+    def keep(self, name: str, answer: ConditionAnswer) -> bool:
         """Keep an answer if that is worth its bytes, with what was known before; tell whether it is kept."""
         known = KEPT.get(name)
         if known is not None and known.matching.num_rows == answer.matching.num_rows:
@@ -189,7 +191,7 @@ class ConditionStore:
             self._host.save(_file_name(name), KIND, values, arrays)
         return True
 
-    def _read(self, host: HostCache, name: str, num_rows: int) -> Answer | None:
+    def _read(self, host: HostCache, name: str, num_rows: int) -> ConditionAnswer | None:
         file = host.load(_file_name(name), KIND)
         if file is None:
             return None
@@ -211,7 +213,7 @@ class ConditionStore:
         except (KeyError, TypeError, ValueError) as error:
             host.ignore(_file_name(name), str(error))
             return None
-        return Answer(matching, undecided, saved)
+        return ConditionAnswer(matching, undecided, saved)
 
 
 def _file_name(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from twostage.predicates.predicate import TRUE
 from twostage.reading.conditions import names
 from twostage.reading.conditions.compact_rows import CompactRows
-from twostage.reading.conditions.kept import Answer, ConditionStore
+from twostage.reading.conditions.kept import ConditionAnswer, ConditionStore
 from twostage.selection import Selection
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ class FileConditions:
     data_file: DataFile
     whole: str
     alone: dict[int, str]
-    _found: dict[str, Answer] = field(default_factory=dict)
+    _found: dict[str, ConditionAnswer] = field(default_factory=dict)
     """What this scan has found out, by name."""
 
     def ask(self, row_group: RowGroup) -> RowGroupConditions:
         """Return what is known of a row group."""
         return RowGroupConditions(self, row_group)
 
-    def add(self, name: str, answer: Answer) -> None:
+    def add(self, name: str, answer: ConditionAnswer) -> None:
         """Add what was found out; it is kept when the file was closed."""
         known = self._found.get(name)
         self._found[name] = answer if known is None else known.joined(answer)
@@ -134,7 +134,7 @@ class RowGroupConditions:
 
     _file: FileConditions
     _row_group: RowGroup
-    _answer: Answer | None = None
+    _answer: ConditionAnswer | None = None
     _is_asked: bool = False
     _evaluated: Selection | None = None
 
@@ -210,14 +210,14 @@ class RowGroupConditions:
             field_ids = (i for conjunct, _ in self._file.scan.conjuncts for i in conjunct.field_ids)
         saved = self._file.data_file.stored_bytes(self._row_group, set(field_ids))
         undecided = CompactRows.of(Selection.all(decided.num_rows) - decided)
-        self._file.add(self._named(name), Answer(CompactRows.of(matching), undecided, saved))
+        self._file.add(self._named(name), ConditionAnswer(CompactRows.of(matching), undecided, saved))
 
-    def _whole(self) -> Answer | None:
+    def _whole(self) -> ConditionAnswer | None:
         if not self._is_asked:
             self._answer, self._is_asked = self._find(self._file.whole), True
         return self._answer
 
-    def _find(self, name: str) -> Answer | None:
+    def _find(self, name: str) -> ConditionAnswer | None:
         return self._file.scan.store.find(self._named(name), self._row_group.num_rows)
 
     def _named(self, name: str) -> str:

@@ -240,7 +240,7 @@ def test_a_set_is_built_once_and_mapped_from_then_on(tmp_path):
 
 
 def test_few_keys_are_not_worth_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 300)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 300)
     for count, is_built in ((2, False), (3, True)):
         request, added = request_of(tmp_path, names_of(tmp_path, count))
         assert (find_host_key_set(request, Metrics()) is not None) is is_built

@@ -27,7 +27,7 @@ from pathlib import Path
 import kept_sets as cases
 from twostage.deletes.anti_join import host_key_sets
 from twostage.deletes.cache import host
-host_key_sets.MIN_KEYS = 1
+host_key_sets.MIN_KEYS_TO_SHARE = 1
 folder, role = Path(sys.argv[1]), sys.argv[2]
 deletes = [cases.read_back(path, n) for n, path in enumerate(sorted(folder.glob("d*.parquet")))]
 if role == "dies":

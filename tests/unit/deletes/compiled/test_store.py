@@ -169,13 +169,13 @@ def test_parts_of_a_file_are_compiled_each(tmp_path, options, monkeypatch):
 
 def test_few_keys_are_compiled_for_a_large_file(tmp_path, monkeypatch):
     """Spark's own reader does full scans once it is told which rows are deleted, however few."""
-    monkeypatch.setattr(store, "MIN_KEYS", 10_000)
+    monkeypatch.setattr(store, "MIN_KEYS_TO_KEEP", 10_000)
     table = make(tmp_path / "t", rows=60, deletes=1)
     table.append([{"id": i, "k": i % 20, "s": "s"} for i in range(61)], sequence_number=1)
     table.write()
     options = {"deletes.cache-dir": str(tmp_path / "cache")}
     assert read(table, options)["delete_compiled.written"] == 0
-    monkeypatch.setattr(store, "MIN_ROWS", 61)
+    monkeypatch.setattr(store, "MIN_ROWS_TO_KEEP", 61)
     assert read(table, options)["delete_compiled.written"] == 1
     assert read(table, options)["delete_compiled.hits"] == 1
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from twostage.deletes.keys import intervals
-from twostage.deletes.keys.intervals import KeyDomain, KeyRange, intervals_in, intervals_of
+from twostage.deletes.keys.intervals import DeleteKeyRange, KeyDomain, intervals_in, intervals_of
 from twostage.predicates.bounds import Bounds
 from twostage.schema import Primitive
 
@@ -66,8 +66,8 @@ def test_intervals_of_a_direct_table(taken: list[bool], low: int) -> None:
 LONG, DOUBLE = Primitive("long"), Primitive("double")
 
 
-def key_range(lower: int | None, upper: int | None, nulls: int | None = 0) -> KeyRange:
-    return KeyRange(LONG, Bounds(lower=lower, upper=upper, null_count=nulls), 1)
+def key_range(lower: int | None, upper: int | None, nulls: int | None = 0) -> DeleteKeyRange:
+    return DeleteKeyRange(LONG, Bounds(lower=lower, upper=upper, null_count=nulls), 1)
 
 
 def test_the_domain_of_several_files() -> None:
@@ -75,7 +75,7 @@ def test_the_domain_of_several_files() -> None:
     assert domain.uppers is not None
     assert list(zip(domain.lowers, domain.uppers, strict=True)) == [(1, 2), (5, 12), (20, 20)]
     assert not domain.may_null
-    with_null = KeyDomain.of_files([key_range(5, 9), KeyRange(LONG, Bounds(null_count=1), 1)])
+    with_null = KeyDomain.of_files([key_range(5, 9), DeleteKeyRange(LONG, Bounds(null_count=1), 1)])
     assert (with_null.may_null, list(with_null.lowers)) == (True, [5])
     unknown = KeyDomain.of_files([key_range(5, 9), key_range(None, 7)])
     assert unknown.uppers is None
@@ -89,4 +89,4 @@ def test_nan_is_a_key_of_floats_alone() -> None:
         (LONG, None, False),
     ):
         bounds = Bounds(lower=1, upper=2, null_count=0, nan_count=nans)
-        assert KeyRange(kind, bounds, 5).may_nan == expected
+        assert DeleteKeyRange(kind, bounds, 5).may_nan == expected

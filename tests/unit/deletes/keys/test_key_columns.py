@@ -180,7 +180,7 @@ def table_of(folder, rng, partition_kind):
 @pytest.mark.parametrize("partition_kind", ["string", "int", "double"])
 @pytest.mark.parametrize("seed", range(6))
 def test_tables_partitioned_by_a_key_column(tmp_path, seed, partition_kind, monkeypatch):
-    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 1)
     rng = random.Random(f"{seed} {partition_kind}")
     table = table_of(tmp_path / "table", rng, partition_kind)
     opened = open_table(tmp_path / "table")

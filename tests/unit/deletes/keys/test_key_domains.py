@@ -71,7 +71,7 @@ def test_the_numbers_of_keys_of_several_columns(tmp_path, mapped):
     settings = {"delete_cache": "host" if mapped else "worker", "delete_cache_dir": str(tmp_path / "cache")}
     context = context_of(tmp_path, columns, settings=settings, equality_deletes=(delete,))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host_key_sets, "MIN_KEYS", 1)
+        patch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 1)
         found = load_equality(context, task_of(delete), Metrics())
     (applied,) = found._applicable
     widths = [1, 0, 2, 1]

@@ -21,7 +21,7 @@ A, B = Column(1, "a", "long"), Column(2, "b", "string")
 
 @pytest.fixture(autouse=True)
 def _empty_cache(monkeypatch):
-    monkeypatch.setattr(host_key_sets, "MIN_KEYS", 1)
+    monkeypatch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 1)
     CACHE.clear()
     yield
     CACHE.clear()

@@ -18,7 +18,7 @@ from twostage.deletes.anti_join.choose import TaskDeletes
 from twostage.deletes.anti_join.load_key_sets import load_equality
 from twostage.deletes.cache.memory import CACHE
 from twostage.deletes.keys import intervals
-from twostage.deletes.keys.intervals import KeyDomain, KeyRange, intervals_in, intervals_of
+from twostage.deletes.keys.intervals import DeleteKeyRange, KeyDomain, intervals_in, intervals_of
 from twostage.deletes.pruning import page_proofs
 from twostage.metrics import Metrics
 from twostage.predicates.bounds import Bounds
@@ -106,7 +106,7 @@ def test_intervals_of_a_dense_table(seed, monkeypatch):
 
 def test_what_misses_a_domain():
     kind = Primitive("long")
-    rows = lambda low, high, nulls=0: KeyRange(
+    rows = lambda low, high, nulls=0: DeleteKeyRange(
         kind, Bounds(lower=low, upper=high, null_count=nulls, value_count=9), 9
     )
     domain = KeyDomain(False, False, [1, 10, 20], [5, 10, 30])
@@ -257,7 +257,7 @@ def test_proofs_hold_for_every_row(tmp_path, seed, proven, monkeypatch):
 
 def test_nan_in_both_is_no_miss():
     kind = Primitive("double")
-    ranges = lambda value, nans: KeyRange(
+    ranges = lambda value, nans: DeleteKeyRange(
         kind, Bounds(lower=value, upper=value, null_count=0, nan_count=nans, value_count=9), 9
     )
     for rows_nan, keys_nan, missed in ((None, None, False), (None, 0, True), (0, 2, True), (3, 2, False)):

@@ -82,9 +82,9 @@ def test_pages_of_nothing_but_null() -> None:
 def test_lists_and_too_many_pages_have_no_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert File(pa.array([[i, i] for i in range(ROWS)]), P("long")).bounds() is None
     file = File(pa.array(range(ROWS)), P("long"))
-    monkeypatch.setattr(column_index, "MAX_PAGES", len(file.table))
+    monkeypatch.setattr(column_index, "MAX_PAGES_DECODED", len(file.table))
     assert file.bounds() is not None
-    monkeypatch.setattr(column_index, "MAX_PAGES", len(file.table) - 1)
+    monkeypatch.setattr(column_index, "MAX_PAGES_DECODED", len(file.table) - 1)
     assert file.bounds() is None
 
 

@@ -9,7 +9,7 @@ from twostage.reading.conditions import kept
 
 @pytest.fixture(autouse=True)
 def _everything_is_kept(monkeypatch):
-    monkeypatch.setattr(kept.Answer, "is_worth_keeping", True)
+    monkeypatch.setattr(kept.ConditionAnswer, "is_worth_keeping", True)
     monkeypatch.setattr(kept, "MIN_BYTES_SAVED_FOR_A_FILE", 0)
     kept.KEPT.clear()
     yield

@@ -13,19 +13,19 @@ from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.reading.conditions import kept
 from twostage.reading.conditions.compact_rows import CompactRows
-from twostage.reading.conditions.kept import ENTRY_BYTES, KEPT, Answer, ConditionStore, KeptAnswers
+from twostage.reading.conditions.kept import ENTRY_BYTES, KEPT, ConditionAnswer, ConditionStore, KeptAnswers
 from twostage.selection import Selection
 
 
 def answer_of(
     matching: list[int], *, num_rows: int = 100, undecided: list[int] = (), saved: int = 10_000
-) -> Answer:
+) -> ConditionAnswer:
     def rows(places):
         mask = np.zeros(num_rows, np.bool_)
         mask[list(places)] = True
         return CompactRows.of(Selection.of(mask))
 
-    return Answer(rows(matching), rows(undecided), saved)
+    return ConditionAnswer(rows(matching), rows(undecided), saved)
 
 
 def selection_of(places: list[int], num_rows: int = 100) -> Selection:

@@ -22,8 +22,8 @@ from twostage.predicates.predicate import (
     InKeys,
     InTuples,
     IsNull,
+    JoinKeySet,
     KeyBloom,
-    KeySet,
     Not,
     Or,
     StringMatch,
@@ -106,7 +106,7 @@ def test_computed_columns_are_not_kept(field_id):
 
 def test_keys_of_joins_are_not_kept():
     """Two sets of as many keys have the same text."""
-    keys = KeySet(b"", 5)
+    keys = JoinKeySet(b"", 5)
     for leaf in (InKeys(INT, keys), InTuples((INT, OTHER), keys), InBloom(INT, KeyBloom(b"", 5))):
         assert not names.may_be_kept(leaf)
         assert not names.may_be_kept(Or((IsNull(INT), Not(leaf))))
