@@ -171,7 +171,7 @@ final class BuildSide {
     }
     if (expression instanceof AggregateExpression) {
       String name = ((AggregateExpression) expression).aggregateFunction().getClass().getSimpleName();
-      if (!name.equals("Max") && !name.equals("Min") && !name.equals("Count")) {
+      if (!name.equals("Max") && !name.equals("Min") && !name.equals("Count") && !name.equals("BloomFilterAggregate")) {
         return false; // a sum of doubles, or the first of some rows, depends on their order
       }
     }
