@@ -296,13 +296,15 @@ ROWS = (
     ),
     Row(
         "Memory",
-        "Rows of 10 MB, a row group of 1 GiB, 10,000 columns: held at most with task-memory 128 MiB, MiB",
-        ("tests/memory/test_memory.py",),
+        "Rows of 10 MB, a row group of 1 GiB, 10,000 columns: held at most with task-memory 128 MiB; 150 MiB of remote delete "
+        "files ahead with 16 MiB; MiB",
+        ("tests/memory/test_memory.py", "tests/memory/test_remote_memory.py"),
         (
             most("wide_filtered_all_mib", 352),
             most("row_group_none_dense_mib", 608),
             most("row_group_none_streamed_mib", 352),
             most("columns_all_mib", 352, 2_000),
+            most("remote_deletes_mib", 80),
         ),
     ),
 )
