@@ -14,12 +14,16 @@ import pytest
 from pyspark.errors import PySparkException
 
 from deleted_tables import TABLES, write_tables
+from figures import FULL, record
 from late_store import BUCKET, Fault, serve_late
 
 FILES, ROWS = 6, 400
 ALWAYS = 10**6
 HANG = 2.5
 """Seconds of silence, above the request timeout of the tests."""
+
+RUNS = 10 if FULL else 1
+"""Of each cell of the scoreboard, over all tables that a test takes."""
 
 pytestmark = pytest.mark.timeout(300)
 _names = itertools.count()
@@ -74,6 +78,11 @@ def fails(lake, load, frame, code):
     return text
 
 
+def runs(tables):
+    """Run a test so often that each cell of the scoreboard has its runs."""
+    return pytest.mark.parametrize("run", range(-(-RUNS // tables)))
+
+
 SURVIVED = {
     "500": {"times": 3},
     "503": {"times": 8},
@@ -85,41 +94,50 @@ SURVIVED = {
 }
 
 
+@runs(len(TABLES))
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("kind", SURVIVED)
-def test_faults_that_pass(load, lake, kind, name):
+def test_faults_that_pass(load, lake, kind, name, run):  # noqa: ARG001
     frame = load(name)
     lake.faults = [Fault(kind, path="/data/", **SURVIVED[kind])]
     rows_are_exact(frame, lake.live[name])
     assert lake.faults[0].fired == SURVIVED[kind]["times"]
+    record("R7", cell=f"query over a store: {kind}")
 
 
+@runs(len(TABLES))
 @pytest.mark.parametrize("name", TABLES)
-def test_a_store_that_refuses_more_than_five_requests_at_once(load, lake, name):
+def test_a_store_that_refuses_more_than_five_requests_at_once(load, lake, name, run):  # noqa: ARG001
     frame = load(name, **{"io.merge_gap": "1"})
     lake.most, lake.latency = 5, 0.02
     rows_are_exact(frame, lake.live[name])
     assert len(lake.of("/data/")) > FILES
+    record("R7", cell="query over a store: 503 above five requests at once")
 
 
+@runs(len(TABLES))
 @pytest.mark.parametrize("name", TABLES)
-def test_a_store_that_sends_slowly(load, lake, name):
+def test_a_store_that_sends_slowly(load, lake, name, run):  # noqa: ARG001
     frame = load(name)
     lake.bandwidth = 10 * 2**20
     rows_are_exact(frame, lake.live[name])
+    record("R7", cell="query over a store: slow bodies")
 
 
+@runs(len(TABLES))
 @pytest.mark.parametrize("name", TABLES)
-def test_credentials_that_expire_midway(load, lake, name):
+def test_credentials_that_expire_midway(load, lake, name, run):  # noqa: ARG001
     frame = load(name, **{"io.merge_gap": "1"})
     lake.faults = [Fault("403", path="/data/", times=ALWAYS, after=2, code="ExpiredToken")]
     assert "ExpiredToken" in fails(lake, load, frame, "CREDENTIALS_EXPIRED")
     lake.faults = []
     rows_are_exact(frame, lake.live[name])  # the next query has credentials again
+    record("R7", cell="query over a store: credentials expire: typed error")
 
 
+@runs(len(TABLES))
 @pytest.mark.parametrize("name", TABLES)
-def test_an_object_replaced_midway(load, lake, name):
+def test_an_object_replaced_midway(load, lake, name, run):  # noqa: ARG001
     """Another object of the same layout: only its ETag tells."""
     frame = load(name, **{"io.merge_gap": "1"})
     path = next(lake.root.glob(f"{load.copies[-1]}/data/file-*.parquet"))
@@ -129,6 +147,7 @@ def test_an_object_replaced_midway(load, lake, name):
     text = fails(lake, load, frame, "FILE_CHANGED")
     assert lake.faults[0].fired == 1
     assert path.name in text
+    record("R7", cell="query over a store: object replaced: typed error")
 
 
 @pytest.mark.parametrize(
@@ -142,20 +161,23 @@ def test_an_object_replaced_midway(load, lake, name):
         ("hang", "STORAGE_FAILED", {"seconds": HANG}),
     ],
 )
+@runs(2)
 @pytest.mark.parametrize("name", ["plain", "keys"])
-def test_faults_that_stay(load, lake, name, kind, code, more):
+def test_faults_that_stay(load, lake, name, kind, code, more, run):  # noqa: ARG001
     """Of one file of the table: data of one without deletes, a file of keys of the other."""
     frame = load(name)
     path = "/data/equality" if name == "keys" else "/data/file-4"
     lake.faults = [Fault(kind, path=path, times=ALWAYS, **more)]
     text = fails(lake, load, frame, code)
     assert path in text
+    record("R7", cell=f"query over a store: {kind} that stays: typed error")
 
 
+@runs(len(TABLES))
 @pytest.mark.parametrize("name", TABLES)
-def test_random_faults(load, lake, name):
+def test_random_faults(load, lake, name, run):
     """Any mixture: exact rows, or one of our errors."""
-    draw = random.Random(name)
+    draw = random.Random(f"{name} {run}")
     for _ in range(4):
         frame = load(name)
         lake.faults = [
@@ -171,3 +193,4 @@ def test_random_faults(load, lake, name):
             rows_are_exact(frame, lake.live[name])
         except PySparkException as error:
             assert "[TWOSTAGE." in str(error)
+    record("R7", cell="query over a store: random faults")

@@ -30,6 +30,10 @@ EXPECTED_DIVISOR = 16
 """Of the task's memory: columns of a row group that take more are not asked for before they are needed."""
 
 
+BUFFER_BYTES = 64 * 2**20
+"""Of a stream's chunks, compressed, that are in memory at once."""
+REMOTE_SHARE = 4
+"""Of a buffer, that a remote chunk is read by: the buffer itself is one part, and what is on its way to it the others."""
 MAX_FILTER_BYTES = 256 * 2**10
 """Of a filter column's chunk that is read whole instead of its dictionary alone."""
 MAX_FILTERS = 16
@@ -60,6 +64,12 @@ class RemoteChunks:
         with self._remote.held(chunk_ranges(self._footer, self._footer.row_groups[row_group], leaves)):
             yield
 
+    def ranges(self, row_group: int, leaves: Collection[int]) -> list[tuple[int, int]]:
+        """Return offset and length of a remote file's chunks; of a local one there are none to ask for."""
+        if self._remote is None:
+            return []
+        return chunk_ranges(self._footer, self._footer.row_groups[row_group], leaves)
+
     def expect(self, row_group: int, leaves: Collection[int], memory_budget: int) -> None:
         """Ask for chunks that will be read, unless they are large; returns at once. `forget`, or none, lets go of them."""
         if not leaves:
@@ -89,6 +99,22 @@ class RemoteChunks:
         pending = self._expected.pop(row_group, None)
         if self._remote is not None and pending is not None:
             self._remote.forget(pending)
+
+
+def buffer_of(chunks: Collection[ColumnChunk], gap: int, remote: RemoteFile | None) -> int:
+    """Return the bytes of the buffer by which chunks are read that are too large to be held whole; 0: they are not.
+
+    A chunk is held whole while its values are decoded, unless it is read through a buffer.
+
+    Args:
+        chunks: Of one row group, read at the same time.
+        gap: What may be read in the time of a request.
+        remote: Their file, None if it is local.
+    """
+    size = max(BUFFER_BYTES // len(chunks), gap)
+    if sum(chunk.compressed_size for chunk in chunks) <= 2 * size * len(chunks):
+        return 0
+    return size if remote is None else max(size // REMOTE_SHARE, gap)
 
 
 def chunk_ranges(footer: Footer, group: RowGroupMetadata, chosen: Iterable[int]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from twostage.columns import arrow_type
 from twostage.data_files.data_file import DataFile, descend, one_array
-from twostage.data_files.parquet_chunks import RemoteChunks, expected_tail
+from twostage.data_files.parquet_chunks import RemoteChunks, buffer_of, expected_tail
 from twostage.data_files.parquet_footers import kept_version, load_footer, load_remote_footer
 from twostage.data_files.remote_file import RemoteFile
 from twostage.data_files.row_group import PageBounds, RowGroup
@@ -55,8 +55,6 @@ BATCH_BYTES = 32 * 2**20
 """Of one step of a stream, about: 65,536 rows of 40 kB would be 2.6 GB."""
 MAX_DECODED_AGAIN = 2
 """Times that the bytes of a row group may be decoded, in all, when it is read in windows."""
-BUFFER_BYTES = 64 * 2**20
-"""Of a stream's chunks, compressed, that are in memory at once."""
 
 
 class ParquetDataFile(DataFile):
@@ -108,9 +106,11 @@ class ParquetDataFile(DataFile):
             self._readers[stage] = self._reader()
         return self._readers[stage]
 
-    def _reader(self, codes_of: Sequence[int] = (), *, buffer_size: int = 0) -> pq.ParquetFile:
+    def _reader(
+        self, codes_of: Sequence[int] = (), *, buffer_size: int = 0, ahead: Sequence[tuple[int, int]] = ()
+    ) -> pq.ParquetFile:
         return pq.ParquetFile(
-            self._file if self._remote is None else self._remote.arrow_file(),
+            self._file if self._remote is None else self._remote.arrow_file(ahead, buffer_size),
             metadata=self._metadata,
             read_dictionary=codes_of,
             buffer_size=buffer_size,
@@ -438,11 +438,10 @@ class ParquetDataFile(DataFile):
         self._count_bytes(row_group, wanted, "fetch")
         chunks = self._footer.row_groups[row_group.index].columns
         width = sum(chunks[leaf].decoded_size for leaf in wanted) // max(1, row_group.num_rows)
-        # A chunk is held whole while its values are decoded, unless it is read through a buffer.
-        buffer_size = max(BUFFER_BYTES // len(wanted), self._pages.tables.cost.gap)
-        is_large = sum(chunks[leaf].compressed_size for leaf in wanted) > 2 * buffer_size * len(wanted)
-        reader = self._reader(buffer_size=buffer_size) if is_large else self._reader_of("fetch")
-        with self._chunks.held(row_group.index, frozenset() if is_large else wanted):
+        size = buffer_of([chunks[leaf] for leaf in wanted], self._pages.tables.cost.gap, self._remote)
+        ahead = self._chunks.ranges(row_group.index, wanted) if size else ()
+        reader = self._reader(buffer_size=size, ahead=ahead) if size else self._reader_of("fetch")
+        with self._chunks.held(row_group.index, frozenset() if size else wanted):
             batches = reader.reader.iter_batches(
                 min(batch_size, max(1, BATCH_BYTES // max(1, width))),
                 [row_group.index],

@@ -30,6 +30,9 @@ MAX_WHOLE_BYTES = 8 * 2**20
 KEPT_BEHIND = 2
 """Windows of a file that is read from front to back which are kept once they were read: a run of its blocks is read twice."""
 
+CHUNK_WINDOWS_AHEAD = 2
+"""Of a column chunk that is too large to be held whole."""
+
 
 class RemoteFile:
     """One remote data file of a task.
@@ -150,9 +153,18 @@ class RemoteFile:
                     return pending, number
         return None
 
-    def arrow_file(self) -> pa.PythonFile:
-        """Return a file of its own for a reader of pyarrow."""
-        return pa.PythonFile(_Cursor(self), mode="r")
+    def arrow_file(self, ahead: Sequence[tuple[int, int]] = (), window: int = 0) -> pa.PythonFile:
+        """Return a file of its own for a reader of pyarrow.
+
+        Args:
+            ahead: Places (offset, length) that it reads from front to back, all at the same time.
+            window: Bytes of them that arrive together.
+        """
+        streams = [
+            ReadAhead(self, start + length, window=window, ahead=CHUNK_WINDOWS_AHEAD, start=start, kept=0)
+            for start, length in ahead
+        ]
+        return pa.PythonFile(_Cursor(self, streams), mode="r")
 
     def close(self) -> None:
         """Let go of what was read."""
@@ -167,11 +179,25 @@ class ReadAhead:
         end: Where reading is expected to end: nothing behind it is asked for ahead.
         window: Bytes of a window.
         ahead: Windows that are asked for before they are needed.
+        start: Where reading begins; with it nothing behind `end` is asked for at all.
+        kept: Windows that are kept once they were read.
     """
 
-    def __init__(self, file: RemoteFile, end: int, *, window: int, ahead: int) -> None:
+    def __init__(
+        self,
+        file: RemoteFile,
+        end: int,
+        *,
+        window: int,
+        ahead: int,
+        start: int | None = None,
+        kept: int = KEPT_BEHIND,
+    ) -> None:
         self._file = file
         self._end = end
+        self._first = start or 0
+        self._stop = None if start is None else end
+        self._kept = kept
         self._window = window
         self._ahead = ahead
         self._windows: dict[int, PendingRanges] = {}
@@ -181,16 +207,16 @@ class ReadAhead:
         end = min(offset + length, self._file.size())
         if end <= offset:
             return b""
-        first, last = offset // self._window, (end - 1) // self._window
+        first, last = ((at - self._first) // self._window for at in (offset, end - 1))
         for number in range(first, last + 1 + self._ahead):
-            if number not in self._windows and (number <= last or number * self._window < self._end):
+            if number not in self._windows and (number <= last or self._start(number) < self._end):
                 self._ask(number)
-        for number in [one for one in self._windows if one < first - KEPT_BEHIND]:
+        for number in [one for one in self._windows if one < first - self._kept]:
             del self._windows[number]
         parts = []
         for number in range(first, last + 1):
             (view,) = self._windows[number].result()
-            start = number * self._window
+            start = self._start(number)
             parts.append(view[max(0, offset - start) : end - start])
         return b"".join(parts)
 
@@ -198,26 +224,38 @@ class ReadAhead:
         """Let go of what was read."""
         self._windows.clear()
 
+    def holds(self, length: int, offset: int) -> bool:
+        """Tell whether a place lies within what is read from front to back."""
+        return self._first <= offset and offset + length <= self._end
+
+    def _start(self, number: int) -> int:
+        return self._first + number * self._window
+
     def _ask(self, number: int) -> None:
-        start = number * self._window
-        length = min(self._window, self._file.size() - start)
+        start = self._start(number)
+        length = min(self._window, (self._stop or self._file.size()) - start)
         if length > 0:
             self._windows[number] = self._file.ask([(start, length)])
 
 
 class _Cursor(io.RawIOBase):
-    """A file object over a remote file."""
+    """A file object over a remote file, of which some parts are read from front to back."""
 
-    def __init__(self, file: RemoteFile) -> None:
+    def __init__(self, file: RemoteFile, streams: Sequence[ReadAhead] = ()) -> None:
         super().__init__()
         self._file = file
+        self._streams = streams
         self._position = 0
 
     def read(self, size: int = -1) -> Any:  # pyarrow takes any buffer
         """Return the next bytes."""
         left = max(0, self._file.size() - self._position)
         size = left if size is None or size < 0 else min(size, left)
-        (found,) = self._file.views([(self._position, size)])
+        stream = next((one for one in self._streams if size and one.holds(size, self._position)), None)
+        if stream is not None:
+            found: Any = stream.read_at(size, self._position)
+        else:
+            (found,) = self._file.views([(self._position, size)])
         self._position += size
         return found
 

@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from core_scan import open_table, scan
 from late_store import BUCKET, serve_late
 from scan_values import context_of, task_of
+from tables import Table
+from twostage.data_files import parquet_chunks
 from twostage.data_files.remote_file import ReadAhead, RemoteFile
 from twostage.errors import CorruptFileError, MissingFileError
 from twostage.storage.task_reads import TaskReads
@@ -152,3 +155,27 @@ def test_windows_are_asked_for_together_and_none_beyond_the_end_of_the_task(stor
         assert sorted(one.first for one in store.log) == [100_000, 150_000, 200_000]
         assert windows.read_at(20, 249_990) == CONTENT[249_990:250_010]
         assert len(store.log) == 4
+
+
+def test_large_chunks_arrive_before_they_are_needed(tmp_path, monkeypatch):
+    """Each column's windows are asked for while those before them are decoded: fewer round trips than requests."""
+    monkeypatch.setattr(parquet_chunks, "BUFFER_BYTES", 512 * 2**10)
+    draw = random.Random(5)
+    rows = [{"a": draw.getrandbits(62), "b": draw.getrandbits(62)} for _ in range(100_000)]
+    table = Table(tmp_path / "t", {"a": "long", "b": "long"})
+    table.append(rows, row_group_size=10**6, compression="none", dictionary=False)
+    table.write()
+    with serve_late(tmp_path) as late:
+        options = {"allow_moved_paths": "true", "io.merge-gap": "1k", "footers.cache": "worker"}
+        opened = open_table(f"s3://{BUCKET}/t", **late.options, **options)
+        late.reset()
+        late.rounds = 0.3
+        found = scan(opened).rows
+        late.rounds = None
+    assert [tuple(value for _, value in row) for row in found] == [(row["a"], row["b"]) for row in rows]
+    data = late.of("/data/")
+    print(len(data), late.depth)
+    assert len(data) > 20
+    assert late.depth <= len(data) / 2
+    wanted = sum(one.sent for one in data)
+    assert wanted < 1.05 * 16 * len(rows), "no byte of a chunk is asked for twice"
