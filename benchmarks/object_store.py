@@ -8,7 +8,8 @@ compared; a difference fails the run. A query that takes an engine long is run o
 waits for one request after another, is asked a part of them unless ``--all`` is given.
 
 ``make bench PAGES=object-store`` runs it at 30 ms with two threads; ``--latencies 100`` and ``--threads 8`` (STORE="…" for
-make) add tables to those figures that the file of ``--json`` has already.
+make) add tables to those figures that the file of ``--json`` has already, and so does ``--size big``, a table of few large
+files (with another ``--warehouse``).
 """
 
 from __future__ import annotations
@@ -30,10 +31,22 @@ from object_store_engines import DATAFUSION, DUCKDB, ENGINES, ICEBERG, NEEDLE, T
 from object_store_table import BRANCHES, INDEXES, data_files, number_of
 from rich.console import Console
 
-SIZES = {"small": (40, 2_000, 2), "full": (400, 20_000, 3), "huge": (10_000, 500, 2)}
-"""Files, rows of each, and runs of each query after the first. The many files of the last one have no branches."""
+SIZES = {
+    "small": (40, 2_000, 2),
+    "full": (400, 20_000, 3),
+    "small-big": (2, 60_000, 2),
+    "big": (8, 520_000, 3),
+    "huge": (10_000, 500, 2),
+}
+"""Files, rows of each, and runs of each query after the first. The files of `big` have some 62 MB."""
+WITHOUT_BRANCHES = ("big", "huge", "small-big")
 FIRST, WARM, SCAN = "needle, first", "needle", "scan of 3 columns"
-ICEBERG_QUERIES = (WARM, SCAN, "range")
+WITH_DELETES = {WARM: "needle", SCAN: "scan"}
+"""The queries that branches are asked, and those that the table itself is asked again after them: how warm everything is by then
+would count for the branches otherwise."""
+AGAIN = "{}, after the branches"
+ICEBERG_QUERIES = (WARM, SCAN, "range", "count")
+ICEBERG_WITH_DELETES = {"positions": (WARM,)}
 """Of the queries of a slow engine that are asked unless all are wanted: a needle takes it most of a minute."""
 SLOW_SECONDS = 10.0
 """A run that takes longer is the only one."""
@@ -57,20 +70,27 @@ class Run:
         self.problems: list[str] = []
 
     def measure(
-        self, engine: str, asked: dict[str, str], branches: tuple[str, ...], indexes: tuple[str, ...]
+        self,
+        engine: str,
+        asked: dict[str, str],
+        branches: dict[str, tuple[str, ...]],
+        indexes: tuple[str, ...],
     ) -> None:
-        """Ask an engine queries by name, the needle and the scan of branches, and the needle with indexes."""
+        """Ask an engine queries by name, some of them of branches and once more of the table, and the needle with indexes."""
         catalog = self._folder / "catalog.db"
         try:
             with Engine(engine, self._store.port, self._folder, catalog, self._threads) as process:
                 self._take(FIRST, engine, [process.ask(asked[WARM])])
                 for name, sql in asked.items():
                     self._take(name, engine, self._runs(process, sql, was_asked=name == WARM))
-                for branch in branches:
-                    for name, shown in ((WARM, "needle"), (SCAN, "scan")):
-                        if name in asked:
-                            runs = self._runs(process, asked[name], branch)
-                            self._take(f"{shown}, {branch}", engine, runs)
+                again = [name for name in WITH_DELETES if any(name in names for names in branches.values())]
+                for branch, names in branches.items():
+                    for name in (one for one in names if one in asked):
+                        runs = self._runs(process, asked[name], branch)
+                        self._take(f"{WITH_DELETES[name]}, {branch}", engine, runs)
+                for name in (one for one in again if one in asked):
+                    runs = self._runs(process, asked[name], was_asked=True)
+                    self._take(AGAIN.format(WITH_DELETES[name]), engine, runs)
                 for kind in indexes:
                     self._take(f"needle, index: {kind}", engine, self._runs(process, asked[WARM], kind))
         except (OSError, RuntimeError, ValueError) as error:
@@ -129,11 +149,8 @@ class Run:
                 f"twostage took {own / min(peers):.2f} times as long as the faster of DuckDB and DataFusion"
             )
         for kind, plain in (("needle", WARM), ("scan", SCAN)):
-            slower = [
-                found / seconds(plain)
-                for one in BRANCHES
-                if (found := seconds(f"{kind}, {one}")) and seconds(plain)
-            ]
+            without = seconds(AGAIN.format(kind)) or seconds(plain)
+            slower = [found / without for one in BRANCHES if (found := seconds(f"{kind}, {one}")) and without]
             if slower:
                 said.append(
                     f"with deletes, a {kind} took it at most {max(slower):.2f} times as long as without"
@@ -155,14 +172,23 @@ def line_of(name: str, engine: str, found: dict[str, float]) -> list[str]:
     ]
 
 
-def make_table(store: LateStore, folder: Path, files: int, rows: int) -> int:
+def branches_of(engine: str, size: str, *, is_every: bool) -> dict[str, tuple[str, ...]]:
+    """Return the branches that an engine is asked, and which queries."""
+    if size in WITHOUT_BRANCHES or engine not in (TWOSTAGE, ICEBERG):
+        return {}
+    if engine == ICEBERG and not is_every:
+        return ICEBERG_WITH_DELETES
+    return dict.fromkeys(BRANCHES, tuple(WITH_DELETES))
+
+
+def make_table(store: LateStore, folder: Path, files: int, rows: int, *, has_branches: bool) -> int:
     """Write the table if it is not there, without delay; return the number of a row."""
     known = folder / "number.json"
     if not known.exists():
         ask_store(store.port, "reset?latency_ms=0&mbps=0")
         program = str(Path(__file__).with_name("object_store_table.py"))
         given = [str(store.port), str(folder / "catalog.db")]
-        branches = "branches" if files < SIZES["huge"][0] else "none"
+        branches = "branches" if has_branches else "none"
         subprocess.run([sys.executable, program, *given, str(files), str(rows), branches], check=True)
         subprocess.run([sys.executable, program, *given], check=True)  # its indexes
         known.write_text(json.dumps(number_of(folder)))
@@ -175,7 +201,7 @@ def measure(given: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]
     folder = given.warehouse.absolute()
     tables, problems = [], []
     with LateStore(folder) as store:
-        number = make_table(store, folder, files, rows)
+        number = make_table(store, folder, files, rows, has_branches=given.size not in WITHOUT_BRANCHES)
         size = sum((folder / url.removeprefix("s3://")).stat().st_size for url in data_files(folder))
         asked = {
             name: sql
@@ -188,13 +214,10 @@ def measure(given: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]
             began, load = time.perf_counter(), os.getloadavg()[0]
             for engine in given.engines.split(","):
                 few = engine == ICEBERG and not given.all
-                branches = BRANCHES if engine == TWOSTAGE or (engine == ICEBERG and given.all) else ()
-                if given.size == "huge":
-                    branches = ()
                 run.measure(
                     engine,
                     {name: sql for name, sql in asked.items() if name in ICEBERG_QUERIES or not few},
-                    branches,
+                    branches_of(engine, given.size, is_every=given.all),
                     tuple(INDEXES) if engine == TWOSTAGE else (),
                 )
             title = f"{files} files, {latency} ms to the first byte, {given.threads} threads"
@@ -250,7 +273,8 @@ def about(size: str) -> str:
         "query of a session, which has begun by then. `store late`: milliseconds by which the store answered a request later than it should "
         "have, because the machine was busy. DuckDB, DataFusion and Polars read the data files alone: their tables have no deletes "
         "and no metadata. `index: postings`: of the column's rows, for each data file; `index: files`: of the data files that hold a value. "
-        "Branches have three deleted rows in each file as positions or deletion vectors, or 20 equality-delete files of 500 keys."
+        "Branches have three deleted rows in each file as positions or deletion vectors, or 20 equality-delete files of 500 keys; "
+        "`after the branches` is the table itself once more, as warm as they are, with which they are compared."
     )
 
 
