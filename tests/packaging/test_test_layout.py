@@ -54,13 +54,15 @@ TESTED_ELSEWHERE = {
     },
     **{
         f"indexes/kinds/{name}.py": "unit/indexes/test_data_file_index.py"
-        for name in ("bins", "postings", "registered", "sorted_rows", "values")
+        for name in ("bins", "postings", "sorted_rows", "values")
     },
     # As a table's owner runs it.
     **{
         f"maintenance/{name}.py": "unit/maintenance/test_table_indexes.py"
-        for name in ("index_arguments", "index_command", "index_files", "verify_indexes")
+        for name in ("index_arguments", "index_command", "index_runs", "lacking_files", "verify_indexes")
     },
+    "indexes/file_key_runs.py": "unit/indexes/test_file_keys.py",
+    "indexes/file_stamp.py": "unit/maintenance/test_index_files.py",
     # Two readers that keep the same promises.
     "data_files/avro_file.py": "unit/data_files/test_orc_avro_files.py",
 }
