@@ -169,7 +169,7 @@ class _Evidence:
     def _listed(self, leaf: InKeys) -> In | None:
         """Return the keys of a join that are within the column's bounds, if few enough are for a Bloom filter."""
         values = value_range(leaf.column, self.bounds, self.row_group.num_rows)
-        return listed_between(leaf, values.lower, values.upper, MAX_VALUES)
+        return listed_between(leaf, values.lower, values.upper, MAX_VALUES_PROBED)
 
     def _within(self, column: Column, kind: Primitive, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the values within the column's bounds."""
