@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from charts import Bar, Line, draw_bars, draw_line_panels, draw_lines
 from delete_page import draw_deletes, write_deletes
-from queries import CORE, ICEBERG, ONE_STAGE, PAGES, SIZES, SPARK, TWOSTAGE, WITHOUT_SPARK, Page
+from queries import (
+    CORE,
+    CORE_NO_INDEX,
+    ICEBERG,
+    ONE_STAGE,
+    PAGES,
+    SIZES,
+    SPARK,
+    TWOSTAGE,
+    WITHOUT_SPARK,
+    Page,
+)
 from tpcds_page import summary, write_tpcds
 
 if TYPE_CHECKING:
@@ -219,8 +230,8 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
     if "built" in figures:
         parts.append(_built(figures["built"]))
     parts += _measures(queries, through, base)
-    if CORE in alone:
-        asked = [query for query in queries if CORE in query["engines"]]
+    asked = [query for query in queries if CORE in query["engines"]]
+    if asked:
         parts.append("### The core alone, and engines without Spark\n\nIn brackets, the ratio to the core.\n")
         parts.append(
             pictures.draw(
@@ -232,7 +243,12 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
             )
         )
         parts += _measures(asked, alone, CORE)
-    elif alone:
+        if (
+            page.name == "indexes"
+        ):  # whose other queries the core, which plans and reads alone, does not answer
+            queries = [query for query in queries if query not in asked]
+            alone = [name for name in alone if name not in (CORE, CORE_NO_INDEX)]
+    if alone and (not asked or page.name == "indexes"):
         parts.append("### Engines without Spark\n\nIn brackets, the ratio to twostage through Spark.\n")
         parts += _measures(queries, [TWOSTAGE, *alone], TWOSTAGE)
     return "\n".join(parts)

@@ -1,7 +1,8 @@
 """Times queries with the condition cache off, filling it, and answered by it; in one process, one run.
 
 Every figure is the median of this process in milliseconds, elapsed and of CPU, of scans that return two columns of the
-rows that match. Each comparison first checks that the rows are the same. Run it with ``make bench-conditions``.
+rows that match. Each comparison first checks that the rows are the same. Run it with ``make bench-conditions``; with
+``BENCH="--turns=31"`` it compares off and filling memory in turns, which a busy machine disturbs least.
 """
 
 from __future__ import annotations
@@ -122,11 +123,44 @@ def timed(run: Callable[[], int], before: Callable[[], None] = lambda: None) -> 
     return statistics.median(elapsed) * 1e3, statistics.median(spent) * 1e3
 
 
+def fill_in_turns(path: Path, text: str, rows: int, turns: int) -> tuple[float, float, float]:
+    """Return the median milliseconds of CPU of a scan, off and filling memory, and the median of how many the latter took more."""
+    spent: dict[str, list[float]] = {"off": [], "memory": []}
+    for turn in range(turns):
+        for way in ("off", "memory") if turn % 2 else ("memory", "off"):
+            KEPT.clear()
+            used = time.process_time()
+            scan(path, text, rows, filter_cache=way)
+            spent[way].append(1e3 * (time.process_time() - used))
+    more = [filling - off for off, filling in zip(spent["off"], spent["memory"], strict=True)]
+    return statistics.median(spent["off"]), statistics.median(spent["memory"]), statistics.median(more)
+
+
+def show_turns(rows: int, turns: int) -> None:
+    """Print what filling the memory costs."""
+    shown = Table(title=f"{rows:,} rows, {turns} turns: ms of CPU", title_justify="left")
+    for name in ("filter", "off", "filling memory", "more", "more, %"):
+        shown.add_column(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "data.parquet")
+        write_file(path, rows)
+        for text in FILTERS:
+            scan(path, text, rows)
+            off, filling, more = fill_in_turns(path, text, rows, turns)
+            shown.add_row(text, f"{off:.1f}", f"{filling:.1f}", f"{more:+.2f}", f"{100 * more / off:+.1f}")
+    Console(width=200).print(shown)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
-    rows = parser.parse_args().rows
+    parser.add_argument("--turns", type=int, default=0, help="compare off and filling memory alone, in turns")
+    given = parser.parse_args()
+    rows = given.rows
     pa.set_cpu_count(1)
+    if given.turns:
+        show_turns(rows, given.turns)
+        return
     names = ("off", "filling memory", "memory", "filling host", "host")
     shown = Table(title=f"{rows:,} rows: ms elapsed / ms of CPU", title_justify="left")
     for number, name in enumerate(("filter", "rows", *names, "off / memory", "off / host")):

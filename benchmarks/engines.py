@@ -11,17 +11,19 @@ import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import answers
 from queries import (
     CONDITIONS,
     CORE,
+    CORE_NO_INDEX,
     DATAFUSION,
     DUCKDB,
     ICEBERG,
     IN_SPARK,
     LISTED,
+    NO_INDEX,
     OPTIONS,
     POLARS,
     SPARK,
@@ -227,9 +229,12 @@ class DataFusion(OutsideSpark):
 class Core(OutsideSpark):
     """twostage without Spark: plan, and read as many groups of data files at once as there are threads."""
 
+    own: ClassVar[dict[str, str]] = {}
+    """Its options."""
+
     def __init__(self, warehouse: str) -> None:
         super().__init__(warehouse)
-        self._location = f"{warehouse}/db/wide"
+        self._folder = f"{warehouse}/db"
 
     def table(self, query: Query, sql: str) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415
@@ -243,7 +248,8 @@ class Core(OutsideSpark):
         from twostage.predicates.sql_filter import parse_filter  # noqa: PLC0415
         from twostage.reading.pipeline import read_group  # noqa: PLC0415
 
-        options = parse_options({"path": self._location} | ({"branch": query.branch} if query.branch else {}))
+        given = {"path": f"{self._folder}/{query.table}", **self.own}
+        options = parse_options(given | ({"branch": query.branch} if query.branch else {}))
         table = load_table(options)
         fields = table.schema.fields
         projection = fields if query.columns == "*" else fields[: int(query.columns)]
@@ -263,7 +269,19 @@ class Core(OutsideSpark):
         return pa.Table.from_batches(batches, arrow_schema(projection))
 
 
-OUTSIDE: dict[str, type[OutsideSpark]] = {DUCKDB: DuckDB, POLARS: Polars, DATAFUSION: DataFusion, CORE: Core}
+class CoreWithoutIndex(Core):
+    """The same, with neither indexes nor what Parquet files hold for leaving rows out."""
+
+    own = OPTIONS[NO_INDEX]
+
+
+OUTSIDE: dict[str, type[OutsideSpark]] = {
+    DUCKDB: DuckDB,
+    POLARS: Polars,
+    DATAFUSION: DataFusion,
+    CORE: Core,
+    CORE_NO_INDEX: CoreWithoutIndex,
+}
 
 
 def start_engine(warehouse: str, name: str) -> Engine:

@@ -1,7 +1,7 @@
 """The tables of the benchmark of indexes, written by Iceberg's own connector, and their indexes, by twostage.
 
-Takes a folder and a size; leaves a warehouse with `wide`, rows of many columns in few files, and `small_files`, whose scattered
-keys are in some three files each. Both have Parquet's Bloom filters. What is there already is used again.
+Takes a folder and a size; leaves a warehouse with `wide`, rows of many columns in few files, `small_files`, whose scattered
+keys are in some three files each, and `wanted`, some of these keys. The first two have Parquet's Bloom filters. What is there already is used again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_tables import ROWS_PER_FILE, wide_columns
 from iceberg_session import start
-from queries import KEYS_OF_A_FILE, SIZES, SMALL_FILES
+from queries import KEYS_OF_A_FILE, SIZES, SMALL_FILES, TAGS, WANTED_KEYS
 
 import twostage
 
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 COLUMNS = 40
 BLOOM = "'write.parquet.bloom-filter-enabled.column.{}' = 'true'"
 ASKED = ("m1", "device", "user_id", "key")
-SMALL = 20
-"""Times fewer files, with as many times fewer keys in each, where the size is small."""
+TAG = f"concat('tag-', lpad(cast(pmod(xxhash64(id, {{}}), {TAGS}) AS string), 6, '0'))"
 INDEXES = (
     ("wide", "m1", "postings,files"),
-    ("wide", "user_id", "postings"),
-    ("wide", "device", "postings"),
+    ("wide", "user_id", "postings,values"),
+    ("wide", "device", "postings,sorted"),
     ("wide", "m0", "sorted"),
+    ("wide", "country", "values"),
+    ("wide", "half", "values"),
+    ("wide", "tags", "elements"),
     ("small_files", "key", "files"),
 )
 """Tables, columns, kinds."""
@@ -47,15 +49,16 @@ def make_tables(warehouse: Path, size: str) -> None:
     warehouse.mkdir(parents=True)
     spark = start(str(warehouse))
     rows = SIZES[size].rows
-    files, keys = SMALL_FILES, KEYS_OF_A_FILE
-    if size == "small":
-        files, keys = files // SMALL, keys // SMALL
+    files, keys = SMALL_FILES[size], KEYS_OF_A_FILE[size]
     scattered = f"pmod(xxhash64(id, 1), {files * keys // 3})"
     small = ["id", f"{scattered} AS key", *wide_columns(files * keys, 10)[2:]]
+    wide = [*wide_columns(rows, COLUMNS), f"array({TAG.format(7)}, {TAG.format(8)}) AS tags"]
     tables = {
-        "wide": _make(spark, "wide", rows, max(4, rows // ROWS_PER_FILE), wide_columns(rows, COLUMNS), 2**20),
+        "wide": _make(spark, "wide", rows, max(4, rows // ROWS_PER_FILE), wide, 2**20),
         "small_files": _make(spark, "small_files", files * keys, files, small, max(2**13, 2 * keys)),
     }
+    wanted = f"cast(id % {WANTED_KEYS.step} = {WANTED_KEYS.start} AS int) AS is_wanted"
+    _make(spark, "wanted", WANTED_KEYS.stop, 1, ["id AS key", wanted], 2**13)
     indexes = []
     for table, column, kinds in INDEXES:
         owned = twostage.index(spark, f"{warehouse}/db/{table}")

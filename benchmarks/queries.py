@@ -23,6 +23,7 @@ LISTED = "keys as IN list"
 ICEBERG = "Iceberg-Spark"
 SPARK = "Spark Parquet"
 CORE = "core alone"
+CORE_NO_INDEX = "core alone, no index"
 DUCKDB = "DuckDB"
 POLARS = "Polars"
 DATAFUSION = "DataFusion"
@@ -40,7 +41,7 @@ OPTIONS: dict[str, dict[str, str]] = {
 }
 """The options of each way in which twostage reads through Spark."""
 IN_SPARK = (*OPTIONS, ICEBERG, SPARK)
-WITHOUT_SPARK = (CORE, POLARS, DATAFUSION, DUCKDB)
+WITHOUT_SPARK = (CORE, CORE_NO_INDEX, POLARS, DATAFUSION, DUCKDB)
 
 VALUES = 1_000_000_007
 """How many values the wide table's scattered numbers have."""
@@ -166,7 +167,7 @@ TPCH = (
     Query("Q12", statement=Q12),
     Query("Q14", statement=Q14),
 )
-TABLES = ("wide", "users", "lineitem", "orders", "part", "small_files")
+TABLES = ("wide", "users", "lineitem", "orders", "part", "small_files", "wanted")
 
 
 def _on_branch(queries: tuple[Query, ...]) -> tuple[Query, ...]:
@@ -199,8 +200,13 @@ GATE = (
     Query("SELECT *, a number, 3 % of the rows", "*", f"m1 < {int(VALUES * 0.03)}", is_large=True),
 )
 
-SMALL_FILES = 2_000
-KEYS_OF_A_FILE = 5_000
+SMALL_FILES = {"small": 100, "full": 2_000, "huge": 10_000}
+"""By size: data files with scattered keys, each of which is in three or so."""
+KEYS_OF_A_FILE = {"small": 250, "full": 5_000, "huge": 2_000}
+WANTED_KEYS = range(77, 10_000, 1_000)
+"""Those that a join asks for."""
+TAGS = 50_000
+"""Values of the elements of the wide table's list, two in each row."""
 
 
 def scattered(row: int, seed: int) -> int:
@@ -222,12 +228,28 @@ INDEX_USE = (
     Query("a range", "16", "m0 BETWEEN 500000 AND 500010"),
     Query("a prefix", "16", "device LIKE 'device-00007%'"),
     Query("OR of three columns", "16", f"{_POINT} OR user_id = 222 OR device = 'device-000077'"),
-    Query("2,000 files: a key", "*", "key = 4077", table="small_files"),
+    Query("array_contains", "16", "array_contains(tags, 'tag-000077')"),
+    Query("count of a needle", "count", NEEDLE_IN),
+    Query("count, grouped", statement="SELECT country, count(*) AS n FROM {wide} GROUP BY country"),
+    Query("count(DISTINCT)", statement="SELECT count(DISTINCT country) AS n FROM {wide} WHERE half = 3"),
+    Query("the last 10 by a number", statement="SELECT id, m0 FROM {wide} ORDER BY m0 DESC LIMIT 10"),
+    Query("many files: a key", "*", "key = 4077", table="small_files"),
     Query(
-        "2,000 files: IN of 10",
+        "many files: IN of 10",
         "*",
         "key IN (4000, 4100, 4200, 4300, 4400, 4500, 4600, 4700, 4800, 4900)",
         table="small_files",
+    ),
+    Query(
+        "many files: IN of 1,000",
+        "*",
+        f"key IN ({', '.join(map(str, range(3, 3_333_000, 3_333)))})",
+        table="small_files",
+    ),
+    Query(
+        "many files: a join by 10 keys",
+        statement="SELECT /*+ BROADCAST(u) */ s.id, s.key FROM {small_files} s JOIN {wanted} u ON s.key = u.key "
+        "WHERE u.is_wanted = 1",
     ),
 )
 
@@ -336,8 +358,9 @@ PAGES = {
             "Few rows by scattered values, asked of the same files: with [indexes](indexes.md), without any (neither pages nor "
             "row groups are left out by what Parquet files hold), with pages left out by Parquet's page index, with Parquet's Bloom "
             "filters in addition, and asked again with the [condition cache](condition-cache.md) of the host. The files have "
-            "Bloom filters of all columns that are asked for but m0; every engine may use these.",
-            (TWOSTAGE, NO_INDEX, PAGE_INDEX, BLOOM, CONDITIONS, ICEBERG, DUCKDB),
+            "Bloom filters of the numbers and texts that are looked up, but not of m0; every engine may use these. The many files, "
+            "2,000 and with `SIZE=huge` 10,000, hold each key in three or so.",
+            (TWOSTAGE, NO_INDEX, PAGE_INDEX, BLOOM, CONDITIONS, ICEBERG, CORE, CORE_NO_INDEX, DUCKDB),
             INDEX_USE,
         ),
     )
