@@ -36,7 +36,7 @@ _OLD_ICEBERG = re.compile(
 _OWN = re.compile(
     r"twostage (?P<table>.*?), snapshot (?P<snapshot>\d+|null), columns \[(?P<columns>.*?)\], predicates \[(?P<filters>.*?)\]"
     r"(?:, limit (?P<limit>\d+))?(?:, first by (?P<top>.*?))?(?:, not Spark's reader: .*?)?"
-    r"(?:, indexes \[.*?\])?(?:, keys of joins \[.*?\])?\s*(?:RuntimeFilters: \[(?P<keys>.*)\])?$",
+    r"(?:, indexes \[.*?\])?(?:, keys of joins \[(?P<joins>.*?)\])?\s*(?:RuntimeFilters: \[(?P<keys>.*)\])?$",
     re.DOTALL,
 )
 _OUTPUT = re.compile(r"^BatchScan .*?\[(?P<columns>[^\]]*)\]")
@@ -135,7 +135,9 @@ def _scan(
         snapshot=whole(int(snapshot), "snapshot") if snapshot and snapshot.isdigit() else None,
         columns=_columns(text),
         predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=is_own),
-        hint=LoggedPredicate(op="unknown", text="keys of a join") if groups.get("keys") else None,
+        hint=LoggedPredicate(op="unknown", text="keys of a join")
+        if groups.get("keys") or groups.get("joins")
+        else None,
         limit=whole(int(limit), "limit") if (limit := groups.get("limit")) else None,
         top=groups.get("top") or "",
         counters=_counters(metrics, is_own=is_own),

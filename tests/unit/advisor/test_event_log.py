@@ -160,6 +160,10 @@ def plan_of(text, **more):
             "t", ["=", "unknown"], "twostage",
         ),
         (
+            "BatchScan t[a#1] twostage t, snapshot 7, columns [a], predicates [b = 1], keys of joins [id in list of 2] RuntimeFilters: []",
+            "t", ["=", "unknown"], "twostage",
+        ),
+        (
             "BatchScan local.db.t[id#1L] local.db.t (branch=null) [filters=id = 5, groupedBy=] RuntimeFilters: []",
             "local.db.t", ["="], "iceberg",
         ),
