@@ -172,15 +172,16 @@ def _read_column(data_file: DataFile, row_group: RowGroup, field_id: int) -> Col
     known = () if pages is None else pages.bounds
     bounds = [(one.lower, one.upper) for one in known if one.lower is not None and one.upper is not None]
     overlap = overlap_of(bounds) if len(bounds) == len(known) else None
+    facts = data_file.chunk_facts(row_group, leaf_id)
     return ColumnSample(
         rows=row_group.num_rows,
         nulls=values.null_count,
         entries=len(entries),
         nbytes=data_file.stored_bytes(row_group, {leaf_id}),
-        dictionary_bytes=data_file.dictionary_bytes(row_group, leaf_id),
+        dictionary_bytes=facts.dictionary_bytes,
         chunks=1,
-        blooms=int(data_file.has_bloom_filter(row_group, leaf_id)),
-        dictionaries=int(data_file.is_dictionary_encoded(row_group, leaf_id)),
+        blooms=int(facts.has_bloom_filter),
+        dictionaries=int(facts.is_dictionary_encoded),
         pages=0 if pages is None else len(pages.first_rows),
         bounded=int(overlap is not None),
         page_overlaps=overlap or 0.0,

@@ -123,11 +123,12 @@ class Tally:
 
     def add(self, scan: LoggedScan) -> None:
         """Add a scan of this table."""
-        self.answered.update(scan.answered_columns)
+        if answered := scan.answered_columns:
+            self.answered.update(answered)
         if scan.reader == INDEX:
             return  # nothing was read that could be saved
-        if scan.order_column is not None:
-            self.ordered[scan.order_column] += 1
+        if scan.top and (column := scan.order_column) is not None:
+            self.ordered[column] += 1
         self.scans += 1
         in_filter = scan.entries_of(self._many)
         self._in_filter.append(in_filter)

@@ -119,17 +119,25 @@ def form_of(
         threshold: S from which a column counts: the mean of scans on both sides would be on one of them.
     """
     indexed = scan.count("indexes.used") > 0 or scan.count("files.pruned.index") > 0
-    form = _form(whole)
-    if whole.children and any(child.rows_in is None for child in whole.children):
-        whole = with_spread_shares(whole, known)  # by which the template votes
-    sides = tuple([_counts(leaf, known, threshold) for leaf in whole.leaves()])
-    return scan.reader, scan.columns, scan.rows_read.bit_length(), indexed, form, sides
+    form, spread = _form(whole), whole
+    for child in whole.children:
+        if child.rows_in is None:
+            spread = with_spread_shares(whole, known)  # by which the template votes
+            break
+    sides: list[bool] = []
+    _add_sides(spread, known, threshold, sides)
+    return scan.reader, scan.columns, scan.rows_read.bit_length(), indexed, form, *sides
 
 
-def _counts(leaf: LoggedPredicate, known: Cardinalities, threshold: float) -> bool:
-    if leaf.rows_in:
-        return leaf.rows_in > threshold * max(leaf.rows_out or 0, 0.5)  # a million scans: without the objects
-    return selectivity(leaf, known).value > threshold
+def _add_sides(part: LoggedPredicate, known: Cardinalities, threshold: float, sides: list[bool]) -> None:
+    """Add for each leaf whether it counts."""
+    if part.children:
+        for child in part.children:
+            _add_sides(child, known, threshold, sides)
+    elif part.rows_in:  # as `selectivity` has it; but a log has a million scans
+        sides.append(part.rows_in > threshold * max(part.rows_out or 0, 0.5))
+    else:
+        sides.append(selectivity(part, known).value > threshold)
 
 
 def _form(part: LoggedPredicate) -> tuple[object, ...]:

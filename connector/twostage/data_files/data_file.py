@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from twostage.data_files import computed_columns
 from twostage.data_files.remote_file import MAX_WHOLE_BYTES, RemoteFile
+from twostage.data_files.row_group import ChunkFacts
 from twostage.errors import CorruptFileError
 from twostage.formats import convert, file_schema, internal_values, promotion
 from twostage.schema import Field, Primitive, Struct, leaves
@@ -166,17 +167,9 @@ class DataFile(ABC):
         num_leaves = self._fields[-1].end_leaf if self._fields else 0
         return row_group.num_bytes * min(len(field_ids), num_leaves) // max(1, num_leaves)
 
-    def dictionary_bytes(self, row_group: RowGroup, field_id: int) -> int:  # noqa: ARG002
-        """Return how many of the stored bytes of a field are dictionaries; 0 if none is known."""
-        return 0
-
-    def is_dictionary_encoded(self, row_group: RowGroup, field_id: int) -> bool:  # noqa: ARG002
-        """Return whether every page of a field of a row group is known to be dictionary-encoded."""
-        return False
-
-    def has_bloom_filter(self, row_group: RowGroup, field_id: int) -> bool:  # noqa: ARG002
-        """Return whether every leaf of a field of a row group has a Bloom filter."""
-        return False
+    def chunk_facts(self, row_group: RowGroup, field_id: int) -> ChunkFacts:  # noqa: ARG002
+        """Return how a field of a row group is stored."""
+        return ChunkFacts()
 
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:  # noqa: ARG002
         """Return a lower bound of the bytes that these fields of a row group take, decoded; 0 if none is known."""

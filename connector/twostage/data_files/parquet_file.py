@@ -18,7 +18,7 @@ from twostage.data_files.data_file import DataFile, descend, one_array
 from twostage.data_files.parquet_chunks import RemoteChunks, buffer_of, expected_tail
 from twostage.data_files.parquet_footers import kept_version, load_footer, load_remote_footer
 from twostage.data_files.remote_file import RemoteFile
-from twostage.data_files.row_group import PageBounds, RowGroup
+from twostage.data_files.row_group import ChunkFacts, PageBounds, RowGroup
 from twostage.errors import CorruptFileError
 from twostage.formats import file_schema
 from twostage.formats.parquet import assemble, filters, page_search
@@ -149,22 +149,15 @@ class ParquetDataFile(DataFile):
         chunks = self._footer.row_groups[row_group.index].columns
         return sum(chunks[leaf].compressed_size for leaf in self._leaves_of(field_ids))
 
-    def dictionary_bytes(self, row_group: RowGroup, field_id: int) -> int:
-        """Return how many of the stored bytes of a field are dictionaries, which every read of its pages takes along."""
-        chunks = self._footer.row_groups[row_group.index].columns
-        return sum(chunks[leaf].dictionary_size for leaf in self._leaves_of({field_id}))
-
-    def is_dictionary_encoded(self, row_group: RowGroup, field_id: int) -> bool:
-        """Return whether every page of a field of a row group is known to be dictionary-encoded."""
-        chunks = self._footer.row_groups[row_group.index].columns
-        return {is_all_dictionary(chunks[leaf]) for leaf in self._leaves_of({field_id})} == {True}
-
-    def has_bloom_filter(self, row_group: RowGroup, field_id: int) -> bool:
-        """Return whether every leaf of a field of a row group has a Bloom filter."""
-        chunks = self._footer.row_groups[row_group.index].columns
-        return {chunks[leaf].bloom_filter_offset is not None for leaf in self._leaves_of({field_id})} == {
-            True
-        }
+    def chunk_facts(self, row_group: RowGroup, field_id: int) -> ChunkFacts:
+        """Return how a field of a row group is stored."""
+        columns = self._footer.row_groups[row_group.index].columns
+        chunks = [columns[leaf] for leaf in self._leaves_of({field_id})]
+        return ChunkFacts(
+            dictionary_bytes=sum(one.dictionary_size for one in chunks),
+            is_dictionary_encoded=bool(chunks) and all(map(is_all_dictionary, chunks)),
+            has_bloom_filter=bool(chunks) and all(one.bloom_filter_offset is not None for one in chunks),
+        )
 
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
         """Return a lower bound of the bytes that these fields of a row group take, decoded."""

@@ -27,6 +27,21 @@ class RowGroup:
     num_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkFacts:
+    """What a file knows of how a field of a row group is stored.
+
+    Attributes:
+        dictionary_bytes: Of its stored bytes, dictionaries, which every read of its pages takes along.
+        is_dictionary_encoded: Every page is known to be dictionary-encoded.
+        has_bloom_filter: It has a Bloom filter.
+    """
+
+    dictionary_bytes: int = 0
+    is_dictionary_encoded: bool = False
+    has_bloom_filter: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PageBounds:
     """What a file knows of a column's pages: their first rows within the row group (int64), their bounds."""
