@@ -58,7 +58,6 @@ def asked(spark, query: str):
     frame = spark.sql(query)
     rows = sorted(tuple(row) for row in frame.collect())
     reports = [one for one in twostage.scans(spark) if one.scan_id not in seen and "/fact" in one.table]
-    print("REPORTS", len(reports), *map(str, reports), executed_plan(frame), sep="\n")
     return rows, reports, frame
 
 
