@@ -68,11 +68,8 @@ class ParquetDataFile(DataFile):
         return RemoteFile(reads, self.context, self.task, version)
 
     def _open(self) -> None:
-        cost = ranges.cost_of(
-            self.context.settings.merge_gap,
-            self.context.settings.parallel_requests,
-            is_remote=self.is_remote,
-        )
+        settings = self.context.settings
+        cost = ranges.cost_of(settings.merge_gap, settings.parallel_requests, is_remote=self.is_remote)
         self._remote = self._file if isinstance(self._file, RemoteFile) else None
         if self._remote is not None:
             expected = expected_tail(self.context.schema, self.task.file_size)
@@ -84,12 +81,7 @@ class ParquetDataFile(DataFile):
             kept, tail = load_footer(self._file, self.task.path, key, is_remote=self.is_remote)
         self._footer, self._metadata = kept.footer, kept.metadata
         tables = PageTables(self._file, self._footer, key, cost, self._metrics, tail)
-        self._pages = PageReader(
-            tables,
-            kept.virtual_schema,
-            self.context.settings.verify_checksums,
-            self.context.settings.few_rows,
-        )
+        self._pages = PageReader(tables, kept.virtual_schema, settings.verify_checksums, settings.few_rows)
         self._readers: dict[str, pq.ParquetFile] = {}
         self._chunks = RemoteChunks(self._remote, self._footer)
         self._schema_arrow, self._column_types, self._fields = kept.columns(
