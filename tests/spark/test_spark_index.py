@@ -29,7 +29,9 @@ def test_spark_jobs_build_indexes(spark, tmp_path):
     table.write()
     (status,) = indexes.list()
     assert (status.indexed, status.data_files) == (3, 4)
-    assert indexes.refresh() == 1
+    told = []
+    assert indexes.refresh(progress=lambda done, of: told.append((done, of))) == 1
+    assert told[-1] == (1, 1)
     verified = indexes.verify(None)
     assert (verified.data_files, verified.wrong, verified.without_index) == (4, [], 0)
     assert indexes.clean()[0] == 0

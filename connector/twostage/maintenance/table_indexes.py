@@ -121,23 +121,28 @@ class OwnedIndexes:
     def create(self, names: Sequence[str], kinds: str = AUTO) -> Metrics:
         """Index columns, and keep that they are indexed, so that `refresh` extends them.
 
+        A column that is indexed gains kinds: those that are indexed together with it are built anew beside the old index, which
+        goes when that is done.
+
         Args:
             names: Columns, or fields nested in structs.
             kinds: ``auto``, or kinds separated by commas: those of `KINDS` and ``files``.
 
         Raises:
-            OptionError: No such column or kind, or the column is indexed already.
+            OptionError: No such column or kind, or the columns have these kinds already.
             UnsupportedFeatureError: The column's type has no such index; or ``auto`` refuses all columns.
         """
         context, tasks = self._tasks(self._table.snapshot)
-        present = {field_id: group for group in self._indexes().groups for field_id in group.field_ids}
         wanted: list[tuple[int, tuple[str, ...]]] = []
         chosen_ids = [self._field_id(name) for name in names]
+        touched = [group for group in self._indexes().groups if not {*chosen_ids}.isdisjoint(group.field_ids)]
+        before = _kinds_of(touched)
+        listed = tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",")))
         for name, field_id in zip(names, chosen_ids, strict=True):
-            if field_id in present:
+            if field_id in before and (kinds == AUTO or before[field_id].keys() >= {*listed}):
                 raise OptionError(
                     "INDEXED", f"Column {name!r} is indexed already", stage="options",
-                    hint="Refresh extends it to new files; drop it first to choose other kinds.",
+                    hint="Refresh extends it to new files; name a kind that it has not to add it.",
                 )  # fmt: skip
         reasons: list[str] = []
         if kinds == AUTO:
@@ -150,15 +155,19 @@ class OwnedIndexes:
                 if choice.kinds:
                     wanted.append((choice.field_id, choice.kinds))
         else:
-            listed = tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",")))
             wanted = [(field_id, self._checked(field_id, listed)) for field_id in dict.fromkeys(chosen_ids)]
+            kept = [column for group in touched for column in group.columns if column[0] in context.schema]
+            wanted = [
+                (i, tuple(found)) for i, found in _kinds_of([IndexGroup(columns=(*kept, *wanted))]).items()
+            ]
         total = Metrics()
         if not wanted:
             raise UnsupportedFeatureError(
                 "NOT_WORTH_IT", f"No index of these columns would pay: {'; '.join(reasons)}", stage="index",
                 hint="Name a kind to build one nevertheless, such as postings.",
             )  # fmt: skip
-        for group in _groups(wanted):
+        groups = _groups(wanted)
+        for group in groups:
             text = {"columns": {".".join(context.schema.path(i)): list(kinds) for i, kinds in group.columns}}
             files.write_all(
                 self._place.storage,
@@ -166,6 +175,9 @@ class OwnedIndexes:
                 json.dumps({**text, "table": self._table.name}, indent=1).encode(),
             )
             total.merge(self._extend(group, context, tasks))
+        for name in {group.name for group in touched} - {group.name for group in groups}:
+            self._remove(f"{name}.json")
+            self._remove_folder(name)
         return total
 
     def refresh(self) -> Metrics:
@@ -406,6 +418,15 @@ class OwnedIndexes:
             if not entry.is_folder:
                 self._remove(name, entry.name)
         return len(entries)
+
+
+def _kinds_of(groups: Iterable[IndexGroup]) -> dict[int, dict[str, None]]:
+    """Return the kinds of each column, in the order in which they come."""
+    found: dict[int, dict[str, None]] = {}
+    for group in groups:
+        for field_id, kinds in group.columns:
+            found.setdefault(field_id, {}).update(dict.fromkeys(kinds))
+    return found
 
 
 def _groups(wanted: Sequence[tuple[int, tuple[str, ...]]]) -> list[IndexGroup]:

@@ -22,7 +22,7 @@ from twostage.options import parse_options
 from twostage.spark.session import run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -48,22 +48,37 @@ class Indexes:
         self._spark = spark
         self._options = parse_options({"path": table, **options})
         self.said: list[str] = []
+        self._progress: Callable[[int, int], None] | None = None
 
-    def create(self, columns: str | Sequence[str], kind: str = AUTO) -> int:
+    def create(
+        self,
+        columns: str | Sequence[str],
+        kind: str = AUTO,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
         """Index columns; return how many data files were indexed.
 
         Args:
             columns: Names, dotted for fields of structs; as one text, separated by commas.
             kind: ``auto``, or ``values``, ``postings``, ``sorted``, ``bins``, ``slices``, ``elements`` and ``files``, separated by commas.
 
+            progress: Called with the number of units of work done, and of all, while they are done.
+
         Raises:
-            OptionError: No such column or kind; it is indexed already; there is no place.
+            OptionError: No such column or kind; it has these kinds already; there is no place.
             UnsupportedFeatureError: The type has no such index, or ``auto`` refuses all columns.
         """
+        self._progress = progress
         return self._built(self._owned().create(_names(columns), kind))
 
-    def refresh(self) -> int:
-        """Index the data files that have no index yet; return how many."""
+    def refresh(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """Index the data files that have no index yet, or one that cannot be used; return how many.
+
+        Args:
+            progress: Called with the number of units of work done, and of all, while they are done.
+        """
+        self._progress = progress
         return self._built(self._owned().refresh())
 
     def list(self) -> list[IndexStatus]:
@@ -132,7 +147,11 @@ class Indexes:
         return confs_of(self._spark)
 
     def _run(self, work: Sequence[IndexWork]) -> Iterable[Metrics]:
-        return run_job(index_files, work, lambda _done: None, "twostage: building indexes") if work else ()
+        progress = self._progress
+        told = (lambda _done: None) if progress is None else (lambda done: progress(done, len(work)))
+        if not work:
+            return ()
+        return run_job(index_files, work, told, "twostage: building indexes")
 
     def _built(self, metrics: Metrics) -> int:
         self.said.extend(metrics.choices)

@@ -292,8 +292,9 @@ def test_columns_are_indexed_once_and_dropped_together(tmp_path, capsys):
     assert run("refresh", table) == 1
     assert "[TWOSTAGE.NOT_INDEXED]" in capsys.readouterr().err
     assert run("create", table, "--columns", "key,country", "--kind", "values") == 0
-    assert run("create", table, "--columns", "key", "--kind", "bins") == 1
-    assert "[TWOSTAGE.INDEXED]" in capsys.readouterr().err
+    for kinds in ("values", "auto"):
+        assert run("create", table, "--columns", "key", "--kind", kinds) == 1
+        assert "[TWOSTAGE.INDEXED]" in capsys.readouterr().err
     assert run("drop", table, "--columns", "key") == 1
     assert "country" in capsys.readouterr().err
     assert run("drop", table, "--columns", "id") == 1
@@ -424,3 +425,44 @@ def test_refresh_builds_again_what_cannot_be_used(tmp_path, capsys):
     assert not old.exists()
     assert run("refresh", table) == 0
     assert "0 indexed" in capsys.readouterr().err
+
+
+def test_a_column_gains_a_kind(tmp_path, capsys):
+    """The columns that are indexed together with it are built again; nothing is without an index meanwhile."""
+    table = make(tmp_path / "t")
+    assert run("create", table, "--columns", "key,country", "--kind", "values,files") == 0
+    assert run("create", table, "--columns", "price", "--kind", "bins") == 0
+    runs = opened(table)[3].runs
+    assert run("create", table, "--columns", "key,id", "--kind", "values,sorted") == 0
+    context, tasks, place, indexes = opened(table)
+    assert sorted(group.name for group in indexes.groups) == [
+        "columns-2.values.files.sorted-3.values.files-1.values.sorted", "columns-4.bins",
+    ]  # fmt: skip
+    assert indexes.runs == runs
+    (group,) = (group for group in indexes.groups if 2 in group.field_ids)
+    for task in tasks:
+        assert open_index(context, place, group, task, Metrics()).kinds(2) == ("values", "sorted")
+    assert {path.name for path in Path(place.folder).iterdir() if path.is_dir() and any(path.iterdir())} == {
+        one.name for one in indexes.groups
+    }
+    assert run("verify", table, "--all") == 0
+    assert run("drop", table, "--columns", "key,country,id") == 0
+    assert len(opened(table)[3].groups) == 1
+
+
+def test_an_interrupted_addition_leaves_what_there_was(tmp_path):
+    table = make(tmp_path / "t")
+    assert run("create", table, "--columns", "key", "--kind", "values") == 0
+
+    def interrupted(works):
+        yield index_files.index_files(works[0])
+        raise KeyboardInterrupt
+
+    options = parse_options({"path": str(table.folder)})
+    with pytest.raises(KeyboardInterrupt):
+        table_indexes.OwnedIndexes(options, {}, interrupted, print).create(["key"], "sorted")
+    assert len(opened(table)[3].groups) == 2
+    assert run("refresh", table) == 0
+    assert run("verify", table, "--all") == 0
+    assert run("create", table, "--columns", "key", "--kind", "values,sorted,bins") == 0
+    assert [group.name for group in opened(table)[3].groups] == ["columns-2.values.sorted.bins"]
