@@ -20,7 +20,6 @@ from twostage.errors import TwoStageError
 from twostage.indexes import bitmaps
 from twostage.indexes.answer import IndexAnswer, LookupCost
 from twostage.indexes.file_stamp import is_replaced
-from twostage.indexes.kinds.elements import Elements
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.kinds.values import ValuesReader
 from twostage.indexes.place import warn
@@ -296,7 +295,7 @@ class DataFileIndex:
             return []
         found = []
         for name, kind in column.kinds.items():
-            if of_elements != (name == Elements.name):
+            if of_elements != KINDS[name].of_elements:
                 continue
             cost = kind.cost(leaf, wanted, reader)
             if cost is not None:

@@ -114,10 +114,12 @@ class IndexKind(Protocol):
     Attributes:
         name: Lower-case letters: part of file names.
         certainty: What its answers are: ``exact``, ``at most`` or ``between``.
+        of_elements: It answers what is asked of elements of lists and keys of maps (`HasElement`), and nothing else.
     """
 
     name: str
     certainty: str
+    of_elements: bool
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it; None if they can."""

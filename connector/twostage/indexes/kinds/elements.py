@@ -29,6 +29,7 @@ class Elements(Postings):
     """The kind ``elements``."""
 
     name = "elements"
+    of_elements = True
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""

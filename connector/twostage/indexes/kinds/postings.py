@@ -39,6 +39,7 @@ class Postings:
 
     name = "postings"
     certainty = "at most"
+    of_elements = False
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""

@@ -119,6 +119,7 @@ class SortedRows:
 
     name = "sorted"
     certainty = "between"
+    of_elements = False
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""

@@ -47,6 +47,7 @@ class Values:
 
     name = "values"
     certainty = "exact"
+    of_elements = False
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""
