@@ -226,6 +226,7 @@ def _advise(parsed: argparse.Namespace, confs: dict[str, str], console: Console)
 def _index(parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, str], console: Console) -> int:
     from rich.progress import Progress  # noqa: PLC0415 - as above
 
+    from twostage.advisor.kept_metadata import counted_values  # noqa: PLC0415 - as above
     from twostage.maintenance.index_command import run_command  # noqa: PLC0415
     from twostage.maintenance.index_files import index_files  # noqa: PLC0415
 
@@ -249,9 +250,10 @@ def _index(parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, st
                     progress.advance(bar)
             progress.update(bar, completed=len(work))
 
-        return run_command(
-            parsed, options, confs, console, progress, run, lambda name: _uses(parsed, name, options, confs)
-        )
+        def uses(name: str) -> dict[str, str]:
+            return _uses(parsed, name, options, confs)
+
+        return run_command(parsed, options, confs, console, progress, run, uses, counted_values)
 
 
 def _sampling(progress: Progress, *, as_job: bool) -> CollectRun:

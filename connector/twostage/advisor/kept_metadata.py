@@ -18,6 +18,7 @@ import numpy as np
 
 from twostage.advisor.column_sample import ColumnSample
 from twostage.errors import NotFoundError, TwoStageError
+from twostage.indexes.kind import CountedValues
 from twostage.storage import files
 
 if TYPE_CHECKING:
@@ -90,6 +91,25 @@ def kept_in(place: IndexPlace | None, out: str | None = None) -> Collected | Non
         return Collected.of_dict(raw[KEY]) if isinstance(raw, dict) and KEY in raw else None
     except (NotFoundError, TwoStageError, OSError, ValueError):
         return None
+
+
+def counted_values(place: IndexPlace) -> dict[int, CountedValues]:
+    """Return how many distinct values were counted of each column of a table that has any; nothing if none was kept."""
+    kept = kept_in(place)
+    found = {}
+    for field_id, sample in () if kept is None else kept.samples.items():
+        entries = sum(group for group, _ in sample.row_groups)
+        distinct = sum(group for _, group in sample.row_groups)
+        all_distinct, _ = sample.distinct
+        if entries and distinct and all_distinct:
+            number = len(sample.row_groups)
+            found[field_id] = CountedValues(
+                entries=entries / number,
+                distinct=distinct / number,
+                all_entries=max(entries, sample.entries),
+                all_distinct=all_distinct,
+            )
+    return found
 
 
 def with_samples(metadata: TableMetadata, collected: Collected) -> str:

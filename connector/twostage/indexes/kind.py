@@ -7,6 +7,7 @@ NOT and three-valued logic are not its business, it sees non-NULL values alone.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -79,6 +80,34 @@ class Profile:
     value_bytes: float
     num_runs: int
     column_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedValues:
+    """How many distinct values there are among some entries, as ``advise collect`` counted; entries are not NULL.
+
+    Attributes:
+        entries: Of a mean row group.
+        distinct: Of these.
+        all_entries: Of all row groups that were read.
+        all_distinct: Of these.
+    """
+
+    entries: float
+    distinct: float
+    all_entries: float
+    all_distinct: float
+
+    def among(self, entries: float) -> float:
+        """Return about how many distinct values there are among so many entries.
+
+        >>> counted = CountedValues(entries=1e5, distinct=1e4, all_entries=1e7, all_distinct=1e5)
+        >>> round(counted.among(1e6)), round(counted.among(1e7)), round(counted.among(1e3))
+        (31623, 100000, 1000)
+        """
+        grown = math.log(max(1.0, self.all_entries / self.entries))
+        power = math.log(max(1.0, self.all_distinct / self.distinct)) / grown if grown else 1.0
+        return min(entries, self.distinct * math.pow(entries / self.entries, min(1.0, power)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ pages tell as much; and all together stay below `MAX_SHARE_OF_TABLE` of the tabl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ from twostage.schema import Primitive
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from twostage.indexes.kind import CountedValues
     from twostage.task import ScanContext, ScanTask
 
 MAX_SHARE_OF_TABLE = 0.15
@@ -70,9 +72,19 @@ class ColumnSample:
 
 
 def profile_columns(
-    context: ScanContext, tasks: Sequence[ScanTask], field_ids: Sequence[int]
+    context: ScanContext,
+    tasks: Sequence[ScanTask],
+    field_ids: Sequence[int],
+    counted: Mapping[int, CountedValues] = MappingProxyType({}),
 ) -> Mapping[int, ColumnSample]:
-    """Look at the first rows of a few data files; columns that these do not hold are left out."""
+    """Look at the first rows of a few data files; columns that these do not hold are left out.
+
+    Args:
+        context: A scan of the table.
+        tasks: Its data files.
+        field_ids: The columns.
+        counted: What is known of their distinct values.
+    """
     step = max(1, len(tasks) // _SAMPLE_FILES)
     found: dict[int, list[pa.Array]] = {field_id: [] for field_id in field_ids}
     for task in tasks[::step][:_SAMPLE_FILES]:
@@ -96,6 +108,11 @@ def profile_columns(
             share = sum(map(len, elements)) / max(1, sum(map(len, arrays)))
             sample = _sample(inner, elements, round(rows * share), len(tasks))
             samples[field_id] = replace(sample, is_nested=True)
+    for field_id in samples.keys() & counted.keys():
+        profile = samples[field_id].profile
+        distinct = counted[field_id].among(profile.num_rows - profile.num_nulls)
+        profile = replace(profile, num_distinct=max(1, round(distinct)))
+        samples[field_id] = replace(samples[field_id], profile=profile)
     return samples
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from twostage.maintenance.table_indexes import Run
+    from twostage.maintenance.table_indexes import Counted, Run
     from twostage.options import ReadOptions
 
 
@@ -32,6 +32,7 @@ def run_command(
     progress: Progress,
     run: Run,
     uses_of: Callable[[str], Mapping[str, str]],
+    counted: Counted | None = None,
 ) -> int:
     """Run one of the commands; return the exit code.
 
@@ -42,6 +43,7 @@ def run_command(
         console: Where it is said what was done.
         progress: Where progress is shown.
         run: Does units of work.
+        counted: Tells what was counted of columns' values.
         uses_of: Takes the table's name in logs; says of columns how often their indexes were used.
 
     Raises:
@@ -50,7 +52,7 @@ def run_command(
     owned = OwnedIndexes(options, confs, run, lambda text: console.print(text, markup=False, soft_wrap=True))
     match parsed.verb:
         case "create":
-            _print_built(owned.create(names_in(parsed.names), parsed.kind), console)
+            _print_built(owned.create(names_in(parsed.names), parsed.kind, counted), console)
         case "refresh":
             _print_built(owned.refresh(), console)
         case "list":

@@ -41,6 +41,7 @@ from twostage.storage import files
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from twostage.indexes.kind import CountedValues
     from twostage.indexes.place import IndexPlace, TableIndexes
     from twostage.options import ReadOptions
     from twostage.table.metadata import Snapshot
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     Run = Callable[[Sequence[IndexWork]], Iterable[Metrics]]
     Say = Callable[[str], None]
+    Counted = Callable[[IndexPlace], Mapping[int, CountedValues]]
 
 _WHOLE = 2**62
 """A split size in bytes that no file reaches."""
@@ -118,7 +120,7 @@ class OwnedIndexes:
 
     # --- commands -------------------------------------------------------------------------------------
 
-    def create(self, names: Sequence[str], kinds: str = AUTO) -> Metrics:
+    def create(self, names: Sequence[str], kinds: str = AUTO, counted: Counted | None = None) -> Metrics:
         """Index columns, and keep that they are indexed, so that `refresh` extends them.
 
         A column that is indexed gains kinds: those that are indexed together with it are built anew beside the old index, which
@@ -127,6 +129,7 @@ class OwnedIndexes:
         Args:
             names: Columns, or fields nested in structs.
             kinds: ``auto``, or kinds separated by commas: those of `KINDS` and ``files``.
+            counted: Tells for ``auto`` what was counted of columns' values, and is kept in the place of the indexes.
 
         Raises:
             OptionError: No such column or kind, or the columns have these kinds already.
@@ -146,7 +149,8 @@ class OwnedIndexes:
                 )  # fmt: skip
         reasons: list[str] = []
         if kinds == AUTO:
-            profiles = profile_columns(context, tasks, chosen_ids)
+            known = {} if counted is None else counted(self._place)
+            profiles = profile_columns(context, tasks, chosen_ids, known)
             sizes = sum(task.file_size for task in tasks)
             choices = choose_kinds(profiles, chosen_ids, sizes, self._stored_bytes())
             for name, choice in zip(names, choices, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.index_uses import index_uses
+from twostage.advisor.kept_metadata import counted_values
 from twostage.advisor.log_place import log_access, query_logs, sources_of
 from twostage.advisor.replay import QUERIES, check_log
 from twostage.indexes.place import list_indexes
@@ -70,7 +71,7 @@ class Indexes:
             UnsupportedFeatureError: The type has no such index, or ``auto`` refuses all columns.
         """
         self._progress = progress
-        return self._built(self._owned().create(_names(columns), kind))
+        return self._built(self._owned().create(_names(columns), kind, counted_values))
 
     def refresh(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Index the data files that have no index yet, or one that cannot be used; return how many.

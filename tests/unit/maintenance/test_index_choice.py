@@ -8,7 +8,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from core_scan import open_table
+from indexed_tables import place_of
+from tables import Table
+from twostage.__main__ import main
+from twostage.advisor.kept_metadata import counted_values
 from twostage.indexes.file_keys import FILES
+from twostage.maintenance import index_choice
 from twostage.maintenance.index_choice import _sample, choose_kinds
 from twostage.schema import Primitive
 
@@ -78,3 +84,26 @@ def test_lists_get_an_index_of_their_elements(name):
     (choice,) = choose_kinds({1: replace(sample, is_nested=True)}, [1], 10**5)
     assert not choice.kinds
     assert "15% of the table" in choice.reason
+
+
+def test_what_was_collected_tells_how_many_values_there_are(tmp_path, capsys, monkeypatch):
+    """The first rows of each file have ten values, all rows have thousands."""
+    monkeypatch.setattr(index_choice, "_SAMPLE_ROWS", 6_000)
+    monkeypatch.setattr(index_choice, "MAX_SHARE", 50)
+    drawn = random.Random(4)
+    table = Table(tmp_path / "t", {"id": "long", "v": "long"})
+    for _ in range(2):
+        values = [drawn.randrange(10) for _ in range(6_000)] + [drawn.getrandbits(40) for _ in range(6_000)]
+        table.append([{"id": row, "v": value} for row, value in enumerate(values)])
+    table.write()
+    place = place_of(open_table(table.folder))
+    assert counted_values(place) == {}
+    for verb in (["index", "create"], ["advise", "collect"], ["index", "create"]):
+        names = ["--columns", "v"] if verb[0] == "index" else []
+        main([*verb, str(table.folder), *names])
+        if verb[0] == "index":
+            said = capsys.readouterr().err
+            assert ("about 10 values" in said) == (counted_values(place) == {})
+            main(["index", "drop", str(table.folder)])
+    assert counted_values(place)[2].all_distinct > 11_000
+    assert 3_000 < counted_values(place)[2].among(12_000) <= 12_000
