@@ -57,13 +57,15 @@ TESTED_ELSEWHERE = {
     **{f"indexes/{name}.py": "unit/indexes/test_data_file_index.py" for name in ("build", "kind")},
     **{
         f"indexes/kinds/{name}.py": "unit/indexes/test_data_file_index.py"
-        for name in ("bins", "postings", "registered")
+        for name in ("bins", "postings")
     },
     # As a table's owner runs it.
     **{
         f"maintenance/{name}.py": "unit/maintenance/test_table_indexes.py"
-        for name in ("index_arguments", "index_command")
+        for name in ("index_arguments", "index_command", "index_runs", "lacking_files")
     },
+    "indexes/file_key_runs.py": "unit/indexes/test_file_keys.py",
+    "indexes/file_stamp.py": "unit/maintenance/test_index_files.py",
     # Kernels beside their twins.
     **{f"native/{name}.py": "unit/native/test_kernels.py" for name in ("compare", "members", "reference")},
     "native/compile_now.py": "unit/native/test_compile_apart.py",

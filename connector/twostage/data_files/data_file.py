@@ -299,8 +299,7 @@ class DataFile(ABC):
         """Decode columns of some rows of a row group, in steps of at most `batch_size` rows."""
         start = 0
         for arrays in self.stream(row_group, targets, batch_size):
-            # The steps are shorter than `batch_size` where text would pass 2 GiB.
-            live = rows.slice(start, len(arrays[0]))
+            live = rows.slice(start, len(arrays[0]))  # shorter than `batch_size` where text would pass 2 GiB
             start += len(arrays[0])
             if live.count:
                 yield arrays if live.mask is None else _filtered(arrays, pa.array(live.mask))
