@@ -1,5 +1,7 @@
 package twostage_planner;
 
+import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
@@ -17,6 +19,9 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.storage.StorageLevel;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegralType;
 import scala.collection.immutable.Seq;
 
 /** What is known of the side of a join that gives its keys, before it has run. */
@@ -30,6 +35,11 @@ final class BuildSide {
 
   /** Of a file or a range without a filter: 100,000 numbers or so. Larger ones may have all keys that there are. */
   private static final long MAX_LIST_BYTES = 1 << 20;
+
+  private static final List ANY_ORDER = Arrays.asList(
+      new Object[] {"Max", "Min", "Count", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BloomFilterAggregate"});
+  /** Digits of decimals whose sum overflows at no order of the rows: Spark adds them with ten digits more, up to 38. */
+  private static final int MAX_SUMMED = 28;
 
   private BuildSide() {}
 
@@ -170,9 +180,8 @@ final class BuildSide {
       return false;
     }
     if (expression instanceof AggregateExpression) {
-      String name = ((AggregateExpression) expression).aggregateFunction().getClass().getSimpleName();
-      if (!name.equals("Max") && !name.equals("Min") && !name.equals("Count") && !name.equals("BloomFilterAggregate")) {
-        return false; // a sum of doubles, or the first of some rows, depends on their order
+      if (!isOfAnyOrder((Expression) ((AggregateExpression) expression).aggregateFunction())) {
+        return false;
       }
     }
     Seq children = expression.children();
@@ -182,6 +191,16 @@ final class BuildSide {
       }
     }
     return true;
+  }
+
+  /** Whether an aggregate function is the same of its rows in any order: a sum of doubles, or the first of them, is not. */
+  private static boolean isOfAnyOrder(Expression function) {
+    String name = function.getClass().getSimpleName();
+    if (name.equals("Sum")) {
+      DataType type = ((Expression) function.children().apply(0)).dataType();
+      return type instanceof IntegralType || type instanceof DecimalType && ((DecimalType) type).precision() <= MAX_SUMMED;
+    }
+    return ANY_ORDER.contains(name);
   }
 
   /** The bytes that a side's leaves read. */
