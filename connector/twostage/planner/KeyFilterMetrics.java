@@ -6,12 +6,15 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.BaseSubqueryExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ReusedSubqueryExec;
+import org.apache.spark.sql.execution.ScalarSubquery;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SubqueryBroadcastExec;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
@@ -39,9 +42,12 @@ final class KeyFilterMetrics {
     Iterator filters = scan.runtimeFilters().iterator();
     while (filters.hasNext()) {
       Object filter = filters.next();
-      Expression keys = filter instanceof DynamicPruningExpression ? ((DynamicPruningExpression) filter).child() : null;
+      Expression keys =
+          filter instanceof DynamicPruningExpression ? ((DynamicPruningExpression) filter).child() : (Expression) filter;
       if (keys instanceof InSubqueryExec) {
         found.add(of((InSubqueryExec) keys));
+      } else if (keys instanceof EqualTo) {
+        addScalar((EqualTo) keys, found);
       }
     }
     return found;
@@ -71,20 +77,36 @@ final class KeyFilterMetrics {
     }
   }
 
+  /** `column = (SELECT …)`, which Spark itself hands to a scan since 4.2. */
+  private static void addScalar(EqualTo filter, List found) {
+    Expression value = filter.left() instanceof ScalarSubquery ? filter.left() : filter.right();
+    Expression column = value == filter.left() ? filter.right() : filter.left();
+    while (column instanceof Cast) {
+      column = ((Cast) column).child();
+    }
+    if (value instanceof ScalarSubquery) {
+      found.add(of(column, ((ScalarSubquery) value).plan(), Integer.valueOf(1)));
+    }
+  }
+
   private static Map of(InSubqueryExec keys) {
-    BaseSubqueryExec plan = keys.plan();
+    Option values = keys.values();
+    boolean counted = values.isDefined() && !SparkBloom.isTested(keys.child().dataType());
+    return of(keys.child(), keys.plan(), counted ? Integer.valueOf(((Object[]) values.get()).length) : null);
+  }
+
+  private static Map of(Expression column, BaseSubqueryExec subquery, Integer count) {
+    BaseSubqueryExec plan = subquery;
     while (plan instanceof ReusedSubqueryExec) {
       plan = ((ReusedSubqueryExec) plan).child();
     }
     Set sources = new LinkedHashSet();
     collectSources((SparkPlan) plan, sources);
     Map found = new LinkedHashMap();
-    found.put("column", keys.child().sql().replace("`", ""));
+    found.put("column", column.sql().replace("`", ""));
     found.put("sources", new ArrayList(sources));
     found.put("milliseconds", milliseconds((SparkPlan) plan, WAITED));
-    Option values = keys.values();
-    boolean counted = values.isDefined() && !SparkBloom.isTested(keys.child().dataType());
-    found.put("keys", counted ? Integer.valueOf(((Object[]) values.get()).length) : null);
+    found.put("keys", count);
     BroadcastExchangeExec broadcast = broadcastOf((SparkPlan) plan);
     found.put("built", broadcast == null ? null : milliseconds(broadcast, BUILT));
     found.put("broadcast", Boolean.valueOf(plan instanceof SubqueryBroadcastExec));

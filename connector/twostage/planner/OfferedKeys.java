@@ -337,8 +337,9 @@ final class OfferedKeys {
       return fits ? placed(relation, above, bloom) : there;
     }
     boolean cheap = BuildSide.isCheap(keys.build, relation);
-    if ((widened || of.length > 1) && !cheap) {
-      return there; // a broadcast has the keys in the wider type, and Spark takes one key of it
+    boolean stands = widened && of.length == 1 && !cheap; // a broadcast has the keys in the wider type
+    if (of.length > 1 && !cheap || stands && !(columns[0] instanceof AttributeReference && scan.takesTuples())) {
+      return there; // Spark takes one key of a broadcast
     }
     Expression filter;
     if (of.length > 1) {
@@ -346,6 +347,9 @@ final class OfferedKeys {
         return there;
       }
       filter = TuplesOfKeys.filter(columns, keys.build, keys.all, keys.places);
+    } else if (stands) {
+      Attribute wide = KeyCast.widened((AttributeReference) columns[0], of[0].dataType());
+      filter = DynamicFilters.pruning(wide, keys.build, keys.all, keys.places[0], true);
     } else if (widened) {
       Expression key = KeyCast.narrowed((Expression) keys.all.apply(keys.places[0]), columns[0].dataType());
       filter = DynamicFilters.pruning(columns[0], keys.build, list(key), 0, false);

@@ -3,6 +3,7 @@ package twostage_planner;
 import java.util.List;
 import org.apache.spark.package$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
@@ -12,10 +13,11 @@ final class ScalarKey {
   /** Since 4.2 Spark hands such a value to the scan itself, once the subquery has run. */
   static final boolean IS_SPARK_S = !package$.MODULE$.SPARK_VERSION().startsWith("4.1.");
 
-  final Attribute column;
+  /** A column, or one under casts that widen. */
+  final Expression column;
   final ScalarSubquery subquery;
 
-  private ScalarKey(Attribute column, ScalarSubquery subquery) {
+  private ScalarKey(Expression column, ScalarSubquery subquery) {
     this.column = column;
     this.subquery = subquery;
   }
@@ -38,8 +40,12 @@ final class ScalarKey {
     Expression right = ((EqualTo) conjunct).right();
     Expression column = left instanceof ScalarSubquery ? right : left;
     Expression value = left instanceof ScalarSubquery ? left : right;
-    boolean fits = column instanceof Attribute && value instanceof ScalarSubquery
+    Expression bare = column;
+    while (bare instanceof Cast && KeyCast.widens((Cast) bare)) {
+      bare = ((Cast) bare).child();
+    }
+    boolean fits = bare instanceof Attribute && value instanceof ScalarSubquery
         && ((ScalarSubquery) value).outerAttrs().isEmpty();
-    return fits ? new ScalarKey((Attribute) column, (ScalarSubquery) value) : null;
+    return fits ? new ScalarKey(column, (ScalarSubquery) value) : null;
   }
 }

@@ -208,7 +208,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
       } else if (TuplesOfKeys.are(predicates[i])) {
         forms.addAll(TuplesOfKeys.translate(predicates[i]));
       } else {
-        forms.add(JoinKeys.translate(predicates[i]));
+        forms.add(JoinKeys.translate(KeyCast.narrowed(predicates[i], readSchema)));
       }
     }
     runtime = forms;
