@@ -21,6 +21,7 @@ from queries import (
     DATAFUSION,
     DUCKDB,
     ICEBERG,
+    IDS,
     IN_SPARK,
     LISTED,
     NO_INDEX,
@@ -29,6 +30,7 @@ from queries import (
     SPARK,
     TABLES,
     Query,
+    wanted_users,
 )
 
 if TYPE_CHECKING:
@@ -88,6 +90,10 @@ class InSpark:
     def _statement(self, query: Query, sql: str) -> str:
         if self._name == LISTED:
             sql = query.listed
+        if f"{{{IDS}}}" in sql:
+            ids = [(user,) for user in wanted_users(10)]
+            self._spark.createDataFrame(ids, "user_id long").createOrReplaceTempView(IDS)
+            sql = sql.replace(f"{{{IDS}}}", IDS)
         for table in TABLES:
             if f"{{{table}}}" not in sql:
                 continue

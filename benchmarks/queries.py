@@ -7,9 +7,13 @@ stand in braces, because each engine knows them by a name of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TWOSTAGE = "twostage"
 UNVERIFIED = "no page checksums"
@@ -278,10 +282,48 @@ def wanted_users(keys: int) -> range:
     return range(7, FEWEST_USERS, FEWEST_USERS // keys)
 
 
-JOINS = tuple(
-    _join(f"{keys:,} keys, {word}", hint, keys)
-    for keys in (10, 1_000)
-    for word, hint in (("broadcast", "BROADCAST"), ("shuffled", "MERGE"))
+def _list(values: Iterable[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+IDS = "ids"
+"""In braces in a statement: rows of `createDataFrame`, the `user_id` of 10 users."""
+_TENS = range(7, 1_000, 10)
+"""The wanted 1,000 users, as far as `m2` has their numbers: it is below 1,000."""
+JOINS = (
+    *(
+        _join(f"{keys:,} keys, {word}", hint, keys)
+        for keys in (10, 1_000)
+        for word, hint in (("broadcast", "BROADCAST"), ("shuffled", "MERGE"))
+    ),
+    Query(
+        "1,000 keys, IN (SELECT …)",
+        statement="SELECT * FROM {wide} WHERE user_id IN (SELECT user_id FROM {users} WHERE is_of_1000 = 1)",
+        listed=f"SELECT * FROM {{wide}} WHERE user_id IN ({_list(wanted_users(1_000))})",
+    ),
+    Query(
+        "one key, = (SELECT min(…))",
+        statement="SELECT * FROM {wide} WHERE user_id = (SELECT min(user_id) FROM {users} WHERE is_of_10 = 1)",
+        listed=f"SELECT * FROM {{wide}} WHERE user_id = {wanted_users(10)[0]}",
+    ),
+    Query(
+        "10 keys, createDataFrame",
+        statement=f"SELECT w.* FROM {{wide}} w JOIN {{{IDS}}} i ON w.user_id = i.user_id",
+        listed=f"SELECT * FROM {{wide}} WHERE user_id IN ({_list(wanted_users(10))})",
+    ),
+    Query(
+        "two dimensions, 1,000 keys and 100",
+        statement="SELECT w.* FROM {wide} w JOIN {users} u ON w.user_id = u.user_id JOIN {users} v ON w.m2 = v.user_id "
+        "WHERE u.is_of_1000 = 1 AND v.is_of_1000 = 1",
+        listed=f"SELECT * FROM {{wide}} WHERE user_id IN ({_list(wanted_users(1_000))}) AND m2 IN ({_list(_TENS)})",
+    ),
+    Query(
+        "half of the users, 125,000 keys",
+        statement="SELECT /*+ BROADCAST(u) */ w.* FROM {wide} w JOIN {users} u ON w.user_id = u.user_id "
+        "WHERE right(u.name, 1) IN ('0', '2', '4', '6', '8')",
+        listed="SELECT * FROM {wide} WHERE user_id % 2 = 0",
+        is_large=True,
+    ),
 )
 
 PAGES = {
@@ -346,9 +388,9 @@ PAGES = {
         Page(
             "joins",
             "Keys of joins",
-            "All columns of the wide table, joined by `user_id` to a table of users, of which a filter leaves 10 or 1,000. Keys of "
+            "All columns of the wide table, joined by `user_id` to a table of users, of which a filter leaves 10, 1,000 or half. Keys of "
             "the filtered side arrive while the query runs. `keys as IN list` is twostage without a join, with the same keys "
-            "written into the query.",
+            "written into the query (of half of the users, `user_id % 2 = 0`).",
             (TWOSTAGE, LISTED, ICEBERG),
             JOINS,
         ),
