@@ -295,6 +295,12 @@ ROWS = (
         program=("benchmarks/branch_coverage.py",),
     ),
     Row(
+        "R17",
+        "Random joins of sides of every kind, keys in every form: the rows of plain Parquet",
+        ("tests/spark/test_spark_random_joins.py",),
+        (least("joins", 60, 2_000), none("mismatches"), *nightly(least("rarest_form", 20))),
+    ),
+    Row(
         "Memory",
         "Rows of 10 MB, a row group of 1 GiB, 10,000 columns: held at most with task-memory 128 MiB; 150 MiB of remote delete "
         "files ahead with 16 MiB; MiB",

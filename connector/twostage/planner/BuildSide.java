@@ -22,6 +22,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.storage.StorageLevel;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegralType;
 import scala.collection.immutable.Seq;
 
 /** What is known of the side of a join that gives its keys, before it has run. */
