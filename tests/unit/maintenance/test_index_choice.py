@@ -89,7 +89,7 @@ def test_lists_get_an_index_of_their_elements(name):
 def test_what_was_collected_tells_how_many_values_there_are(tmp_path, capsys, monkeypatch):
     """The first rows of each file have ten values, all rows have thousands."""
     monkeypatch.setattr(index_choice, "_SAMPLE_ROWS", 6_000)
-    monkeypatch.setattr(index_choice, "MAX_SHARE", 50)
+    monkeypatch.setattr(index_choice, "MAX_SHARE_OF_TABLE", 50)
     drawn = random.Random(4)
     table = Table(tmp_path / "t", {"id": "long", "v": "long"})
     for _ in range(2):

@@ -13,7 +13,7 @@ from core_scan import open_table
 from tables import Table
 from twostage.__main__ import main
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import Cost
+from twostage.indexes.answer import LookupCost
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.kind import Found, non_null
 from twostage.indexes.kinds.registered import KINDS
@@ -59,8 +59,12 @@ class ZerosReader:
         rows = bitmaps.deserialize(reader.whole(self.blob), self.num_rows)
         return Found(BitMap(), BitMap()) if Zeros.lies else Found(rows, rows)
 
-    def cost(self, leaf: Any, wanted: Any, reader: Any) -> Cost | None:
-        return None if self.find(leaf, wanted, reader) is None else Cost(requests=1, nbytes=self.blob.length)
+    def cost(self, leaf: Any, wanted: Any, reader: Any) -> LookupCost | None:
+        return (
+            None
+            if self.find(leaf, wanted, reader) is None
+            else LookupCost(requests=1, nbytes=self.blob.length)
+        )
 
 
 def test_a_new_kind_is_a_line_in_the_registry(tmp_path, monkeypatch, capsys):
