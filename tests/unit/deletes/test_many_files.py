@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from declared.types import Column
 from figures import FULL, record
 from scan_values import context_of, task_of, write_keys
 from tables import Table
-from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
 from twostage.deletes.anti_join.load_key_sets import load_equality
 from twostage.deletes.cache.memory import CACHE, ByteCache
 from twostage.deletes.files import columns
@@ -63,22 +61,6 @@ def test_small_remote_delete_files_are_fetched_at_the_same_time(tmp_path, monkey
     import pyarrow as pa
 
     assert found.deleted({7: pa.array([0, 15, 16])}, 3).tolist() == [True, True, False]
-
-
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_remote_delete_files_of_several_data_files_are_counted_at_the_same_time(
-    tmp_path, monkeypatch, file_format
-):
-    table = Table(tmp_path, {"id": "long"}, version=2)
-    for _ in range(16):
-        table.delete_positions({table.append(ids(5)): [1, 7]}, file_format)
-    opened = open_table(table.write())
-    store = Store(monkeypatch, together=4)
-    options = replace(opened.options, settings=replace(opened.options.settings, parallel_requests=4))
-    found = answer(opened.table, options, aggregates=(Aggregate("rows"),))
-    assert isinstance(found, Answer)
-    assert (found.rows, store.requests) == (((64,),), 16)
-    assert found.counters["delete_files.opened"] == 16
 
 
 def test_positional_delete_files_of_one_data_file(tmp_path):

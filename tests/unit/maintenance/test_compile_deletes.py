@@ -14,7 +14,7 @@ from compiled_tables import kept, make, read
 from tables import Table
 from twostage.__main__ import main
 from twostage.deletes.cache.memory import CACHE
-from twostage.storage import files, folders, stores
+from twostage.storage import files, stores
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -110,7 +110,6 @@ def test_a_bucket_keeps_what_is_compiled(tmp_path, capsys, monkeypatch):
         return bucket
 
     monkeypatch.setattr(files, "file_system", file_system)
-    monkeypatch.setattr(folders, "file_system", file_system)
     monkeypatch.setattr(stores, "file_system", file_system)
     monkeypatch.setattr(stores, "store_properties", lambda *_: "the test has a file system of its own")
     monkeypatch.setattr(stores, "_clients", {})
