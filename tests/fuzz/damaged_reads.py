@@ -30,7 +30,9 @@ from twostage.data_files import orc_file, parquet_footers
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import InternalError, ResourceLimitError, TwoStageError
 from twostage.indexes.place import FOLDER
-from twostage.options import _SETTINGS, OPTION_NAMES, _boolean
+from twostage.option_table import OPTIONS
+from twostage.option_values import boolean
+from twostage.options import _SETTINGS, OPTION_NAMES
 from twostage.predicates.predicate import TRUE
 from twostage.reading.conditions.kept import KEPT
 
@@ -43,7 +45,9 @@ RESEALED = "sizes, sealed anew"
 IGNORED, NOT_IGNORED = "index ignored, right rows", "NOT IGNORED"
 UNTYPED, UNNAMED, OTHER_ROWS = "UNTYPED", "NOT NAMED", "other rows, no checksum"
 SWITCHES = tuple(
-    name for name, (_, parse) in _SETTINGS.items() if parse is _boolean and name != "verify-checksums"
+    name
+    for name, option in OPTIONS.items()
+    if option.target in _SETTINGS and option.parse is boolean and name != "verify-checksums"
 )
 """Every option that can be switched off and leaves the rows as they are."""
 CHOICES = {
