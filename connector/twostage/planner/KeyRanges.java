@@ -93,6 +93,11 @@ final class KeyRanges {
     return found;
   }
 
+  /** Whether keys of a type are looked up: a filter's column may stand for one in a wider type, or for a Bloom filter's. */
+  static boolean takes(DataType type) {
+    return type == DataTypes.LongType || type == DataTypes.IntegerType || type == DataTypes.DateType;
+  }
+
   private static Expression ofType(Expression value, DataType type) {
     if (type == DataTypes.LongType) {
       return value;

@@ -62,7 +62,8 @@ final class ScansWithoutKeys {
   /** Whether a filter by keys that stands directly above a scan leaves out its files. */
   private static boolean leavesOutFiles(DynamicPruningSubquery filter, LogicalPlan above) {
     LogicalPlan child = (LogicalPlan) above.children().apply(0);
-    return filter.pruningKey() instanceof AttributeReference && DynamicFilters.isOurs(child)
+    return filter.pruningKey() instanceof AttributeReference && KeyRanges.takes(filter.pruningKey().dataType())
+        && DynamicFilters.isOurs(child)
         && ((TwoStageScan) ((DataSourceV2ScanRelation) child).scan())
             .awaitsKeysOfFiles(((AttributeReference) filter.pruningKey()).name());
   }
