@@ -102,9 +102,9 @@ def test_the_filter_is_made_once(spark, tables):
 
 @pytest.mark.parametrize("condition", ["d.v < 0", "d.v = 0 AND d.id % 40 = 0"])
 def test_of_no_key_and_of_nulls(spark, tables, condition):
-    """A filter of no rows is NULL, and none passes."""
+    """A filter of no rows is NULL, and none passes. (With adaptive execution the query may end before its scan is planned.)"""
     text = f"SELECT f.id FROM fact f LEFT SEMI JOIN dim d ON f.n = d.n AND {condition}"
-    with confs(spark, **SETTINGS):
+    with confs(spark, adaptive_enabled="false", **SETTINGS):
         with confs(spark, "spark.twostage.dynamicFilter.", maxBuildShare="0"):
             found, reports, _ = asked(spark, text)
     assert found == []
