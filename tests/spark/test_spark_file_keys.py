@@ -15,7 +15,6 @@ from joined_tables import (
     bytes_of,
     clear_reports,
     confs,
-    count_as_large,
     make_tables,
     readers,
     same,
@@ -141,48 +140,3 @@ def test_an_option_says_from_how_many_bytes_a_side_awaits_keys(spark, tables, mo
         same(spark, query)
         (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
         assert report.is_handed_over == is_handed_over, str(report)
-
-
-def test_large_sides_by_which_keys_come(spark, tables, monkeypatch, bridge):
-    """Those by which files are clustered leave out files for Spark's reader; where others come, too, ours filters rows by both."""
-    count_as_large(monkeypatch, bytes_of(tables["fact"]))
-    by_id = """SELECT /*+ BROADCAST(d) */ f.id, f.s, d.v FROM {fact} f JOIN {dim} d ON f.id = d.id
-WHERE d.v >= 0"""
-    by_both = """SELECT /*+ BROADCAST(d), BROADCAST(t) */ f.id, f.s, d.v FROM {fact} f JOIN {dim} d ON f.id = d.id
-JOIN {tiny} t ON f.l = t.l WHERE d.v >= 0 AND t.v >= 0"""
-    for query, is_handed_over in ((by_id, True), (by_both, False)):
-        view(spark, tables)
-        clear_reports(bridge)
-        same(spark, query)
-        (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
-        assert report.is_handed_over == is_handed_over, str(report)
-        if is_handed_over:
-            assert LEFT_OUT in str(report)
-            assert 1 <= report.count("spark.files") < report.count("handed_over.files"), str(report)
-        else:
-            assert "keys of a join filter it" in str(report)
-            assert {keys.column for keys in report.joins} == {"f.id", "f.l"}, report.joins
-    # What they leave in files of large columns is read in two stages, and so are files of an object store.
-    for name, value in (("MAX_CLUSTERED_JOIN_COLUMN_BYTES", 0), ("_is_in_object_store", lambda _: True)):
-        with monkeypatch.context() as patch:
-            patch.setattr(eligibility, name, value)
-            patch.setattr(eligibility, "MAX_FILES_OF_A_STORE", 1000)
-            view(spark, tables)
-            clear_reports(bridge)
-            same(spark, by_id)
-            (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
-            assert not report.is_handed_over, str(report)
-
-
-@pytest.mark.parametrize("kind", ["int", "decimal(20,0)"])
-def test_large_sides_whose_keys_have_another_type(spark, tables, monkeypatch, bridge, kind):
-    """Whole numbers in a wider type leave out files, too; of other types there is nothing to look up, and the scan stays."""
-    count_as_large(monkeypatch, bytes_of(tables["fact"]))
-    query = f"""SELECT /*+ BROADCAST(d) */ f.id, f.s, d.v FROM {{fact}} f
-JOIN (SELECT CAST(id AS {kind}) AS k, v FROM {{dim}} WHERE v >= 0) d ON f.id = d.k"""
-    with confs(spark, "spark.twostage.dynamicFilter.", maxBuildShare="0"):
-        view(spark, tables)
-        clear_reports(bridge)
-        same(spark, query)
-    (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
-    assert report.is_handed_over == (kind == "int"), str(report)

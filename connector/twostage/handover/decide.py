@@ -31,11 +31,9 @@ from twostage.handover.eligibility import (
     stays_by_size,
     stays_by_store,
     stays_by_top,
-    stays_with_keys_of_files,
 )
 from twostage.handover.file_facts import count_uncached, file_facts
 from twostage.handover.kept_share import estimate_kept_share
-from twostage.handover.key_ranges import MAX_SHARE_OF_A_FILE, MAX_SHARE_TO_SERVE_ROWS
 from twostage.handover.protocol import DeletedRows, SparkFile, SparkScan
 from twostage.metrics import Metrics
 from twostage.planning.estimates import drops_rows, estimate_bytes
@@ -79,9 +77,7 @@ class AwaitsKeys:
     """The scan stays with us until it is known whether keys of a join come. Then Spark's reader does it."""
 
     columns: tuple[str, ...]
-    """The columns by which keys can leave out files."""
-    serve_rows: bool = False
-    """Keys of other columns are wanted, too: if some come, the scan stays, and they filter rows. Otherwise they serve nothing."""
+    """The columns by which keys can leave out files; those of others would serve nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +109,7 @@ def hand_over(
         plan_scan: Plans the scan of a projection, a predicate, a hint and the first rows by an order.
         top: The first rows by an order, if the query wants only these of the rows that match its filters.
         awaited_keys: The scan stayed only because keys of a join may prune it. It is known by now whether they come.
-        has_keys: They do, and only for columns that `AwaitsKeys` named.
+        has_keys: They do, for columns that `AwaitsKeys` named.
     """
     reason = stays_by_query(table, options, demand)
     if reason is not None:
@@ -162,25 +158,14 @@ def hand_over(
         found = (None if is_small_side else _stays_by_share(plan, kept_share)) or _check_files(
             plan, table, fields
         )
+        if isinstance(found, list) and may_be_pruned and not is_small_side:
+            found = stays_by_join(plan, found, fields, options.dynamic_filter_min_bytes) or found
         if isinstance(found, str):
             return found
-        stays = (
-            None if is_small_side else stays_by_join(plan, found, fields, options.dynamic_filter_min_bytes)
-        )
-        leaves_out_files = (
-            stays_with_keys_of_files(plan, found, fields, options) is None
-            if stays is not None
-            else not (is_small_side and _sees_no_keys(plan))
-        )
-        columns: tuple[str, ...] = ()
-        if options.dynamic_filter_files and leaves_out_files:
-            columns = _key_columns(
-                found, fields, MAX_SHARE_OF_A_FILE if stays is None else MAX_SHARE_TO_SERVE_ROWS
-            )
-        if may_be_pruned and columns:
-            return AwaitsKeys(columns=columns, serve_rows=stays is not None)
-        if may_be_pruned and stays is not None:
-            return stays
+        serves_no_keys = not options.dynamic_filter_files or (is_small_side and _sees_no_keys(plan))
+        columns = () if serves_no_keys else _key_columns(found, fields)
+        if columns and may_be_pruned:
+            return AwaitsKeys(columns=columns)
         deleted = read_deleted(plan.context, files_of(plan), compiled, metrics)
     except TwoStageError as error:
         return f"an error while planning: {error.code}"
@@ -205,10 +190,10 @@ def _is_filtered(plan: ScanPlan) -> bool:
     return drops_rows(plan.context.predicate) or drops_rows(plan.context.hint)
 
 
-def _key_columns(facts: list[FileFacts], fields: tuple[Field, ...], max_share: float) -> tuple[str, ...]:
+def _key_columns(facts: list[FileFacts], fields: tuple[Field, ...]) -> tuple[str, ...]:
     """Return the columns by which keys can leave out files; none if Spark's reader would give rows for their ranges."""
     width = len(fields) + NUM_DELETE_COLUMNS + 2 * key_ranges.MAX_KEY_COLUMNS
-    return key_ranges.key_columns(facts, fields, max_share) if width <= MAX_COLUMNS else ()
+    return key_ranges.key_columns(facts, fields) if width <= MAX_COLUMNS else ()
 
 
 def _read_compiled(plan: ScanPlan, metrics: Metrics) -> list[DeletedPositions] | str:

@@ -54,11 +54,9 @@ MAX_DELETED_POSITIONS = 2**23
 MAX_JOIN_COLUMN_BYTES = 4 * 2**20
 """Bytes of columns that Spark's reader reads in less time than keys of a join could save, whatever they leave out. Of TPC-DS at
 scale 1, query 53 (10 MiB) took 1.4 s of CPU with Spark's reader, which leaves out files by the keys, and 1.1 s with ours, which
-drops rows; query 12 (3 MiB) 0.61 and 0.67 s (`make bench PAGES=tpcds`)."""
-MAX_CLUSTERED_JOIN_COLUMN_BYTES = 64 * 2**20
-"""Bytes of columns, up to which keys of a join by which files are clustered had better leave out files for Spark's reader
-than filter rows for ours: most rows of the files that remain join, and cost more on their way through Python than the few
-others do in the join."""
+drops rows; query 12 (3 MiB) 0.61 and 0.67 s. Leaving out files for Spark's reader where all keys that come are of columns that
+cluster the files was tried up to 64 MiB: queries 65 and 22 took less (2.9 for 3.1 s, 4.1 for 4.7), 47 and 57 more (4.7 for 3.9,
+2.9 for 2.4). (`make bench PAGES=tpcds` asks them.)"""
 MAX_JOIN_FILE_BYTES = 256 * 2**20
 """Bytes of files, up to which their footers are opened to learn the bytes of the columns."""
 MIN_BYTES_PER_FOOTER = 8 * 2**20
@@ -281,25 +279,10 @@ def stays_by_join(
     if not facts:
         files = sum(task.file_size for task in files_of(plan))
         return KEYS_MAY_PRUNE if files > MAX_JOIN_FILE_BYTES else None
-    most = MAX_JOIN_COLUMN_BYTES if max_column_bytes is None else max_column_bytes
-    return KEYS_MAY_PRUNE if _column_bytes(facts, fields) > most else None
-
-
-def stays_with_keys_of_files(
-    plan: ScanPlan, facts: Sequence[FileFacts], fields: Sequence[Field], options: ReadOptions
-) -> str | None:
-    """Return why a side of `stays_by_join` stays with us even if all keys that come are of columns that cluster its files."""
-    if options.dynamic_filter_min_bytes is not None:
-        return "dynamic-filter.min-bytes is given"
-    if _column_bytes(facts, fields) > MAX_CLUSTERED_JOIN_COLUMN_BYTES:
-        return "its columns are large"
-    remote = any(_is_in_object_store(task.path) for task in files_of(plan))
-    return "its files are in an object store" if remote else None
-
-
-def _column_bytes(facts: Sequence[FileFacts], fields: Sequence[Field]) -> int:
     columns = (known.columns.get(field.id) for known in facts for field in fields)
-    return sum(column.num_bytes for column in columns if column is not None)
+    num_bytes = sum(column.num_bytes for column in columns if column is not None)
+    most = MAX_JOIN_COLUMN_BYTES if max_column_bytes is None else max_column_bytes
+    return KEYS_MAY_PRUNE if num_bytes > most else None
 
 
 def stays_by_share(plan: ScanPlan, share: float | None, how: str) -> str | None:

@@ -28,22 +28,17 @@ MAX_VALUES_LOOKED_UP = 1_000_000
 MAX_SHARE_OF_A_FILE = 0.5
 """Of all files' values, which a file's range has on average; in files that are not clustered by the column, keys of any
 join find something."""
-MAX_SHARE_TO_SERVE_ROWS = 0.2
-"""The same, where the keys could filter rows instead: most of what they leave is in files that have little else."""
 
 
-def key_columns(
-    facts: Sequence[FileFacts], fields: Sequence[Field], max_share: float = MAX_SHARE_OF_A_FILE
-) -> tuple[str, ...]:
+def key_columns(facts: Sequence[FileFacts], fields: Sequence[Field]) -> tuple[str, ...]:
     """Return the columns by whose values the files are clustered, the most clustered first.
 
     Args:
         facts: Those of the scan's files.
         fields: The columns that Spark would read.
-        max_share: Of all files' values, that a file's range may have on average, 0 to 1.
     """
     shares = {field.name: _share(facts, field) for field in fields}
-    chosen = sorted((share, name) for name, share in shares.items() if share <= max_share)
+    chosen = sorted((share, name) for name, share in shares.items() if share <= MAX_SHARE_OF_A_FILE)
     return tuple(name for _, name in chosen[:MAX_KEY_COLUMNS])
 
 

@@ -80,7 +80,6 @@ final class Answers {
     public boolean byMetadata;
     public boolean awaitsKeys;
     public String[] keyColumns;
-    public boolean keysServeRows;
     public SparkScan handedOver;
   }
 

@@ -24,10 +24,8 @@ final class AwaitedKeys {
   /** The attributes that the scan must return, and the conjuncts of the filters above it, in the demand's order. */
   private final List needed;
   private final List predicates;
-  /** The columns by which keys leave out whole files for Spark's reader, if none of other columns come. */
+  /** The columns by which keys leave out whole files for Spark's reader; none: by all columns, and for our own reader. */
   final List columns;
-  /** Keys of other columns are wanted, too: our own reader filters rows by them. */
-  final boolean serveRows;
   /** Spark's scan of the relation; null if it was decided that there is none. */
   private LogicalPlan scan;
   private boolean isDecided;
@@ -37,15 +35,13 @@ final class AwaitedKeys {
   private String reason;
 
   AwaitedKeys(
-      ScanHandover handover, TwoStageTable table, Requests.ScanDemand demand, List needed, List predicates, String[] columns,
-      boolean serveRows) {
+      ScanHandover handover, TwoStageTable table, Requests.ScanDemand demand, List needed, List predicates, String[] columns) {
     this.handover = handover;
     this.table = table;
     this.demand = demand;
     this.needed = needed;
     this.predicates = predicates;
     this.columns = Arrays.asList(columns);
-    this.serveRows = serveRows;
   }
 
   /**

@@ -109,8 +109,8 @@ final class ScanHandover {
         return handOver(needed, files, answer.handedOver);
       }
     }
-    AwaitedKeys awaited = !answer.awaitsKeys ? null
-        : new AwaitedKeys(this, table, demand, needed, above.predicates, answer.keyColumns, answer.keysServeRows);
+    AwaitedKeys awaited =
+        answer.awaitsKeys ? new AwaitedKeys(this, table, demand, needed, above.predicates, answer.keyColumns) : null;
     return relation.copy(
         table.notHandedOver(reason, answer.byMetadata ? aggregates : null, awaited), relation.output(), relation.catalog(),
         relation.identifier(), relation.options(), relation.timeTravelSpec());

@@ -125,7 +125,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     for (int i = 0; i < fields.length; i++) {
       DataType type = fields[i].dataType();
       boolean nested = isNested(type);
-      boolean serves = takesKeysOfAll() || awaited.columns.contains(fields[i].name());
+      boolean serves = awaited == null || awaited.columns.isEmpty() || awaited.columns.contains(fields[i].name());
       if (!nested && serves && isNamedAlone(fields, i)) {
         attributes.add(FieldReference.column(fields[i].name()));
       }
@@ -141,7 +141,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
       return false; // they would only prune: less than running a side once more for them may cost
     }
     if (names.size() > 1) {
-      return takesKeysOfAll() && holds(readSchema, names) && plan().prunable;
+      return (awaited == null || awaited.columns.isEmpty()) && holds(readSchema, names) && plan().prunable;
     }
     NamedReference[] attributes = filterAttributes();
     for (int i = 0; i < attributes.length; i++) {
@@ -154,11 +154,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
 
   /** Whether keys of several columns may filter the scan together: not where they leave out files of Spark's own reader. */
   boolean takesTuples() {
-    return takesKeysOfAll();
-  }
-
-  private boolean takesKeysOfAll() {
-    return awaited == null || awaited.serveRows;
+    return awaited == null || awaited.columns.isEmpty();
   }
 
   /** Whether each of these names is that of one field of the struct before it, and the last one's type has values to compare. */

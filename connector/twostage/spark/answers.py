@@ -108,9 +108,8 @@ class HandOverAnswer:
     awaits_keys: bool = False
     """The reason is that keys of a join may prune the scan: ask again if none will come, or only for `key_columns`."""
     key_columns: tuple[str, ...] = ()
-    """While it awaits keys, the columns by whose keys Spark's reader leaves out files, if there are keys of no others."""
-    keys_serve_rows: bool = False
-    """While it awaits keys, those of other columns are wanted, too: our own reader filters rows by them."""
+    """While it awaits keys, the only columns for which they are wanted: Spark's reader does the scan in any case, and leaves
+    out files by them. None: keys of any column, which our own reader filters rows by."""
     handed_over: SparkScan | None
 
 

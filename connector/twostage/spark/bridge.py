@@ -285,9 +285,7 @@ class Bridge:
                 has_keys=request.has_keys,
             )
         if isinstance(decided, AwaitsKeys):
-            return _not_handed_over(
-                KEYS_MAY_PRUNE, key_columns=decided.columns, keys_serve_rows=decided.serve_rows
-            )
+            return _not_handed_over(KEYS_MAY_PRUNE, key_columns=decided.columns)
         if isinstance(decided, str):
             return _not_handed_over(decided)
         self.scans.drop_ahead(decided.plan.context.scan_id)
@@ -411,18 +409,13 @@ def _why_here(request: ReadRequest) -> tuple[str, ...]:
 
 
 def _not_handed_over(
-    reason: str,
-    *,
-    by_metadata: bool = False,
-    key_columns: tuple[str, ...] = (),
-    keys_serve_rows: bool = True,
+    reason: str, *, by_metadata: bool = False, key_columns: tuple[str, ...] = ()
 ) -> HandOverAnswer:
     return HandOverAnswer(
         reason=reason,
         by_metadata=by_metadata,
         awaits_keys=reason == KEYS_MAY_PRUNE,
         key_columns=key_columns,
-        keys_serve_rows=keys_serve_rows,
         handed_over=None,
     )
 

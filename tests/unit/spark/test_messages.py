@@ -117,12 +117,7 @@ def test_values_of_maps_have_types_too() -> None:
 
 def test_answers_and_errors_are_told_apart() -> None:
     answer = HandOverAnswer(
-        reason="a limit ends it early",
-        by_metadata=False,
-        awaits_keys=False,
-        key_columns=(),
-        keys_serve_rows=False,
-        handed_over=None,
+        reason="a limit ends it early", by_metadata=False, awaits_keys=False, key_columns=(), handed_over=None
     )
     text = json.loads(write_answer(answer))
     assert text == {
@@ -131,7 +126,6 @@ def test_answers_and_errors_are_told_apart() -> None:
             "by_metadata": False,
             "awaits_keys": False,
             "key_columns": [],
-            "keys_serve_rows": False,
             "handed_over": None,
         }
     }
