@@ -46,7 +46,7 @@ def asks_index(
     pick: random.Random, opened: Opened, made: SmallTable, file: Path, drawn: Predicate
 ) -> Predicate:
     """Return a predicate that the index in a file is asked for: of its columns, and perhaps of more."""
-    name = file.name if file.name.startswith("files-") else file.parent.name
+    name = file.name.removeprefix("files-v2") if file.name.startswith("files-") else file.parent.name
     field = opened.table.schema.field(int(name.split("-")[1].split(".")[0]))
     column = Column(field.id, (field.name,), field.type)
     present = [row[field.id] for row in made.rows if row.get(field.id) is not None] or [None]

@@ -67,9 +67,10 @@ def test_many_reads_of_a_store(tmp_path):
         for turn in range(READS):
             read(turn)
         descriptors, threads = held()
-        assert threads == ["twostage-store"], "the one that talks to stores"
+        assert "twostage-store" in threads, "the one that talks to stores"
+        known = threads
         for turn in range(READS, 3 * READS):
             read(turn)
         after, threads = held()
-        assert threads == ["twostage-store"]
+        assert threads == known
         assert after <= descriptors + POOLED

@@ -45,7 +45,12 @@ NOT_RUN = {
     "docs/advisor.md, What is known of the columns, 1": "test_collect runs the command on a table; --catalog.uri names a service",
 }
 """Fences that no test here runs, with the reason."""
-TYPED = ("pip install '.[spark,hive]'", "spark-submit job.py", "python -m twostage doctor")
+TYPED = (
+    "pip install '.[spark,hive]'",
+    "spark-submit job.py",
+    "python -m twostage doctor",
+    "python benchmarks/index_stage_one.py",
+)
 """Commands between backticks besides make's; `test_the_same_by_spark_submit` runs them in this order."""
 SAME = {
     "docs/getting-started.md, Install, enable, load, 1": "README.md, Use, 1",

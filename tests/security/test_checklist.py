@@ -104,7 +104,15 @@ LINES = {
     ],
 }
 
-BINARY_FILES: dict[str, str] = {}
+_EVENTS = "tests/unit/advisor/spark_4.1.4"
+_ROLLED = f"{_EVENTS}_rolled_zstd/eventlog_v2_local-1795576433316"
+BINARY_FILES: dict[str, str] = {
+    f"{_EVENTS}_lz4/local-1795576438222.lz4": "an event log of queries of this project's, written by PySpark 4.1.4",
+    **{
+        f"{_ROLLED}/events_{number}_local-1795576433316.zstd": "one in parts, written by PySpark 4.1.4"
+        for number in range(1, 5)
+    },
+}
 """Tracked files that are no text, by path from the root, and where each comes from."""
 
 
