@@ -4,6 +4,7 @@ how many of them wait one for another. What `test_remote_requests` says of round
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -174,13 +175,16 @@ def test_an_index_of_an_object_that_was_replaced_answers_nothing(store):
     opened = open_remote(store, "positions", **{"index.location": f"s3://{BUCKET}/indexes"})
     (first, *_) = plan(opened).groups[0].tasks
     path = store.root / first.path.partition(f"{BUCKET}/")[2]
+    times = path.stat()
     path.write_bytes(path.read_bytes())  # the same bytes, another ETag
     asked = {
         "aggregates": (Aggregate("rows"),),
         "predicate": Compare("<", Columns(opened.table.schema)("k"), 5 * 10**8),
     }
-    found = answer(opened.table, opened.options, **asked)
-    assert found == "no index of a file tells k < 500000000"
+    try:
+        assert answer(opened.table, opened.options, **asked) == "no index of a file tells k < 500000000"
+    finally:
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the others ask it, too
 
 
 def test_a_probe_of_three_files_takes_as_long_as_one_of_one(store):
