@@ -182,6 +182,10 @@ bench-filters: install ## stage one's parts, in one process: IN lists, text, dic
 bench-indexes: install ## what indexes cost to build and to ask: BENCH="columns 300000" or BENCH="files 2000"
 	$(PYTHON) benchmarks/index_costs.py $(or $(BENCH),columns 300000)
 
+.PHONY: bench-index-stage-one
+bench-index-stage-one: install ## one data file, no Spark: stage one by an index against a plain column, and building against reading (BENCH=rows)
+	$(PYTHON) benchmarks/index_stage_one.py $(BENCH)
+
 .PHONY: bench-index-answers
 bench-index-answers: .venv-bench/.installed java ## counts and groups that indexes answer, beside reading and Iceberg-Spark, 3 M rows (BENCH="FOLDER [rows] [columns] [repeats]")
 	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/index_answers.py $(or $(BENCH),build/index-answers)

@@ -1,6 +1,6 @@
 """One data file: stage one by an index against stage one on a plain-encoded column, and building against reading; no Spark.
 
-    python benchmarks/index_stage_one.py [rows]
+    make bench-index-stage-one BENCH=[rows]
 
 Takes a number of rows; writes a file of scattered numbers and texts without dictionaries, and an index of each column. For a needle
 it prints the median CPU milliseconds of the scan, and of its stages one (filter columns and filter, or indexes) alone, with and

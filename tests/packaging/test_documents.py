@@ -49,7 +49,6 @@ TYPED = (
     "pip install '.[spark,hive]'",
     "spark-submit job.py",
     "python -m twostage doctor",
-    "python benchmarks/index_stage_one.py",
 )
 """Commands between backticks besides make's; `test_the_same_by_spark_submit` runs them in this order."""
 SAME = {
