@@ -163,12 +163,13 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class PredicateCost:
-    """Measured cost of one predicate: rows evaluated, rows kept, nanoseconds; bytes that were read of indexes."""
+    """Measured cost of one predicate: rows evaluated, rows kept, nanoseconds; bytes read of indexes, and of its columns."""
 
     rows_in: int = 0
     rows_out: int = 0
     nanoseconds: int = 0
     index_bytes: int = 0
+    column_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -191,6 +192,8 @@ class Metrics:
     """Report lines about decisions, and how often each was made."""
     clock: Callable[[], int] = field(default=time.perf_counter_ns, repr=False, compare=False)
     """Nanoseconds; of a task whose files are read by turns, without those in which the calling thread had no turn."""
+    _filtered: Counter[int] = field(default_factory=Counter, repr=False, compare=False)
+    """Bytes read in stage one, by the thread that read them: of files that are read by turns, each has a thread."""
 
     def add(self, name: str, amount: int = 1) -> None:
         """Add `amount` to the counter `name`."""
@@ -201,6 +204,18 @@ class Metrics:
         """Raise the counter `name`, one of `LARGEST`, to `amount`, unless it is larger."""
         with _lock:
             self.counters[name] = max(self.counters[name], amount)
+
+    def add_read(self, stage: str, nbytes: int) -> None:
+        """Add bytes that the calling thread has read of a data file in a stage, ``filter`` or ``fetch``."""
+        with _lock:
+            self.counters[f"bytes.{stage}"] += nbytes
+            self.counters["bytes.read"] += nbytes
+            if stage == "filter":
+                self._filtered[threading.get_ident()] += nbytes
+
+    def filter_bytes(self) -> int:
+        """Return the bytes that the calling thread has read in stage one so far."""
+        return self._filtered[threading.get_ident()]
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -220,17 +235,23 @@ class Metrics:
                 return
             yield step
 
-    def count_predicate(self, text: str, rows_in: int, rows_out: int, nanoseconds: int) -> None:
+    def count_predicate(
+        self, text: str, rows_in: int, rows_out: int, nanoseconds: int, column_bytes: int = 0
+    ) -> None:
         """Add one evaluation of the conjunct `text`."""
-        _add_cost(self.predicates, text, PredicateCost(rows_in, rows_out, nanoseconds))
+        added = PredicateCost(rows_in, rows_out, nanoseconds, column_bytes=column_bytes)
+        _add_cost(self.predicates, text, added)
 
     def count_index_bytes(self, text: str, nbytes: int) -> None:
         """Add what was read of indexes for the conjunct `text`."""
         _add_cost(self.predicates, text, PredicateCost(index_bytes=nbytes))
 
-    def count_part(self, text: str, rows_in: int, rows_out: int, nanoseconds: int) -> None:
+    def count_part(
+        self, text: str, rows_in: int, rows_out: int, nanoseconds: int, column_bytes: int = 0
+    ) -> None:
         """Add one evaluation of the predicate `text`, a child of an AND or OR."""
-        _add_cost(self.parts, text, PredicateCost(rows_in, rows_out, nanoseconds))
+        added = PredicateCost(rows_in, rows_out, nanoseconds, column_bytes=column_bytes)
+        _add_cost(self.parts, text, added)
 
     def merge(self, other: Metrics) -> None:
         """Add another task's metrics to these."""
@@ -250,3 +271,4 @@ def _add_cost(costs: dict[str, PredicateCost], text: str, added: PredicateCost) 
     cost.rows_out += added.rows_out
     cost.nanoseconds += added.nanoseconds
     cost.index_bytes += added.index_bytes
+    cost.column_bytes += added.column_bytes

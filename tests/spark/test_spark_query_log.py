@@ -64,6 +64,8 @@ def test_what_a_query_did(spark, warehouse, log):
     assert {leaf.text for leaf in by_op["or"].leaves()} == {"device = 'd3'", "price > 2.0"}
     assert by_op["or"].rows_out == len(rows)
     assert all(leaf.rows_in for leaf in by_op["or"].leaves())
+    assert sum(one.nbytes for one in scan.predicate.conjuncts) == scan.count("bytes.filter") > 0
+    assert 0 < sum(leaf.nbytes for leaf in by_op["or"].leaves()) == by_op["or"].nbytes
     assert scan.entries_in_filter == sum(
         leaf.rows_in for one in scan.predicate.conjuncts for leaf in one.leaves()
     )

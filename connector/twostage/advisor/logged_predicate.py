@@ -28,6 +28,7 @@ _MAX_NODES = 10_000
 """Of one predicate read from a log: whoever wrote it may not exhaust this process."""
 RANGE = "range"
 """The operator of two comparisons that limit a column from both sides."""
+_MEASURED = frozenset({"in", "out", "ns", "bytes"})
 _LOWS, _HIGHS = frozenset({">", ">="}), frozenset({"<", "<="})
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
@@ -49,6 +50,7 @@ class LoggedPredicate:
         rows_in: Rows that it was evaluated for; None if that was not measured.
         rows_out: Of these, the rows for which it was true.
         nanoseconds: That evaluating took, reading its columns included.
+        nbytes: That were read of its columns then; none of a column that was read before, for another part.
         children: Of ``and`` and ``or``.
     """
 
@@ -61,6 +63,7 @@ class LoggedPredicate:
     rows_in: int | None = None
     rows_out: int | None = None
     nanoseconds: int | None = None
+    nbytes: int | None = None
     children: tuple[LoggedPredicate, ...] = field(default=())
 
     def leaves(self) -> Iterator[LoggedPredicate]:
@@ -95,12 +98,13 @@ class LoggedPredicate:
             "in": self.rows_in,
             "out": self.rows_out,
             "ns": self.nanoseconds,
+            "bytes": self.nbytes,
             "children": [child.as_dict() for child in self.children],
         }
         return {
             key: value
             for key, value in plain.items()
-            if value is not None and (value not in ([], "", 0) or key in ("in", "out", "ns"))
+            if value is not None and (value not in ([], "", 0) or key in _MEASURED)
         }
 
 
@@ -140,6 +144,7 @@ def _range(first: LoggedPredicate, second: LoggedPredicate) -> LoggedPredicate:
         text=f"{first.text} AND {second.text}",
         rows_out=rows_out,
         nanoseconds=(first.nanoseconds or 0) + (second.nanoseconds or 0) or None,
+        nbytes=None if first.nbytes is None or second.nbytes is None else first.nbytes + second.nbytes,
     )
 
 
@@ -178,7 +183,12 @@ def _log(part: Predicate, costs: Mapping[str, PredicateCost], *, literals: bool)
     cost = costs.get(str(part))
     measured: dict[str, Any] = {}
     if cost is not None:
-        measured = {"rows_in": cost.rows_in, "rows_out": cost.rows_out, "nanoseconds": cost.nanoseconds}
+        measured = {
+            "rows_in": cost.rows_in,
+            "rows_out": cost.rows_out,
+            "nanoseconds": cost.nanoseconds,
+            "nbytes": cost.column_bytes,
+        }
     if isinstance(part, tree.And | tree.Or):
         children = tuple(_log(child, costs, literals=literals) for child in part.children)
         op = "and" if isinstance(part, tree.And) else "or"
@@ -278,5 +288,6 @@ def _parse(raw: Any, depth: int, nodes: list[int]) -> LoggedPredicate:
         rows_in=whole_or_none(raw.get("in"), "in"),
         rows_out=whole_or_none(raw.get("out"), "out"),
         nanoseconds=whole_or_none(raw.get("ns"), "ns"),
+        nbytes=whole_or_none(raw.get("bytes"), "bytes"),
         children=tuple(_parse(child, depth + 1, nodes) for child in children),
     )

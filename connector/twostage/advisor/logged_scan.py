@@ -114,7 +114,13 @@ class LoggedScan:
         whole = self.predicate if self.hint is None else None
         if found is None or whole is None or found.rows_in is not None:
             return found
-        return replace(found, rows_in=whole.rows_in, rows_out=whole.rows_out, nanoseconds=whole.nanoseconds)
+        return replace(
+            found,
+            rows_in=whole.rows_in,
+            rows_out=whole.rows_out,
+            nanoseconds=whole.nanoseconds,
+            nbytes=whole.nbytes,
+        )
 
     @property
     def answered_columns(self) -> tuple[str, ...]:

@@ -174,8 +174,7 @@ class AvroDataFile(DataFile):
                     hint="Raise the option 'task-memory'.",
                 )
             unpacked.append((block.num_rows, content))
-        self._metrics.add(f"bytes.{stage}", row_group.num_bytes)
-        self._metrics.add("bytes.read", row_group.num_bytes)
+        self._metrics.add_read(stage, row_group.num_bytes)
         self._unpacked = {row_group.index: tuple(unpacked)}
         return self._unpacked[row_group.index]
 

@@ -126,8 +126,7 @@ class OrcDataFile(DataFile):
             )
             with self._held(reader.places(self._fields, wanted)):
                 arrays = reader.read(self._fields, wanted)
-        self._metrics.add(f"bytes.{stage}", reader.num_bytes)
-        self._metrics.add("bytes.read", reader.num_bytes)
+        self._metrics.add_read(stage, reader.num_bytes)
         return arrays
 
     def _iterate(

@@ -437,5 +437,4 @@ class ParquetDataFile(DataFile):
 
     def _count_bytes(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> None:
         size = sum(self._footer.row_groups[row_group.index].columns[leaf].compressed_size for leaf in wanted)
-        self._metrics.add(f"bytes.{stage}", size)
-        self._metrics.add("bytes.read", size)
+        self._metrics.add_read(stage, size)

@@ -65,15 +65,17 @@ class Costs:
 
     Attributes:
         clock: Gives nanoseconds, by which parts are timed: those of a task whose files take turns, without the others' turns.
+        bytes_read: Gives the bytes of columns that were read for the filter so far, likewise.
     """
 
     def __init__(self) -> None:
         self.clock: Callable[[], int] = time.perf_counter_ns
+        self.bytes_read: Callable[[], int] = int
         self._costs: dict[int, tuple[Predicate, Cost]] = {}
         self._first: dict[tuple[int, ...], int] = {}
         self.changes: list[str] = []
         """Report lines about parts that now go first; whoever reports them clears the list."""
-        self._children: dict[int, tuple[Predicate, int, int, int]] = {}
+        self._children: dict[int, tuple[Predicate, int, int, int, int]] = {}
 
     def of(self, part: Predicate) -> Cost:
         """Return a part's cost, mutable."""
@@ -85,18 +87,21 @@ class Costs:
             )  # referenced, so that its id is not reused
         return found[1]
 
-    def count_child(self, part: Predicate, rows_in: int, rows_out: int, nanoseconds: int) -> None:
+    def count_child(
+        self, part: Predicate, rows_in: int, rows_out: int, nanoseconds: int, column_bytes: int
+    ) -> None:
         """Count one evaluation of a child of an AND or OR: the rows that it was evaluated for, and those it was true for."""
-        _, known_in, known_out, known_time = self._children.get(id(part), (part, 0, 0, 0))
+        _, known_in, known_out, known_time, known_bytes = self._children.get(id(part), (part, 0, 0, 0, 0))
         self._children[id(part)] = (
             part,
             known_in + rows_in,
             known_out + rows_out,
             known_time + nanoseconds,
+            known_bytes + column_bytes,
         )
 
-    def take_children(self) -> list[tuple[Predicate, int, int, int]]:
-        """Return what `count_child` counted since the last call: part, rows in, rows out, nanoseconds."""
+    def take_children(self) -> list[tuple[Predicate, int, int, int, int]]:
+        """Return what `count_child` counted since the last call: part, rows in, rows out, nanoseconds, bytes of columns."""
         found = list(self._children.values())
         self._children.clear()
         return found

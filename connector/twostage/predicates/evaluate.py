@@ -173,7 +173,7 @@ class _Evaluation:
                 )
                 part, before = rest._fold(children[number:], is_or=is_or), truth.take(places)
                 return truth.put(places, before | part if is_or else before & part)
-            started = clock()
+            started, read = clock(), 0 if self.costs is None else self.costs.bytes_read()
             other = self.evaluate(child)
             spent = clock() - started
             if number:
@@ -183,7 +183,8 @@ class _Evaluation:
             remaining = int(np.count_nonzero(undecided))
             if self.costs is not None and id(child) not in self.known:
                 self.costs.of(child).add(count, count - remaining, spent)
-                self.costs.count_child(child, count, count - remaining if is_or else remaining, spent)
+                read = self.costs.bytes_read() - read
+                self.costs.count_child(child, count, count - remaining if is_or else remaining, spent, read)
             count = remaining
         return truth
 

@@ -151,11 +151,12 @@ def filter_rows(
         return columns.part(field_id, places, keep=field_id in row_filter.shared)
 
     clock = row_filter.costs.clock = metrics.clock
+    bytes_read = row_filter.costs.bytes_read = metrics.filter_bytes
     costs = row_filter.costs if row_filter.reorder else None
     for conjunct in row_filter.ordered():
         if columns.live.count == 0:
             break
-        started = clock()
+        started, read_before = clock(), bytes_read()
         columns.condense()
         before = columns.live.count
         if search is not None and not any(map(columns.has_read, conjunct.field_ids)):
@@ -185,12 +186,12 @@ def filter_rows(
         spent = clock() - started
         after = columns.live.count
         row_filter.costs.of(conjunct.predicate).add(before, before - after, spent)
-        metrics.count_predicate(conjunct.text, before, after, spent)
+        metrics.count_predicate(conjunct.text, before, after, spent, bytes_read() - read_before)
         metrics.add(conjunct.counter, before - after)
         if conjunct.is_optional:
             row_filter.add_tried(conjunct, before, before - after, metrics)
-    for part, rows_in, rows_out, spent in row_filter.costs.take_children():
-        metrics.count_part(str(part), rows_in, rows_out, spent)
+    for part, *cost in row_filter.costs.take_children():
+        metrics.count_part(str(part), *cost)
     metrics.choices.update(row_filter.costs.changes)
     row_filter.costs.changes.clear()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 
 import pyarrow as pa
@@ -193,6 +194,31 @@ def test_keys_of_a_join_that_drop_few_rows_are_given_up(reorder):
         filter_rows(row_filter, LiveColumns(Selection.all(count), reads), metrics)
     assert metrics.counters["rows.unjoined"] == 4 * (count // 10)
     assert not metrics.choices
+
+
+def test_bytes_of_a_column_count_for_the_predicate_that_read_it_first():
+    metrics = Metrics()
+    first, second = Compare("<", INT[0], 5), Compare("<", INT[1], 5)
+    either, last = Or((first, second)), Not(Compare("=", INT[1], 9))
+    row_filter = RowFilter([Conjunct(either, "either", (0, 1)), Conjunct(last, "last", (1,))])
+    metrics.add_read("filter", 1000)  # of another row group, before
+
+    def read(field_id: int, rows: Selection) -> pa.Array:
+        other = threading.Thread(target=metrics.add_read, args=("filter", 500))  # another file's turn
+        other.start()
+        other.join()
+        metrics.add_read("fetch", 200)
+        metrics.add_read("filter", 30 if field_id == 0 else 4)
+        return pa.array([4] * (rows.count // 2) + [9] * (rows.count - rows.count // 2), pa.int32())
+
+    filter_rows(row_filter, LiveColumns(Selection.all(100), read), metrics)
+    assert {text: cost.column_bytes for text, cost in metrics.predicates.items()} == {"either": 34, "last": 0}
+    assert {text: cost.column_bytes for text, cost in metrics.parts.items()} == {
+        str(first): 30,
+        str(second): 4,
+    }
+    assert metrics.counters["bytes.filter"] == 1000 + 2 * 500 + 34
+    assert metrics.counters["bytes.read"] == metrics.counters["bytes.filter"] + 2 * 200
 
 
 def test_what_other_files_do_meanwhile_is_not_a_predicates_cost():

@@ -121,8 +121,7 @@ class PageReader:
             for first, last in kept.runs
         ]
         found, num_bytes = self.tables.read(places)
-        self.tables.metrics.add("bytes.filter", num_bytes)
-        self.tables.metrics.add("bytes.read", num_bytes)
+        self.tables.metrics.add_read("filter", num_bytes)
         own_pages = self._pages_of(table, kept, found, has_dictionary=True)
         if [page.num_values for page, _ in own_pages] != kept.row_counts_list:
             return None
@@ -168,8 +167,7 @@ class PageReader:
                 places.append((start, offsets.item(last) + sizes.item(last) - start))
             counts.append((dictionary is not None, len(kept.runs)))
         found, num_bytes = self.tables.read(places)
-        self.tables.metrics.add(f"bytes.{stage}", num_bytes)
-        self.tables.metrics.add("bytes.read", num_bytes)
+        self.tables.metrics.add_read(stage, num_bytes)
         self.tables.metrics.add("pages.considered", sum(map(len, choice.tables.values())))
         self.tables.metrics.add("pages.read", sum(len(choice.kept[leaf].numbers) for leaf in leaves))
         columns, codes = [], set(leaves) if as_codes else set()
