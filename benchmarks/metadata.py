@@ -29,7 +29,7 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 from rich.console import Console
 from rich.table import Table
 
-from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.aggregates.metadata_answer import Aggregate, AggregateAnswer, answer
 from twostage.catalog.load_table import load_table
 from twostage.options import parse_options
 from twostage.planning.plan import plan_scan
@@ -201,7 +201,7 @@ def count_rows(path: Path) -> str:
     """``SELECT count(*)``."""
     table, options = _open(path)
     found = answer(table, options, aggregates=(Aggregate("rows"),))
-    assert isinstance(found, Answer), found
+    assert isinstance(found, AggregateAnswer), found
     return f"{found.rows[0][0]:,}"
 
 
@@ -210,7 +210,7 @@ def least_and_greatest(path: Path) -> str:
     table, options = _open(path)
     (field, *_) = table.schema.fields
     found = answer(table, options, aggregates=(Aggregate("min", field), Aggregate("max", field)))
-    assert isinstance(found, Answer), found
+    assert isinstance(found, AggregateAnswer), found
     return f"{found.rows[0][0]:,} to {found.rows[0][1]:,}"
 
 

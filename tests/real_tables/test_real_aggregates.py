@@ -14,7 +14,7 @@ from test_real_tables import folders
 
 import oracle
 from core_scan import open_table, scan
-from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.aggregates.metadata_answer import Aggregate, AggregateAnswer, answer
 from twostage.errors import TwoStageError
 from twostage.schema import Primitive
 
@@ -65,7 +65,7 @@ def test_answers(entry: dict[str, Any], answered: Counter[str]) -> None:
         for function in functions:
             found = answer(opened.table, opened.options, aggregates=(Aggregate(function, field),))  # type: ignore[arg-type]
             answered["asked"] += 1
-            if not isinstance(found, Answer):
+            if not isinstance(found, AggregateAnswer):
                 continue
             ((value,),) = found.rows
             answered[function] += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from twostage.storage.store_client import Answer, RequestFailedError
+from twostage.storage.store_client import RequestFailedError, StoreAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,13 +27,13 @@ class FakeStore:
         self.etags = {name: f'"{number}"' for number, name in enumerate(self.objects)}
         self.failures: list[FailureKind] = []
         """How the next requests fail, in order."""
-        self.changes: Callable[[RangedFile, Answer], Answer] = lambda _, answer: answer
+        self.changes: Callable[[RangedFile, StoreAnswer], StoreAnswer] = lambda _, answer: answer
         self.is_held = False
         self.requests: list[tuple[str, int, int | None, str | None]] = []
         self.in_flight = self.most_in_flight = self.cancelled = 0
         self.released: list[str] = []
 
-    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
+    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> StoreAnswer:
         self.requests.append((file.name, start, end, file.etag))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -59,7 +59,7 @@ class FakeStore:
         start = start if start >= 0 else max(0, len(data) + start)
         if start >= len(data) and data:
             raise RequestFailedError("beyond", "416")
-        return self.changes(file, Answer(data[start:end], etag, len(data)))
+        return self.changes(file, StoreAnswer(data[start:end], etag, len(data)))
 
     def release(self, file: RangedFile) -> None:
         self.released.append(file.name)

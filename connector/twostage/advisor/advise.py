@@ -20,7 +20,7 @@ from twostage.storage.location import canonical
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from twostage.advisor.column_metadata import TableMetadata
+    from twostage.advisor.column_metadata import TableColumns
     from twostage.advisor.log_place import Source
     from twostage.advisor.logged_scan import LoggedScan
     from twostage.task import Storage
@@ -78,7 +78,7 @@ def table_facts(tally: Tally) -> dict[str, Any]:
 def advise(
     log: Source | Iterable[Source],
     *,
-    metadata: Mapping[str, TableMetadata] | None = None,
+    metadata: Mapping[str, TableColumns] | None = None,
     thresholds: Thresholds | None = None,
     min_gain: float = MIN_GAIN,
     max_columns: int | None = None,
@@ -147,7 +147,7 @@ def _nothing_for(tally: Tally, why: str) -> Recommendation:
     )
 
 
-def _with_existing(thresholds: Thresholds, metadata: Mapping[str, TableMetadata]) -> Thresholds:
+def _with_existing(thresholds: Thresholds, metadata: Mapping[str, TableColumns]) -> Thresholds:
     """Return thresholds that know the indexes of tables."""
     indexed = dict(thresholds.indexed)
     for name, known in metadata.items():
@@ -158,7 +158,7 @@ def _with_existing(thresholds: Thresholds, metadata: Mapping[str, TableMetadata]
 
 
 def _add(
-    tallies: dict[str, Tally], scan: LoggedScan, thresholds: Thresholds, metadata: Mapping[str, TableMetadata]
+    tallies: dict[str, Tally], scan: LoggedScan, thresholds: Thresholds, metadata: Mapping[str, TableColumns]
 ) -> None:
     if thresholds.tables is not None and scan.table not in thresholds.tables:
         return

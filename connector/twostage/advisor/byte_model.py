@@ -20,7 +20,7 @@ from twostage.reading.index_answers import ROWS_OF_A_PAGE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
     from twostage.advisor.logged_predicate import LoggedPredicate
     from twostage.advisor.logged_scan import LoggedScan
     from twostage.advisor.selectivity import Cardinalities
@@ -31,7 +31,7 @@ FEW_ROWS = 100
 """What was measured on so many rows says as much as an estimate from the number of distinct values."""
 
 
-def bytes_saved(scan: LoggedScan, metadata: TableMetadata, indexed: Indexed) -> float | None:
+def bytes_saved(scan: LoggedScan, metadata: TableColumns, indexed: Indexed) -> float | None:
     """Return the bytes that a scan would not read with indexes, less those read of the indexes.
 
     Args:
@@ -72,7 +72,7 @@ class Emulation:
     """
 
     parts: tuple[LoggedPredicate, ...]
-    metadata: TableMetadata
+    metadata: TableColumns
     known: Cardinalities
     files: int
     groups: int
@@ -82,7 +82,7 @@ class Emulation:
     projection: tuple[str, ...]
 
     @staticmethod
-    def of(scan: LoggedScan, metadata: TableMetadata) -> Emulation | None:
+    def of(scan: LoggedScan, metadata: TableColumns) -> Emulation | None:
         """Return the emulation of a scan; None if it was not measured."""
         whole = scan.filter
         measured = scan.count("bytes.filter")

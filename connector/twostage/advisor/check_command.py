@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from twostage.advisor.column_metadata import TableMetadata
+    from twostage.advisor.column_metadata import TableColumns
     from twostage.advisor.replay import Check
     from twostage.options import ReadOptions
 
@@ -25,7 +25,7 @@ def run_check(
     parsed: argparse.Namespace,
     options_of: Callable[[str], ReadOptions],
     confs: Mapping[str, str],
-    metadata: Mapping[str, TableMetadata],
+    metadata: Mapping[str, TableColumns],
     console: Console,
 ) -> Check:
     """Replay the scans of the one table that ``--table`` names; progress goes to the console.

@@ -1,6 +1,6 @@
 """Column metadata of a table: from its manifests, and from a sample of its data files.
 
-Takes the reader's options, and what an earlier call kept; gives a `TableMetadata`, and what the next call can go on from. The
+Takes the reader's options, and what an earlier call kept; gives a `TableColumns`, and what the next call can go on from. The
 rule: rows, files, and what every manifest entry says are counted; everything else is estimated from the sample and says so,
 unless the sample was the whole table.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.column_sample import ColumnSample, SampleWork, overlap_of, sample_files
 from twostage.advisor.kept_metadata import Collected, kept_in
 from twostage.catalog.load_table import load_table
@@ -66,7 +66,7 @@ def collect(
     sampled_files: int = SAMPLED_FILES,
     run: Run | None = None,
     out: str | None = None,
-) -> TableMetadata:
+) -> TableColumns:
     """Return what is known of a table's columns; what an earlier call kept is used, and nothing is written.
 
     Args:
@@ -89,7 +89,7 @@ def collect_more(
     sampled_files: int = SAMPLED_FILES,
     run: Run | None = None,
     out: str | None = None,
-) -> tuple[TableMetadata, Collected, IndexPlace | None]:
+) -> tuple[TableColumns, Collected, IndexPlace | None]:
     """Return what `collect` does, with what the next call can go on from, and the place beside the table's indexes, if any."""
     table = load_table(options, confs)
     if table.metadata_table is not None:
@@ -121,7 +121,7 @@ def collect_more(
         )
         for field_id, name in names.items()
     }
-    metadata = TableMetadata(
+    metadata = TableColumns(
         table=table.name,
         snapshot=None if table.snapshot is None else table.snapshot.snapshot_id,
         rows=rows,
@@ -242,7 +242,7 @@ def _path(table: PinnedTable, field_id: int) -> str:
     return ".".join(table.schema.path(field_id)) if field_id in table.schema else f"<field {field_id}>"
 
 
-def with_indexes(metadata: TableMetadata, options: ReadOptions, confs: Mapping[str, str]) -> TableMetadata:
+def with_indexes(metadata: TableColumns, options: ReadOptions, confs: Mapping[str, str]) -> TableColumns:
     """Return column metadata with the indexes that the table has now.
 
     Args:

@@ -113,7 +113,7 @@ class ColumnMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableMetadata:
+class TableColumns:
     """What is known of a table at a snapshot: its size, where it is, its layout, its columns by name.
 
     `location` is its folder; empty if not known.
@@ -150,8 +150,8 @@ class TableMetadata:
         return json.dumps({"v": VERSION, **plain}, indent=1)
 
 
-def parse_metadata(text: str) -> TableMetadata:
-    """Return what `TableMetadata.json` gave.
+def parse_metadata(text: str) -> TableColumns:
+    """Return what `TableColumns.json` gave.
 
     Raises:
         ValueError: It is no such JSON.
@@ -167,7 +167,7 @@ def parse_metadata(text: str) -> TableMetadata:
             for name, one in raw.pop("columns").items()
         }
         layout: dict[str, Any] = {name: tuple(raw.pop(name, ())) for name in ("partitioning", "sort_order")}
-        return TableMetadata(**_known(TableMetadata, raw), **layout, columns=columns)
+        return TableColumns(**_known(TableColumns, raw), **layout, columns=columns)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"no column metadata: {error}") from None
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twostage.advisor.advise import Advice
     from twostage.advisor.apply_command import Build
     from twostage.advisor.collect import Run
-    from twostage.advisor.column_metadata import TableMetadata
+    from twostage.advisor.column_metadata import TableColumns
     from twostage.advisor.recommendation import Recommendation
     from twostage.options import ReadOptions
 
@@ -213,9 +213,9 @@ def _looked_at(
     name: str,
     options: ReadOptions,
     confs: Mapping[str, str],
-    known: TableMetadata | None,
+    known: TableColumns | None,
     sample: Run | None,
-) -> TableMetadata:
+) -> TableColumns:
     """Return what is known of a table that the user named, with the indexes that it has now."""
     from twostage.advisor.collect import collect, with_indexes  # noqa: PLC0415
 
@@ -228,7 +228,7 @@ def _check(
     parsed: argparse.Namespace,
     options_of: Callable[[str], ReadOptions],
     confs: Mapping[str, str],
-    metadata: Mapping[str, TableMetadata],
+    metadata: Mapping[str, TableColumns],
     progress: Console,
 ) -> int:
     from rich.console import Console  # noqa: PLC0415
@@ -256,7 +256,7 @@ def _indexed(texts: list[str]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _read_metadata(path: str) -> TableMetadata:
+def _read_metadata(path: str) -> TableColumns:
     from twostage.advisor.column_metadata import parse_metadata  # noqa: PLC0415
 
     try:

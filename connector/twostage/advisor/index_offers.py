@@ -23,7 +23,7 @@ from twostage.storage.ranges import LOCAL
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
     from twostage.advisor.logged_predicate import LoggedPredicate
 
 _ROWS_OF_A_CONTAINER, _CONTAINER_BYTES = 65_536, 8_192
@@ -48,7 +48,7 @@ class Scanned(Protocol):
     """What offers are computed from: a scan and its table, see `byte_model.Emulation`."""
 
     @property
-    def metadata(self) -> TableMetadata:
+    def metadata(self) -> TableColumns:
         """Of the table."""
 
     @property

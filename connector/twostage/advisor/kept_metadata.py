@@ -1,6 +1,6 @@
 """What ``advise collect`` keeps of a table between two calls: samples of its columns, and of which data files.
 
-Takes a place for indexes or a local file; gives `Collected`. It is part of the JSON that `TableMetadata.json` writes, under
+Takes a place for indexes or a local file; gives `Collected`. It is part of the JSON that `TableColumns.json` writes, under
 ``collected``. The rule: what cannot be understood is as if it were not there, and is collected anew.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.advisor.column_metadata import TableMetadata
+    from twostage.advisor.column_metadata import TableColumns
     from twostage.indexes.place import IndexPlace
 
 NAME = "column-metadata.json"
@@ -112,7 +112,7 @@ def counted_values(place: IndexPlace) -> dict[int, CountedValues]:
     return found
 
 
-def with_samples(metadata: TableMetadata, collected: Collected) -> str:
+def with_samples(metadata: TableColumns, collected: Collected) -> str:
     """Return the JSON of a table's metadata, with what the next call can go on from."""
     return json.dumps({**json.loads(metadata.json()), KEY: collected.as_dict()}, indent=1)
 

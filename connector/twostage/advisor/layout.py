@@ -15,7 +15,7 @@ from twostage.advisor.selectivity import HAS_ELEMENT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
     from twostage.advisor.tally import Tally
 
 MIN_SHARE_OF_LAYOUT = 0.5
@@ -38,7 +38,7 @@ _NO_BUCKETS = ("float", "double", "boolean")
 
 
 def layout_for(
-    indexes: Sequence[Recommendation], tally: Tally, metadata: TableMetadata | None
+    indexes: Sequence[Recommendation], tally: Tally, metadata: TableColumns | None
 ) -> list[Recommendation]:
     """Return what the next rewrite of the table could do for the columns of recommended indexes, the best index first."""
     found: list[Recommendation] = []
@@ -57,7 +57,7 @@ def layout_for(
     return found
 
 
-def _transform(index: Recommendation, tally: Tally, metadata: TableMetadata | None) -> str | None:
+def _transform(index: Recommendation, tally: Tally, metadata: TableColumns | None) -> str | None:
     """Return the partition transform for a column, such as ``day(ts)``; the column's name for its values; None for none."""
     (column,) = index.columns
     known = None if metadata is None else metadata.columns.get(column)
@@ -88,7 +88,7 @@ def _of_values(column: str, known: ColumnMetadata, partitions: int) -> str | Non
     return f"bucket({buckets}, {column})"
 
 
-def _partition(index: Recommendation, transform: str, metadata: TableMetadata) -> Recommendation:
+def _partition(index: Recommendation, transform: str, metadata: TableColumns) -> Recommendation:
     (column,) = index.columns
     text = transform.replace(column, identifier(column))
     return Recommendation(
@@ -110,7 +110,7 @@ def _partition(index: Recommendation, transform: str, metadata: TableMetadata) -
     )
 
 
-def _sort(index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
+def _sort(index: Recommendation, metadata: TableColumns | None) -> list[Recommendation]:
     (column,) = index.columns
     if index.saved_share < MIN_SHARE_OF_LAYOUT or (
         metadata is not None and column in metadata.sort_order[:1]
@@ -136,7 +136,7 @@ def _sort(index: Recommendation, metadata: TableMetadata | None) -> list[Recomme
     ]
 
 
-def _bloom_filter(index: Recommendation, metadata: TableMetadata | None) -> list[Recommendation]:
+def _bloom_filter(index: Recommendation, metadata: TableColumns | None) -> list[Recommendation]:
     (column,) = index.columns
     known = None if metadata is None else metadata.columns.get(column)
     if (
@@ -177,7 +177,7 @@ def _bloom_filter(index: Recommendation, metadata: TableMetadata | None) -> list
     ]
 
 
-def _bloom_bytes(metadata: TableMetadata) -> float:
+def _bloom_bytes(metadata: TableColumns) -> float:
     """Return what Bloom filters of a column take: Iceberg's writer gives each row group one of `BLOOM_BYTES`."""
     of_a_file = metadata.bytes / max(1, metadata.files)
     return float(metadata.files * max(1, math.ceil(of_a_file / ROW_GROUP_BYTES)) * BLOOM_BYTES)

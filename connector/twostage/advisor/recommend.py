@@ -22,7 +22,7 @@ from twostage.advisor.votes import Vote
 from twostage.report_funnel import format_bytes
 
 if TYPE_CHECKING:
-    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
     from twostage.advisor.tally import Tally
 
 MIN_SHARE_OF_DELETES = 0.5
@@ -38,7 +38,7 @@ _RANGES = frozenset({"<", "<=", ">", ">=", RANGE})
 
 def recommend(
     tally: Tally,
-    metadata: TableMetadata | None = None,
+    metadata: TableColumns | None = None,
     *,
     min_gain: float = MIN_GAIN,
     max_columns: int | None = None,
@@ -60,7 +60,7 @@ def recommend(
 
 
 def _indexes(
-    tally: Tally, metadata: TableMetadata | None, min_gain: float, max_columns: int | None
+    tally: Tally, metadata: TableColumns | None, min_gain: float, max_columns: int | None
 ) -> list[Recommendation]:
     rejected: frozenset[str] = frozenset()
     while True:
@@ -87,7 +87,7 @@ def _without(vote: Vote, rejected: frozenset[str]) -> Vote:
 
 def _of_choice(
     tally: Tally,
-    metadata: TableMetadata | None,
+    metadata: TableColumns | None,
     votes: list[Vote],
     by_bytes: list[Vote] | None,
     best: frozenset[str],
@@ -146,7 +146,7 @@ def _of_choice(
     return found, lost
 
 
-def _needs_none(known: ColumnMetadata, metadata: TableMetadata | None) -> bool:
+def _needs_none(known: ColumnMetadata, metadata: TableColumns | None) -> bool:
     """Return whether a column is read with few bytes as it is: bounds exclude most files, or it is small in all of them."""
     if known.overlap is not None and known.overlap < MAX_OVERLAP:
         return True
@@ -195,7 +195,7 @@ def _deletes(tally: Tally) -> list[Recommendation]:
     ]
 
 
-def _unused(tally: Tally, metadata: TableMetadata | None) -> list[Recommendation]:
+def _unused(tally: Tally, metadata: TableColumns | None) -> list[Recommendation]:
     """Return the indexes that no query uses, and those that save less than they take.
 
     An index that gives first rows or answers aggregates stays, whatever filters save by it: what that saves is not known.

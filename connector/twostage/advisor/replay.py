@@ -30,7 +30,7 @@ from twostage.reading.pipeline import read_group
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from twostage.advisor.column_metadata import TableMetadata
+    from twostage.advisor.column_metadata import TableColumns
     from twostage.advisor.latency import LatencyModel
     from twostage.advisor.logged_scan import LoggedScan
     from twostage.advisor.query_log import QueryLog
@@ -128,7 +128,7 @@ def check_log(
     confs: Mapping[str, str],
     *,
     name: str | None = None,
-    metadata: TableMetadata | None = None,
+    metadata: TableColumns | None = None,
     queries: int = QUERIES,
     step: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Check:
@@ -173,7 +173,7 @@ def check(
     chosen: Sequence[LoggedScan],
     options: ReadOptions,
     confs: Mapping[str, str],
-    metadata: TableMetadata,
+    metadata: TableColumns,
     *,
     queries: int = QUERIES,
     model: LatencyModel | None = None,

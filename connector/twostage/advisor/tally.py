@@ -25,7 +25,7 @@ from twostage.advisor.votes import Alternative, Vote, estimator_of, score, votes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+    from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
     from twostage.advisor.latency import LatencyModel
     from twostage.advisor.logged_predicate import LoggedPredicate
     from twostage.advisor.logged_scan import LoggedScan
@@ -63,7 +63,7 @@ class Tally:
         thresholds: Thresholds,
         known: Cardinalities | None = None,
         columns: frozenset[str] | None = None,
-        metadata: TableMetadata | None = None,
+        metadata: TableColumns | None = None,
     ) -> None:
         self.table = table
         self.thresholds = thresholds

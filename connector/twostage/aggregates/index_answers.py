@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.aggregates.deleted_counts import WantedDeletes
 from twostage.aggregates.file_proofs import COUNTED, FileProofs
-from twostage.aggregates.indexed_file import Budget, IndexedFile, UnansweredError
+from twostage.aggregates.indexed_file import DriverBudget, IndexedFile, UnansweredError
 from twostage.aggregates.indexed_groups import COMPARED_BY_INDEX, GROUPED_BY_INDEX, GroupsOfFile
 from twostage.aggregates.selected_rows import select_rows
 from twostage.aggregates.sums import is_summed
@@ -118,7 +118,7 @@ class IndexAnswers:
         self._indexes = indexes
         self._aggregates, self._groups, self._predicate = aggregates, groups, predicate
         self._proofs = FileProofs(table, ())
-        self._budget = Budget()
+        self._budget = DriverBudget()
         self._asked: list[ScanTask] = []
         self._deletes: SharedDeletes | None = None
         self._in_vain = 0

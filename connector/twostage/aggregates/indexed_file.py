@@ -50,7 +50,7 @@ class UnansweredError(Exception):
 
 
 @dataclass(slots=True)
-class Budget:
+class DriverBudget:
     """What is left of what the driver may do for one query; threads that share it may exceed it a little."""
 
     nbytes: int = MAX_BYTES
@@ -88,7 +88,7 @@ class IndexedFile:
     """
 
     def __init__(
-        self, num_rows: int, indexes: Mapping[int, DataFileIndex], budget: Budget, metrics: Metrics
+        self, num_rows: int, indexes: Mapping[int, DataFileIndex], budget: DriverBudget, metrics: Metrics
     ) -> None:
         self.num_rows = num_rows
         self.indexes = indexes

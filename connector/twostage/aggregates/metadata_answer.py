@@ -46,7 +46,7 @@ MAX_DELETE_FILES_TO_READ = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AggregateAnswer:
     """The result of aggregates.
 
     Attributes:
@@ -79,7 +79,7 @@ def answer(
     groups: tuple[Field, ...] = (),
     predicate: Predicate = TRUE,
     mix: bool = False,
-) -> Answer | str:
+) -> AggregateAnswer | str:
     """Return the answer, or the reason why files must be read.
 
     Args:
@@ -139,7 +139,7 @@ class _Answering:
         self._waiting: list[WaitingFile] = []
         self._by_index = 0
 
-    def answer(self, untold: Untold | None) -> Answer | str:
+    def answer(self, untold: Untold | None) -> AggregateAnswer | str:
         """Return the answer, or why files must be read; `untold` is what metadata tells of no file."""
         if untold is not None and self._index_answers(untold.columns) is None:
             return untold.reason
@@ -155,7 +155,7 @@ class _Answering:
         if self._indexes is not None:
             counters.update(self._indexes.metrics.counters)
             choices = tuple(self._indexes.metrics.choices)
-        return Answer(
+        return AggregateAnswer(
             rows=self._totals.rows(),
             files=self._rest.num_proven,
             by_index=self._by_index,
@@ -240,7 +240,7 @@ class _Answering:
         return True
 
 
-def _sum_record_counts(table: PinnedTable, planning: Planning, width: int) -> Answer | None:
+def _sum_record_counts(table: PinnedTable, planning: Planning, width: int) -> AggregateAnswer | None:
     """Return ``count(*)`` of a table with very many files and no deletes, `width` times in one row; else None."""
     if table.snapshot is None or table.only_files is not None:
         return None
@@ -262,7 +262,7 @@ def _sum_record_counts(table: PinnedTable, planning: Planning, width: int) -> An
             files += found[0]
             rows += found[1]
     counters = {"manifests.considered": len(manifests), "files.considered": files}
-    return Answer(rows=((rows,) * width,), files=files, counters=counters)
+    return AggregateAnswer(rows=((rows,) * width,), files=files, counters=counters)
 
 
 def refusal(table: PinnedTable, predicate: Predicate) -> str | None:

@@ -55,7 +55,7 @@ class IndexChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnSample:
+class ColumnEstimate:
     """What a sample of data files says of a column.
 
     Attributes:
@@ -76,7 +76,7 @@ def profile_columns(
     tasks: Sequence[ScanTask],
     field_ids: Sequence[int],
     counted: Mapping[int, CountedValues] = MappingProxyType({}),
-) -> Mapping[int, ColumnSample]:
+) -> Mapping[int, ColumnEstimate]:
     """Look at the first rows of a few data files; columns that these do not hold are left out.
 
     Args:
@@ -116,7 +116,7 @@ def profile_columns(
     return samples
 
 
-def _sample(kind: Primitive, arrays: Sequence[pa.Array], rows: int, num_files: int) -> ColumnSample:
+def _sample(kind: Primitive, arrays: Sequence[pa.Array], rows: int, num_files: int) -> ColumnEstimate:
     """Return what a mean data file of `rows` rows has, judging by the beginning of some."""
     each = [_measure(array) for array in arrays]
     sampled = np.array([one[0] for one in each], np.float64)
@@ -135,7 +135,7 @@ def _sample(kind: Primitive, arrays: Sequence[pa.Array], rows: int, num_files: i
         num_runs=max(1, int(runs * rows)),
         column_bytes=int(nbytes * rows),
     )
-    return ColumnSample(profile=profile, is_ordered=ascents > 0.98 or ascents < 0.02, num_files=num_files)
+    return ColumnEstimate(profile=profile, is_ordered=ascents > 0.98 or ascents < 0.02, num_files=num_files)
 
 
 def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float]:
@@ -155,7 +155,7 @@ def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float]
 
 
 def choose_kinds(
-    samples: Mapping[int, ColumnSample], field_ids: Sequence[int], table_bytes: int, taken: int = 0
+    samples: Mapping[int, ColumnEstimate], field_ids: Sequence[int], table_bytes: int, taken: int = 0
 ) -> list[IndexChoice]:
     """Return the choice for each column, in order; all indexes together stay within `MAX_SHARE_OF_TABLE` of the table's bytes.
 
@@ -189,7 +189,7 @@ def choose_kinds(
     return choices
 
 
-def _fitting(sample: ColumnSample) -> tuple[tuple[str, ...], str]:
+def _fitting(sample: ColumnEstimate) -> tuple[tuple[str, ...], str]:
     profile = sample.profile
     present = profile.num_rows - profile.num_nulls
     if not present:
@@ -210,7 +210,7 @@ def _fitting(sample: ColumnSample) -> tuple[tuple[str, ...], str]:
     return tuple(kinds), f"about {profile.num_distinct:,} scattered values in a data file"
 
 
-def _estimate(kind: str, sample: ColumnSample) -> float:
+def _estimate(kind: str, sample: ColumnEstimate) -> float:
     profile = sample.profile
     each = _KEY_BYTES * profile.num_distinct if kind == FILES else KINDS[kind].estimate(profile)
     return each * sample.num_files

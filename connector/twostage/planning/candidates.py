@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twostage.predicates.top import TopRows
     from twostage.schema import Field
     from twostage.table.manifest_entry import ContentFile
-    from twostage.table.metadata_columns import FileColumns
+    from twostage.table.metadata_columns import MetadataColumnValues
     from twostage.table.pinned import PinnedTable
     from twostage.task import DeleteFile
 
@@ -55,7 +55,7 @@ class CandidateBuilder:
         projection: tuple[Field, ...],
         predicate: Predicate,
         top: TopRows | None,
-        file_columns: FileColumns,
+        file_columns: MetadataColumnValues,
     ) -> None:
         self._table = table
         self._settings = settings

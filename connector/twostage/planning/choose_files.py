@@ -27,7 +27,7 @@ from twostage.storage.immutable_files import ImmutableReads
 from twostage.table.manifest import is_local, read_manifest_list, read_manifests, stream_manifests
 from twostage.table.manifest_cache import ask_manifests, read_delete_manifests, stream_data_manifests
 from twostage.table.manifest_fields import METRIC_FIELDS
-from twostage.table.metadata_columns import PARTITION, FileColumns, scan_schema, used_columns
+from twostage.table.metadata_columns import PARTITION, MetadataColumnValues, scan_schema, used_columns
 from twostage.table.partition_values import partition_type
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Planning:
         used = used_columns(projection, predicate, hint)
         self.schema = scan_schema(table) if used else table.schema
         struct = partition_type(table.metadata) if PARTITION in used else Struct(())
-        self._file_columns = FileColumns(used, struct)
+        self._file_columns = MetadataColumnValues(used, struct)
         self._pruner = FilePruner(table.metadata, self.schema, predicate, hint, self._file_columns)
         others = both(*(part for part in conjuncts(predicate) if part not in keys))
         self._without_keys = (

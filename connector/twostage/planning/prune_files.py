@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from twostage.schema import Schema
     from twostage.table.manifest_entry import ContentFile, ManifestFile, PartitionSummary
     from twostage.table.metadata import PartitionField, PartitionSpec, TableMetadata
-    from twostage.table.metadata_columns import FileColumns
+    from twostage.table.metadata_columns import MetadataColumnValues
 
 _INT = Primitive("int")
 
@@ -85,7 +85,7 @@ class FilePruner:
         schema: Schema,
         predicate: Predicate,
         hint: Predicate = TRUE,
-        file_columns: FileColumns | None = None,
+        file_columns: MetadataColumnValues | None = None,
     ) -> None:
         self._schema = schema
         self._file_columns = file_columns

@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from twostage.aggregates.metadata_answer import Answer, answer
+from twostage.aggregates.metadata_answer import AggregateAnswer, answer
 from twostage.aggregates.sums import type_of_sum
 from twostage.aggregates.totals import Aggregate
 from twostage.columns import spark_schema
@@ -166,7 +166,7 @@ def answer_aggregates(
     )
 
 
-def _source(found: Answer) -> str:
+def _source(found: AggregateAnswer) -> str:
     if not found.by_index:
         return f"metadata of {found.files} data files"
     return f"metadata of {found.files - found.by_index} and indexes of {found.by_index} data files"
@@ -196,7 +196,11 @@ def _text(value: Any) -> str | None:
 
 
 def _plan(
-    table: PinnedTable, options: ReadOptions, fields: tuple[Field, ...], predicate: Predicate, found: Answer
+    table: PinnedTable,
+    options: ReadOptions,
+    fields: tuple[Field, ...],
+    predicate: Predicate,
+    found: AggregateAnswer,
 ) -> ScanPlan:
     read: tuple[str, ...] = ()
     if found.delete_files:

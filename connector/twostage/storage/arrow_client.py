@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from twostage.errors import CorruptFileError, MissingFileError, StorageError
 from twostage.storage.errors import translate_errors
 from twostage.storage.expiry import EXPIRED
-from twostage.storage.store_client import Answer, ListedObject, Listing, RequestFailedError
+from twostage.storage.store_client import ListedObject, Listing, RequestFailedError, StoreAnswer
 from twostage.storage.store_loop import event_loop
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class ArrowClient:
         self._threads = ThreadPoolExecutor(THREADS, "twostage-arrow")
         self._lock = threading.Lock()
 
-    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
+    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> StoreAnswer:
         """Read one range in a thread."""
         return await event_loop().run_in_executor(self._threads, self._read, file, start, end, limit)
 
-    def _read(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
+    def _read(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> StoreAnswer:
         with _failures(file.path):
             opened, etag = self._open(file)
             size = opened.size()
@@ -56,7 +56,7 @@ class ArrowClient:
                 raise RequestFailedError("beyond", f"range starts at {start} of {size} bytes")
             length = (size if end is None else min(end, size)) - start
             data = opened.read_at(length, start) if length else b""
-            return Answer(data, etag, size)
+            return StoreAnswer(data, etag, size)
 
     def _open(self, file: RangedFile) -> tuple[Any, str]:
         """Return the open file and its ETag."""

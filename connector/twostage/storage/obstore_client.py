@@ -13,7 +13,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from twostage.storage.store_client import Answer, ListedObject, Listing, RequestFailedError
+from twostage.storage.store_client import ListedObject, Listing, RequestFailedError, StoreAnswer
 
 if TYPE_CHECKING:
     from twostage.storage.store_client import FailureKind, RangedFile
@@ -67,7 +67,7 @@ class ObstoreClient:
             credential_provider=properties.credentials,
         )
 
-    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
+    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> StoreAnswer:
         """Send one request."""
         options: Any = {}
         name = file.name.partition("/")[2]
@@ -97,7 +97,7 @@ class ObstoreClient:
             raise RequestFailedError(kind_of(error), shown(error)) from None
         if limit is not None and size > limit:
             raise RequestFailedError("too large", str(size))
-        return Answer(data, found.meta["e_tag"] or "", size)
+        return StoreAnswer(data, found.meta["e_tag"] or "", size)
 
     def _seconds_of(self, num_bytes: int) -> float:
         """Return for how many seconds an answer of so many bytes is waited for."""

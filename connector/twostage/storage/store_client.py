@@ -34,7 +34,7 @@ class RequestFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoreAnswer:
     """The bytes of a range (any object with the buffer protocol), and the object's ETag and size in bytes.
 
     `etag` is empty where the store has none.
@@ -97,7 +97,7 @@ class StoreClient(Protocol):
     asks_for_version: bool
     """Each request is for the object with ``file.etag``. Else what was read is to be compared with the object at the end."""
 
-    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> Answer:
+    async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> StoreAnswer:
         """Return the bytes from `start` to `end` (None: the end of the object), of the object with ``file.etag``.
 
         Args:

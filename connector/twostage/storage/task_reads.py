@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
-    from twostage.storage.store_client import Answer
+    from twostage.storage.store_client import StoreAnswer
     from twostage.task import Storage
 
 MOST_IN_FLIGHT = 64
@@ -359,7 +359,7 @@ class TaskReads:
                 pending.arrived(request.start, answer.data, request.members, request.gathered)
                 return
 
-    async def _try(self, request: _Request) -> Answer:
+    async def _try(self, request: _Request) -> StoreAnswer:
         file = request.pending.file
         window = window_of(file.client.key)
         entered = await window.enter()
@@ -387,7 +387,7 @@ class TaskReads:
         return answer
 
 
-def _check(file: RangedFile, request: _Request, answer: Answer) -> None:
+def _check(file: RangedFile, request: _Request, answer: StoreAnswer) -> None:
     """Compare an answer with what is known of the object, and learn from the first one."""
     if file.etag is None:
         file.etag = answer.etag

@@ -74,7 +74,7 @@ def used_columns(projection: Iterable[Field], *predicates: Predicate) -> frozens
 
 
 @dataclass(frozen=True, slots=True)
-class FileColumns:
+class MetadataColumnValues:
     """Values and bounds of a scan's metadata columns, per file.
 
     Attributes:

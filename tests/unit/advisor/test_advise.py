@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from twostage.advisor.advise import advise
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.query_log import QueryLog, QueryLogFile
@@ -107,7 +107,7 @@ def test_thresholds_and_metadata():
         logged(and_of([("gone", 0.01)])),
         logged(and_of([("b", 0.9)]), "other"),
     ]
-    known = TableMetadata(
+    known = TableColumns(
         table="lake.db.t", snapshot=None, rows=ROWS, files=1, bytes=1,
         columns={"a": ColumnMetadata(rows=ROWS, distinct_per_file=5.0)},
     )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from twostage.advisor.byte_model import Emulation, bytes_saved
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
 
@@ -22,7 +22,7 @@ def metadata():
         name: ColumnMetadata(rows=ROWS, bytes=size, pages=50, distinct_per_file=100_000.0, distinct=100_000.0)
         for name, size in {"a": WIDE, "b": NARROW}.items()
     }
-    return TableMetadata(table="t", snapshot=1, rows=ROWS, files=1, bytes=10**8, columns=known)
+    return TableColumns(table="t", snapshot=1, rows=ROWS, files=1, bytes=10**8, columns=known)
 
 
 def leaf(column, rows, left, op="="):

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata, parse_metadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns, parse_metadata
 
 DEV = ColumnMetadata(
     type="string", rows=1000, nulls=5, distinct=97, distinct_per_file=90, entries_per_row=1.5
 )
-TABLE = TableMetadata(
+TABLE = TableColumns(
     table="lake.db.t", snapshot=7, rows=1000, files=4, bytes=10_000, partitioning=("days(ts)",), sort_order=("id",),
     columns={"dev": DEV, "s.x": ColumnMetadata()},
 )  # fmt: skip
@@ -64,7 +64,7 @@ def test_something_else_is_refused(text):
 
 def test_bytes_of_a_row():
     columns = {"a": ColumnMetadata(rows=10, bytes=45), "b": ColumnMetadata(rows=10), "c": ColumnMetadata()}
-    known = TableMetadata(table="t", snapshot=None, rows=10, files=1, bytes=1, columns=columns)
+    known = TableColumns(table="t", snapshot=None, rows=10, files=1, bytes=1, columns=columns)
     assert known.bytes_per_row == {"a": 4.5}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twostage.__main__ import main
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 
 EVENTS = str(Path(__file__).with_name("iceberg_spark_1.12.0_events.jsonl"))
 
@@ -32,7 +32,7 @@ def test_recommendations(log, capsys):
 
 
 def test_metadata_tells_kind_and_size(log, capsys, tmp_path):
-    known = TableMetadata(
+    known = TableColumns(
         table="lake.db.ev", snapshot=1, rows=20_000, files=6, bytes=137_199,
         columns={"dev": ColumnMetadata(rows=20_000, distinct=97, distinct_per_file=97)},
     )  # fmt: skip

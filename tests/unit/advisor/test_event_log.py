@@ -15,7 +15,7 @@ import pytest
 
 from twostage.advisor import event_log as module
 from twostage.advisor.advise import advise
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.event_log import EventLogs
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
@@ -333,7 +333,7 @@ def test_scans_by_spark_s_reader_are_of_the_table_at_their_place():
         ("/warehouse/db/ev", 2),
         ("lake.db.ev", 5),
     ]
-    known = TableMetadata(
+    known = TableColumns(
         table="x", snapshot=None, rows=4_000, files=4, bytes=10**6, location="file:///warehouse/db/ev/",
         columns={name: ColumnMetadata() for name in ("id", "dev", "price", "s.x")},
     )  # fmt: skip
@@ -380,7 +380,7 @@ def test_our_own_scans_filter_the_rows_of_their_table():
     only = next(one for one in advise(log).recommendations if one.table == "lake.db.ev")
     assert only.action == "nothing"
     assert "event logs do not say how many rows 4 of its 4 filters were evaluated for" in only.reason
-    known = TableMetadata(
+    known = TableColumns(
         table="lake.db.ev", snapshot=None, rows=4_000, files=4, bytes=10**6,
         columns={name: ColumnMetadata(rows=4_000, distinct_per_file=97) for name in ("id", "dev", "price", "s.x")},
     )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from twostage.advisor.advise import advise
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.html_report import _BLUE, _GREEN, _GREY, page
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
@@ -66,7 +66,7 @@ def report(tmp_path):
     QueryLogFile(str(tmp_path / "log"), {}).append(scans)
     facts = {"type": "string", "rows": ROWS, "pages": 500, "distinct": 1e6, "distinct_per_file": 1e5}
     columns = {"dev": ColumnMetadata(bytes=8 * ROWS, **facts), "n": ColumnMetadata(bytes=10_000, **facts)}
-    known = TableMetadata(table="lake.db.t", snapshot=1, rows=ROWS, files=10, bytes=2**36, columns=columns)
+    known = TableColumns(table="lake.db.t", snapshot=1, rows=ROWS, files=10, bytes=2**36, columns=columns)
     advice = advise(QueryLog(str(tmp_path / "log")), metadata={"lake.db.t": known})
     path = tmp_path / "report.html"
     path.write_text(page(advice), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.index_offers import holding_files, offer_of, pays
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.indexes.kinds.registered import KINDS
@@ -19,7 +19,7 @@ class Scanned:
         self.files = self.groups = files
         self.rows = ROWS / files
         known = ColumnMetadata(rows=ROWS, bytes=8 * ROWS, distinct_per_file=distinct, nulls=nulls)
-        self.metadata = TableMetadata(
+        self.metadata = TableColumns(
             table="t", snapshot=1, rows=ROWS, files=files, bytes=1, columns={"a": known}
         )
 

@@ -9,13 +9,13 @@ import zlib
 import numpy as np
 import pytest
 
-from twostage.advisor.column_metadata import TableMetadata, parse_metadata
+from twostage.advisor.column_metadata import TableColumns, parse_metadata
 from twostage.advisor.column_sample import ColumnSample
 from twostage.advisor.kept_metadata import KEY, NAME, Collected, keep, kept_in, with_samples
 from twostage.indexes.place import IndexPlace
 from twostage.task import Storage
 
-TABLE = TableMetadata(table="db.t", snapshot=3, rows=10, files=2, bytes=100)
+TABLE = TableColumns(table="db.t", snapshot=3, rows=10, files=2, bytes=100)
 KEPT = Collected(
     data_files=np.array([3, 2**63 + 5], np.uint64), samples={1: ColumnSample(rows=5), 7: ColumnSample()}
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.layout import MIN_PARTITION_BYTES, layout_for
 from twostage.advisor.recommendation import Recommendation
 
@@ -27,7 +27,7 @@ def layout(
     index = Recommendation(
         table="db.t", action="index", reason="", columns=(column,), kinds=kinds, saved_share=share, votes=3
     )
-    known = TableMetadata(
+    known = TableColumns(
         table="db.t",
         snapshot=1,
         rows=10**9,
@@ -105,7 +105,7 @@ def test_what_buckets_cannot_hold_or_does_not_save_half_has_none():
 
 
 def test_one_partition_field_at_most():
-    known = TableMetadata(
+    known = TableColumns(
         table="db.t", snapshot=1, rows=10**9, files=1_000, bytes=64 * GB,
         columns={name: ColumnMetadata(type="string", distinct=10**6) for name in ("a", "b")},
     )  # fmt: skip
@@ -131,7 +131,7 @@ def test_what_layouts_save_take_and_cost():
         saved_entries=400.0, saved_bytes=1000.0, saved_seconds=4.0, votes=3, queries=("a = 1",),
     )  # fmt: skip
     columns = {"a": ColumnMetadata(type="string", distinct=40_000, distinct_per_file=10_000)}
-    known = TableMetadata(
+    known = TableColumns(
         table="db.t", snapshot=1, rows=10**9, files=1_000, bytes=1_000 * 64 * 2**20, columns=columns
     )
     tally = SimpleNamespace(operators={"a": Counter("=")})

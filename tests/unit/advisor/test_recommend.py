@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from twostage.advisor import choose_columns
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.recommend import recommend
@@ -41,7 +41,7 @@ def tally_of(scans, table="lake.db.t", **thresholds):
 
 
 def metadata(**columns):
-    return TableMetadata(
+    return TableColumns(
         table="lake.db.t", snapshot=1, rows=10_000, files=4, bytes=10**6,
         columns={name: ColumnMetadata(rows=10_000, **facts) for name, facts in columns.items()},
     )  # fmt: skip
@@ -224,7 +224,7 @@ def existing():
         )
         for name in ("a", "old")
     }
-    return TableMetadata(table="lake.db.t", snapshot=1, rows=10_000, files=1, bytes=10**7, columns=columns)
+    return TableColumns(table="lake.db.t", snapshot=1, rows=10_000, files=1, bytes=10**7, columns=columns)
 
 
 def test_an_index_that_saves_less_than_it_takes_is_dropped():
@@ -300,7 +300,7 @@ def large_table(**sizes):
     """Columns of so many bytes in a data file of a million rows."""
     facts = {"rows": ROWS, "distinct": 100_000.0, "distinct_per_file": 100_000.0, "pages": 50}
     columns = {name: ColumnMetadata(bytes=size, **facts) for name, size in sizes.items()}
-    return TableMetadata(table="lake.db.t", snapshot=1, rows=ROWS, files=1, bytes=10**9, columns=columns)
+    return TableColumns(table="lake.db.t", snapshot=1, rows=ROWS, files=1, bytes=10**9, columns=columns)
 
 
 def tally_with(known, scans):

@@ -10,7 +10,7 @@ import pytest
 from twostage.advisor import tally as tally_module
 from twostage.advisor.advise import advise
 from twostage.advisor.byte_model import bytes_saved
-from twostage.advisor.column_metadata import ColumnMetadata, TableMetadata
+from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.query_log import QueryLog, QueryLogFile
@@ -38,7 +38,7 @@ def scan(column="a", left=10, *, rows=ROWS, reader="twostage", milliseconds=None
 def metadata(**indexed):
     facts = {"rows": ROWS, "bytes": WIDE, "pages": 50, "distinct": 1000.0, "distinct_per_file": 1000.0}
     columns = {name: ColumnMetadata(**facts, indexed=indexed.get(name, ())) for name in "ab"}
-    return TableMetadata(table="t", snapshot=1, rows=ROWS, files=1, bytes=10**8, columns=columns)
+    return TableColumns(table="t", snapshot=1, rows=ROWS, files=1, bytes=10**8, columns=columns)
 
 
 def tally_of(scans, known=None):

@@ -12,7 +12,7 @@ import pytest
 
 from index_columns import FIELD, Values, build, opened
 from twostage.aggregates import indexed_file
-from twostage.aggregates.indexed_file import Budget, IndexedFile, UnansweredError
+from twostage.aggregates.indexed_file import DriverBudget, IndexedFile, UnansweredError
 from twostage.aggregates.sums import Sum, is_summed, result
 from twostage.columns import arrow_type
 from twostage.indexes import bitmaps
@@ -27,9 +27,11 @@ def field(kind: Primitive) -> Field:
     return Field(id=FIELD, name="c", type=kind, required=False)
 
 
-def made(folder, array, kind: Primitive, kinds=("values",), budget: Budget | None = None) -> IndexedFile:
+def made(
+    folder, array, kind: Primitive, kinds=("values",), budget: DriverBudget | None = None
+) -> IndexedFile:
     path = build(folder, Values(array, kind), kinds)
-    return IndexedFile(len(array), {FIELD: opened(path)}, budget or Budget(), Metrics())
+    return IndexedFile(len(array), {FIELD: opened(path)}, budget or DriverBudget(), Metrics())
 
 
 CASES = [
@@ -106,7 +108,7 @@ def test_bit_slices_after_a_promotion(tmp_path):
     ints = made(tmp_path, pa.array([5, -1], pa.int32()), Primitive("int"), ("slices",))
     assert ints.extreme(field(Primitive("long")), bitmaps.whole(2), last=False) == -1
     assert ints.sum(field(Primitive("long")), bitmaps.whole(2)) == Sum(4, 10)
-    others = IndexedFile(2, ints.indexes, Budget(), Metrics())
+    others = IndexedFile(2, ints.indexes, DriverBudget(), Metrics())
     with pytest.raises(UnansweredError, match="of another type"):
         others.sum(field(_decimal), bitmaps.whole(2))
 
@@ -141,7 +143,7 @@ def test_what_is_not_there(tmp_path):
     for ask in ("values", "counts", "arrays"):
         with pytest.raises(UnansweredError, match="no bitmaps of the values of c"):
             getattr(made(tmp_path, array, kind, ("postings",)), ask)(column)
-    none = IndexedFile(50, {}, Budget(), Metrics())
+    none = IndexedFile(50, {}, DriverBudget(), Metrics())
     with pytest.raises(UnansweredError, match="a file has no index of c"):
         none.nulls(column)
     with pytest.raises(UnansweredError, match="no bitmaps"):
@@ -161,9 +163,9 @@ def test_budgets(tmp_path, monkeypatch):
     kind, column = Primitive("long"), field(Primitive("long"))
     array = pa.array(range(3_000), pa.int64())
     with pytest.raises(UnansweredError, match="MiB of indexes"):
-        made(tmp_path, array, kind, budget=Budget(nbytes=100)).values(column)
+        made(tmp_path, array, kind, budget=DriverBudget(nbytes=100)).values(column)
     with pytest.raises(UnansweredError, match="too many bitmaps"):
-        made(tmp_path, array, kind, budget=Budget(containers=10)).extreme(column, bitmaps.of_rows([2_999]), last=False)  # fmt: skip
+        made(tmp_path, array, kind, budget=DriverBudget(containers=10)).extreme(column, bitmaps.of_rows([2_999]), last=False)  # fmt: skip
     last = made(tmp_path, array, kind).extreme(column, bitmaps.of_rows([7, 2_999]), last=True)
     assert last == 2_999
     monkeypatch.setattr(indexed_file, "MAX_BITMAPS", 1_000)
@@ -184,7 +186,7 @@ def test_a_damaged_index_is_counted(tmp_path):
     data = bytearray(path.read_bytes())
     data[200] ^= 1
     path.write_bytes(data)
-    file = IndexedFile(4_000, {FIELD: opened(path)}, Budget(), Metrics())
+    file = IndexedFile(4_000, {FIELD: opened(path)}, DriverBudget(), Metrics())
     with pytest.raises(UnansweredError, match="index of c is damaged"):
         file.values(field(kind))
     assert file.metrics.counters["indexes.ignored"] == 1

@@ -13,7 +13,7 @@ import oracle
 from aggregated_rows import aggregated
 from index_columns import Values, build, opened
 from twostage.aggregates.file_proofs import ColumnProof
-from twostage.aggregates.indexed_file import Budget, IndexedFile, UnansweredError
+from twostage.aggregates.indexed_file import DriverBudget, IndexedFile, UnansweredError
 from twostage.aggregates.indexed_groups import GroupsOfFile
 from twostage.aggregates.totals import Aggregate, Totals
 from twostage.indexes import bitmaps
@@ -50,7 +50,7 @@ def columns(tmp_path_factory) -> tuple[dict[int, Any], list[dict[int, Any]]]:
 
 
 def asked(indexes, selected, groups, aggregates, proofs=None, constants=None, budget=None):
-    file = IndexedFile(ROWS, indexes, budget or Budget(), Metrics())
+    file = IndexedFile(ROWS, indexes, budget or DriverBudget(), Metrics())
     known = proofs or {}
     of_file = GroupsOfFile(file, lambda f: known.get(f.id, "nothing"), lambda f: (constants or {}).get(f.id, ...))  # fmt: skip
     total = Totals(aggregates, is_grouped=bool(groups))
@@ -108,10 +108,12 @@ def test_extremes_of_zeros_and_other_types_are_not_answered(columns, tmp_path):
 def test_too_many_comparisons(columns):
     indexes, _ = columns
     with pytest.raises(UnansweredError, match="too many bitmaps"):
-        asked(indexes, range(400), (C, A, B), (Aggregate("rows"),), budget=Budget(containers=100))
+        asked(indexes, range(400), (C, A, B), (Aggregate("rows"),), budget=DriverBudget(containers=100))
 
 
 def test_numbers_of_rows_are_read_without_bitmaps(columns):
     indexes, rows = columns
-    found = asked(indexes, range(ROWS), (A,), (Aggregate("rows"), Aggregate("count", A)), budget=Budget(0, 0))
+    found = asked(
+        indexes, range(ROWS), (A,), (Aggregate("rows"), Aggregate("count", A)), budget=DriverBudget(0, 0)
+    )
     assert found == aggregated(rows, (Aggregate("rows"), Aggregate("count", A)), (A,))

@@ -22,7 +22,7 @@ from random_tables import random_table
 from tables import Table
 from twostage.aggregates import deleted_counts, metadata_answer
 from twostage.aggregates.file_proofs import COMPARED, COUNTED, GROUPED
-from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.aggregates.metadata_answer import Aggregate, AggregateAnswer, answer
 from twostage.planning.choose_files import Planning
 from twostage.predicates.predicate import TRUE, Compare, IsNull, Not, either
 from twostage.schema import Primitive
@@ -57,7 +57,7 @@ def asked(opened: Opened, *texts: str, by: Sequence[str] = (), predicate: Predic
         groups=tuple(fields[name] for name in by),
         predicate=predicate,
     )
-    return sorted(found.rows, key=repr) if isinstance(found, Answer) else found
+    return sorted(found.rows, key=repr) if isinstance(found, AggregateAnswer) else found
 
 
 def test_the_manifest_list_is_read_once(tmp_path, monkeypatch):
@@ -290,7 +290,7 @@ def test_positions_are_counted_once_and_up_to_the_last_row(tmp_path: Path, delet
     opened = open_table(table.write())
     assert len(scan(opened).rows) == 8
     found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
-    assert isinstance(found, Answer)
+    assert isinstance(found, AggregateAnswer)
     assert (found.rows, found.files, found.delete_files) == (((8,),), 3, 4)
     assert asked(opened, "count(*)", by=["p"]) == [(1, 2), (2, 6)]
 

@@ -16,7 +16,7 @@ from core_scan import open_table, scan
 from random_tables import random_table
 from tables import Table
 from twostage.aggregates import metadata_answer, row_counts
-from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.aggregates.metadata_answer import Aggregate, AggregateAnswer, answer
 from twostage.errors import CorruptFileError
 from twostage.formats.avro.compression import unpack
 from twostage.formats.avro.container import open_avro
@@ -151,7 +151,7 @@ def test_answers_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     opened = open_table(table.write())
     found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
     if count > 0:
-        assert isinstance(found, Answer)
+        assert isinstance(found, AggregateAnswer)
         assert found.rows == ((5,),)
         assert len(scan(opened, ()).rows) == 5
         assert sum(files for files, _ in walked) == found.files == 2
@@ -167,7 +167,7 @@ def test_deletes_of_many_files_take_a_closer_look(tmp_path: Path, monkeypatch: p
     table.delete_vectors({file: [1]})
     opened = open_table(table.write())
     found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
-    assert isinstance(found, Answer)
+    assert isinstance(found, AggregateAnswer)
     assert found.rows == ((4,),)
 
 

@@ -12,7 +12,7 @@ from core_scan import open_table
 from indexed_tables import built
 from tables import Table
 from twostage.aggregates import index_answers
-from twostage.aggregates.metadata_answer import Answer, answer
+from twostage.aggregates.metadata_answer import AggregateAnswer, answer
 from twostage.aggregates.totals import Aggregate
 from twostage.predicates.predicate import TRUE, And, Compare, CompareColumns, In, IsNull, Not, Or
 
@@ -55,7 +55,7 @@ def finished(table: Table, **kinds: str) -> Any:
 
 def counted(opened: Any, predicate: Any = TRUE) -> int | str:
     found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),), predicate=predicate)
-    return found.rows[0][0] if isinstance(found, Answer) else found
+    return found.rows[0][0] if isinstance(found, AggregateAnswer) else found
 
 
 def expected(table: Table, predicate: Any = TRUE) -> int:

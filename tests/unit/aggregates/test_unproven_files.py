@@ -20,7 +20,7 @@ from random_tables import random_table
 from tables import Table
 from twostage.aggregates import metadata_answer, unproven_files
 from twostage.aggregates.file_proofs import COMPARED, COUNTED, GROUPED
-from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.aggregates.metadata_answer import Aggregate, AggregateAnswer, answer
 from twostage.predicates.predicate import TRUE
 from twostage.schema import Primitive
 
@@ -109,7 +109,7 @@ def opened_with(folder: Path, files: int, unproven: int) -> Opened:
     return open_table(table.write())
 
 
-def mixed(opened: Opened, *aggregates: Aggregate) -> Answer | str:
+def mixed(opened: Opened, *aggregates: Aggregate) -> AggregateAnswer | str:
     return answer(opened.table, opened.options, aggregates=aggregates, mix=True)
 
 
@@ -121,7 +121,7 @@ def test_a_file_leaves_no_trace_of_what_it_did_tell(tmp_path: Path) -> None:
     opened = open_table(table.write())
     (field,) = opened.table.schema.fields
     found = mixed(opened, Aggregate("rows"), Aggregate("max", field))
-    assert isinstance(found, Answer)
+    assert isinstance(found, AggregateAnswer)
     assert (found.rows, found.files, len(found.unread)) == (((10, 9),), 1, 1)
     assert found.lacks == "a file's metadata does not tell the max of id"
 
@@ -130,7 +130,7 @@ def test_no_mixing_where_it_does_not_pay(tmp_path: Path, monkeypatch: pytest.Mon
     lacks = "a file has equality deletes"
     opened = opened_with(tmp_path / "t", 6, 2)
     found = mixed(opened, Aggregate("rows"))
-    assert isinstance(found, Answer)
+    assert isinstance(found, AggregateAnswer)
     assert (found.rows, found.files, len(found.unread), found.lacks) == (((40,),), 4, 2, lacks)
     assert answer(opened.table, opened.options, aggregates=(Aggregate("rows"),)) == lacks
     assert mixed(opened_with(tmp_path / "most", 6, 4), Aggregate("rows")) == lacks
@@ -165,5 +165,5 @@ def test_many_files_are_counted_in_the_part_alone(tmp_path: Path, monkeypatch: p
     opened = open_table(table.write())
     part = replace(opened.table, only_files=frozenset((files[1].path,)))
     found = answer(part, opened.options, aggregates=(Aggregate("rows"),))
-    assert isinstance(found, Answer)
+    assert isinstance(found, AggregateAnswer)
     assert found.rows == ((10,),)

@@ -21,7 +21,7 @@ from twostage.predicates.top import TopRows
 from twostage.schema import Primitive, Struct
 from twostage.table.manifest_entry import ContentFile
 from twostage.table.metadata import parse_metadata
-from twostage.table.metadata_columns import FILE, FileColumns
+from twostage.table.metadata_columns import FILE, MetadataColumnValues
 from twostage.table.pinned import PinnedTable
 from twostage.task import DeleteFile, Storage
 
@@ -75,7 +75,7 @@ def builder(
 ) -> CandidateBuilder:
     table = table or pinned()
     projection = tuple(field for field in table.schema.fields if field.name in names)
-    columns = FileColumns(frozenset(used), Struct(()))
+    columns = MetadataColumnValues(frozenset(used), Struct(()))
     return CandidateBuilder(table, ReadSettings(**settings), projection, predicate, top, columns)
 
 

@@ -17,7 +17,7 @@ from check import Columns
 from core_scan import open_table, scan, with_options
 from late_store import serve_late
 from tables import Table
-from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.aggregates.metadata_answer import Aggregate, AggregateAnswer, answer
 from twostage.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from twostage.planning import encrypted_files
 from twostage.planning.plan import plan_scan
@@ -94,7 +94,7 @@ def test_metadata_answers_for_files_with_key_metadata(tmp_path: Path) -> None:
     column = opened.table.schema.fields[0]
     asked = (Aggregate("rows"), Aggregate("min", column), Aggregate("max", column))
     found = answer(opened.table, opened.options, aggregates=asked, groups=())
-    assert isinstance(found, Answer)
+    assert isinstance(found, AggregateAnswer)
     assert list(found.rows) == [(20, 0, 19)]
 
 

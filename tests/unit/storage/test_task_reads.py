@@ -14,7 +14,7 @@ from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitErr
 from twostage.metrics import Metrics
 from twostage.storage import request_window, retry_budget, task_reads
 from twostage.storage.ranges import RequestCost
-from twostage.storage.store_client import Answer
+from twostage.storage.store_client import StoreAnswer
 from twostage.storage.store_loop import event_loop
 from twostage.storage.task_reads import TaskReads
 from twostage.task import Storage
@@ -118,7 +118,7 @@ def test_a_part_that_fails(store, kind):
 
 
 def test_the_parts_of_a_range_are_of_one_object(store):
-    store.changes = lambda _, answer: Answer(answer.data, f'"{len(store.requests) > 3}"', answer.size)
+    store.changes = lambda _, answer: StoreAnswer(answer.data, f'"{len(store.requests) > 3}"', answer.size)
     with TaskReads(cost=RequestCost(gap=0, parallel=1, part=1_000), most_in_flight=1) as reads:
         pending = reads.ask(reads.file(STORAGE, "s3://lake/t/a", len(DATA)), [(0, 9_999)])
         with pytest.raises(CorruptFileError, match="FILE_CHANGED"):
@@ -161,7 +161,7 @@ def test_a_store_that_ignores_if_match_is_found_out_by_its_answer(store):
     with TaskReads() as reads:
         file = reads.file(STORAGE, "s3://lake/t/a", len(DATA))
         reads.ask(file, [(0, 10)]).result()
-        store.changes = lambda _, answer: Answer(answer.data, '"other"', answer.size)
+        store.changes = lambda _, answer: StoreAnswer(answer.data, '"other"', answer.size)
         with pytest.raises(CorruptFileError, match="FILE_CHANGED"):
             reads.ask(file, [(100, 10)]).result()
 
@@ -200,7 +200,7 @@ def test_failures_that_pass_are_repeated(store, kind):
 def test_an_answer_that_is_too_short_is_repeated(store):
     turns = iter([True, False])
     store.changes = lambda _, answer: (
-        Answer(answer.data[:5], answer.etag, answer.size) if next(turns) else answer
+        StoreAnswer(answer.data[:5], answer.etag, answer.size) if next(turns) else answer
     )
     with TaskReads() as reads:
         assert bytes(reads.ask(reads.file(STORAGE, "s3://lake/t/a"), [(0, 50)]).result()[0]) == DATA[:50]

@@ -17,7 +17,7 @@ from check import check, ids
 from core_scan import open_table, scan
 from tables import Table
 from twostage.aggregates import metadata_answer, row_counts
-from twostage.aggregates.metadata_answer import Aggregate, Answer, answer
+from twostage.aggregates.metadata_answer import Aggregate, AggregateAnswer, answer
 from twostage.errors import CorruptFileError
 from twostage.predicates.predicate import Compare
 from twostage.table.manifest_entry import ManifestFile, PartitionSummary
@@ -137,7 +137,7 @@ def test_many_files_are_not_counted_by_the_wrong_reading(
         write_with_lengths(path)
     opened = open_table(table.folder)
     found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),))
-    assert isinstance(found, Answer)
+    assert isinstance(found, AggregateAnswer)
     assert found.rows == ((1,),)
 
 
