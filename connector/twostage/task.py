@@ -90,6 +90,32 @@ class ScanTask(DataFileWithDeletes):
     """The file's metrics prove that the predicate is true for every row: no need to filter."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CredentialsEndpoint:
+    """Where a REST catalog vends new credentials for a table's files, and the authorisation that it wants.
+
+    Holds secrets: its repr shows nothing. Only the process that opens the table's files uses it.
+    """
+
+    url: str
+    location: str
+    """Of the table; the credentials whose prefix of it is the longest are taken."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of each request, ``Authorization`` included."""
+    login_url: str = ""
+    """Where OAuth2's client credentials get a new token once that in `headers` has expired; empty: there is no way."""
+    login: tuple[tuple[str, str], ...] = ()
+    """The fields of that request."""
+    login_headers: tuple[tuple[str, str], ...] = ()
+    verify: bool | str = True
+    """Whether the server's certificate is checked, or the file of authorities by which it is."""
+    certificate: str | tuple[str, str] | None = None
+    """The client's own: a file, or one with its key's."""
+
+    def __repr__(self) -> str:
+        return "CredentialsEndpoint(***)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """How to open files: FileIO properties (secrets included, hence no repr) and the location policy."""
@@ -107,6 +133,8 @@ class Storage:
     """Who sends the requests to an object store: ``auto`` (obstore where it knows the store) or ``arrow``."""
     scope: str = field(default="", repr=False)
     """For whom the driver keeps what it reads (`storage.store_identity`); empty: for whoever has the same `properties`."""
+    renewal: CredentialsEndpoint | None = field(default=None, repr=False)
+    """Where credentials among `properties` are renewed that a catalog vended; None: in the driver alone, if at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

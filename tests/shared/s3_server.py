@@ -68,6 +68,8 @@ class S3:
         """Method, key and range of every request."""
         self.etags = True
         """Off: some gateways give none."""
+        self.refuses: Callable[[BaseHTTPRequestHandler], bool] = lambda _: False
+        """Whether a request's credentials have ended, by its headers and path."""
         self._lock = threading.Lock()
 
     @property
@@ -184,6 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.store.requests.append((self.command, key, asked))
         fault = self.store.choose(self.command, key)
         kind = fault.kind if fault else ""
+        if self.store.refuses(self):
+            self._error(403, body=body, code="ExpiredToken")
+            return
         if kind.isdigit():
             self._error(int(kind), body=body, code=fault.code if fault else "")
             return

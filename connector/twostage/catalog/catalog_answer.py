@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twostage.catalog.client import CatalogReference, call
+from twostage.catalog.credentials_endpoint import credentials_endpoint
 from twostage.catalog.metadata_locator import LOCATOR, MetadataLocatedError
 from twostage.errors import UnsupportedFeatureError
 from twostage.storage.files import hide_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from twostage.task import CredentialsEndpoint
 
 _DENIED = ("UnauthorizedError", "AuthorizationExpiredError")
 _LOADING_MODES = ("all", "refs")
@@ -37,6 +40,8 @@ class CatalogAnswer:
     """The catalog's properties, merged with the configuration that its service sent."""
     table_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Configuration that the service sent for this table, such as vended credentials; overrides everything else."""
+    renewal: CredentialsEndpoint | None = field(default=None, repr=False)
+    """Where the vended credentials are renewed, if whoever reads the files may ask there."""
 
     def file_properties(self, table: Mapping[str, str]) -> dict[str, Any]:
         """Return the properties that may open the table's files; `table` are those in its metadata."""
@@ -103,14 +108,17 @@ def _request_over_rest(opened: Any, identifier: tuple[str, ...], catalog: Catalo
     if not isinstance(answer, dict) or not isinstance(answer.get("metadata"), dict):
         raise _no_answer(catalog, "it has no metadata")
     metadata, location = answer["metadata"], answer.get("metadata-location")
-    credentials = _vended_credentials(
-        answer.get("storage-credentials"), str(location or metadata.get("location") or "")
-    )
+    place = str(location or metadata.get("location") or "")
+    config = {
+        **_mapping(answer.get("config")),
+        **_vended_credentials(answer.get("storage-credentials"), place),
+    }
     return CatalogAnswer(
         metadata_location=None if location is None else str(location),
         metadata=metadata,
         properties=opened.properties,
-        table_config={**_mapping(answer.get("config")), **credentials},
+        table_config=config,
+        renewal=credentials_endpoint(opened, config, place),
     )
 
 

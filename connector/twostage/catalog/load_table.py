@@ -204,7 +204,9 @@ def _load_identifier(
         () if written.is_local or options.allow_moved_paths else (f"{written.scheme}://{written.authority}",)
     )
     scope = scope_of(catalog.name, catalog.properties)
-    storage = Storage(properties=properties, root=root, allowed=own, client=client, scope=scope)
+    storage = Storage(
+        properties=properties, root=root, allowed=own, client=client, scope=scope, renewal=answer.renewal
+    )
     return _pin(name, metadata, storage, options, confs)
 
 

@@ -2,7 +2,8 @@
 
 Takes a pinned table whose credentials a REST catalog vended for a short time, and what it was loaded by; gives the same
 table, same snapshot, with credentials that are good for longer. The rule: only how files are opened changes, and where the
-catalog gives nothing better the table stays as it is: the store then says that the credentials have expired.
+catalog gives nothing better the table stays as it is: the store then says that the credentials have expired. Credentials that
+end while files are read are renewed by whoever reads them: `storage.vended_credentials`.
 """
 
 from __future__ import annotations
@@ -14,16 +15,13 @@ from typing import TYPE_CHECKING
 from twostage.catalog.load_table import load_table
 from twostage.catalog.table_name import is_path
 from twostage.errors import TwoStageError
-from twostage.storage.expiry import expires_at
+from twostage.storage.expiry import RENEWED_BEFORE_MS, expires_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twostage.options import ReadOptions
     from twostage.table.pinned import PinnedTable
-
-RENEWED_BEFORE_MS = 5 * 60 * 1000
-"""Credentials that end sooner are renewed before a query is planned. Source: Iceberg's `VendedCredentialsProvider`."""
 
 
 def ends_soon(table: PinnedTable) -> bool:
@@ -53,4 +51,5 @@ def renewed(table: PinnedTable, options: ReadOptions, confs: Mapping[str, str]) 
     later, before = expires_at(found.storage.properties), expires_at(table.storage.properties)
     if not is_same or (later is not None and before is not None and later <= before):
         return table
-    return replace(table, storage=replace(table.storage, properties=found.storage.properties))
+    opened = replace(table.storage, properties=found.storage.properties, renewal=found.storage.renewal)
+    return replace(table, storage=opened)

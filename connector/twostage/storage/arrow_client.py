@@ -19,7 +19,7 @@ from twostage.storage.store_client import ListedObject, Listing, RequestFailedEr
 from twostage.storage.store_loop import event_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from twostage.storage.store_client import FailureKind, RangedFile
 
@@ -29,13 +29,21 @@ THREADS = 24
 
 
 class ArrowClient:
-    """A client of one file system."""
+    """A client of one file system.
+
+    Args:
+        key: See `StoreClient`.
+        file_system: Connected.
+        connect: Returns the file system with which to open the next file, where its credentials renew themselves. It may block.
+    """
 
     asks_for_version = False
 
-    def __init__(self, key: tuple[str, ...], file_system: Any) -> None:
+    def __init__(
+        self, key: tuple[str, ...], file_system: Any, connect: Callable[[], Any] | None = None
+    ) -> None:
         self.key = key
-        self._file_system = file_system
+        self._connect = connect or (lambda: file_system)
         self._threads = ThreadPoolExecutor(THREADS, "twostage-arrow")
         self._lock = threading.Lock()
 
@@ -64,7 +72,7 @@ class ArrowClient:
             own = file.opened = file.opened or _Opened()
         with own.lock:
             if own.file is None:
-                own.file = self._file_system.open_input_file(file.name)
+                own.file = self._connect().open_input_file(file.name)
                 tags = own.file.metadata() or {}
                 own.etag = next(
                     (
@@ -84,7 +92,7 @@ class ArrowClient:
         from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415
 
         with _failures(folder):
-            found = self._file_system.get_file_info(FileSelector(folder, allow_not_found=True))
+            found = self._connect().get_file_info(FileSelector(folder, allow_not_found=True))
         listing = Listing([], [])
         for one in found:
             if one.type == FileType.Directory:
@@ -101,7 +109,7 @@ class ArrowClient:
         from pyarrow.fs import FileType  # noqa: PLC0415
 
         with _failures(name):
-            return bool(self._file_system.get_file_info(name).type == FileType.File)
+            return bool(self._connect().get_file_info(name).type == FileType.File)
 
     def release(self, file: RangedFile) -> None:
         """Let go of the open file, which closes when no thread reads it any more."""

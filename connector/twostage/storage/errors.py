@@ -27,6 +27,7 @@ from twostage.errors import (
 from twostage.storage.expiry import expires_at, refused
 from twostage.storage.location import parse_location
 from twostage.storage.reach import is_unreached, reach_hint
+from twostage.storage.vended_credentials import vended_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -128,6 +129,9 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
         return MissingFileError("MISSING_FILE", "File is not in storage", path=path, stage=stage)
     if isinstance(error, PermissionError) or (remote and _DENIED.search(text)):
         if remote:
+            vended = vended_credentials(storage) if storage else None
+            if vended is not None:
+                return refused(shown, path, stage, vended.until, vended.failure)
             return refused(shown, path, stage, expires_at(storage.properties) if storage else None)
         hint = "The user of the Spark process, driver or executor, needs to read it."
         return StorageError(

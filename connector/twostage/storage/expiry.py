@@ -23,6 +23,8 @@ _EXPIRED = re.compile(
 )
 _YEAR_10000 = 253_402_300_800_000
 """Milliseconds since 1970, beyond which no date has a name; a time that far away says nothing."""
+RENEWED_BEFORE_MS = 5 * 60 * 1000
+"""Credentials that end sooner are renewed. Source: Iceberg's `VendedCredentialsProvider`."""
 EXPIRED = "Credentials of the storage have expired: "
 _CHECK = "Check the credentials: options catalog.s3.access-key-id …, the catalog's, or the environment's."
 
@@ -42,7 +44,7 @@ def expires_at(properties: Mapping[str, str]) -> int | None:
     return min((value for value in known if value < _YEAR_10000), default=None)
 
 
-def refused(text: str, path: str, stage: str, expires: int | None) -> StorageError:
+def refused(text: str, path: str, stage: str, expires: int | None, not_renewed: str = "") -> StorageError:
     """Return the error of a store that refused access.
 
     Args:
@@ -50,6 +52,7 @@ def refused(text: str, path: str, stage: str, expires: int | None) -> StorageErr
         path: The file.
         stage: The stage.
         expires: What `expires_at` says of the credentials.
+        not_renewed: Why the catalog gave no new ones when it was asked last, masked; empty if it did or was not asked.
     """
     is_past = expires is not None and expires <= time.time() * 1000
     if not is_past and not _EXPIRED.search(text):
@@ -59,11 +62,14 @@ def refused(text: str, path: str, stage: str, expires: int | None) -> StorageErr
     until = ""
     if expires is not None:
         until = f" Those of this query were good until {datetime.fromtimestamp(expires / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC."
+    if not_renewed:
+        until += f" The catalog gave no new ones: {not_renewed}"
     return StorageError(
         "CREDENTIALS_EXPIRED",
         f"{EXPIRED}{text}",
         path=path,
         stage=stage,
         hint="Run the query again: of a table in a REST catalog, planning asks for new ones. A query that takes longer needs "
-        f"credentials that the catalog vends for longer; keys given by hand have to be given anew.{until}",
+        "credentials that the catalog vends for longer, or a catalog that names where they are renewed "
+        f"(client.refresh-credentials-endpoint); keys given by hand have to be given anew.{until}",
     )

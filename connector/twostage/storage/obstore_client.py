@@ -10,21 +10,30 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twostage.storage.store_client import ListedObject, Listing, RequestFailedError, StoreAnswer
+from twostage.storage.vended_credentials import CredentialProvider
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from twostage.storage.store_client import FailureKind, RangedFile
     from twostage.storage.store_properties import StoreProperties
 
+_T = TypeVar("_T")
 _STATUS = re.compile(r"status code: (\d{3})")
 _BEYOND = re.compile(r"Wanted range starting at")
 _LESS = re.compile(r"Requested \d+\.\.\d+, got")
 _EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestExpired|AuthenticationFailed")
 _THROTTLED = re.compile(r"<Code>(?:SlowDown|Throttling\w*|RequestLimitExceeded|ServerBusy|RequestThrottled)")
 _TIMEOUT = re.compile(r"kind: Timeout|TimedOut|operation timed out")
+_STALE = re.compile(
+    r"ExpiredToken|Invalid(?:Token|AccessKeyId)|TokenRefreshRequired|RequestExpired|AuthenticationFailed|HTTP 401"
+)
+"""Of a refusal, as `shown` says it, that new credentials may end, whatever was said of the end of the old ones."""
 _LOGIN = re.compile(
     r"(?i)credential provider|oauth|https?://(?:169\.254\.|metadata\.google|sts\.|\[?fd00:ec2)"
 )
@@ -52,8 +61,9 @@ class ObstoreClient:
         self._until = timeout_at
         self._seconds = properties.connect_seconds + properties.request_seconds
         self._knows_ends = properties.kind != "azure"
-        kind = {"s3": store.S3Store, "gs": store.GCSStore, "azure": store.AzureStore}[properties.kind]
-        self._store: Any = kind(
+        kind: Any = {"s3": store.S3Store, "gs": store.GCSStore, "azure": store.AzureStore}[properties.kind]
+        self._connect = partial(
+            kind,
             properties.bucket,
             config=properties.config,
             client_options={
@@ -66,9 +76,37 @@ class ObstoreClient:
             retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=1)},
             credential_provider=properties.credentials,
         )
+        self._store = self._connect()
+        given = properties.credentials
+        self._credentials = given if isinstance(given, CredentialProvider) else None
+        self._connected_with = 0 if self._credentials is None else self._credentials.number
 
     async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> StoreAnswer:
-        """Send one request."""
+        """Send one request; a second one, if credentials had ended and the catalog gave new ones."""
+        return await self._with_good_credentials(lambda: self._get_once(file, start, end, limit))
+
+    async def _with_good_credentials(self, once: Callable[[], Awaitable[_T]]) -> _T:
+        if self._credentials is None:
+            return await once()
+        number = self._credentials.number
+        try:
+            return await once()
+        except RequestFailedError as failure:
+            if failure.kind != "denied" or not _STALE.search(failure.text):
+                raise
+            vended = self._credentials.vended
+            if not await vended.renewed_since(number):
+                raise
+        if (
+            self._connected_with < vended.number
+        ):  # obstore keeps credentials until they end, by what was said of them
+            self._connected_with = vended.number
+            self._store = self._connect()
+        return await once()
+
+    async def _get_once(
+        self, file: RangedFile, start: int, end: int | None, limit: int | None
+    ) -> StoreAnswer:
         options: Any = {}
         name = file.name.partition("/")[2]
         if file.etag:
@@ -105,6 +143,9 @@ class ObstoreClient:
 
     async def list(self, folder: str) -> Listing:
         """List a folder."""
+        return await self._with_good_credentials(lambda: self._list_once(folder))
+
+    async def _list_once(self, folder: str) -> Listing:
         try:
             found = await self._list(self._store, f"{folder.partition('/')[2]}/")
         except Exception as error:  # noqa: BLE001 - all of them are failures of this request

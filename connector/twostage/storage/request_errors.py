@@ -43,7 +43,10 @@ def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> Tw
                 else None,
             )
         case "denied":
-            return refused(text, path, stage, file.expires)
+            until, why = (
+                (file.expires, "") if file.vended is None else (file.vended.until, file.vended.failure)
+            )
+            return refused(text, path, stage, until, why)
         case "replaced":
             return CorruptFileError(
                 "FILE_CHANGED",

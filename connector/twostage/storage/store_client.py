@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from twostage.storage.vended_credentials import VendedCredentials
+
 FailureKind = Literal[
     "missing", "denied", "replaced", "beyond", "throttled", "broken", "timeout", "too large", "other"
 ]
@@ -83,6 +85,8 @@ class RangedFile:
     """It lies outside the table's folder."""
     expires: int | None = None
     """Until when its store's credentials are good, in milliseconds since 1970, if the catalog said so."""
+    vended: VendedCredentials | None = field(default=None, repr=False)
+    """Those credentials, if they renew themselves."""
     reach: str | None = None
     """What to look at where no connection to its store comes about."""
     opened: Any = field(default=None, repr=False)

@@ -61,6 +61,15 @@ def stores_of(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     )
 
 
+def is_vended(name: str) -> bool:
+    """Return whether a storage property is one that catalogs vend, and change with each vending.
+
+    >>> is_vended("s3.session-token"), is_vended("s3.endpoint")
+    (True, False)
+    """
+    return name in _VENDED or name.startswith(_VENDED_PREFIXES)
+
+
 def scope_of(catalog: str, properties: Mapping[str, str]) -> str:
     """Name a catalog as it is configured, its logins included; `Storage.scope` of the tables that it loads."""
     return _hash(catalog, *sorted((name, str(value)) for name, value in properties.items())).hex()
@@ -70,9 +79,7 @@ def kept_for(storage: Storage) -> bytes:
     """Return for whom what is read by these properties may be kept: a hash, because logins are part of it."""
     given = sorted(storage.properties.items())
     if storage.scope:
-        given = [
-            item for item in given if item[0] not in _VENDED and not item[0].startswith(_VENDED_PREFIXES)
-        ]
+        given = [item for item in given if not is_vended(item[0])]
     return _hash(storage.scope, *given)
 
 

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from twostage.storage.vended_credentials import CredentialProvider
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from twostage.storage.location import Location
+    from twostage.storage.vended_credentials import VendedCredentials
 
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 60.0
@@ -60,23 +63,30 @@ class StoreProperties:
         return (self.kind, str(self.config.get("endpoint", self.config.get("base_url", ""))), self.bucket)
 
 
-def store_properties(location: Location, properties: Mapping[str, str]) -> StoreProperties | str:
+def store_properties(
+    location: Location, properties: Mapping[str, str], vended: VendedCredentials | None = None
+) -> StoreProperties | str:
     """Return how obstore opens a location's store, or why PyArrow does instead.
+
+    Args:
+        location: Of an object.
+        properties: PyIceberg's.
+        vended: The credentials among them, if they renew themselves.
 
     >>> from twostage.storage.location import parse_location
     >>> store_properties(parse_location("hdfs://namenode/x"), {})
     'hdfs is read by PyArrow'
     """
     if location.family == "s3":
-        return _s3(location.authority, properties)
+        return _s3(location.authority, properties, vended)
     if location.family == "gs":
-        return _google(location.authority, properties)
+        return _google(location.authority, properties, vended)
     if location.family in ("abfs", "wasb"):
-        return _azure(location.authority, properties)
+        return _azure(location.authority, properties, vended)
     return f"{location.scheme} is read by PyArrow"
 
 
-def _s3(bucket: str, given: Mapping[str, str]) -> StoreProperties | str:
+def _s3(bucket: str, given: Mapping[str, str], vended: VendedCredentials | None) -> StoreProperties | str:
     if "@" in bucket or not bucket:
         return "the bucket's name is not plain"
     if found := _first_of(_ARROW_S3, given):
@@ -104,16 +114,17 @@ def _s3(bucket: str, given: Mapping[str, str]) -> StoreProperties | str:
             return "the region's addresses are of another form"
         is_virtual = "." not in bucket  # else its certificate does not cover the host's name
         config |= {"region": region or ASSUMED_REGION, "virtual_hosted_style_request": is_virtual}
-    credentials = None
-    key = _first(given, "s3.access-key-id", "client.access-key-id")
-    secret = _first(given, "s3.secret-access-key", "client.secret-access-key")
-    token = _first(given, "s3.session-token", "client.session-token")
+    credentials: Callable[[], Any] | None = None
+    keys = _keys(given)
+    key, secret = keys["access_key_id"], keys["secret_access_key"]
     if _is_true(given.get("s3.anonymous", "false")):
         config["skip_signature"] = True
     elif bool(key) != bool(secret):
         return "half of a key is set"
     elif key:
-        credentials = _Keys(key, secret, token)
+        # As they are: the environment's session token must not be added to a key of the catalog's.
+        fixed = {**keys, "expires_at": None}
+        credentials = CredentialProvider(vended, _keys) if vended is not None else lambda: fixed
     elif reason := _default_aws_credentials():
         return reason
     return StoreProperties(
@@ -150,33 +161,34 @@ def _default_aws_credentials() -> str | None:
     return None
 
 
-class _Keys:
-    """Gives S3 credentials as they are: the environment's session token must not be added to a key of the catalog's."""
-
-    def __init__(self, key: str, secret: str, token: str) -> None:
-        self._credentials = {
-            "access_key_id": key,
-            "secret_access_key": secret,
-            "token": token or None,
-            "expires_at": None,
-        }
-
-    def __call__(self) -> dict[str, str | None]:
-        return self._credentials
+def _keys(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return S3 credentials in obstore's form."""
+    return {
+        "access_key_id": _first(given, "s3.access-key-id", "client.access-key-id"),
+        "secret_access_key": _first(given, "s3.secret-access-key", "client.secret-access-key"),
+        "token": _first(given, "s3.session-token", "client.session-token") or None,
+    }
 
 
-def _google(bucket: str, given: Mapping[str, str]) -> StoreProperties | str:
+def _google(bucket: str, given: Mapping[str, str], vended: VendedCredentials | None) -> StoreProperties | str:
     if "@" in bucket or not bucket:
         return "the bucket's name is not plain"
     config: dict[str, Any] = {}
     if host := given.get("gcs.service.host"):
         config["base_url"] = host.rstrip("/")
-    if token := given.get("gcs.oauth2.token"):
+    credentials = None
+    if (token := given.get("gcs.oauth2.token")) and vended is not None:
+        credentials = CredentialProvider(vended, lambda now: {"token": now["gcs.oauth2.token"]})
+    elif token:
         config["bearer_token"] = token
     elif reason := _default_google_credentials():
         return reason
     return StoreProperties(
-        kind="gs", bucket=bucket, config=config, allows_http=(host or "").startswith("http:")
+        kind="gs",
+        bucket=bucket,
+        config=config,
+        credentials=credentials,
+        allows_http=(host or "").startswith("http:"),
     )
 
 
@@ -195,7 +207,9 @@ def _default_google_credentials() -> str | None:
     return None if kind in _KNOWN_GOOGLE_CREDENTIALS else f"Google's credentials are of type {kind}"
 
 
-def _azure(authority: str, given: Mapping[str, str]) -> StoreProperties | str:
+def _azure(
+    authority: str, given: Mapping[str, str], vended: VendedCredentials | None
+) -> StoreProperties | str:
     container, _, host = authority.partition("@")
     account = given.get("adls.account-name") or host.partition(".")[0]
     if found := _first_of(_ARROW_AZURE, given):
@@ -208,10 +222,13 @@ def _azure(authority: str, given: Mapping[str, str]) -> StoreProperties | str:
     config["endpoint"] = (
         f"{scheme}://{account}{blob}" if blob.startswith(".") else f"{scheme}://{blob}/{account}"
     )
+    credentials = None
     login = [given.get(f"adls.{name}") for name in ("client-id", "client-secret", "tenant-id")]
     if key := given.get("adls.account-key"):
         config |= {"account_key": key, "credential_type": "access_key"}
-    elif token := given.get("adls.sas-token"):
+    elif (token := given.get("adls.sas-token")) and vended is not None:
+        credentials = CredentialProvider(vended, _signature)
+    elif token:
         config |= {"sas_key": token.removeprefix("?"), "credential_type": "sas_token"}
     elif all(login):
         config |= dict(zip(("client_id", "client_secret", "tenant_id"), login, strict=True))
@@ -224,7 +241,18 @@ def _azure(authority: str, given: Mapping[str, str]) -> StoreProperties | str:
         config["skip_signature"] = True
     else:
         return "Azure's default credentials are to be found"
-    return StoreProperties(kind="azure", bucket=container, config=config, allows_http=scheme == "http")
+    return StoreProperties(
+        kind="azure",
+        bucket=container,
+        config=config,
+        credentials=credentials,
+        allows_http=scheme == "http",
+    )
+
+
+def _signature(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return a shared access signature in obstore's form."""
+    return {"sas_token": given["adls.sas-token"].removeprefix("?")}
 
 
 def _first(given: Mapping[str, str], *names: str) -> str:

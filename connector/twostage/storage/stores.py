@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from twostage.storage.known_properties import check_properties
 from twostage.storage.obstore_client import ObstoreClient
 from twostage.storage.store_loop import lost_its_runtime
 from twostage.storage.store_properties import store_properties
+from twostage.storage.vended_credentials import vended_credentials
 
 if TYPE_CHECKING:
     from twostage.storage.location import Location
@@ -42,7 +44,8 @@ def client_of(storage: Storage, location: Location, name: str) -> StoreClient:
         TwoStageError: See `file_system`.
     """
     use_arrow = storage.client == "arrow" or lost_its_runtime() or not is_plain(name)
-    key = (use_arrow, location.scheme, location.authority, frozenset(storage.properties.items()))
+    opened_by = (frozenset(storage.properties.items()), storage.renewal)
+    key = (use_arrow, location.scheme, location.authority, *opened_by)
     with _lock:
         if key not in _clients:
             while len(_clients) >= MAX_FILE_SYSTEMS:
@@ -56,10 +59,12 @@ def _connect(storage: Storage, location: Location, *, use_arrow: bool) -> StoreC
     if use_arrow or find_spec("obstore") is None:  # a cluster may have been given less than was asked for
         found: StoreProperties | str = "PyArrow is wanted"
     else:
-        found = store_properties(location, storage.properties)
+        found = store_properties(location, storage.properties, vended_credentials(storage))
     if isinstance(found, str):
         host = storage.properties.get("s3.endpoint", "")
-        return ArrowClient((location.family, host, location.authority), file_system(storage, location))
+        connect = partial(file_system, storage, location)
+        key = (location.family, host, location.authority)
+        return ArrowClient(key, connect(), connect if storage.renewal is not None else None)
     return ObstoreClient(found)
 
 

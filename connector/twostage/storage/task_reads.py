@@ -31,6 +31,7 @@ from twostage.storage.round_trips import RoundTrips
 from twostage.storage.store_client import RETRIED, RangedFile, RequestFailedError
 from twostage.storage.store_loop import event_loop, pause
 from twostage.storage.stores import client_of
+from twostage.storage.vended_credentials import vended_credentials
 
 if TYPE_CHECKING:
     import asyncio
@@ -147,9 +148,14 @@ class TaskReads:
         """
         location = check_location(storage, path)
         name = remote_name(location)
+        vended = vended_credentials(storage)
 
         def masked(text: str) -> str:
-            shown = hide_secrets(OSError(text), {**storage.properties, "path": path, "root": storage.root})
+            known = {**storage.properties, "path": path, "root": storage.root}
+            now = (
+                {} if vended is None else {f"renewed {key}": text for key, text in vended.properties.items()}
+            )
+            shown = hide_secrets(OSError(text), {**known, **now})
             return shown.removeprefix("OSError ")
 
         copied = storage.moved_from is None and bool(storage.root) and not is_under(storage.root, path)
@@ -162,6 +168,7 @@ class TaskReads:
             masked,
             is_outside=copied,
             expires=expires_at(storage.properties),
+            vended=vended,
             reach=reach_hint(location, storage.properties),
         )
         self._files.append(file)

@@ -42,3 +42,10 @@ def test_a_refusal_is_an_expiry_if_the_store_or_the_time_says_so(text, expires, 
     assert text in found.message
     assert ("2023-11-14 22:13:20 UTC" in found.hint) == (expires == PAST)
     assert (found.path, found.transient) == ("s3://lake/f", False)
+    assert "no new ones" not in found.hint
+
+
+def test_why_credentials_were_not_renewed_is_said_where_they_have_expired():
+    why = "HTTP 403: not yours"
+    assert f"The catalog gave no new ones: {why}" in refused("x", "s3://lake/f", "s", PAST, why).hint
+    assert why not in refused("x", "s3://lake/f", "s", FUTURE, why).hint

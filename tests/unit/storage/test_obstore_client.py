@@ -14,10 +14,14 @@ from twostage.storage.location import parse_location
 from twostage.storage.obstore_client import ObstoreClient, kind_of, shown
 from twostage.storage.store_client import RangedFile, RequestFailedError
 from twostage.storage.store_loop import event_loop
-from twostage.storage.store_properties import StoreProperties, _Keys, store_properties
+from twostage.storage.store_properties import StoreProperties, store_properties
+from twostage.storage.vended_credentials import VendedCredentials
+from twostage.task import CredentialsEndpoint
 
 DATA = bytes(range(256)) * 40
 SECRET = "canary-4711/secret+key"
+LATER = str(int(time.time() * 1000) + 3_600_000)
+KEYS = {"access_key_id": "AK", "secret_access_key": SECRET, "token": "token", "expires_at": None}
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def s3(tmp_path):
                     "region": "us-east-1",
                     "virtual_hosted_style_request": False,
                 },
-                credentials=_Keys("AK", SECRET, "token"),
+                credentials=lambda: KEYS,
                 allows_http=True,
                 connect_seconds=2,
                 request_seconds=0.5,
@@ -137,7 +141,7 @@ def test_nobody_listens():
             kind="s3",
             bucket="lake",
             config={"endpoint": "http://127.0.0.1:9", "region": "r"},
-            credentials=_Keys("a", "b", ""),
+            credentials=lambda: KEYS,
             allows_http=True,
         )
     )
@@ -209,3 +213,74 @@ def test_other_stores_are_asked_the_same_way(s3, kind):
     with pytest.raises(RequestFailedError) as caught:
         asyncio.run_coroutine_threadsafe(client.get(file, 0, 5, None), event_loop()).result(30)
     assert caught.value.kind == "denied"
+
+
+VENDED = {
+    "s3": (
+        {"s3.access-key-id": "OLD", "s3.secret-access-key": SECRET, "s3.region": "r"},
+        {"s3.access-key-id": "NEW", "s3.secret-access-key": SECRET, "s3.session-token-expires-at-ms": LATER},
+        "s3://lake/f",
+    ),
+    "gs": (
+        {"gcs.oauth2.token": "OLD"},
+        {"gcs.oauth2.token": "NEW", "gcs.oauth2.token-expires-at": LATER},
+        "gs://lake/f",
+    ),
+    "azure": (
+        {"adls.account-name": "lake", "adls.blob-storage-scheme": "http", "adls.sas-token": "sig=OLD"},
+        {"adls.sas-token.lake": "?sig=NEW", "adls.sas-token-expires-at-ms.lake": LATER},
+        "abfss://box@lake.dfs.core.windows.net/f",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", VENDED)
+@pytest.mark.parametrize("stated", [True, False])
+def test_credentials_that_have_ended_are_renewed(s3, monkeypatch, kind, stated):
+    """Before the first request if their end was stated; else when the store says so, once for all requests in flight."""
+    old, new, path = VENDED[kind]
+    (s3.root / "box").mkdir()
+    (s3.root / "box" / "f").write_bytes(DATA)
+    given = {"s3.endpoint": s3.endpoint, "gcs.service.host": s3.endpoint, **old}
+    given["adls.blob-storage-authority"] = s3.endpoint.removeprefix("http://")
+    if stated:
+        given[next(name for name in new if "expires" in name)] = "5"
+    asked = []
+    vended = VendedCredentials(given, CredentialsEndpoint(url="http://c", location=path))
+    monkeypatch.setattr(vended, "_request", lambda: asked.append(1) or new)
+    location = parse_location(path)
+    found = store_properties(location, given, vended)
+    assert isinstance(found, StoreProperties), found
+    client = ObstoreClient(found)
+    sent = []
+
+    def refuse_old(handler):
+        sent.append(handler.headers.get("Authorization", "") + handler.path)
+        return "OLD" in sent[-1]
+
+    monkeypatch.setattr(s3, "refuses", refuse_old)
+    file = RangedFile(path, remote_name(location), client)
+
+    async def read():
+        return await asyncio.gather(*(client.get(file, 0, 50, None) for _ in range(8)))
+
+    answers = asyncio.run_coroutine_threadsafe(read(), event_loop()).result(30)
+    assert [bytes(one.data) for one in answers] == [DATA[:50]] * 8
+    assert (len(asked), vended.number) == (1, 1)
+    assert [("OLD" in one) for one in sent].count(True) == (0 if stated else 8)
+    again = asyncio.run_coroutine_threadsafe(client.get(file, 0, 50, None), event_loop()).result(30)
+    assert bytes(again.data) == DATA[:50]
+    assert len(sent) == (9 if stated else 17)
+
+
+def test_a_refusal_that_new_credentials_would_not_end_asks_for_none(s3, monkeypatch):
+    old, _, path = VENDED["s3"]
+    given = {"s3.endpoint": s3.endpoint, **old}
+    vended = VendedCredentials(given, CredentialsEndpoint(url="http://c", location=path))
+    monkeypatch.setattr(vended, "_request", lambda: pytest.fail("asked"))
+    client = ObstoreClient(store_properties(parse_location(path), given, vended))
+    s3.faults = [Fault("403", path="f", code="AccessDenied")]
+    with pytest.raises(RequestFailedError) as caught:
+        asked = client.get(RangedFile(path, "lake/f", client), 0, 5, None)
+        asyncio.run_coroutine_threadsafe(asked, event_loop()).result(30)
+    assert (caught.value.kind, len(s3.requests)) == ("denied", 1)
