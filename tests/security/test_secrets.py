@@ -17,7 +17,9 @@ from twostage.catalog.load_table import load_table
 from twostage.errors import TwoStageError, mask
 from twostage.options import parse_options
 from twostage.report import ScanReport
-from twostage.storage.errors import hide_secrets
+from twostage.storage.errors import hide_secrets, translate_errors
+from twostage.storage.vended_credentials import vended_credentials
+from twostage.task import CredentialsEndpoint, Storage
 
 CANARY = "canary6f1c0e8d24b94a5f9d3c7b1a0e5f2468"  # the same in every process: it stands in names of tests
 SECRETS = {
@@ -34,6 +36,14 @@ SECRETS = {
     "jdbc.password": f"{CANARY}b",
     "s3.proxy-uri": f"http://me:{CANARY}c@127.0.0.1:1",
 }
+RENEWAL = CredentialsEndpoint(
+    url=f"http://me:{CANARY}d@127.0.0.1:1/credentials?token={CANARY}e",
+    location="s3://lake/t",
+    headers=(("Authorization", f"Bearer {CANARY}4"), ("X-Key", f"{CANARY}f")),
+    login_url=f"http://me:{CANARY}g@127.0.0.1:1/login",
+    login=(("client_id", f"{CANARY}h"), ("client_secret", f"{CANARY}5")),
+    login_headers=(("Authorization", f"Basic {CANARY}i"),),
+)
 OPTIONS = {f"catalog.{key}": value for key, value in SECRETS.items()}
 
 
@@ -151,6 +161,20 @@ def test_errors_of_options_catalogs_and_storage(case, caplog, capfd, monkeypatch
     with pytest.raises(TwoStageError) as caught:
         load_table(parse_options({**OPTIONS, **own}))
     quiet(caplog, capfd, told(caught.value))
+
+
+def test_renewal_of_credentials_by_a_catalog_that_is_gone(caplog, capfd):
+    """Its authorisation travels with the plan, and its failure is told where the store refuses."""
+    stated = {**SECRETS, "s3.endpoint": "http://127.0.0.1:1", "s3.session-token-expires-at-ms": "5"}
+    storage = Storage(root="s3://lake/t", properties=stated, renewal=RENEWAL)
+    vended = vended_credentials(storage)
+    vended.renew()
+    assert "ConnectionError" in vended.failure
+    with pytest.raises(TwoStageError) as caught, translate_errors("s3://lake/t/f", "s", storage=storage):
+        raise OSError(f"AWS Error ACCESS_DENIED: {CANARY}2/+= is not a key")
+    assert caught.value.code == "CREDENTIALS_EXPIRED"
+    assert "The catalog gave no new ones: ConnectionError" in caught.value.hint
+    quiet(caplog, capfd, told(caught.value), repr(storage), repr(RENEWAL), repr(vended), vended.failure)
 
 
 def damage(table, pattern, data):

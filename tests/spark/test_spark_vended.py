@@ -9,6 +9,7 @@ import time
 import pytest
 from pyspark.errors import PySparkException
 
+import twostage
 from deleted_tables import TABLES, write_tables
 from late_store import BUCKET, serve_late
 from rest_catalog import serve_rest
@@ -49,17 +50,19 @@ def vended(spark, lake):
                 "s3.session-token": SECRET,
                 "s3.session-token-expires-at-ms": str(until),
             }
+            config |= catalog.more
             found = {"metadata": json.loads(metadata.read_text()), "config": config}
             return 200, {"metadata-location": f"{location}/metadata/{metadata.name}", **found}
 
         server = serve_rest(location, answer)
         catalog = server.__enter__()
         served.append(server)
-        catalog.keys, catalog.name = 0, f"vending{next(_numbers)}"
+        catalog.keys, catalog.name, catalog.more = 0, f"vending{next(_numbers)}", {}
         prefix = f"spark.sql.catalog.{catalog.name}"
         spark.conf.set(prefix, "twostage")
         spark.conf.set(f"{prefix}.type", "rest")
         spark.conf.set(f"{prefix}.uri", f"http://127.0.0.1:{catalog.server_port}")
+        spark.conf.set(f"{prefix}.token", f"{SECRET}-token")
         spark.conf.set(f"{prefix}.s3.endpoint", lake.endpoint)
         spark.conf.set(f"{prefix}.s3.region", "us-east-1")
         return catalog
@@ -98,3 +101,29 @@ def test_credentials_that_expire_in_a_task_are_named(spark, lake, vended):
     assert "Run the query again" in text
     assert f"s3://{BUCKET}/plain/" in text
     assert SECRET not in text
+
+
+def test_tasks_renew_credentials_themselves_and_show_nothing_of_it(spark, lake, vended, capsys):
+    """The first key is refused from the start, though it was said to be good for an hour: each process gets the second."""
+    catalog = vended("plain", 60)
+    path = "/v1/namespaces/db/tables/events/credentials"
+    until = str(int(time.time() * 1000) + 2 * HOUR)
+    new = {
+        "s3.access-key-id": "renewed",
+        "s3.secret-access-key": SECRET,
+        "s3.session-token": SECRET,
+        "s3.session-token-expires-at-ms": until,
+    }
+    catalog.answers[path] = (200, {"storage-credentials": [{"prefix": f"s3://{BUCKET}", "config": new}]})
+    catalog.more = {"client.refresh-credentials-endpoint": path}
+    frame = spark.read.format("twostage").load(f"{catalog.name}.db.events")
+    lake.keys = {"renewed"}
+    assert rows_of(frame) == sorted((row["id"], row["s"]) for row in lake.live["plain"])
+    asked = [token for where, token in catalog.seen if where == path]
+    assert asked
+    assert set(asked) == {f"Bearer {SECRET}-token"}
+    assert catalog.keys == 1
+    frame.explain(True)
+    shown = capsys.readouterr().out + repr(frame) + "".join(report.json() for report in twostage.scans(spark))
+    assert "twostage" in shown
+    assert SECRET not in shown

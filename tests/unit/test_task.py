@@ -16,7 +16,14 @@ from tables import Table
 from twostage.planning.plan import plan_scan
 from twostage.predicates.bounds import Bounds
 from twostage.predicates.predicate import TRUE, Column as Named, Compare
-from twostage.task import MIN_BYTES_TO_WAIT_FOR_JOIN_KEYS, ScanPlan, ScanTask, Storage, TaskGroup
+from twostage.task import (
+    MIN_BYTES_TO_WAIT_FOR_JOIN_KEYS,
+    CredentialsEndpoint,
+    ScanPlan,
+    ScanTask,
+    Storage,
+    TaskGroup,
+)
 
 CANARY = "canary-4711-secret"
 
@@ -65,6 +72,7 @@ def test_no_repr_shows_a_secret() -> None:
         moved_from=f"s3://me:{CANARY}@old/t",
         allowed=(f"s3://me:{CANARY}@other",),
         properties={"s3.secret-access-key": CANARY},
+        renewal=CredentialsEndpoint(url=f"http://c?{CANARY}", location="s3://lake", headers=(("A", CANARY),)),
     )
     delete = delete_of(Path(f"s3://me:{CANARY}@lake/d.parquet"), "equality", equality_ids=(1,))
     delete = replace(delete, path=f"s3://me:{CANARY}@lake/d", written_path=f"s3://me:{CANARY}@lake/d")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rest_catalog import confs_of, serve_rest
+from rest_catalog import CONFS, TOKEN, confs_of, serve_rest
 from twostage.catalog.load_table import load_table
 from twostage.catalog.renewal import ends_soon, renewed
 from twostage.options import parse_options
@@ -55,6 +55,16 @@ def test_credentials_are_renewed_and_nothing_else_changes(vending: Rest) -> None
     assert not ends_soon(again)
     assert (again.metadata, again.snapshot, again.schema) == (table.metadata, table.snapshot, table.schema)
     assert again.storage.root == table.storage.root
+    assert table.storage.renewal is None
+
+
+def test_whoever_reads_the_files_renews_them_by_the_newest_token(vending: Rest) -> None:
+    confs = confs_of(vending) | {f"{CONFS}.client.refresh-credentials-endpoint": "v1/credentials"}
+    table = load_table(OPTIONS, confs)
+    again = renewed(table, OPTIONS, confs | {f"{CONFS}.token": "another"})
+    for one, token in ((table, TOKEN), (again, "another")):
+        assert one.storage.renewal is not None
+        assert dict(one.storage.renewal.headers)["Authorization"] == f"Bearer {token}"
 
 
 def test_a_catalog_that_refuses_leaves_the_table_as_it_is(vending: Rest) -> None:

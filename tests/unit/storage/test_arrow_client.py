@@ -67,6 +67,16 @@ def test_ranges_of_a_file_that_is_opened_once(opened):
     assert opened.names == ["lake/f", "lake/f"]
 
 
+def test_each_file_is_opened_by_the_file_system_of_now(opened, tmp_path):
+    """Its credentials may have been renewed; a file that is open stays with the one that opened it."""
+    systems = [opened, Opened(tmp_path)]
+    client = ArrowClient(("k",), None, lambda: systems.pop(0))
+    first, second = file_of(client), file_of(client)
+    for file in (first, first, second):
+        assert bytes(get(client, file, (0, 9))[0].data) == DATA[:9]
+    assert (opened.names, systems) == (["lake/f"], [])
+
+
 def test_an_empty_file(opened):
     client = ArrowClient(("k",), opened)
     assert bytes(get(client, file_of(client, "lake/empty"), (0, None))[0].data) == b""

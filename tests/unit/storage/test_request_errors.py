@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -43,6 +44,17 @@ def test_the_error_of_each_kind(kind):
     if EXPECTED[kind][1] == "STORAGE_FAILED":
         assert found.transient
         assert "(4 attempts): HTTP 500 ***" in str(found)
+
+
+def test_credentials_that_renew_themselves_say_when_they_ended_and_why_there_are_no_others():
+    vended = SimpleNamespace(until=1_700_000_000_000, failure="HTTP 403")
+    found = error_of(file(expires=4_000_000_000_000, vended=vended), RequestFailedError("denied", "no"), 1)
+    assert found.code == "CREDENTIALS_EXPIRED"
+    assert "2023-11-14" in found.hint
+    assert "The catalog gave no new ones: HTTP 403" in found.hint
+    renewed = SimpleNamespace(until=4_000_000_000_000, failure="")
+    found = error_of(file(expires=1_700_000_000_000, vended=renewed), RequestFailedError("denied", "no"), 1)
+    assert found.code == "ACCESS_DENIED"
 
 
 def test_a_file_outside_the_table_hints_at_moved_paths():
