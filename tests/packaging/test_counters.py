@@ -57,6 +57,8 @@ def _found() -> tuple[set[str], set[str]]:
                 if method in ("timed", "timed_steps"):
                     assert isinstance(given, ast.Constant), f"{path}:{node.lineno}"
                     names.add(f"time.{given.value}")
+                elif method == "add_read":  # which stage's bytes, it is told
+                    patterns.add("bytes.{}")
                 elif method in ("add", "most") and _terminal(node.func.value) in ("metrics", "_metrics"):
                     if isinstance(given, ast.Constant):
                         names.add(given.value)
