@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from s3_server import BUCKET, S3, Fault, Server, _Handler
+from s3_server import BUCKET, S3, Fault, Server, _Handler, replace_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -229,7 +229,7 @@ class _LateHandler(_Handler):
             self._error(request.status, body=body, code=fault.code if fault else "")
             return
         if fault and kind == "replaced":
-            path.write_bytes(fault.body(path.read_bytes()))
+            replace_object(path, fault.body(path.read_bytes()))
         status = path.stat()
         size, tag = status.st_size, f'"{status.st_size:x}-{status.st_mtime_ns:x}"'
         if self.headers.get("If-Match", tag) not in (tag, "*"):

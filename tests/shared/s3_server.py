@@ -7,6 +7,7 @@ says that matches and has turns left. It checks no signature; it notes what was 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import struct
@@ -152,6 +153,13 @@ class Server(ThreadingHTTPServer):
         """Say nothing: clients hang up, that is the point."""
 
 
+def replace_object(path: Path, data: bytes) -> None:
+    """Put another object in a file's place, all at once, as stores do: other requests see the old one or the new one."""
+    whole = path.with_name(f".{path.name}.{threading.get_ident()}")
+    whole.write_bytes(data)
+    whole.replace(path)
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     store: S3
@@ -197,9 +205,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(404, body=body)
             return
         if fault and kind == "replaced":
-            path.write_bytes(fault.body(path.read_bytes()))
-        data = path.read_bytes()
-        tag = f'"{len(data):x}-{path.stat().st_mtime_ns:x}"'
+            replace_object(path, fault.body(path.read_bytes()))
+        with path.open("rb") as file:  # a file that is replaced meanwhile stays the one that was opened
+            data = file.read()
+            tag = f'"{len(data):x}-{os.fstat(file.fileno()).st_mtime_ns:x}"'
         size, status = len(data), 200
         if match := re.fullmatch(r"bytes=(\d*)-(\d*)", asked):
             from_end = 0 if match[1] else int(match[2])
