@@ -97,9 +97,8 @@ class ObstoreClient:
             vended = self._credentials.vended
             if not await vended.renewed_since(number):
                 raise
-        if (
-            self._connected_with < vended.number
-        ):  # obstore keeps credentials until they end, by what was said of them
+        # obstore keeps credentials until they end, by what was said of them.
+        if self._connected_with < vended.number:
             self._connected_with = vended.number
             self._store = self._connect()
         return await once()

@@ -155,9 +155,8 @@ class VendedCredentials:
         ):
             raise NotVendedError("the answer's credentials end no later than those that are to be renewed")
         if until is not None:
-            half = (
-                until - time.time() * 1000
-            ) / 2  # else those for five minutes would be renewed at once, again and again
+            # Else those for five minutes would be renewed at once, again and again.
+            half = (until - time.time() * 1000) / 2
             self._renewed_before_ms = min(self._renewed_before_ms, max(half, ENDED_MS))
         kept = {name: value for name, value in self.properties.items() if not is_vended(name)}
         self.properties = {**kept, **found}
