@@ -14,8 +14,8 @@ from dataclasses import replace
 import pytest
 
 from core_scan import Opened
-from deleted_tables import TABLES, write_tables
-from late_store import BUCKET, serve_late
+from deleted_tables import TABLES, serve_tables
+from late_store import BUCKET
 from rest_catalog import CONFS, TOKEN, confs_of, serve_rest
 from twostage.catalog.load_table import load_table
 from twostage.errors import StorageError
@@ -34,10 +34,7 @@ MINUTE = 60_000
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lake")
-    live = write_tables(root, f"s3://{BUCKET}", files=FILES, rows=ROWS)
-    with serve_late(root) as store:
-        store.live = live
+    with serve_tables(tmp_path_factory.mktemp("lake"), files=FILES, rows=ROWS) as store:
         yield store
 
 

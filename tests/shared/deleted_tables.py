@@ -6,13 +6,18 @@ the table's order.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING, Any
 
+from late_store import BUCKET, serve_late
 from tables import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from late_store import LateStore
 
 TABLES = ("plain", "positions", "vectors", "keys")
 PLAIN: dict[str, Any] = {
@@ -34,6 +39,15 @@ def rows_of(number: int, rows: int) -> list[dict[str, Any]]:
         {"id": number * rows + n, "k": draw.randrange(10**6), "s": f"{draw.getrandbits(4000):0x}", "x": n / 7}
         for n in range(rows)
     ]
+
+
+@contextlib.contextmanager
+def serve_tables(root: Path, *, files: int, rows: int) -> Iterator[LateStore]:
+    """Write the tables into an empty folder and serve it; `live` of the store are their rows."""
+    live = write_tables(root, f"s3://{BUCKET}", files=files, rows=rows)
+    with serve_late(root) as store:
+        store.live = live
+        yield store
 
 
 def write_tables(root: Path, location: str, *, files: int, rows: int) -> dict[str, list[dict[str, Any]]]:

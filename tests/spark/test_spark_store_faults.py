@@ -13,9 +13,9 @@ import shutil
 import pytest
 from pyspark.errors import PySparkException
 
-from deleted_tables import TABLES, write_tables
+from deleted_tables import TABLES, serve_tables
 from figures import FULL, record
-from late_store import BUCKET, Fault, serve_late
+from late_store import BUCKET, Fault
 
 FILES, ROWS = 6, 400
 ALWAYS = 10**6
@@ -31,10 +31,7 @@ _names = itertools.count()
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lake")
-    live = write_tables(root, f"s3://{BUCKET}", files=FILES, rows=ROWS)
-    with serve_late(root) as store:
-        store.live = live
+    with serve_tables(tmp_path_factory.mktemp("lake"), files=FILES, rows=ROWS) as store:
         yield store
 
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 import twostage
-from deleted_tables import TABLES, write_tables
-from late_store import BUCKET, serve_late
+from deleted_tables import TABLES, serve_tables
+from late_store import BUCKET
 from rest_catalog import serve_rest
 
 FILES, ROWS = 3, 300
@@ -24,10 +24,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lake")
-    live = write_tables(root, f"s3://{BUCKET}", files=FILES, rows=ROWS)
-    with serve_late(root) as store:
-        store.live = live
+    with serve_tables(tmp_path_factory.mktemp("lake"), files=FILES, rows=ROWS) as store:
         yield store
 
 
