@@ -8,7 +8,9 @@ Source: Iceberg's REST specification, ``loadCredentials``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twostage.errors import mask
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 10.0
 """Without a byte of an answer."""
+ANSWER_SECONDS = 30.0
+"""For all of an answer, whose bytes may come one by one."""
+MAX_ANSWER_BYTES = 2**20
+"""Of an answer; those of catalogs have a few thousand."""
 MAX_TEXT = 200
 """Characters that are repeated of what a server or library said."""
 MAX_UNMASKED = 3
@@ -33,6 +39,12 @@ _AUTHORIZATION = "Authorization"
 
 class NotVendedError(Exception):
     """The catalog gave no credentials; the text says why, and shows no secret."""
+
+
+class _Answer(NamedTuple):
+    status: int
+    reason: str
+    content: bytes
 
 
 class CredentialsRequest:
@@ -50,7 +62,7 @@ class CredentialsRequest:
         """
         try:
             answer = self._send("GET", self._endpoint.url, self._headers)
-            if answer.status_code in _EXPIRED_TOKEN and self._endpoint.login_url:
+            if answer.status in _EXPIRED_TOKEN and self._endpoint.login_url:
                 self._log_in()
                 answer = self._send("GET", self._endpoint.url, self._headers)
             return _longest_prefix(self._read(answer), self._endpoint.location)
@@ -72,10 +84,10 @@ class CredentialsRequest:
 
     def _send(
         self, method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None = None
-    ) -> Response:
+    ) -> _Answer:
         import requests  # noqa: PLC0415 - takes 0.1 s, and most processes renew nothing
 
-        return requests.request(
+        with requests.request(
             method,
             url,
             headers={**headers, "Accept": "application/json"},
@@ -85,13 +97,15 @@ class CredentialsRequest:
             allow_redirects=False,
             verify=self._endpoint.verify,
             cert=self._endpoint.certificate,
-        )
+            stream=True,
+        ) as answer:
+            return _Answer(answer.status_code, answer.reason or "", _content(answer))
 
-    def _read(self, answer: Response) -> dict[str, Any]:
-        if answer.status_code != 200:
-            raise NotVendedError(f"HTTP {answer.status_code}{_said(answer)}")
+    def _read(self, answer: _Answer) -> dict[str, Any]:
+        if answer.status != 200:
+            raise NotVendedError(f"HTTP {answer.status}{_said(answer)}")
         try:
-            found = answer.json()
+            found = json.loads(answer.content)
         except (ValueError, RecursionError):
             raise NotVendedError("the answer is not JSON") from None
         if not isinstance(found, dict):
@@ -114,10 +128,25 @@ def _as_it_is(request: PreparedRequest) -> PreparedRequest:
     return request
 
 
-def _said(answer: Response) -> str:
+def _content(answer: Response) -> bytes:
+    """Return all bytes of an answer, of which there may be neither many nor late ones."""
+    ends = time.monotonic() + ANSWER_SECONDS
+    found = bytearray()
+    # What is there: `read` waits for as many bytes as it is asked for. Before 2.1 urllib3 has nothing else.
+    read = getattr(answer.raw, "read1", answer.raw.read)
+    while part := read(2**16, decode_content=True):
+        found += part
+        if len(found) > MAX_ANSWER_BYTES:
+            raise NotVendedError(f"the answer has more than {MAX_ANSWER_BYTES:,} bytes")
+        if time.monotonic() > ends:
+            raise NotVendedError(f"the answer was not there after {ANSWER_SECONDS:.0f} s")
+    return bytes(found)
+
+
+def _said(answer: _Answer) -> str:
     """Return what a refusal says by Iceberg's or OAuth2's form of an error, if it has either."""
     try:
-        found = answer.json()
+        found = json.loads(answer.content)
         error = found.get("error", "")
         text = error.get("message") if isinstance(error, dict) else found.get("error_description") or error
     except (ValueError, RecursionError, AttributeError):

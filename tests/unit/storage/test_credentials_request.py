@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from dataclasses import replace
 
@@ -113,3 +114,35 @@ def test_a_catalog_that_is_not_there_or_says_nothing_ends_in_time(rest, monkeypa
         assert time.monotonic() - began < 5
     assert "ConnectionError" in failure(replace(asked, url=url))
     assert len(failure(replace(asked, url=url))) <= module.MAX_TEXT
+
+
+def endless(server, pause):
+    """Answer one request of each connection with bytes that never end."""
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with connection:
+            connection.recv(2**16)
+            try:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+                while True:
+                    connection.sendall(b" " * (2**16 if not pause else 1))
+                    time.sleep(pause)
+            except OSError:
+                pass
+
+
+@pytest.mark.parametrize(("pause", "said"), [(0, "more than"), (0.05, "not there after")])
+def test_an_answer_that_never_ends(rest, monkeypatch, pause, said):
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.5 if pause else 60)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        threading.Thread(target=endless, args=(server, pause), daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        began = time.monotonic()
+        assert said in failure(replace(endpoint(rest), url=url))
+        assert time.monotonic() - began < 20
+        server.shutdown(socket.SHUT_RDWR)
