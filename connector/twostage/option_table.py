@@ -197,6 +197,10 @@ SECTIONS: dict[str, dict[str, Option]] = {
             "element_filters", values.boolean, "true",
             "evaluate `array_contains` and `map_contains_key` of a column and a literal; `false` leaves them to Spark",
         ),
+        "filter.rewrite": Option(
+            "rewrite_filters", values.boolean, "true",
+            "evaluate `IN` of a timestamp's date, comparisons of a date's or timestamp's year, and `isnan`, as comparisons of the column; `false` leaves them to Spark",
+        ),
         "filter.reorder": Option(
             "reorder_filters", values.boolean, "true",
             "evaluate first the predicates that are cheap and remove most rows",

@@ -42,6 +42,8 @@ class ReadSettings:
     """Whether filters on dictionary-encoded text are evaluated on the dictionary."""
     element_filters: bool = True
     """Whether ``array_contains`` and ``map_contains_key`` are evaluated by the scan; else Spark does."""
+    rewrite_filters: bool = True
+    """Whether tests of dates, years and NaN are evaluated by the scan, as comparisons of columns; else Spark does."""
     reorder_filters: bool = True
     prune_deletes: bool = True
     stream_deletes: str = "auto"

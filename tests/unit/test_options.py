@@ -59,6 +59,7 @@ def test_options(key: str, text: str, field: str, value: object) -> None:
         ("filter.kernels", "false", "kernels", False),
         ("filter.dictionary", "false", "encoded_filters", False),
         ("filter.elements", "false", "element_filters", False),
+        ("filter.rewrite", "false", "rewrite_filters", False),
         ("filter.reorder", "false", "reorder_filters", False),
         ("footers.cache", "worker", "footer_cache", "worker"),
         ("footers.cache-dir", "/tmp/footers", "footer_cache_dir", "/tmp/footers"),

@@ -22,7 +22,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
-import org.apache.spark.sql.catalyst.util.V2ExpressionBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.*;
 import scala.Option;
@@ -86,17 +85,20 @@ final class AggregateFromMetadataAndFiles {
   /** Whether the plan is a relation of ours under nothing but filters and plain projections; collects their predicates. */
   private boolean isOverTable(LogicalPlan plan) {
     if (plan instanceof Filter) {
+      if (!isOverTable(((Filter) plan).child())) {
+        return false;
+      }
       List conjuncts = new ArrayList();
       PlanDemand.split(((Filter) plan).condition(), conjuncts);
       for (int i = 0; i < conjuncts.size(); i++) {
-        Option predicate = new V2ExpressionBuilder((Expression) conjuncts.get(i), true).buildPredicate();
-        if (!predicate.isDefined()) {
+        org.apache.spark.sql.connector.expressions.filter.Predicate predicate =
+            FilterTranslator.translate((Expression) conjuncts.get(i), table);
+        if (predicate == null) {
           return false;
         }
-        predicates.add(PredicateTranslator.translate(
-            (org.apache.spark.sql.connector.expressions.filter.Predicate) predicate.get()));
+        predicates.add(PredicateTranslator.translate(predicate));
       }
-      return isOverTable(((Filter) plan).child());
+      return true;
     }
     if (plan instanceof Project) {
       return PlanDemand.isPlain((Project) plan) && isOverTable(((Project) plan).child());

@@ -14,15 +14,19 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 import scala.Option;
 
 /**
- * Spark's filters as V2 predicates: as Spark itself translates them, and besides what it has no V2 form for, array_contains
- * and map_contains_key of a column and a literal, which become `ARRAY_CONTAINS` and `MAP_CONTAINS_KEY`.
+ * Spark's filters as V2 predicates: as Spark itself translates what `FilterRewriter` makes of them, and besides what it has no V2
+ * form for, array_contains and map_contains_key of a column and a literal, which become `ARRAY_CONTAINS` and `MAP_CONTAINS_KEY`.
  */
 final class FilterTranslator {
   private FilterTranslator() {}
 
-  /** The predicate that is true, false and NULL for the same rows; null if there is none. `elements`: with tests of elements. */
-  static Predicate translate(Expression filter, boolean elements) {
-    Option own = DataSourceV2Strategy$.MODULE$.translateFilterV2(filter);
+  /** The predicate that is true, false and NULL for the same rows of a table; null if there is none. */
+  static Predicate translate(Expression filter, TwoStageTable table) {
+    return translate(table.rewritesFilters() ? FilterRewriter.rewrite(filter) : filter, table.testsElements());
+  }
+
+  private static Predicate translate(Expression filter, boolean elements) {
+    Option own = translatedBySpark(filter);
     if (own.isDefined()) {
       return (Predicate) own.get();
     }
@@ -44,6 +48,14 @@ final class FilterTranslator {
           : (Predicate) new org.apache.spark.sql.connector.expressions.filter.Or(left, right);
     }
     return null;
+  }
+
+  private static Option translatedBySpark(Expression filter) {
+    try {
+      return DataSourceV2Strategy$.MODULE$.translateFilterV2(filter);
+    } catch (AssertionError error) { // up to 4.3, an AND or OR with a NULL, as an argument of coalesce or CASE, ends the query
+      return Option.empty();
+    }
   }
 
   private static Predicate contains(ArrayContains test) {

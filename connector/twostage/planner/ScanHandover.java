@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
-import org.apache.spark.sql.catalyst.util.V2ExpressionBuilder;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.command.DataWritingCommand;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -155,9 +154,7 @@ final class ScanHandover {
     for (int i = 0; i < above.predicates.size(); i++) {
       Expression condition = (Expression) above.predicates.get(i);
       filtered = filtered.$plus$plus(condition.references());
-      Option own = new V2ExpressionBuilder(condition, true).buildPredicate();
-      org.apache.spark.sql.connector.expressions.filter.Predicate predicate = own.isDefined()
-          ? (org.apache.spark.sql.connector.expressions.filter.Predicate) own.get() : FilterTranslator.translate(condition, table.testsElements());
+      org.apache.spark.sql.connector.expressions.filter.Predicate predicate = FilterTranslator.translate(condition, table);
       predicates.add(new Requests.FilterConjunct(
           predicate == null ? null : PredicateTranslator.translate(predicate), names(relation, condition.references())));
     }

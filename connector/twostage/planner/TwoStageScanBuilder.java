@@ -18,7 +18,8 @@ import scala.collection.mutable.ListBuffer;
 
 /**
  * Collects what Spark pushes into one scan. A predicate is pushed only if Python evaluates it exactly as Spark does. Spark
- * hands over its own expressions, because it translates no test of a list's elements (see `FilterTranslator`).
+ * hands over its own expressions, because it translates neither tests of a list's elements nor those of a timestamp's date as
+ * we need them (see `FilterTranslator`).
  */
 final class TwoStageScanBuilder
     implements SupportsPushDownCatalystFilters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
@@ -53,7 +54,7 @@ final class TwoStageScanBuilder
     for (int i = 0; i < filters.size(); i++) {
       org.apache.spark.sql.catalyst.expressions.Expression filter =
           (org.apache.spark.sql.catalyst.expressions.Expression) filters.apply(i);
-      Predicate predicate = FilterTranslator.translate(filter, table.testsElements());
+      Predicate predicate = FilterTranslator.translate(filter, table);
       if (predicate == null) {
         others.$plus$eq(filter);
       } else {

@@ -289,6 +289,11 @@ public final class TwoStageTable
     return !"false".equalsIgnoreCase(String.valueOf(value(options, "filter.elements")).trim());
   }
 
+  /** Whether tests of dates, years and NaN become comparisons of columns: the option filter.rewrite is not false. */
+  boolean rewritesFilters() {
+    return !"false".equalsIgnoreCase(String.valueOf(value(options, "filter.rewrite")).trim());
+  }
+
   private static Object value(Map options, String word) {
     Map sorted = new TreeMap(String.CASE_INSENSITIVE_ORDER);
     sorted.putAll(options);

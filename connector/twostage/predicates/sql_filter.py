@@ -8,6 +8,7 @@ Anything that we would not evaluate exactly as Spark does raises `OptionError`. 
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ _ELEMENTS: dict[str, tuple[str, type[List | Map]]] = {
     "MapContainsKey": ("key", Map),
 }
 """By sqlglot's class: which argument is the value, and the column's type."""
+_FLOATS = (Primitive("float"), Primitive("double"))
 _WHOLE = {"int": 31, "long": 63}
 """Bits of a whole number, the sign's left out."""
 _MATCHES = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
@@ -154,6 +156,8 @@ class _FilterBinder:
             return StringMatch(_MATCHES[kind], self._column(node.this), str(node.expression.this))
         if kind in _ELEMENTS:
             return self._has_element(node, *_ELEMENTS[kind])
+        if kind == "IsNan" and (column := self._column(node.this)).type in _FLOATS:
+            return tree.both(tree.Not(IsNull(column)), Compare("=", column, math.nan))
         return None
 
     def _has_element(self, node: exp.Expression, value_name: str, kind: type[List | Map]) -> Predicate:

@@ -110,12 +110,13 @@ SCHEMA = parse_schema(
         ("array_contains(of_decimal, 1.5)", "array_contains(of_decimal, 1.5)"),
         ("array_contains(of_day, DATE '2020-01-01')", "array_contains(of_day, DATE '2020-01-01')"),
         ("map_contains_key(m, 'k')", "map_contains_key(m, 'k')"),
+        ("isnan(st.a)", "st.a IS NOT NULL AND st.a = NaN"),
     ],
 )
 def test_filters_that_we_evaluate(text, expected):
     found = parse_filter(text, SCHEMA)
     assert str(found) == expected
-    if "cast(" not in expected and "%%" not in expected:  # what is shown can be asked
+    if not any(part in expected for part in ("cast(", "%%", "NaN")):  # what is shown can be asked
         assert parse_filter(expected, SCHEMA) == found
 
 
@@ -174,6 +175,7 @@ def test_literals_are_shown_as_sql(value, kind, shown):
         ("array_contains(s, 'k')", "UNSUPPORTED_FILTER"),
         ("map_contains_key(of_string, 'k')", "UNSUPPORTED_FILTER"),
         ("array_contains(nope, 'k')", "UNKNOWN_COLUMN"),
+        ("isnan(x)", "UNSUPPORTED_FILTER"),
         ("y = 1", "UNKNOWN_COLUMN"),
         ("x = = 1", "BAD_FILTER"),
     ],
