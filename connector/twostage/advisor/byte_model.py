@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from twostage.advisor.index_offers import Offer, holding_files, offer_of, pays
 from twostage.advisor.selectivity import selectivity
+from twostage.indexes.answer import ROWS_OF_A_PAGE
 from twostage.reading.aligned_columns import MIN_ROWS_PER_LIVE_ROW, MIN_ROWS_PER_ROW_READ_ALONE
-from twostage.reading.index_answers import ROWS_OF_A_PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from twostage.advisor.logged_predicate import RANGE
 from twostage.advisor.selectivity import HAS_ELEMENT
+from twostage.indexes.answer import ROWS_OF_A_PAGE
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.kinds.bins import BINS
 from twostage.indexes.kinds.bit_slices import MAX_INTERVALS
 from twostage.indexes.kinds.sorted_rows import MAX_SHARE_FOUND
 from twostage.planning.index_pruning import MIN_FILES_TO_LOOK_UP
-from twostage.reading.index_answers import MIN_GAIN, ROWS_OF_A_PAGE
+from twostage.reading.index_answers import MIN_GAIN
 from twostage.storage.ranges import LOCAL
 
 if TYPE_CHECKING:

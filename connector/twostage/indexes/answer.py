@@ -16,6 +16,10 @@ from pyroaring import BitMap
 Certainty = Literal["exact", "at most", "at least", "between"]
 
 
+ROWS_OF_A_PAGE = 20_000
+"""Writers begin another page after so many rows, or after 1 MiB: few scattered rows to check are in all pages."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupCost:
     """What it takes to read something: upper estimates.

@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 from twostage.errors import TwoStageError
 from twostage.indexes import bitmaps
-from twostage.indexes.answer import IndexAnswer, LookupCost
+from twostage.indexes.answer import ROWS_OF_A_PAGE, IndexAnswer, LookupCost
 from twostage.indexes.file_stamp import is_replaced
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.kinds.values import ValuesReader
@@ -49,6 +49,8 @@ Told = TypeVar("Told")
 Kind = TypeVar("Kind", bound="KindReader")
 NULLS = "nulls"
 """The kind of the blobs that every indexed column has."""
+BYTES_OF_A_PAGE = 32 * 2**10
+"""That are read to check a row that a kind is not sure of, about."""
 MUCH_MORE = 4
 """Times as many bytes as another kind's, from which an exact kind is not worth reading where rows can be checked."""
 
@@ -302,10 +304,12 @@ class DataFileIndex:
                 found.append((cost, name, kind, wanted))
         much = MUCH_MORE * min((cost.nbytes for cost, *_ in found), default=0) + TAIL_BYTES
 
+        pages = -(-self.num_rows // ROWS_OF_A_PAGE)
+
         def rank(choice: tuple[LookupCost, str, KindReader, Wanted | None]) -> tuple[bool, int]:
             cost, name, *_ = choice
             is_preferred = KINDS[name].certainty == "exact" and (exactly or cost.nbytes <= much)
-            return not is_preferred, cost.nbytes
+            return not is_preferred, cost.nbytes + min(cost.unsure, pages) * BYTES_OF_A_PAGE
 
         return sorted(found, key=rank)
 

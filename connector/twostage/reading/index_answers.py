@@ -17,6 +17,7 @@ import numpy as np
 
 from twostage.data_files.computed_columns import COMPUTED
 from twostage.indexes import bitmaps
+from twostage.indexes.answer import ROWS_OF_A_PAGE
 from twostage.indexes.combined import combine
 from twostage.indexes.open_index import open_index
 from twostage.indexes.wanted import Range, ranges_in
@@ -55,8 +56,6 @@ MAX_LISTED = 1_000
 MIN_GAIN = 1.5
 """What a column takes, divided by what its index takes and by what is read of the column to check its answer. Where it was
 less, bitmaps of many rows took more CPU than the column."""
-ROWS_OF_A_PAGE = 20_000
-"""Writers begin another page after so many rows, or after 1 MiB: few scattered rows to check are in all pages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -324,3 +324,20 @@ def with_blob(data: bytes, offset: int, body: bytes) -> bytes:
     payload = puffin._canonical(plain)
     whole = data[:offset] + body + data[offset + len(body) : -16 - length]
     return whole + b"PFA1" + payload + struct.pack("<i4s4s", len(payload), bytes(4), b"PFA1")
+
+
+def test_of_two_kinds_the_one_that_leaves_fewer_rows_to_check_is_asked(tmp_path):
+    """`sorted` reads a little less of an equality than `postings` does, and leaves all texts that begin alike to check."""
+    values = [f"device-{number * 7919 % 100_000:06}" for number in range(100_000)]
+    array, column = pa.array(values), Column(FIELD, ("x",), Primitive("string"))
+    kinds = ("postings", "sorted")
+    by_kind = {
+        kind: opened(build(tmp_path / kind, Values(array, Primitive("string")), (kind,))) for kind in kinds
+    }
+    index = opened(build(tmp_path / "both", Values(array, Primitive("string")), kinds))
+    leaf = Compare("=", column, "device-000077")
+    costs = {kind: one.cost(leaf, Metrics()) for kind, one in by_kind.items()}
+    assert costs["sorted"].nbytes < costs["postings"].nbytes
+    assert costs["sorted"].unsure > 10 * costs["postings"].unsure
+    assert check(index, leaf, array).kinds == ("postings",)
+    assert check(index, Compare(">=", column, "device-099990"), array).kinds == ("sorted",)

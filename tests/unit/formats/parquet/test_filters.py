@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from twostage.formats.parquet.bloom import MAX_VALUES_PROBED
 from twostage.formats.parquet.filters import prune_by_bloom, prune_by_dictionary
 from twostage.predicates.key_set import key_set
 from twostage.predicates.predicate import And, Compare, In, InKeys, IsNull, Not, Or, StringMatch
@@ -93,7 +95,7 @@ def any_of(parts: list[bool | None]) -> bool | None:
 
 
 def test_a_set_of_keys_asks_the_bloom_filter() -> None:
-    """Keys within the row group's bounds, if they are at most 1,000, are asked for as those of a list are."""
+    """Keys within the row group's bounds, if they are at most 256, are asked for as those of a list are."""
     kinds = [P("long")]
     opened = Opened(
         pa.table({"c0": pa.array(range(0, 3000, 3), pa.int64())}), kinds,
@@ -108,3 +110,34 @@ def test_a_set_of_keys_asks_the_bloom_filter() -> None:
     assert all(opened.pruned(prune_by_bloom, absent, group) for group in groups)
     assert not opened.pruned(prune_by_bloom, present, groups[6])
     assert not opened.pruned(prune_by_bloom, present, groups[-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (P("long"), lambda number: number),
+        (P("string"), lambda number: f"é{number:05d}"),
+        (P("decimal", precision=9, scale=2), Decimal),
+        (P("date"), lambda number: number),
+    ],
+)
+def test_of_a_long_list_the_values_within_a_row_group_s_bounds_are_asked(kind, value) -> None:
+    """Where these are at most 256; in any order, and the ends of the range included."""
+    held = [value(number) for number in range(0, 30_000, 3)]
+    stored = pa.int32() if kind.name == "date" else pa.decimal128(9, 2) if kind.name == "decimal" else None
+    array = pa.array(held, stored)
+    opened = Opened(
+        pa.table({"c0": array.cast(pa.date32()) if kind.name == "date" else array}), [kind],
+        row_group_size=1000, use_dictionary=False, bloom_filter_options={"c0": {"ndv": 1000, "fpp": 0.00001}},
+    )  # fmt: skip
+    groups = [group.index for group in opened.footer.row_groups]
+    absent = [value(number) for number in range(1, 30_000, 17) if number % 3]
+    random.Random(1).shuffle(absent)
+    assert len(absent) > MAX_VALUES_PROBED
+    asked = column(kind, 0)
+    assert all(opened.pruned(prune_by_bloom, In(asked, tuple(absent)), group) for group in groups)
+    for end in (3000 * 4, 3000 * 5 - 3):
+        found = [opened.pruned(prune_by_bloom, In(asked, (*absent, value(end))), group) for group in groups]
+        assert found == [group != 4 for group in groups]
+    everything = tuple(value(number) for number in range(1, 30_000) if number % 3)
+    assert not any(opened.pruned(prune_by_bloom, In(asked, everything), group) for group in groups)
