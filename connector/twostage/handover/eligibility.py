@@ -55,8 +55,8 @@ MAX_JOIN_COLUMN_BYTES = 4 * 2**20
 """Bytes of columns that Spark's reader reads in less time than keys of a join could save, whatever they leave out. Of TPC-DS at
 scale 1, query 53 (10 MiB) took 1.4 s of CPU with Spark's reader, which leaves out files by the keys, and 1.1 s with ours, which
 drops rows; query 12 (3 MiB) 0.61 and 0.67 s. Leaving out files for Spark's reader where all keys that come are of columns that
-cluster the files was tried up to 64 MiB: queries 65 and 22 took less (2.9 for 3.1 s, 4.1 for 4.7), 47 and 57 more (4.7 for 3.9,
-2.9 for 2.4). (`make bench PAGES=tpcds` asks them.)"""
+cluster the files was tried up to 64 MiB: of 23 queries, four turns each, 65 and 22 took less (1.8 for 2.5 s of CPU, 2.8 for 3.1),
+57 and 50 more (1.9 for 1.6, 0.95 for 0.78), the others the same, 4 % less together. (`make bench PAGES=tpcds` asks them.)"""
 MAX_JOIN_FILE_BYTES = 256 * 2**20
 """Bytes of files, up to which their footers are opened to learn the bytes of the columns."""
 MIN_BYTES_PER_FOOTER = 8 * 2**20
