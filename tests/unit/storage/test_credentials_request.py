@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import socket
 import threading
 import time
@@ -146,3 +148,33 @@ def test_an_answer_that_never_ends(rest, monkeypatch, pause, said):
         assert said in failure(replace(endpoint(rest), url=url))
         assert time.monotonic() - began < 20
         server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("how", ["chunks", "gzip", "gzip in chunks"])
+def test_an_answer_in_chunks_or_compressed(rest, how):
+    """As catalogs behind proxies send it."""
+    body = json.dumps({"storage-credentials": CREDENTIALS, "padding": "x" * 200_000}).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    if "gzip" in how:
+        body, head = gzip.compress(body), head + b"Content-Encoding: gzip\r\n"
+    if "chunks" in how:
+        parts = [body[first : first + 70] for first in range(0, len(body), 70)]
+        sent = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+        head += b"Transfer-Encoding: chunked\r\n"
+    else:
+        sent, head = body, head + b"Content-Length: %d\r\n" % len(body)
+
+    def answer(server):
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(2**16)
+            connection.sendall(head + b"\r\n" + sent)
+
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        thread = threading.Thread(target=answer, args=(server,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        assert CredentialsRequest(replace(endpoint(rest), url=url))() == NEAR
+        thread.join(10)
