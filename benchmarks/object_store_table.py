@@ -68,6 +68,7 @@ def start_spark(port: int, catalog: Path, threads: int, *, iceberg: bool) -> Spa
         confs["spark.sql.extensions"] = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         confs["spark.sql.catalog.lake"] = "org.apache.iceberg.spark.SparkCatalog"
         own |= {
+            "s3.multipart.part-size-bytes": str(2**29),  # the late store takes whole objects only
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             "uri": f"jdbc:sqlite:file:{catalog}",
             "jdbc.schema-version": "V1",
