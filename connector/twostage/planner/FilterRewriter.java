@@ -3,7 +3,9 @@ package twostage_planner;
 import java.time.LocalDate;
 import java.time.ZoneId;
 import java.time.zone.ZoneOffsetTransition;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import java.util.TreeSet;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
@@ -167,37 +169,38 @@ final class FilterRewriter {
   }
 
   private static Expression among(In test) {
-    TreeSet values = new TreeSet();
-    boolean hasNull = false;
+    List given = new ArrayList();
     for (int i = 0; i < test.list().size(); i++) {
       if (!(test.list().apply(i) instanceof Literal)) {
         return null;
       }
-      Object value = ((Literal) test.list().apply(i)).value();
-      hasNull |= value == null;
-      if (value instanceof Number) {
-        values.add(Long.valueOf(((Number) value).longValue()));
-      }
+      given.add(((Literal) test.list().apply(i)).value());
     }
-    return among(test.value(), values, hasNull);
+    return among(test.value(), given);
   }
 
   private static Expression among(InSet test) {
-    TreeSet values = new TreeSet();
-    boolean hasNull = false;
+    List given = new ArrayList();
     scala.collection.Iterator each = test.hset().iterator();
     while (each.hasNext()) {
-      Object value = each.next();
-      hasNull |= value == null;
-      if (value instanceof Number) {
-        values.add(Long.valueOf(((Number) value).longValue()));
-      }
+      given.add(each.next());
     }
-    return among(test.child(), values, hasNull);
+    return among(test.child(), given);
   }
 
-  private static Expression among(Expression term, TreeSet values, boolean hasNull) {
-    if (!isCalendar(term) || values.isEmpty() || values.size() > MAX_VALUES) {
+  /** The test whether a term is one of some values, NULL among them or not. */
+  private static Expression among(Expression term, List given) {
+    if (!isCalendar(term)) {
+      return null;
+    }
+    boolean hasNull = given.contains(null);
+    TreeSet values = new TreeSet();
+    for (int i = 0; i < given.size(); i++) {
+      if (given.get(i) != null) {
+        values.add(Long.valueOf(((Number) given.get(i)).longValue()));
+      }
+    }
+    if (values.isEmpty() || values.size() > MAX_VALUES) {
       return null;
     }
     Expression column = columnOf(term);

