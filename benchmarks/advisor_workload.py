@@ -46,7 +46,7 @@ from twostage.planning import plan as planning
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, And, Column, Compare, In, Or
 from twostage.reading.pipeline import read_group
-from twostage.report import ScanReport
+from twostage.report.scan_report import ScanReport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -35,7 +35,7 @@ import twostage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from twostage.report import ScanReport
+    from twostage.report.scan_report import ScanReport
 
 ENGINES = (TWOSTAGE, ICEBERG)
 SIZES = {"small": (0.1, 1, 60.0), "full": (1, 3, 300.0), "huge": (10, 1, 1800.0)}

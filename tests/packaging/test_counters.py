@@ -15,7 +15,7 @@ from twostage.deletes.cache.host import DELETES
 from twostage.metrics import COUNTERS, Metrics
 from twostage.reading.conditions.kept import CONDITIONS
 from twostage.reading.host_footers import FOOTERS
-from twostage.report import _SPARK
+from twostage.report.scan_report import _SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = sorted(path for path in (ROOT / "connector").rglob("*.py") if path.name != "metrics.py")

@@ -16,7 +16,7 @@ from twostage import options as options_module, task as task_module
 from twostage.catalog.load_table import load_table
 from twostage.errors import TwoStageError, mask
 from twostage.options import parse_options
-from twostage.report import ScanReport
+from twostage.report.scan_report import ScanReport
 from twostage.storage.errors import hide_secrets, translate_errors
 from twostage.storage.vended_credentials import vended_credentials
 from twostage.task import CredentialsEndpoint, Storage

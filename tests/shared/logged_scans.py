@@ -17,7 +17,7 @@ from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE
 from twostage.predicates.sql_filter import parse_filter
 from twostage.reading.pipeline import read_group
-from twostage.report import ScanReport
+from twostage.report.scan_report import ScanReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

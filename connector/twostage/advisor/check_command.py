@@ -97,6 +97,6 @@ def print_check(check: Check, console: Console) -> None:
 
 
 def _bytes(number: float) -> str:
-    from twostage.report_funnel import format_bytes  # noqa: PLC0415
+    from twostage.report.funnel import format_bytes  # noqa: PLC0415
 
     return f"-{format_bytes(-int(number))}" if number < 0 else format_bytes(int(number))

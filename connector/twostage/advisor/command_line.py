@@ -318,7 +318,7 @@ def _print_report(advice: Advice, console: Console) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     from twostage.advisor.tally import QUANTILES  # noqa: PLC0415
-    from twostage.report_funnel import format_bytes  # noqa: PLC0415
+    from twostage.report.funnel import format_bytes  # noqa: PLC0415
 
     for tally in advice.tallies:
         title = f"{tally.table}: {tally.scans:,} scans, {tally.filtered:,} with a filter"

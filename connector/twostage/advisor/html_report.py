@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.tally import QUANTILES
 from twostage.errors import OptionError, mask
-from twostage.report_funnel import format_bytes
+from twostage.report.funnel import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

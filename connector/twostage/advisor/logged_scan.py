@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from twostage.metrics import PredicateCost
     from twostage.predicates.top import TopRows
-    from twostage.report import ScanReport
+    from twostage.report.scan_report import ScanReport
     from twostage.task import ScanPlan
 
 VERSION = 1

@@ -19,7 +19,7 @@ from twostage.advisor.recommendation import Recommendation
 from twostage.advisor.selectivity import HAS_ELEMENT
 from twostage.advisor.tally import MAX_DISTINCT_FOR_VALUES
 from twostage.advisor.votes import Vote
-from twostage.report_funnel import format_bytes
+from twostage.report.funnel import format_bytes
 
 if TYPE_CHECKING:
     from twostage.advisor.column_metadata import ColumnMetadata, TableColumns

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from twostage.report_funnel import format_bytes
+from twostage.report.funnel import format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from twostage.advisor.byte_model import Emulation
 from twostage.advisor.selectivity import with_spread_shares
 from twostage.advisor.votes import estimator_of, votes_of
-from twostage.report_funnel import format_bytes
+from twostage.report.funnel import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,7 +20,7 @@ from twostage.advisor.logged_scan import QueryFacts, log_scan
 from twostage.advisor.query_log import DEFAULT_FILE_BYTES, QueryLogFile
 from twostage.errors import OptionError
 from twostage.option_values import size as parse_size
-from twostage.report import ScanReport
+from twostage.report.scan_report import ScanReport
 from twostage.spark.task_outcomes import SparkTasks
 from twostage.storage.location import parse_location
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from twostage.report import ScanReport
+    from twostage.report.scan_report import ScanReport
     from twostage.spark.bridge import Bridge
     from twostage.spark.task_outcomes import SparkTasks
 
@@ -202,7 +202,7 @@ def scans(spark: SparkSession) -> list[ScanReport]:
 
 def _reports(spark: SparkSession, max_scans: int | None = None) -> list[ScanReport]:
     check_reports(spark)
-    from twostage.report import ScanReport  # noqa: PLC0415
+    from twostage.report.scan_report import ScanReport  # noqa: PLC0415
 
     started = _the_bridge().started_scans(lambda: _spark_tasks(spark), max_scans)
     measured: Mapping[str, Mapping[str, Any]] = _spark_metrics(spark, "scanMetrics") if started else {}

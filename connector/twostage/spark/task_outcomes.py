@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from twostage.report_tasks import TaskStates
+from twostage.report.tasks import TaskStates
 from twostage.spark.task_reports import FAILED, FINISHED, RUNNING, STOPPED, merge_reports
 
 if TYPE_CHECKING:

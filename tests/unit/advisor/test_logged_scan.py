@@ -13,7 +13,7 @@ from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.predicates.predicate import And, Column, Compare, IsNull, Not
 from twostage.predicates.top import TopRows
-from twostage.report import ScanReport
+from twostage.report.scan_report import ScanReport
 from twostage.schema import Field, Primitive, Schema
 from twostage.task import ScanContext, ScanPlan
 

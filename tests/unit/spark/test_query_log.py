@@ -17,7 +17,7 @@ from twostage.errors import OptionError
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
 from twostage.predicates.predicate import Column, In
-from twostage.report_tasks import TaskStates
+from twostage.report.tasks import TaskStates
 from twostage.schema import Field, Primitive, Schema
 from twostage.spark import query_log as module
 from twostage.spark.bridge import Bridge

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from twostage.report_tasks import TaskStates
+    from twostage.report.tasks import TaskStates
 
 
 def by_reason(counters: Mapping[str, int], prefix: str) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """The scan report: what a scan considered, pruned, deleted, filtered and fetched, and what that cost.
 
-Takes the plan and the metrics that the tasks sent back; returns a value that prints as a table (`report_funnel.py` has
+Takes the plan and the metrics that the tasks sent back; returns a value that prints as a table (`funnel.py` has
 its rows), as HTML in a notebook, and as JSON.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twostage.metrics import Metrics
-from twostage.report_funnel import Funnel, by_reason, format_bytes, planning_line, store_line
-from twostage.report_joins import KeysOfJoin
-from twostage.report_tasks import TaskStates
+from twostage.report.funnel import Funnel, by_reason, format_bytes, planning_line, store_line
+from twostage.report.joins import KeysOfJoin
+from twostage.report.tasks import TaskStates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

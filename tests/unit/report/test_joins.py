@@ -8,8 +8,8 @@ import pytest
 
 from scan_values import context_of
 from twostage.predicates.predicate import Column, Compare, In, InBloom, InKeys, InTuples, JoinKeySet, KeyBloom
-from twostage.report import ScanReport
-from twostage.report_joins import KeysOfJoin
+from twostage.report.joins import KeysOfJoin
+from twostage.report.scan_report import ScanReport
 from twostage.schema import Primitive
 from twostage.task import ScanPlan
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from twostage.report_funnel import Funnel, by_reason, format_bytes, store_line
-from twostage.report_tasks import TaskStates
+from twostage.report.funnel import Funnel, by_reason, format_bytes, store_line
+from twostage.report.tasks import TaskStates
 
 DONE = TaskStates(finished=2)
 

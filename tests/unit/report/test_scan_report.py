@@ -8,7 +8,7 @@ import pytest
 
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
-from twostage.report import ScanReport
+from twostage.report.scan_report import ScanReport
 from twostage.schema import Schema, parse_schema
 from twostage.task import ScanContext, ScanPlan
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from twostage.report_tasks import TaskStates
+from twostage.report.tasks import TaskStates
 
 STATES = [field.name for field in fields(TaskStates)]
 INCOMPLETE = {"running", "unknown", "unsure"}
