@@ -36,7 +36,7 @@ TESTED_ELSEWHERE = {
     "spark/driver_confs.py": "spark/test_spark_driver_confs.py",
     "spark/advise_table.py": "spark/test_spark_advise.py",
     "spark/index_jobs.py": "spark/test_spark_index.py",
-    "spark/report_listener.py": "spark/test_spark_stopped.py",
+    "spark/report_listener.py": "spark/test_spark_report_listener.py",
     "spark/session.py": "spark/test_spark_sessions.py",
     "spark/source.py": "spark/test_spark_planner.py",
     "spark/stopped_tasks.py": "spark/test_spark_stopped.py",

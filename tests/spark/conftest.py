@@ -21,6 +21,7 @@ SAME_ON_EVERY_SPARK = {
     "test_spark_object_store": "what is asked of a store, and when, is decided in Python",
     "test_spark_orc": "files that Spark wrote, read in Python",
     "test_spark_store_faults": "requests to object stores, which Python sends",
+    "test_spark_report_listener": "a socket in Python",
     "test_spark_variants": "shredded variants, put together in Python",
     "test_spark_workers": "the memory of Python workers over many queries",
 }
