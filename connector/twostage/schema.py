@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import base64
 import datetime
+import math
 import re
+import struct
 import uuid
 from dataclasses import dataclass, field as dataclass_field
 from decimal import Decimal
@@ -27,6 +29,7 @@ PRIMITIVES = frozenset(
     "timestamptz_ns string uuid fixed binary unknown variant geometry geography".split()
 )
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_FLOAT = struct.Struct("<f")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of timestamps without a time zone
 MAX_NESTING = 100
@@ -276,7 +279,9 @@ def parse_value(kind: Type, raw: Any) -> Any:
             return bool(raw)
         case "int" | "long":
             return int(raw)
-        case "float" | "double":
+        case "float":
+            return _single(float(raw))
+        case "double":
             return float(raw)
         case "decimal":
             return Decimal(raw)
@@ -299,6 +304,15 @@ def parse_value(kind: Type, raw: Any) -> Any:
             return bytes.fromhex(raw) if re.fullmatch(r"[0-9A-Fa-f]*", raw) else base64.b64decode(raw)
         case _:
             return raw
+
+
+def _single(value: float) -> float:
+    """Return the float of 32 bits that is nearest: JSON's 0.1 is the same value as the files' 0.1."""
+    try:
+        found: float = _FLOAT.unpack(_FLOAT.pack(value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return found
 
 
 def _micros(moment: datetime.datetime) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -71,6 +72,10 @@ def test_nesting_ends() -> None:
         ("int", 34, 34),
         ("long", -(2**63), -(2**63)),
         ("double", 1, 1.0),
+        ("double", 0.1, 0.1),
+        ("float", 0.1, 0.10000000149011612),
+        ("float", 1e300, math.inf),
+        ("float", -1e300, -math.inf),
         ("decimal(9,2)", "14.20", Decimal("14.20")),
         ("date", "2017-11-16", (datetime.date(2017, 11, 16) - datetime.date(1970, 1, 1)).days),
         ("time", "22:31:08.123456", 81_068_123_456),

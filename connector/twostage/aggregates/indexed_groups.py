@@ -121,7 +121,9 @@ class GroupsOfFile:
         if value is ... and known.nulls == self._file.num_rows:
             return None
         is_single = known.nulls == 0 and known.lower is not None and known.lower == known.upper
-        return known.lower if value is ... and is_single else value
+        if value is not ... or not is_single:
+            return value
+        return 0.0 if known.lower == 0 and isinstance(known.lower, float) else known.lower  # a default may be -0.0
 
     # --- one aggregate of the rows of one group, of which there are some --------------------------------
 

@@ -8,6 +8,7 @@ two). A format implements `_open`, `row_groups`, `_decode` and `_iterate`, and w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from twostage.data_files.remote_file import MAX_WHOLE_BYTES, RemoteFile
 from twostage.data_files.row_group import ChunkFacts
 from twostage.errors import CorruptFileError
 from twostage.formats import convert, file_schema, internal_values, promotion
-from twostage.schema import Field, Primitive, Struct, leaves
+from twostage.schema import Primitive, Struct, leaves
 from twostage.storage import files
 from twostage.storage.location import parse_location
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.predicates.bounds import Bounds
     from twostage.predicates.predicate import Predicate
+    from twostage.schema import Field
     from twostage.selection import Selection
     from twostage.storage.task_reads import TaskReads
     from twostage.task import ScanContext, ScanTask
@@ -239,7 +241,8 @@ class DataFile(ABC):
             chain.append(next(child for child in chain[-1].type.fields if child.name == name))
         target = file_schema.thin(chain[-1])
         for parent in reversed(chain[:-1]):
-            target = Field(id=parent.id, name=parent.name, type=Struct((target,)))
+            # With its default: a struct that the file lacks may not be NULL.
+            target = replace(parent, type=Struct((target,)), required=False)
         return target, len(chain) - 1
 
     def origin_of(self, field_id: int) -> tuple[Any, ...]:

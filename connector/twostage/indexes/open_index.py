@@ -106,6 +106,13 @@ def open_index(
     # Whoever waits for the task's requests hands the turn on, which nobody may do with a lock: it is read twice at worst.
     with contextlib.nullcontext() if file is not None else CACHE.exclusive(keys.found):
         found: DataFileIndex | None = CACHE.get(keys.found)
+        if found is not None and found.is_bad:
+            CACHE.drop(keys.found)  # the next scan looks whether it was built again
+            CACHE.put(keys.absent, value=True, nbytes=_ABSENT_BYTES, limit=limit)
+            return None
+        if found is not None and not found.is_in_place(file_stamp(task.path)):
+            CACHE.drop(keys.found)  # it may have been built again
+            found = None
         if found is None:
             if CACHE.get(keys.absent):
                 return None
@@ -114,11 +121,6 @@ def open_index(
                 CACHE.put(keys.absent, value=True, nbytes=_ABSENT_BYTES, limit=limit)
                 return None
             CACHE.put(keys.found, found, found.nbytes, limit=limit)
-    if found.is_bad:
-        return None
-    if not found.is_in_place(file_stamp(task.path)):
-        warn(metrics, "ignored", f"an index was ignored: {REPLACED}")
-        return None
     return found if file is None else found.through(file)
 
 

@@ -169,7 +169,7 @@ def _widened(value: Any, source: Primitive, target: Primitive) -> Any:
         case ("int" | "long" | "decimal", "decimal"):
             if source.scale > target.scale or abs(value) >= 10 ** (target.precision - target.scale):
                 return None
-            return value
+            return Decimal(value)
         case ("date", "timestamp"):
             return value * _MICROS_PER_DAY
         case ("timestamp_ns", "timestamp") | ("timestamptz_ns", "timestamptz"):

@@ -91,6 +91,13 @@ def test_what_metadata_proves_needs_no_index(columns):
         assert found == Counter(tuple(map(oracle.exact, row)) for row in expected)
 
 
+def test_a_default_of_minus_zero_is_the_group_of_zero(columns):
+    """Of a column that the file lacks; Spark's groups have one zero."""
+    indexes, _ = columns
+    found = asked(indexes, [3, 9], (D,), (Aggregate("rows"),), {4: ColumnProof(0, -0.0, -0.0)})
+    assert found == Counter([(oracle.exact(0.0), oracle.exact(2))])
+
+
 def test_extremes_of_zeros_and_other_types_are_not_answered(columns, tmp_path):
     indexes, _ = columns
     values = Values(pa.array([0.0, -0.0] * (ROWS // 2)), Primitive("double"), 4)

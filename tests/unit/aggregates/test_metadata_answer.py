@@ -422,6 +422,23 @@ def test_columns_that_older_files_lack(tmp_path: Path) -> None:
     assert asked(opened, "count(filled)", "min(filled)", "max(filled)") == [(4, 5, 9)]
 
 
+def test_a_default_of_a_float_is_as_the_files_have_it(tmp_path: Path) -> None:
+    """Iceberg's libraries write the JSON number 0.1, which is no float of 32 bits."""
+    table = Table(tmp_path, {"id": "long"}, version=3)
+    table.append([{"id": 1}])
+    table.add_column("f", "float", default=0.1)
+    table.append([{"id": 2, "f": 0.1}])
+    metadata = table.write()
+    text = metadata.read_text()
+    assert "0.10000000149011612" in text
+    metadata.write_text(text.replace("0.10000000149011612", "0.1"))
+    opened = open_table(metadata)
+    single = 0.10000000149011612
+    f = Columns(opened.table.schema)("f")
+    assert asked(opened, "distinct(f)") == [(1,)]
+    assert len(scan(opened, None, Compare("=", f, single)).rows) == 2
+
+
 def test_a_default_of_nan_is_read(tmp_path: Path) -> None:
     """NaN is the greatest for Spark, and compares with nothing in Python."""
     table = Table(tmp_path, {"id": "long"}, version=3)

@@ -58,9 +58,10 @@ def scan(tmp_path):
     return context, task, place
 
 
-def make(place, task, rows=3, data_file=None):
+def make(place, task, rows=3, data_file=None, stamp=b""):
     values = Values(pa.array(range(rows)), Primitive("long"))
-    properties = describe(data_file or fingerprint.of_data_file(task), task.path, rows, 100, b"")
+    name = data_file or fingerprint.of_data_file(task)
+    properties = describe(name, task.path, rows, 100, b"", stamp)
     build_index(place.storage, place.index_file(GROUP, task), [(values, ("postings",))], properties, 2**20)
 
 
@@ -103,6 +104,29 @@ def test_one_of_something_else_is_ignored_with_one_warning(scan, fault):
         assert open_index(context, place, GROUP, task, metrics) is None
     assert metrics.counters["indexes.ignored"] == 1
     assert "an index was ignored" in next(iter(metrics.choices))
+
+
+def test_one_that_was_built_again_is_used_again(scan, monkeypatch):
+    """The data file is replaced while a worker lives, and `index refresh` runs elsewhere."""
+    context, task, place = scan
+    now = {"stamp": b"hostaaaa"}
+    monkeypatch.setattr(module, "file_stamp", lambda _: now["stamp"])
+    make(place, task, stamp=b"hostaaaa")
+    metrics = Metrics()
+    first = open_index(context, place, GROUP, task, metrics)
+    assert first is not None
+    now["stamp"] = b"hostbbbb"
+    later = replace(context, scan_id="two")
+    assert [open_index(later, place, GROUP, task, metrics) for _ in range(2)] == [None, None]
+    assert metrics.counters["indexes.ignored"] == 1
+    make(place, task, stamp=b"hostbbbb")
+    found = open_index(replace(context, scan_id="three"), place, GROUP, task, metrics)
+    assert found is not None
+    found._known.is_bad = True
+    damaged = replace(context, scan_id="four")
+    assert [open_index(damaged, place, GROUP, task, metrics) for _ in range(2)] == [None, None]
+    assert open_index(replace(context, scan_id="five"), place, GROUP, task, metrics) is not None
+    assert metrics.counters["indexes.ignored"] == 1
 
 
 def test_one_that_vanishes_after_it_was_opened_is_ignored(scan, tmp_path):

@@ -317,3 +317,16 @@ def test_a_decimal_cast_that_overflows_may_be_null() -> None:
     column = Column(1, ("a",), Primitive("int"), Primitive("decimal", precision=3, scale=2))
     known = Bounds(lower=5, upper=500, null_count=0)
     assert match(Compare(">=", column, Decimal("5.00")), lambda _: known, 3) is Match.SOME
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(19, 0), (20, 1), (30, 10)])
+def test_a_list_of_fractions_is_no_range_of_whole_numbers(precision: int, scale: int) -> None:
+    """As many values as whole numbers within the bounds, most of them between these."""
+    column = Column(1, ("a",), Primitive("long"), Primitive("decimal", precision=precision, scale=scale))
+    known = Bounds(lower=1, upper=3, null_count=0)
+    fractions = In(column, (Decimal("1.0"), Decimal("1.5"), Decimal("2.5")))
+    assert match(fractions, lambda _: known, 3) is Match.SOME
+    assert match(Not(fractions), lambda _: known, 3) is Match.SOME
+    assert match(In(column, (Decimal("0.5"), Decimal("3.5"))), lambda _: known, 3) is Match.NONE
+    single = Bounds(lower=2, upper=2, null_count=0)
+    assert match(In(column, (Decimal("2.0"), Decimal("1.5"))), lambda _: single, 3) is Match.ALL

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
-from check import check, ids
+from check import Columns, check, ids
+from core_scan import open_table, scan
 from tables import FileOptions, Table
-from twostage.predicates.predicate import Compare, In, IsNull
+from twostage.predicates.predicate import TRUE, Compare, In, IsNull
 
 ALL = ("parquet", "orc", "avro")
 FORMATS = pytest.mark.parametrize("file_format", ["orc", "avro"])
@@ -119,3 +121,41 @@ def test_a_time_just_before_1970_is_found_where_it_is_stored(tmp_path):
     check(table, [0], lambda c: Compare("=", c("ts"), -1))
     check(table, [1, 2], lambda c: Compare("<", c("ts"), -1))
     check(table, [0, 1, 2], lambda c: Compare("<", c("ts"), 0))
+
+
+@pytest.mark.parametrize("file_format", ALL)
+@pytest.mark.parametrize("is_own", [True, False], ids=["of the field", "of the struct"])
+def test_defaults_of_structs_that_a_file_lacks(file_format, is_own, tmp_path):
+    """Filters and equality deletes see them as the select columns do; once they took such a struct for NULL."""
+    table = Table(tmp_path, {"id": "long"}, version=3)
+    table.append(ids(2), layout(file_format))
+    table.add_column("s", {"x": "int", "t": {"y": "string"}}, default={"x": 5, "t": {"y": "a"}})
+    rows = [{"id": 2, "s": {"x": 5}}, {"id": 3, "s": {"x": 6, "t": {"y": "a"}}}, {"id": 4, "s": None}]
+    table.append(rows, layout(file_format))
+
+    def written():
+        metadata = table.write()
+        if is_own:
+            found = json.loads(metadata.read_text())
+            for schema in found["schemas"]:
+                for field in schema["fields"]:
+                    if field["name"] == "s":
+                        x, t = field["type"]["fields"]
+                        x["initial-default"], t["initial-default"] = 5, {}
+                        t["type"]["fields"][0]["initial-default"] = "a"
+                        field["initial-default"] = {}
+            metadata.write_text(json.dumps(found))
+        return open_table(metadata)
+
+    def read(predicate):
+        return sorted(row[0][1] for row in scan(opened, opened.table.schema.fields[:1], predicate).rows)
+
+    opened = written()
+    columns = Columns(opened.table.schema)
+    assert read(Compare("=", columns("s.x"), 5)) == [0, 1, 2]
+    assert read(IsNull(columns("s.x"))) == [4]
+    assert read(Compare("=", columns("s.t.y"), "a")) == [0, 1, 3]
+    assert read(Compare(">", columns("s.x"), 5)) == [3]
+    table.delete_equal(["s.x"], [{"s": {"x": 5}}])
+    opened = written()
+    assert read(TRUE) == [3, 4]

@@ -5,8 +5,8 @@ that keep something of deletes go by them: the worker's memory (`memory`, with w
 apart), the host's files (`host`: they are part of the file names) and compiled deletes.
 
 The rules: two values that could differ have different fingerprints, so that what is kept serves only where building it
-again would give the same; and a fingerprint tells no path and no secret. Paths are hashed without logins and
-signatures, credentials are not hashed at all.
+again would give the same; and a fingerprint tells no path and no secret. Paths are hashed as they are but for a
+password before the host; credentials are not hashed at all.
 
 Cost: 2 to 3 µs for a delete file that was met before (most of it `files.modified`), 11 µs for a new one; a thousand of
 them may apply to each task.
@@ -15,12 +15,12 @@ them may apply to each task.
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from twostage.deletes.cache.file_format import FORMAT
-from twostage.errors import mask
 from twostage.storage import files
 from twostage.storage.store_identity import stores_of
 
@@ -32,10 +32,19 @@ if TYPE_CHECKING:
 _HEX_DIGITS = 24
 MAX_KNOWN_FILES = 2**14
 """Delete files whose fingerprints a process remembers: 0.5 kB each."""
+_PASSWORD = re.compile(r"^([^:/]+://[^:/@]*):[^/]*@")
 
 
-_masked = lru_cache(MAX_KNOWN_FILES // 64)(mask)
-"""`mask` of texts that each task names again, such as a table's root."""
+def without_password(location: str) -> str:
+    """Return a path as it is hashed: all of it that tells two files apart.
+
+    Nothing else may be masked here: in ``data/token=a/0.parquet``, ``a`` is a partition's value and no secret, and in
+    ``abfss://container@account/…`` the container stands where others have a login.
+
+    >>> without_password("s3://key:secret@lake/data/token=a/0.parquet")
+    's3://key@lake/data/token=a/0.parquet'
+    """
+    return _PASSWORD.sub(r"\1@", location)
 
 
 def digest(*facts: Any) -> str:
@@ -47,7 +56,7 @@ def digest(*facts: Any) -> str:
 def _of_file(
     path: str, kind: str, modified: int, size: int, records: int, sequence_number: int, ids: tuple[int, ...]
 ) -> str:
-    return digest(kind, mask(path), modified, size, records, sequence_number, sorted(ids))
+    return digest(kind, without_password(path), modified, size, records, sequence_number, sorted(ids))
 
 
 def of_delete(delete: DeleteFile) -> str:
@@ -77,7 +86,8 @@ def of_set(members: Iterable[str]) -> str:
 def of_reading(context: ScanContext) -> str:
     """Name the table, where it is, and how its delete files are read."""
     stores = stores_of(context.storage.properties)
-    where = (_masked(context.storage.root), _masked(context.storage.moved_from or ""), stores)
+    storage = context.storage
+    where = (without_password(storage.root), without_password(storage.moved_from or ""), stores)
     # Keys that were read unverified must not serve a scan that verifies.
     settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return digest(FORMAT, sys.byteorder, context.table_uuid, where, repr(context.name_mapping), settings)
@@ -90,7 +100,7 @@ def of_table(context: ScanContext) -> str:
 
 def of_table_at(table_uuid: str | None, root: str) -> str:
     """Name the table with this UUID at this location."""
-    return digest(table_uuid, _masked(root))
+    return digest(table_uuid, without_password(root))
 
 
 def of_snapshot(context: ScanContext) -> str:
@@ -116,5 +126,5 @@ def of_key_set(context: ScanContext, shape: Hashable, scope: str) -> str:
 
 def of_data_file(task: ScanTask) -> str:
     """Name the data file of a task."""
-    place = (mask(task.path), files.modified(task.path))
+    place = (without_password(task.path), files.modified(task.path))
     return digest(task.format, *place, task.file_size, task.record_count, task.sequence_number)

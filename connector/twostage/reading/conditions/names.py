@@ -26,7 +26,6 @@ import pyarrow as pa
 import twostage_native
 from twostage.data_files.computed_columns import COMPUTED
 from twostage.deletes.cache import fingerprint
-from twostage.errors import mask
 from twostage.predicates import predicate as tree
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def of_condition(
         predicates: What `of_predicate` returned for each, in any order.
         field_ids: The columns that they read.
     """
-    file = (mask(data_file.task.path), data_file.task.format, version)
+    file = (fingerprint.without_password(data_file.task.path), data_file.task.format, version)
     origins = [data_file.origin_of(field_id) for field_id in sorted(set(field_ids))]
     return fingerprint.digest(reading, file, sorted(predicates), origins)
 

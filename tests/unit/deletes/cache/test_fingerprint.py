@@ -140,9 +140,31 @@ def test_what_decides_nothing_is_not_named() -> None:
     secrets = {"s3.endpoint": "http://here", "s3.secret-access-key": "other"}
     other = replace(CONTEXT, scan_id="two", storage=replace(CONTEXT.storage, properties=secrets))
     assert fingerprint.of_reading(other) == fingerprint.of_reading(CONTEXT)
-    signed = replace(DELETE, path=DELETE.path + "?X-Amz-Signature=abc")
-    again = replace(DELETE, path=DELETE.path + "?X-Amz-Signature=def")
-    assert fingerprint.of_delete(signed) == fingerprint.of_delete(again)
+    one, other = (replace(DELETE, path=f"s3://key:{password}@b/a") for password in ("p@w", "other"))
+    assert fingerprint.of_delete(one) == fingerprint.of_delete(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3://b/t/data/token=a/0.parquet", "s3://b/t/data/token=b/0.parquet"),
+        ("/lake/t/data/api_secret=a/0.parquet", "/lake/t/data/api_secret=b/0.parquet"),
+        ("s3://b/t/data/sig=a&password=b/0.parquet", "s3://b/t/data/sig=a&password=c/0.parquet"),
+        ("s3://b/t/data/mail=me:x@home/0.parquet", "s3://b/t/data/mail=me:y@home/0.parquet"),
+        ("abfss://dev@account.dfs.core.windows.net/t/0", "abfss://prod@account.dfs.core.windows.net/t/0"),
+        ("s3://b/t/data/a\n/0.parquet", "s3://b/t/data/a\\n/0.parquet"),
+    ],
+)
+def test_what_looks_like_a_secret_in_a_path_tells_files_apart(one: str, other: str) -> None:
+    """Partition columns may be named so: two of their files of one size had one name, and rows of the other."""
+    tasks = (replace(TASK, path=path) for path in (one, other))
+    deletes = [replace(DELETE, path=path) for path in (one, other)]
+    contexts = [replace(CONTEXT, storage=replace(CONTEXT.storage, root=path)) for path in (one, other)]
+    assert len(set(map(fingerprint.of_data_file, tasks))) == 2
+    assert len(set(map(fingerprint.of_delete, deletes))) == 2
+    assert len(set(map(fingerprint.of_positions, deletes))) == 2
+    assert len(set(map(fingerprint.of_reading, contexts))) == 2
+    assert len(set(map(fingerprint.of_table, contexts))) == 2
 
 
 def test_a_copy_of_a_table_elsewhere_is_another_table() -> None:
