@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
 import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -23,6 +24,7 @@ import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_HASH$;
 import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_MERGE$;
 import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_REPLICATE_NL$;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
+import org.apache.spark.sql.catalyst.plans.logical.UnionLoop;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
@@ -68,9 +70,9 @@ final class DynamicFilters extends Rule {
   }
 
   public TreeNode apply(TreeNode tree) {
-    LogicalPlan plan = offered((LogicalPlan) tree);
+    LogicalPlan plan = offered(new UnusedScans().in((LogicalPlan) tree));
     List found = new ArrayList();
-    collect(plan, found);
+    collect(plan, false, found);
     LogicalPlan chosen = found.isEmpty() ? plan : new FilterChoice(plan, found).rewrite(plan);
     return new ScansWithoutKeys(chosen).rewrite(chosen);
   }
@@ -109,14 +111,17 @@ final class DynamicFilters extends Rule {
   private static final class PlacedFilter {
     final DynamicPruningSubquery filter;
     final DataSourceV2ScanRelation relation;
+    /** See `isPlannedLater`. */
+    final boolean isPlannedLater;
     /** The scans of ours that its keys are read from, as the relation by each. */
     final Map sources = new IdentityHashMap();
     /** Bytes that are read if this filter is not kept, less those that are read because it is. */
     double gain;
 
-    PlacedFilter(DynamicPruningSubquery filter, DataSourceV2ScanRelation relation) {
+    PlacedFilter(DynamicPruningSubquery filter, DataSourceV2ScanRelation relation, boolean isPlannedLater) {
       this.filter = filter;
       this.relation = relation;
+      this.isPlannedLater = isPlannedLater;
       collectScans((LogicalPlan) filter.plan(), sources, new IdentityHashMap());
     }
 
@@ -137,20 +142,30 @@ final class DynamicFilters extends Rule {
     }
   }
 
-  private static void collect(LogicalPlan plan, List found) {
+  /**
+   * Whether Spark plans again what is below, in another plan: a CTE that is not inlined, whose references it replaces by
+   * repartitions, or a recursive one. A dynamic filter there ends the query in an error of Spark's own, also of a table of
+   * Spark's with partitions. Each level of a recursive CTE gets filters of its own when it is planned.
+   */
+  static boolean isPlannedLater(LogicalPlan plan) {
+    return plan instanceof CTERelationDef || plan instanceof UnionLoop;
+  }
+
+  private static void collect(LogicalPlan plan, boolean isPlannedLater, List found) {
+    isPlannedLater = isPlannedLater || isPlannedLater(plan);
     if (plan instanceof Filter) {
       List conjuncts = new ArrayList();
       PlanDemand.split(((Filter) plan).condition(), conjuncts);
       for (int i = 0; i < conjuncts.size(); i++) {
         if (conjuncts.get(i) instanceof DynamicPruningSubquery) {
           DynamicPruningSubquery filter = (DynamicPruningSubquery) conjuncts.get(i);
-          found.add(new PlacedFilter(filter, filtered(filter, (Filter) plan)));
+          found.add(new PlacedFilter(filter, filtered(filter, (Filter) plan), isPlannedLater));
         }
       }
     }
     Seq children = plan.children();
     for (int i = 0; i < children.size(); i++) {
-      collect((LogicalPlan) children.apply(i), found);
+      collect((LogicalPlan) children.apply(i), isPlannedLater, found);
     }
   }
 
@@ -180,7 +195,7 @@ final class DynamicFilters extends Rule {
         if (found.relation == null) {
           kept.put(found.filter, found);
           buildScans.putAll(found.sources);
-        } else if (willHaveKeys(found.filter, plan)) {
+        } else if (!found.isPlannedLater && willHaveKeys(found.filter, plan)) {
           ours.add(found);
           filterable.put(found.relation.scan(), found);
         }

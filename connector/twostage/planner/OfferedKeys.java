@@ -52,6 +52,9 @@ final class OfferedKeys {
 
   /** The plan with a filter before each scan that a join could give keys. */
   LogicalPlan offer(LogicalPlan plan) {
+    if (DynamicFilters.isPlannedLater(plan)) {
+      return plan;
+    }
     Seq children = plan.children();
     ListBuffer visited = new ListBuffer();
     boolean changed = false;
@@ -70,6 +73,9 @@ final class OfferedKeys {
 
   /** The plan with the Bloom filters of Spark's own before the scans whose columns they test; not where keys of a join do. */
   LogicalPlan offerBlooms(LogicalPlan plan) {
+    if (DynamicFilters.isPlannedLater(plan)) {
+      return plan;
+    }
     LogicalPlan node = plan;
     for (int i = 0; i < plan.children().size(); i++) {
       node = with(node, i, offerBlooms((LogicalPlan) plan.children().apply(i)));
@@ -403,7 +409,8 @@ final class OfferedKeys {
   }
 
   /** Spark's versions differ in what else a relation has. */
-  private static DataSourceV2ScanRelation with(DataSourceV2ScanRelation relation, TwoStageScan scan) {
+  /** The relation with another scan. */
+  static DataSourceV2ScanRelation with(DataSourceV2ScanRelation relation, TwoStageScan scan) {
     Object[] values = new Object[relation.productArity()];
     for (int i = 0; i < values.length; i++) {
       values[i] = relation.productElement(i) == relation.scan() ? scan : relation.productElement(i);

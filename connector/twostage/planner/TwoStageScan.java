@@ -45,10 +45,17 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   final AwaitedKeys awaited;
   /** The predicates that the scan evaluates, as maps. */
   private final List exact;
+  /** What tells the scan from the one that it is a copy of; null for an original. */
+  private final Object copy;
   private static volatile boolean wasRead;
 
   TwoStageScan(TwoStageScanBuilder builder) {
+    this(builder, null);
+  }
+
+  private TwoStageScan(TwoStageScanBuilder builder, Object copy) {
     this.builder = builder;
+    this.copy = copy;
     isFiltered = dropsRows(builder.exact) || dropsRows(builder.hints);
     table = builder.table;
     readSchema = builder.readSchema;
@@ -79,6 +86,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     key.add(builder.hints.toString());
     key.add(Integer.valueOf(builder.limit));
     key.add(String.valueOf(builder.top));
+    key.add(copy);
   }
 
   /** Whether some of these predicates, as maps, ask for more than values: Spark itself asks for those of a join's keys. */
@@ -175,9 +183,23 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
   }
 
+  /** Whether it was read, or was given keys of joins. */
+  synchronized boolean isUsed() {
+    return !runtime.isEmpty() || !reads.isEmpty();
+  }
+
   /** The same scan without runtime filters: those of one place in a plan must not filter another. */
-  synchronized TwoStageScan forAnotherPlace() {
-    TwoStageScan copy = new TwoStageScan(builder);
+  TwoStageScan forAnotherPlace() {
+    return copied(copy);
+  }
+
+  /** The same scan as before it was used. It is not equal to this one: Spark leaves equal parts of a plan as they are. */
+  TwoStageScan forAnotherPlan() {
+    return copied(new Object());
+  }
+
+  private synchronized TwoStageScan copied(Object other) {
+    TwoStageScan copy = new TwoStageScan(builder, other);
     Object plan = plans.get(new ArrayList());
     if (plan != null) {
       copy.plans.put(new ArrayList(), plan);

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +55,10 @@ _FLOATS = (Primitive("float"), Primitive("double"))
 _WHOLE = {"int": 31, "long": 63}
 """Bits of a whole number, the sign's left out."""
 _MATCHES = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
-_DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)")
+_DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}[^,]*)?")
+_MAX_OFFSET = datetime.timedelta(hours=18)
+"""Of a time zone, as Java has it."""
+_MAX_PRECISION = 38
 _ELSEWHERE = "Put it into DataFrame.where or SQL: Spark evaluates it."
 _NUMBERS = ("int", "long", "float", "double", "decimal")
 
@@ -306,14 +309,30 @@ def _number(node: exp.Expression) -> Decimal | float | None:
         number = _number(node.this)  # 5L, 1.5D
         if number is None:
             return None
-        return float(number) * sign if node.to.this.name == "DOUBLE" else number * sign
+        if node.to.this.name == "DOUBLE":
+            return float(number) * sign
+        # CAST(1.7 AS BIGINT) is 1, and what no long can hold an error.
+        is_long = isinstance(number, Decimal) and number == int(number) and abs(number) < 2**63
+        return number * sign if is_long else None
     if type(node).__name__ != "Literal" or node.args.get("is_string"):
         return None
     text = str(node.this)
-    if "e" in text.lower():
-        return sign * float(text)
-    number = Decimal(text)  # arithmetic would round to the decimal context's 28 digits
+    try:
+        if "e" in text.lower():
+            value = sign * float(text)
+            return value if math.isfinite(value) else None
+        number = Decimal(text)  # arithmetic would round to the decimal context's 28 digits
+    except (ValueError, InvalidOperation):
+        return None
     return number if sign > 0 else number.copy_negate()
+
+
+def _is_compared_exactly(kind: Primitive, number: Decimal) -> bool:
+    """Tell whether Spark has a decimal type that holds all values of `kind` and the literal: it rounds one of them else."""
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    whole = max(kind.precision - kind.scale, len(digits) + exponent)
+    return whole + max(kind.scale, -exponent) <= _MAX_PRECISION
 
 
 def _as_number(column: Column, number: Decimal | float) -> tuple[Column, Any] | None:
@@ -323,7 +342,7 @@ def _as_number(column: Column, number: Decimal | float) -> tuple[Column, Any] | 
         if isinstance(number, float):
             return None
         if name == "decimal":
-            return column, number
+            return (column, number) if _is_compared_exactly(column.type, number) else None
         return (column, int(number)) if number == int(number) else None
     if name == "float" and float(np.float32(number)) != float(number):
         return Column(column.field_id, column.path, column.type, Primitive("double")), float(number)
@@ -339,7 +358,10 @@ def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
     if kind == "Boolean":
         return (column, bool(node.this)) if name == "boolean" else None
     if kind == "HexString":
-        return (column, bytes.fromhex(str(node.this))) if name in ("binary", "fixed") else None
+        digits = str(node.this)
+        if name not in ("binary", "fixed") or not re.fullmatch(r"[0-9A-Fa-f]*", digits):
+            return None
+        return column, bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))  # X'F' is 0x0F
     if kind == "Cast" and type(node.this).__name__ == "Literal":  # DATE '…', TIMESTAMP '…'
         expected = {
             "DATE": ("date",),
@@ -354,13 +376,16 @@ def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
     text = str(node.this)
     if name in ("string", "uuid"):
         return column, text
-    if not _DATED.match(text):  # Python parses 20240102 and 2024-W01-2 too, Spark does not
+    if not _DATED.fullmatch(text):  # Python parses 20240102, 2024-W01-2 and 01:02:03,5 too, Spark does not
         return None
     try:
         if name == "date":
             return column, parse_value(value_type, text)
         if name in ("timestamp", "timestamptz"):
-            zoned = datetime.datetime.fromisoformat(text).tzinfo is not None
+            offset = datetime.datetime.fromisoformat(text).utcoffset()
+            if offset is not None and abs(offset) > _MAX_OFFSET:
+                return None
+            zoned = offset is not None
             # A timestamp without an offset would need the session's time zone, which workers do not know.
             return (column, parse_value(value_type, text)) if zoned == (name == "timestamptz") else None
     except ValueError:
