@@ -181,10 +181,13 @@ def _stands_alone(groups: Sequence[SchemaNode]) -> bool:
     """Tell whether the groups above a leaf keep their meaning when each has only one child.
 
     In an old list of two levels, a repeated group of several fields is the element itself; with one field it would be
-    taken for the middle level of a list of three.
+    taken for the middle level of a list of three. So would one of a single field that is the element because it is
+    named after the list (``la_tuple`` of ``la``, as Thrift's writers do): a virtual file numbers its columns.
     """
-    for above, node in zip((None, *groups), groups, strict=False):
-        if node.repetition == "repeated" and len(node.children) > 1 and (above is None or not _is_map(above)):
+    for place, (above, node) in enumerate(zip((None, *groups), groups, strict=False)):
+        if node.repetition != "repeated" or (above is not None and _is_map(above)):
+            continue
+        if len(node.children) > 1 or (place == 1 and node.name.endswith("_tuple")):
             return False
     return True
 

@@ -188,6 +188,19 @@ def test_an_old_list_of_two_levels_loses_its_meaning_with_one_field() -> None:
     assert unannotated.stand_alone == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("above", "stands"), [([], False), ([element(b"s", children=1, repetition=1)], True)]
+)
+def test_an_element_that_is_named_after_its_list_keeps_the_name_inside_a_struct_only(
+    above: Any, stands: bool
+) -> None:
+    """Of Thrift's writers: ``c_tuple`` of ``c`` is the element, whatever it holds; a column is renamed to its number."""
+    of_list = element(b"c", children=1, repetition=1, converted=3)
+    for name in (b"c_tuple", b"0_tuple"):
+        found = schema_of(ROOT, *above, of_list, element(name, children=1, repetition=2), X)
+        assert found.stand_alone == (stands,)
+
+
 def test_more_than_fourteen_columns() -> None:
     """From fifteen items on, Thrift writes a list's length in another way."""
     table = pa.table({f"c{i}": np.arange(3) + i for i in range(20)})
