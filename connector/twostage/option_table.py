@@ -275,7 +275,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "footers.cache": Option(
             "footer_cache", values.sharer, "host",
-            "who keeps footers of remote Parquet files: the workers of a `host` share them in files, or each `worker` has its own. A footer is used for the object with its ETag only",
+            "who keeps footers of remote Parquet files: the workers of a `host` share them in files, or each `worker` has its own. A footer is used for rows of the object with its ETag only; where it proves that no row matches, the object is not asked for again",
         ),
         "footers.cache-dir": Option(
             "footer_cache_dir", values.directory, "",

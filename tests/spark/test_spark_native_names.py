@@ -208,3 +208,16 @@ def test_executors_need_none_of_our_classes(tmp_path):
     out = run_python(CLUSTER.format(confs=SPARK_CONFS, path=path), cwd=tmp_path)
     assert out.count("plan True") == 2, out
     assert out.count(f"rows 100 {MANY + 3} (1000, 0, None)") == 2, out
+
+
+@pytest.mark.parametrize("native", ["auto", "never"])
+@pytest.mark.parametrize("name", ["w`", "`", "a.b", "w x", "ü"])
+def test_a_field_of_a_struct_is_filtered_whatever_its_name(spark, tmp_path, native, name):
+    """Spark ends a query in an error if it pushed a filter of such a field down, and reads another one."""
+    table = Table(tmp_path / "t", {"id": "long", "st": {"u": "int", name: "string"}})
+    table.append([{"id": i, "st": {"u": i * 2, name: f"x{i}"}} for i in range(5)])
+    load(spark, table.write(), **{"scan.native": native}).createOrReplaceTempView("named")
+    quoted = "`" + name.replace("`", "``") + "`"
+    for where in (f"st.{quoted} = 'x1'", f"st.{quoted} LIKE 'x1%'", f"st.{quoted} IN ('x1', 'y')"):
+        assert spark.sql(f"SELECT st.u FROM named WHERE {where}").collect() == [(2,)]
+        assert spark.sql(f"SELECT id, st.u + 1 FROM named WHERE {where} AND st.u >= 0").collect() == [(1, 3)]

@@ -123,7 +123,9 @@ class GroupsOfFile:
         is_single = known.nulls == 0 and known.lower is not None and known.lower == known.upper
         if value is not ... or not is_single:
             return value
-        return 0.0 if known.lower == 0 and isinstance(known.lower, float) else known.lower  # a default may be -0.0
+        return (
+            0.0 if known.lower == 0 and isinstance(known.lower, float) else known.lower
+        )  # a default may be -0.0
 
     # --- one aggregate of the rows of one group, of which there are some --------------------------------
 

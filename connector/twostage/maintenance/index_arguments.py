@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import argparse
+import argparse
+from typing import Any
 
 AUTO = "auto"
 """The kind that is chosen by what will pay."""
 SAMPLE = 4
 """Data files that ``verify`` compares unless it is told otherwise."""
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: at least one")
+    return number
 
 
 def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
@@ -46,7 +51,7 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
     verifying = verbs.add_parser("verify", help="compare indexes with the data")
     verifying.add_argument(
         "--sample",
-        type=int,
+        type=_count,
         default=SAMPLE,
         help=f"data files to compare, drawn at random; default: {SAMPLE}",
     )

@@ -1,4 +1,4 @@
-"""Which kinds of indexes a column should have, if any: ``--kind auto``.
+"""Which kinds of indexes a column should have, if any: ``--kind auto``; and whether it can have those that are named.
 
 Takes a sample of the columns' values; gives for each column its kinds, or the reason why none would pay. The rules, from
 what was measured (docs/indexes.md): few values get bitmaps, for counts and groups; of scattered values text gets postings,
@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 
 from twostage.data_files.data_file import descend
 from twostage.data_files.open_data_file import open_data_file
+from twostage.errors import OptionError, UnsupportedFeatureError, nearest
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.keys import indexed_type, key_class
 from twostage.indexes.kind import Profile
 from twostage.indexes.kinds.elements import Elements, non_null_elements
 from twostage.indexes.kinds.registered import KINDS
+from twostage.maintenance.index_arguments import AUTO
 from twostage.maintenance.index_files import is_stored
 from twostage.metrics import Metrics
 from twostage.schema import Primitive
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from twostage.indexes.kind import CountedValues
+    from twostage.schema import Field
     from twostage.task import ScanContext, ScanTask
 
 MAX_SHARE_OF_TABLE = 0.15
@@ -214,3 +217,34 @@ def _estimate(kind: str, sample: ColumnEstimate) -> float:
     profile = sample.profile
     each = _KEY_BYTES * profile.num_distinct if kind == FILES else KINDS[kind].estimate(profile)
     return each * sample.num_files
+
+
+def check_kinds(field: Field, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return kinds that somebody named for a column.
+
+    Raises:
+        OptionError: There is no such kind, or ``auto`` is among them.
+        UnsupportedFeatureError: The column's type has no such index.
+    """
+    if AUTO in kinds:
+        raise OptionError(
+            "BAD_OPTION", "'auto' beside other kinds of index", stage="options",
+            hint="Name auto alone, or the kinds to build.",
+        )  # fmt: skip
+    for kind in kinds:
+        if kind not in KINDS and kind != FILES:
+            raise OptionError(
+                "BAD_OPTION", f"No such kind of index: {kind!r}", stage="options",
+                hint=nearest(kind, [AUTO, *KINDS, FILES]),
+            )  # fmt: skip
+        if kind in KINDS:
+            reason = KINDS[kind].refuses(field.type)
+        else:
+            reason = None if key_class(field.type) else "it has the elements of no list"
+        if reason is not None:
+            raise UnsupportedFeatureError(
+                "NO_INDEX",
+                f"Column {field.name!r} cannot have an index of kind {kind}: {reason}",
+                stage="index",
+            )
+    return kinds

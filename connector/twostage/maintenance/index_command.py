@@ -61,7 +61,9 @@ def run_command(
             sample = None if parsed.all else parsed.sample
             return _verify(owned, sample, console, _step(progress, "comparing"), repair=parsed.repair)
         case "drop":
-            console.print(f"{owned.drop(names_in(parsed.names or '')):,} files removed")
+            console.print(
+                f"{owned.drop(None if parsed.names is None else names_in(parsed.names)):,} files removed"
+            )
         case "clean":
             removed, kept = owned.clean(_step(progress, "looking at snapshots"))
             console.print(f"{removed:,} files removed, {kept:,} kept")

@@ -18,12 +18,11 @@ from twostage.columns import split_name
 from twostage.deletes.cache import fingerprint
 from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError, mask, nearest
 from twostage.indexes.file_keys import FILES, file_key
-from twostage.indexes.keys import indexed_type, key_class
-from twostage.indexes.kinds.registered import KINDS
+from twostage.indexes.keys import indexed_type
 from twostage.indexes.place import MAX_NAME, SUFFIX, IndexGroup, index_place, list_indexes
 from twostage.maintenance.column_sizes import column_sizes, total_size
 from twostage.maintenance.index_arguments import AUTO
-from twostage.maintenance.index_choice import choose_kinds, profile_columns
+from twostage.maintenance.index_choice import check_kinds, choose_kinds, profile_columns
 from twostage.maintenance.index_files import IndexWork
 from twostage.maintenance.index_runs import (
     clean_runs,
@@ -137,7 +136,7 @@ class OwnedIndexes:
         """
         context, tasks = self._tasks(self._table.snapshot)
         wanted: list[tuple[int, tuple[str, ...]]] = []
-        chosen_ids = [self._field_id(name) for name in names]
+        chosen_ids = self._field_ids(names)
         touched = [group for group in self._indexes().groups if not {*chosen_ids}.isdisjoint(group.field_ids)]
         before = _kinds_of(touched)
         listed = tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",")))
@@ -159,7 +158,10 @@ class OwnedIndexes:
                 if choice.kinds:
                     wanted.append((choice.field_id, choice.kinds))
         else:
-            wanted = [(field_id, self._checked(field_id, listed)) for field_id in dict.fromkeys(chosen_ids)]
+            wanted = [
+                (field_id, check_kinds(self._table.schema.field(field_id), listed))
+                for field_id in dict.fromkeys(chosen_ids)
+            ]
             kept = [column for group in touched for column in group.columns if column[0] in context.schema]
             wanted = [
                 (i, tuple(found)) for i, found in _kinds_of([IndexGroup(columns=(*kept, *wanted))]).items()
@@ -233,22 +235,25 @@ class OwnedIndexes:
             )
         return found
 
-    def drop(self, names: Sequence[str] = ()) -> int:
-        """Remove the indexes of columns; of all for none. Return how many files were removed.
+    def drop(self, names: Sequence[str] | None = None) -> int:
+        """Remove the indexes of columns; of all for None. Return how many files were removed.
+
+        What is indexed together with them and was dropped from the table goes, too.
 
         Raises:
             NotFoundError: A column is not indexed.
             OptionError: It is indexed together with others that are not named.
         """
         groups = self._existing()
-        wanted = [self._field_id(name) for name in names]
-        for name, field_id in zip(names, wanted, strict=True):
+        wanted = [] if names is None else self._field_ids(names)
+        for name, field_id in zip(names or (), wanted, strict=True):
             if not any(field_id in group.field_ids for group in groups):
                 raise NotFoundError("NOT_INDEXED", f"Column {name!r} is not indexed", stage="index")
         removed = 0
-        chosen = [group for group in groups if not names or set(wanted) & set(group.field_ids)]
+        chosen = [group for group in groups if names is None or set(wanted) & set(group.field_ids)]
         for group in chosen:
-            others = [i for i in group.field_ids if names and i not in wanted]
+            own = [i for i in group.field_ids if i in self._table.schema]
+            others = [i for i in own if names is not None and i not in wanted]
             if others:
                 shown = ", ".join(self._name(None, i) for i in others)
                 raise OptionError(
@@ -372,6 +377,13 @@ class OwnedIndexes:
             )  # fmt: skip
         return groups
 
+    def _field_ids(self, names: Sequence[str]) -> list[int]:
+        if not names:  # nobody means all by a variable that is not set
+            raise OptionError(
+                "BAD_OPTION", "No column is named", stage="options", hint="Separate names by commas: a,b."
+            )
+        return [self._field_id(name) for name in names]
+
     def _field_id(self, name: str) -> int:
         schema = self._table.schema
         sensitive = self._options.case_sensitive
@@ -392,26 +404,6 @@ class OwnedIndexes:
     def _name(self, context: ScanContext | None, field_id: int) -> str:
         schema = self._table.schema if context is None else context.schema
         return ".".join(schema.path(field_id)) if field_id in schema else f"field {field_id}, dropped"
-
-    def _checked(self, field_id: int, kinds: tuple[str, ...]) -> tuple[str, ...]:
-        field = self._table.schema.field(field_id)
-        for kind in kinds:
-            if kind not in KINDS and kind != FILES:
-                raise OptionError(
-                    "BAD_OPTION", f"No such kind of index: {kind!r}", stage="options",
-                    hint=nearest(kind, [AUTO, *KINDS, FILES]),
-                )  # fmt: skip
-            if kind in KINDS:
-                reason = KINDS[kind].refuses(field.type)
-            else:
-                reason = None if key_class(field.type) else "it has the elements of no list"
-            if reason is not None:
-                raise UnsupportedFeatureError(
-                    "NO_INDEX",
-                    f"Column {field.name!r} cannot have an index of kind {kind}: {reason}",
-                    stage="index",
-                )
-        return kinds
 
     def _remove(self, *names: str) -> None:
         files.remove(self._place.storage, self._place.path(*names))

@@ -98,7 +98,7 @@ final class PredicateTranslator {
 
   static Map term(Expression expression) {
     Map term = new LinkedHashMap();
-    if (expression instanceof NamedReference) {
+    if (expression instanceof NamedReference && isFound(((NamedReference) expression).fieldNames())) {
       term.put("column", Arrays.asList((Object[]) ((NamedReference) expression).fieldNames()));
       return term;
     }
@@ -122,6 +122,19 @@ final class PredicateTranslator {
     }
     term.put("unknown", shown(expression));
     return term;
+  }
+
+  /**
+   * Whether Spark still finds other fields of a struct once this one is no longer read for a filter: what it says of the
+   * missing one, and then drops, is itself an error if a name has a backtick.
+   */
+  private static boolean isFound(String[] names) {
+    for (int i = 0; names.length > 1 && i < names.length; i++) {
+      if (names[i].indexOf('`') >= 0) {
+        return false;
+      }
+    }
+    return true;
   }
 
   static Map literal(Literal literal) {

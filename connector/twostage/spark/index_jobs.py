@@ -128,9 +128,9 @@ class Indexes:
         """
         return check_log(self._opened(log), self._options, self._confs(), name=name, queries=queries)
 
-    def drop(self, columns: str | Sequence[str] = ()) -> int:
-        """Remove the indexes of columns, of all for none; return how many files were removed."""
-        return self._owned().drop(_names(columns))
+    def drop(self, columns: str | Sequence[str] | None = None) -> int:
+        """Remove the indexes of columns, of all for None; return how many files were removed."""
+        return self._owned().drop(None if columns is None else _names(columns))
 
     def clean(self) -> tuple[int, int]:
         """Remove indexes of data files that no snapshot has; return how many files were removed and kept."""

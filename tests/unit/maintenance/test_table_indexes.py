@@ -278,6 +278,7 @@ def test_partition_columns_and_columns_that_a_file_lacks_need_no_index(tmp_path,
         (("--columns", "kye"), "UNKNOWN_COLUMN"),
         (("--columns", "s"), "NO_INDEX"),
         (("--columns", "key", "--kind", "tree"), "BAD_OPTION"),
+        (("--columns", "key", "--kind", "auto,values"), "BAD_OPTION"),
         (("--columns", "key", "--index.location", "{folder}/indexes"), "BAD_OPTION"),
     ],
 )
@@ -299,6 +300,35 @@ def test_columns_are_indexed_once_and_dropped_together(tmp_path, capsys):
     assert "country" in capsys.readouterr().err
     assert run("drop", table, "--columns", "id") == 1
     assert run("drop", table, "--columns", "key,country") == 0
+
+
+@pytest.mark.parametrize("names", ["", ",", " , "])
+def test_no_column_is_not_all_columns(tmp_path, capsys, names):
+    """`--columns "$COLUMNS"` of a variable that is not set dropped all indexes."""
+    table = make(tmp_path / "t", 1)
+    assert run("create", table, "--columns", "key", "--kind", "values") == 0
+    for verb in ("drop", "create"):
+        assert run(verb, table, "--columns", names) != 0
+        assert "No column is named" in capsys.readouterr().err
+    assert len(opened(table)[3].groups) == 1
+    assert run("drop", table) == 0
+    assert not opened(table)[3].groups
+
+
+def test_an_index_beside_one_of_a_dropped_column_is_dropped_by_name(tmp_path):
+    table = make(tmp_path / "t", 1)
+    assert run("create", table, "--columns", "key,country", "--kind", "values") == 0
+    table.drop_column("key")
+    table.write()
+    assert run("drop", table, "--columns", "country") == 0
+    assert not opened(table)[3].groups
+
+
+@pytest.mark.parametrize("count", ["-1", "0"])
+def test_a_sample_has_at_least_one_file(tmp_path, capsys, count):
+    with pytest.raises(SystemExit):
+        run("verify", make(tmp_path / "t", 1), "--sample", count)
+    assert "at least one" in capsys.readouterr().err
 
 
 def test_indexes_are_where_the_option_says(tmp_path):
