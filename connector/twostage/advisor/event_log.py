@@ -88,18 +88,26 @@ class EventLogs:
         self.problems = Problems()
         self._storage = Storage(properties=dict(properties or {}), root=location, client=client)
 
-    def __iter__(self) -> Iterator[LoggedScan]:
-        self.problems = Problems()
+    def applications(self) -> list[list[str]]:
+        """Return the files of each application.
+
+        Raises:
+            NotFoundError: There are none.
+        """
         found = applications(self.location, self._storage)
         if not found:
             raise NotFoundError(
                 "NO_EVENT_LOG",
-                "There is no Spark event log",
+                "There is neither a query log nor a Spark event log",
                 path=self.location,
                 stage="advisor",
-                hint="spark.eventLog.enabled makes Spark write them, into spark.eventLog.dir.",
+                hint="spark.twostage.query-log makes twostage write one; spark.eventLog.enabled Spark, into spark.eventLog.dir.",
             )
-        for files in found:
+        return found
+
+    def __iter__(self) -> Iterator[LoggedScan]:
+        self.problems = Problems()
+        for files in self.applications():
             application = _Application()
             for place, line in lines(files, self.problems, self._storage):
                 if not line[:120].replace(b'": "', b'":"').lstrip(b"{ ").startswith(_WANTED):

@@ -73,9 +73,13 @@ def query_logs(log: Source | Iterable[Source], access: Storage | None = None) ->
     """Return logs, all of which must be twostage's own.
 
     Raises:
+        NotFoundError: There is no log at one of the places.
         OptionError: One of them is Spark's.
     """
     opened = open_logs(log, access)
+    for one in opened:
+        if isinstance(one, EventLogs):
+            one.applications()
     ours = [one for one in opened if isinstance(one, QueryLog)]
     if len(ours) < len(opened):
         raise OptionError(

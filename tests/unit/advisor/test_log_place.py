@@ -142,3 +142,9 @@ def test_logs_of_ours_alone(bucket):
     with pytest.raises(OptionError, match="no event log"):
         query_logs(["s3://lake/queries", "s3://lake/spark"], access(bucket))
     assert len(advise("s3://lake/queries", access=access(bucket)).tallies) == 1
+
+
+def test_where_there_is_no_log_nobody_is_told_of_spark_s_alone(tmp_path):
+    for place in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(NotFoundError, match="neither a query log nor a Spark event log"):
+            query_logs([str(place)])
