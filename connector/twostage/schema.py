@@ -15,7 +15,7 @@ import math
 import re
 import struct
 import uuid
-from dataclasses import dataclass, field as dataclass_field
+from dataclasses import dataclass, field as dataclass_field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +160,19 @@ class Schema:
         """Return the column that contains the field with this id."""
         name = self.path(field_id)[0]
         return next(field for field in self.fields if field.name == name)
+
+    def cut_to(self, field_id: int) -> Field:
+        """Return the column that leads through structs to a field, each cut to that one child.
+
+        The structs keep their defaults: one that a file lacks may not be NULL.
+        """
+        chain = [self.top_level(field_id)]
+        for name in self.path(field_id)[1:]:
+            chain.append(next(child for child in children(chain[-1].type) if child.name == name))
+        column = chain.pop()
+        for parent in reversed(chain):
+            column = replace(parent, type=Struct((column,)), required=False)
+        return column
 
 
 def children(kind: Type) -> tuple[Field, ...]:

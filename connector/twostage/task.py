@@ -170,6 +170,8 @@ class ScanContext(TableContext):
     """Implied by what Spark evaluates later, and by runtime filters: it may prune, and need not be applied to rows."""
     key_fields: Mapping[int, Field] = field(default_factory=dict)
     """Equality-delete key fields by id that `schema` no longer holds, from older schemas."""
+    key_columns: Mapping[int, Field] = field(default_factory=dict)
+    """By the same ids, the columns that lead to these fields (`Schema.cut_to`)."""
     limit: int | None = None
     top: TopRows | None = None
     """Spark sorts the rows and keeps the first of them: each task must return those, and need not return others."""

@@ -20,7 +20,7 @@ from twostage.data_files.remote_file import MAX_WHOLE_BYTES, RemoteFile
 from twostage.data_files.row_group import ChunkFacts
 from twostage.errors import CorruptFileError
 from twostage.formats import convert, file_schema, internal_values, promotion
-from twostage.schema import Primitive, Struct, leaves
+from twostage.schema import Struct, children, leaves
 from twostage.storage import files
 from twostage.storage.location import parse_location
 
@@ -235,15 +235,7 @@ class DataFile(ABC):
     def leaf_target(self, field_id: int) -> tuple[Field, int]:
         """Return the column that leads to a field of the scan's schema, cut to it, and the field's depth."""
         schema = self.context.schema
-        chain = [schema.top_level(field_id)]
-        for name in schema.path(field_id)[1:]:
-            assert isinstance(chain[-1].type, Struct)
-            chain.append(next(child for child in chain[-1].type.fields if child.name == name))
-        target = file_schema.thin(chain[-1])
-        for parent in reversed(chain[:-1]):
-            # With its default: a struct that the file lacks may not be NULL.
-            target = replace(parent, type=Struct((target,)), required=False)
-        return target, len(chain) - 1
+        return file_schema.thin(schema.cut_to(field_id)), len(schema.path(field_id)) - 1
 
     def origin_of(self, field_id: int) -> tuple[Any, ...]:
         """Return plain values that tell on what a field's values depend besides the file's bytes.
@@ -268,17 +260,18 @@ class DataFile(ABC):
 
     def _read_dropped(self, row_group: RowGroup, field_id: int, rows: Selection | None) -> pa.Array:
         field = self.context.key_fields[field_id]
-        source = self._find_deep(field_id)
-        if field_id in self.task.constants or source is None:
-            value = self.task.constants.get(field_id, field.initial_default)
+        if field_id in self.task.constants:
+            value = self.task.constants[field_id]
             return internal_values.constant(
                 field.type, value, row_group.num_rows if rows is None else rows.count
             )
-        leaf = source[-1].first_leaf
-        array = self._decoded(row_group, {leaf}, "filter", rows)[0]
-        array = descend(array, len(source) - 1)
-        assert isinstance(field.type, Primitive)
-        return promotion.promote(array, field.type, self.task.path, field.name)
+        target = inner = self.context.key_columns.get(field_id, field)
+        depth = 0
+        while inner.id != field_id:
+            (inner,) = children(inner.type)
+            depth += 1
+        # Nothing that was dropped is required of files that were written since.
+        return descend(self.read(row_group, [replace(target, required=False)], "filter", rows)[0], depth)
 
     def read(
         self, row_group: RowGroup, targets: Sequence[Field], stage: str, rows: Selection | None = None

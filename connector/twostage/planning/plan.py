@@ -19,6 +19,7 @@ from twostage.planning.choose_files import Planning
 from twostage.planning.estimates import drops_rows, estimate_bytes, live_rows, may_keep_most_rows
 from twostage.planning.index_threshold import threshold_from_indexes
 from twostage.planning.name_mapping import parse_name_mapping
+from twostage.planning.schema_history import key_column
 from twostage.planning.splits import pack
 from twostage.predicates.predicate import TRUE, both, without_implied
 from twostage.storage.files import name_snapshot
@@ -106,6 +107,7 @@ def plan_scan(
     indexed = "" if indexes is None else indexes.described(planning.schema)
     if indexes is not None:
         indexes = indexes.of(both(predicate, hint))
+    key_fields = planning.key_fields(chosen)
     context = ScanContext(
         scan_id=scan_id,
         table=table.name,
@@ -115,7 +117,8 @@ def plan_scan(
         predicate=predicate,
         keys=keys,
         hint=hint,
-        key_fields=planning.key_fields(chosen),
+        key_fields=key_fields,
+        key_columns={field_id: key_column(table, field_id) for field_id in key_fields},
         name_mapping=parse_name_mapping(table.metadata),
         limit=limit,
         top=planning.top,

@@ -40,6 +40,13 @@ def key_field(table: PinnedTable, field_id: int) -> tuple[Field, bool]:
     )
 
 
+def key_column(table: PinnedTable, field_id: int) -> Field:
+    """Return the column that leads to the field of an equality-delete key, each struct cut to it."""
+    schema = newest_schema(table, field_id)
+    assert schema is not None, "whoever asks has the field by `key_field`"
+    return schema.cut_to(field_id)
+
+
 def partition_source_types(table: PinnedTable) -> dict[int, Primitive]:
     """Return the types of all partition fields' source columns by field id.
 

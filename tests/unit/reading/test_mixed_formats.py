@@ -159,3 +159,34 @@ def test_defaults_of_structs_that_a_file_lacks(file_format, is_own, tmp_path):
     table.delete_equal(["s.x"], [{"s": {"x": 5}}])
     opened = written()
     assert read(TRUE) == [3, 4]
+
+
+@pytest.mark.parametrize("file_format", ALL)
+def test_keys_in_structs_that_were_dropped_since(file_format, tmp_path):
+    """A field's default is not that of a struct which is NULL; and a struct that a file lacks has its own default."""
+
+    def ids_of(table):
+        opened = open_table(table.write())
+        return {row[0][1] for row in scan(opened, opened.table.schema.fields[:1]).rows}
+
+    table = Table(tmp_path / "null", {"id": "long", "s": {"y": "int"}}, version=3)
+    table.append([{"id": 0, "s": None}, {"id": 1, "s": {"y": 1}}], layout(file_format))
+    table.add_column("s.x", "int", default=5)
+    table.append([{"id": 2, "s": {"y": 1, "x": 6}}, {"id": 3, "s": {"y": 2, "x": 5}}], layout(file_format))
+    table.delete_equal(["s.x"], [{"s": {"x": 5}}])
+    assert ids_of(table) == {0, 2}
+    table.drop_column("s.x")
+    assert ids_of(table) == {0, 2}
+
+    table = Table(tmp_path / "absent", {"id": "long"}, version=3)
+    table.append(ids(2), layout(file_format))
+    table.add_column("s", {"x": "int", "y": "int"}, default={"x": 5, "y": 1})
+    table.append(
+        [{"id": 2, "s": {"x": 6}}, {"id": 3, "s": {"x": 5}}, {"id": 4, "s": None}], layout(file_format)
+    )
+    table.delete_equal(["s.x"], [{"s": {"x": 5}}])
+    assert ids_of(table) == {2, 4}
+    table.drop_column("s.x")
+    assert ids_of(table) == {2, 4}
+    table.drop_column("s")
+    assert ids_of(table) == {2, 4}
