@@ -1,6 +1,6 @@
 """Counters of a scan: what it considered, pruned, deleted, filtered and fetched.
 
-Every stage adds to one `Metrics`, by name. The metrics of the driver and the tasks are summed, and report shows
+Every stage adds to one `Metrics`, by name. The metrics of the driver and the tasks are summed, and `report` shows
 them. No code reads a counter to decide anything. `COUNTERS` lists all names with their meaning; docs/report.md shows
 it, and a test finds counters that are missing.
 """

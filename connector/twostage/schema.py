@@ -293,7 +293,7 @@ def parse_value(kind: Type, raw: Any) -> Any:
         case "int" | "long":
             return int(raw)
         case "float":
-            return _single(float(raw))
+            return nearest_float(float(raw))
         case "double":
             return float(raw)
         case "decimal":
@@ -319,8 +319,12 @@ def parse_value(kind: Type, raw: Any) -> Any:
             return raw
 
 
-def _single(value: float) -> float:
-    """Return the float of 32 bits that is nearest: JSON's 0.1 is the same value as the files' 0.1."""
+def nearest_float(value: float) -> float:
+    """Return the float of 32 bits that is nearest: JSON's 0.1 is the same value as the files' 0.1.
+
+    >>> nearest_float(0.1), nearest_float(0.5), nearest_float(-1e39)
+    (0.10000000149011612, 0.5, -inf)
+    """
     try:
         found: float = _FLOAT.unpack(_FLOAT.pack(value))[0]
     except OverflowError:

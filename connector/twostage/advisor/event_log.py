@@ -101,7 +101,7 @@ class EventLogs:
                 "There is neither a query log nor a Spark event log",
                 path=self.location,
                 stage="advisor",
-                hint="spark.twostage.query-log makes twostage write one; spark.eventLog.enabled Spark, into spark.eventLog.dir.",
+                hint="spark.twostage.query-log makes twostage write the one, spark.eventLog.enabled makes Spark write the other, into spark.eventLog.dir.",
             )
         return found
 

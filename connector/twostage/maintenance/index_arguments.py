@@ -12,10 +12,9 @@ SAMPLE = 4
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: at least one")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least one")
+    return int(text)
 
 
 def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:

@@ -112,16 +112,16 @@ final class DynamicFilters extends Rule {
     final DynamicPruningSubquery filter;
     final DataSourceV2ScanRelation relation;
     /** See `isPlannedLater`. */
-    final boolean isPlannedLater;
+    final boolean isInLaterPlan;
     /** The scans of ours that its keys are read from, as the relation by each. */
     final Map sources = new IdentityHashMap();
     /** Bytes that are read if this filter is not kept, less those that are read because it is. */
     double gain;
 
-    PlacedFilter(DynamicPruningSubquery filter, DataSourceV2ScanRelation relation, boolean isPlannedLater) {
+    PlacedFilter(DynamicPruningSubquery filter, DataSourceV2ScanRelation relation, boolean isInLaterPlan) {
       this.filter = filter;
       this.relation = relation;
-      this.isPlannedLater = isPlannedLater;
+      this.isInLaterPlan = isInLaterPlan;
       collectScans((LogicalPlan) filter.plan(), sources, new IdentityHashMap());
     }
 
@@ -145,27 +145,27 @@ final class DynamicFilters extends Rule {
   /**
    * Whether Spark plans again what is below, in another plan: a CTE that is not inlined, whose references it replaces by
    * repartitions, or a recursive one. A dynamic filter there ends the query in an error of Spark's own, also of a table of
-   * Spark's with partitions. Each level of a recursive CTE gets filters of its own when it is planned.
+   * Spark's with partitions. Each level of a recursive CTE is given keys of its own when it is planned, for the scans that were not handed over before.
    */
   static boolean isPlannedLater(LogicalPlan plan) {
     return plan instanceof CTERelationDef || plan instanceof UnionLoop;
   }
 
-  private static void collect(LogicalPlan plan, boolean isPlannedLater, List found) {
-    isPlannedLater = isPlannedLater || isPlannedLater(plan);
+  private static void collect(LogicalPlan plan, boolean isBelow, List found) {
+    boolean isInLaterPlan = isBelow || isPlannedLater(plan);
     if (plan instanceof Filter) {
       List conjuncts = new ArrayList();
       PlanDemand.split(((Filter) plan).condition(), conjuncts);
       for (int i = 0; i < conjuncts.size(); i++) {
         if (conjuncts.get(i) instanceof DynamicPruningSubquery) {
           DynamicPruningSubquery filter = (DynamicPruningSubquery) conjuncts.get(i);
-          found.add(new PlacedFilter(filter, filtered(filter, (Filter) plan), isPlannedLater));
+          found.add(new PlacedFilter(filter, filtered(filter, (Filter) plan), isInLaterPlan));
         }
       }
     }
     Seq children = plan.children();
     for (int i = 0; i < children.size(); i++) {
-      collect((LogicalPlan) children.apply(i), isPlannedLater, found);
+      collect((LogicalPlan) children.apply(i), isInLaterPlan, found);
     }
   }
 
@@ -195,7 +195,7 @@ final class DynamicFilters extends Rule {
         if (found.relation == null) {
           kept.put(found.filter, found);
           buildScans.putAll(found.sources);
-        } else if (!found.isPlannedLater && willHaveKeys(found.filter, plan)) {
+        } else if (!found.isInLaterPlan && willHaveKeys(found.filter, plan)) {
           ours.add(found);
           filterable.put(found.relation.scan(), found);
         }

@@ -408,8 +408,7 @@ final class OfferedKeys {
     return names;
   }
 
-  /** Spark's versions differ in what else a relation has. */
-  /** The relation with another scan. */
+  /** The relation with another scan; Spark's versions differ in what else a relation has. */
   static DataSourceV2ScanRelation with(DataSourceV2ScanRelation relation, TwoStageScan scan) {
     Object[] values = new Object[relation.productArity()];
     for (int i = 0; i < values.length; i++) {

@@ -46,16 +46,16 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   /** The predicates that the scan evaluates, as maps. */
   private final List exact;
   /** What tells the scan from the one that it is a copy of; null for an original. */
-  private final Object copy;
+  private final Object copyToken;
   private static volatile boolean wasRead;
 
   TwoStageScan(TwoStageScanBuilder builder) {
     this(builder, null);
   }
 
-  private TwoStageScan(TwoStageScanBuilder builder, Object copy) {
+  private TwoStageScan(TwoStageScanBuilder builder, Object copyToken) {
     this.builder = builder;
-    this.copy = copy;
+    this.copyToken = copyToken;
     isFiltered = dropsRows(builder.exact) || dropsRows(builder.hints);
     table = builder.table;
     readSchema = builder.readSchema;
@@ -86,7 +86,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     key.add(builder.hints.toString());
     key.add(Integer.valueOf(builder.limit));
     key.add(String.valueOf(builder.top));
-    key.add(copy);
+    key.add(copyToken);
   }
 
   /** Whether some of these predicates, as maps, ask for more than values: Spark itself asks for those of a join's keys. */
@@ -190,16 +190,16 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
 
   /** The same scan without runtime filters: those of one place in a plan must not filter another. */
   TwoStageScan forAnotherPlace() {
-    return copied(copy);
+    return copied(copyToken);
   }
 
-  /** The same scan as before it was used. It is not equal to this one: Spark leaves equal parts of a plan as they are. */
-  TwoStageScan forAnotherPlan() {
-    return copied(new Object());
+  /** The same scan as before it was used. `token` makes it unequal to this one: Spark leaves equal parts of a plan as they are. */
+  TwoStageScan forAnotherPlan(Object token) {
+    return copied(token);
   }
 
-  private synchronized TwoStageScan copied(Object other) {
-    TwoStageScan copy = new TwoStageScan(builder, other);
+  private synchronized TwoStageScan copied(Object token) {
+    TwoStageScan copy = new TwoStageScan(builder, token);
     Object plan = plans.get(new ArrayList());
     if (plan != null) {
       copy.plans.put(new ArrayList(), plan);

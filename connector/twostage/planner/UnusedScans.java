@@ -1,6 +1,7 @@
 package twostage_planner;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -24,22 +25,35 @@ import scala.collection.mutable.ListBuffer;
 final class UnusedScans {
   /** Copies by the scans in whose place they stand, by identity. */
   private final Map copies = new IdentityHashMap();
+  /** What tells copies from their scans, by scan: those of equal scans are equal, too. */
+  private final Map tokens = new HashMap();
+  /** Results by node, by identity: dynamic filters share their build sides, whose number doubles with each join. */
+  private final Map visited = new IdentityHashMap();
 
   /** The plan with copies of scans that were used; the same plan if there are none. */
   LogicalPlan in(LogicalPlan plan) {
+    LogicalPlan found = (LogicalPlan) visited.get(plan);
+    if (found == null) {
+      found = visit(plan);
+      visited.put(plan, found);
+    }
+    return found;
+  }
+
+  private LogicalPlan visit(LogicalPlan plan) {
     if (DynamicFilters.isOurs(plan)) {
       return unused((DataSourceV2ScanRelation) plan);
     }
     Seq children = plan.children();
-    ListBuffer visited = new ListBuffer();
+    ListBuffer others = new ListBuffer();
     boolean changed = false;
     for (int i = 0; i < children.size(); i++) {
       LogicalPlan child = (LogicalPlan) children.apply(i);
       LogicalPlan other = in(child);
       changed = changed || other != child;
-      visited.$plus$eq(other);
+      others.$plus$eq(other);
     }
-    LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(visited.toList()) : plan;
+    LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(others.toList()) : plan;
     return node instanceof Filter ? withSides((Filter) node) : node;
   }
 
@@ -49,7 +63,10 @@ final class UnusedScans {
       return relation;
     }
     if (!copies.containsKey(scan)) {
-      copies.put(scan, scan.forAnotherPlan());
+      if (!tokens.containsKey(scan)) {
+        tokens.put(scan, new Object());
+      }
+      copies.put(scan, scan.forAnotherPlan(tokens.get(scan)));
     }
     return OfferedKeys.with(relation, (TwoStageScan) copies.get(scan));
   }

@@ -13,8 +13,6 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from twostage.errors import OptionError, nearest
 from twostage.predicates import predicate as tree
 from twostage.predicates.bind import column_of, is_comparable
@@ -29,9 +27,11 @@ from twostage.predicates.predicate import (
     Predicate,
     StringMatch,
 )
-from twostage.schema import List, Map, Primitive, Schema, parse_value
+from twostage.schema import List, Map, Primitive, Schema, nearest_float, parse_value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlglot import exp
 
     from twostage.schema import Type
@@ -265,6 +265,15 @@ class _FilterBinder:
         has_null = len(values) < len(items)
         if not values:
             return tree.Constant(None) if has_null else tree.FALSE
+        numbers = [value for _, value in values]
+        if (
+            isinstance(column.type, Primitive)
+            and column.type.name == "decimal"
+            and not _are_compared_exactly(column.type, numbers)
+        ):
+            raise _refuse(
+                node, "Spark has no decimal type for all of these numbers; ask for some of them each."
+            )
         widest = next((widened for widened, _ in values if widened.cast), column)
         return In(widest, tuple(dict.fromkeys(value for _, value in values)), has_null=has_null)
 
@@ -310,9 +319,10 @@ def _number(node: exp.Expression) -> Decimal | float | None:
         if number is None:
             return None
         if node.to.this.name == "DOUBLE":
-            return float(number) * sign
+            value = float(number) * sign
+            return value if math.isfinite(value) else None
         # CAST(1.7 AS BIGINT) is 1, and what no long can hold an error.
-        is_long = isinstance(number, Decimal) and number == int(number) and abs(number) < 2**63
+        is_long = isinstance(number, Decimal) and number == int(number) and -(2**63) <= number * sign < 2**63
         return number * sign if is_long else None
     if type(node).__name__ != "Literal" or node.args.get("is_string"):
         return None
@@ -324,15 +334,19 @@ def _number(node: exp.Expression) -> Decimal | float | None:
         number = Decimal(text)  # arithmetic would round to the decimal context's 28 digits
     except (ValueError, InvalidOperation):
         return None
+    if len(number.as_tuple().digits) > _MAX_PRECISION:
+        return None
     return number if sign > 0 else number.copy_negate()
 
 
-def _is_compared_exactly(kind: Primitive, number: Decimal) -> bool:
-    """Tell whether Spark has a decimal type that holds all values of `kind` and the literal: it rounds one of them else."""
-    _, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
-    whole = max(kind.precision - kind.scale, len(digits) + exponent)
-    return whole + max(kind.scale, -exponent) <= _MAX_PRECISION
+def _are_compared_exactly(kind: Primitive, numbers: Iterable[Decimal]) -> bool:
+    """Tell whether Spark has a decimal type that holds all values of `kind` and the literals; otherwise it rounds some."""
+    whole, scale = kind.precision - kind.scale, kind.scale
+    for number in numbers:
+        _, digits, exponent = number.as_tuple()
+        assert isinstance(exponent, int)
+        whole, scale = max(whole, len(digits) + exponent), max(scale, -exponent)
+    return whole + scale <= _MAX_PRECISION
 
 
 def _as_number(column: Column, number: Decimal | float) -> tuple[Column, Any] | None:
@@ -342,9 +356,9 @@ def _as_number(column: Column, number: Decimal | float) -> tuple[Column, Any] | 
         if isinstance(number, float):
             return None
         if name == "decimal":
-            return (column, number) if _is_compared_exactly(column.type, number) else None
+            return (column, number) if _are_compared_exactly(column.type, [number]) else None
         return (column, int(number)) if number == int(number) else None
-    if name == "float" and float(np.float32(number)) != float(number):
+    if name == "float" and nearest_float(float(number)) != float(number):
         return Column(column.field_id, column.path, column.type, Primitive("double")), float(number)
     if isinstance(number, Decimal) and number == int(number) and int(float(number)) != int(number):
         return None  # a whole number that a double cannot represent
@@ -383,7 +397,7 @@ def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
             return column, parse_value(value_type, text)
         if name in ("timestamp", "timestamptz"):
             offset = datetime.datetime.fromisoformat(text).utcoffset()
-            if offset is not None and abs(offset) > _MAX_OFFSET:
+            if offset is not None and (abs(offset) > _MAX_OFFSET or offset.microseconds):
                 return None
             zoned = offset is not None
             # A timestamp without an offset would need the session's time zone, which workers do not know.

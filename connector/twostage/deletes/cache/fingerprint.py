@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 _HEX_DIGITS = 24
 MAX_KNOWN_FILES = 2**14
 """Delete files whose fingerprints a process remembers: 0.5 kB each."""
-_PASSWORD = re.compile(r"^([^:/]+://[^:/@]*):[^/]*@")
+_PASSWORD = re.compile(r"^([^:/]+://[^:/]*):[^/]*@")
 
 
 def without_password(location: str) -> str:
     """Return a path as it is hashed: all of it that tells two files apart.
 
-    Nothing else may be masked here: in ``data/token=a/0.parquet``, ``a`` is a partition's value and no secret, and in
+    A password with a slash stays, which costs only that another one makes other names. Nothing else may be masked here: in ``data/token=a/0.parquet``, ``a`` is a partition's value and no secret, and in
     ``abfss://container@account/…`` the container stands where others have a login.
 
     >>> without_password("s3://key:secret@lake/data/token=a/0.parquet")
