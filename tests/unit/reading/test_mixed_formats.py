@@ -10,7 +10,9 @@ import pytest
 
 from check import Columns, check, ids
 from core_scan import open_table, scan
+from indexed_tables import everything_pays
 from tables import FileOptions, Table
+from twostage.__main__ import main
 from twostage.predicates.predicate import TRUE, Compare, In, IsNull
 
 ALL = ("parquet", "orc", "avro")
@@ -156,6 +158,11 @@ def test_defaults_of_structs_that_a_file_lacks(file_format, is_own, tmp_path):
     assert read(IsNull(columns("s.x"))) == [4]
     assert read(Compare("=", columns("s.t.y"), "a")) == [0, 1, 3]
     assert read(Compare(">", columns("s.x"), 5)) == [3]
+    assert main(["index", "create", str(table.folder), "--columns", "s.x", "--kind", "values,files"]) == 0
+    with everything_pays():
+        assert read(Compare("=", columns("s.x"), 5)) == [0, 1, 2]
+        assert read(Compare("=", columns("s.x"), 6)) == [3]
+        assert read(IsNull(columns("s.x"))) == [4]
     table.delete_equal(["s.x"], [{"s": {"x": 5}}])
     opened = written()
     assert read(TRUE) == [3, 4]
