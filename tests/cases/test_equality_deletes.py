@@ -340,3 +340,22 @@ def test_dropped_keys_in_every_format(
     table.add_column("k", "string")
     table.append([{"id": 9, "k": "b"}], format=file_format, mixed=True)
     check(table, [0, 2, 4, 5, 9], two_stage=stages)
+
+
+@pytest.mark.parametrize("count", [64, 65, 130])
+def test_keys_of_very_many_columns(tmp_path: Path, count: int) -> None:
+    """A NULL in the 65th column was taken for 0."""
+    names = [f"c{number}" for number in range(count)]
+    rows = [dict.fromkeys(names, 0) for _ in range(5)]
+    rows[1][names[-1]] = None
+    rows[2][names[-1]] = 5
+    rows[3][names[0]] = rows[3][names[63]] = None
+    rows[4][names[0]] = None
+    table = Table(tmp_path, {"id": "long", **dict.fromkeys(names, "long")})
+    table.append([{"id": number, **row} for number, row in enumerate(rows)])
+    table.delete_equal(names, [rows[0]])
+    check(table, {1, 2, 3, 4})
+    table.delete_equal(names, [rows[3]])
+    check(table, {1, 2, 4})
+    table.delete_equal(names, [rows[1], rows[4]])
+    check(table, {2})

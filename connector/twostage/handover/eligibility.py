@@ -81,6 +81,7 @@ _DELTA = {
     "BYTE_ARRAY": frozenset((6, 7)),
 }
 _DECIMALS = ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARRAY")
+_DIGITS_OF_A_LONG = 18
 _DATED = ("date", "timestamp", "timestamptz")
 
 
@@ -151,6 +152,8 @@ def stays_by_plan(plan: ScanPlan, file_systems: Collection[str] = ()) -> str | N
     other = next((task.format for task in files if task.format != "parquet"), None)
     if other is not None:
         return f"a data file has the format {other}"
+    if len({task.path for task in files}) < len(files):
+        return "a data file is in the snapshot twice, each time with deletes of its own"
     reasons = (_stays_by_location(task.path, plan.context.storage, file_systems) for task in files)
     return next((reason for reason in reasons if reason is not None), None)
 
@@ -159,7 +162,8 @@ def _stays_by_location(path: str, storage: Storage, file_systems: Collection[str
     """Return why Spark's file systems may not read a file, or another one under its name."""
     location = parse_location(path)
     if location.family in _LOCAL:
-        return None
+        has_colon = ":" in posixpath.basename(location.path)
+        return "Hadoop's local file system opens no file with a colon in its name" if has_colon else None
     if location.is_hadoop:
         return (
             f"Spark may not reach files of {location.family} as the catalog does"
@@ -327,6 +331,8 @@ def stays_by_files(
 def _stays_by_file(task: ScanTask, known: FileFacts, fields: Sequence[Field]) -> str | None:
     if not known.has_all_ids:
         return "a file has columns without field ids, or one id twice"
+    if not known.has_ordered_chunks:
+        return "a file has row groups that do not begin with their first column, or two at one place"
     if known.num_rows != task.record_count:
         return f"a file has {known.num_rows} rows and its manifest says {task.record_count}"
     for field in fields:
@@ -390,6 +396,10 @@ def _is_widened(kind: Primitive, column: ColumnFacts) -> bool | None:
             if logical is None or logical.name != "decimal" or physical not in _DECIMALS:
                 return None
             if logical.scale != kind.scale or not 0 < logical.precision <= kind.precision:
+                return None
+            # Of these Spark makes longs: wrong ones of values of 9 to 15 bytes, and none of byte arrays.
+            is_wide = physical == "BYTE_ARRAY" or (physical == "FIXED_LEN_BYTE_ARRAY" and column.width > 8)
+            if is_wide and kind.precision <= _DIGITS_OF_A_LONG:
                 return None
             return logical.precision < kind.precision
         case "date":

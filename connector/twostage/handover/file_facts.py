@@ -51,6 +51,8 @@ class ColumnFacts:
     """A top-level column of a file, one value a row. `physical` is Parquet's name, such as ``INT64``."""
 
     physical: str
+    width: int = 0
+    """Bytes of a value of fixed length, else 0."""
     logical: LogicalType | None
     is_required: bool
     codecs: frozenset[str]
@@ -73,6 +75,9 @@ class FileFacts:
     """Spark says of this file of its own that dates before 1582 are Julian."""
     has_row_index: bool
     """A column has the name under which Spark's reader gives the positions of rows."""
+    has_ordered_chunks: bool
+    """Each row group begins with its first column, and no two at one place: Spark's reader finds row groups by their first
+    column's chunk, and leaves out one that it takes to lie behind the file's end."""
     single_values: Mapping[int, Any]
     """By field id, of the columns in question, those that statistics prove to have one value in all rows: it, or None."""
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -183,6 +188,7 @@ def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
     top = footer.schema.children
     ids = [node.field_id for node in _walk(top) if node.field_id is not None]
     version = footer.key_values.get(_SPARK_VERSION)
+    filled = [group for group in footer.row_groups if group.num_rows and group.columns]
     return FileFacts(
         file_size=footer.file_size,
         num_rows=footer.num_rows,
@@ -192,6 +198,8 @@ def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
         has_legacy_calendar=_LEGACY_CALENDAR in footer.key_values
         or (version is not None and version < "3.0.0"),
         has_row_index=any(node.name.casefold() == _ROW_INDEX for node in top),
+        has_ordered_chunks=all(group.columns[0].start == group.start for group in filled)
+        and len({group.start for group in filled}) == len(filled),
         single_values=dict(_single_values(footer, constants)),
         ranges=dict(_ranges(footer, top)),
     )
@@ -210,6 +218,7 @@ def _column(footer: Footer, node: SchemaNode) -> ColumnFacts | None:
     chunks = [group.columns[leaf.index] for group in footer.row_groups]
     return ColumnFacts(
         physical=leaf.physical_name,
+        width=leaf.type_length,
         logical=leaf.logical,
         is_required=leaf.max_definition == 0,
         codecs=frozenset(CODECS[chunk.codec] for chunk in chunks),

@@ -85,10 +85,11 @@ class PathRange:
 
     One location can be written in several forms (``file:/x`` and ``/x``, ``s3:`` and ``s3a:``), so paths are compared
     as text only if both bounds and the path have the same scheme and authority; then so has every path between the
-    bounds. Parsed once per delete file, because it is compared with each data file of the partition.
+    bounds. Where file systems take ``a//b`` and ``a/./b`` for ``a/b`` (local ones and Hadoop's), text tells only of
+    files in the bounds' own folder. Parsed once per delete file, because it is compared with each data file of the partition.
     """
 
-    __slots__ = ("lower", "start", "upper")
+    __slots__ = ("folder", "has_forms", "is_loose", "lower", "start", "upper")
 
     def __init__(self, entry: ContentFile) -> None:
         bounds = metrics_bounds(_STRING, entry, FILE_PATH_ID) or Bounds()
@@ -97,12 +98,34 @@ class PathRange:
         self.start = authority_of(self.lower) if is_known else None
         if is_known and self.start != authority_of(self.upper):
             self.start = None
+        self.has_forms, self.folder, self.is_loose = True, None, True
+        if self.start is None:
+            return
+        location = parse_location(self.lower)
+        self.has_forms = location.is_local or location.is_hadoop
+        folder = self.lower.rpartition("/")[0]
+        if folder == self.upper.rpartition("/")[0] and _is_plain(self.lower, self.start):
+            self.folder = f"{folder}/"
+            # Other forms of a file in this folder go on with "/" or ".", which sort before every digit and letter.
+            self.is_loose = self.lower < f"{folder}/0" and f"{folder}/." <= self.upper
 
     def may_hold(self, path: str, start: str | None) -> bool:
         """Return whether a path may be within the bounds; `start` is its scheme and authority."""
         if self.start is None or self.start != start:
             return True
-        return bool(self.lower <= path <= self.upper) or path.startswith(self.upper)
+        if self.lower <= path <= self.upper or path.startswith(self.upper):
+            return True
+        if not self.has_forms:
+            return False
+        if self.folder is None or not _is_plain(path, start):
+            return True
+        return path.startswith(self.folder) and (self.is_loose or "/" in path[len(self.folder) :])
+
+
+def _is_plain(path: str, start: str) -> bool:
+    """Tell whether a location is written in its only form without doubled slashes and dots between slashes."""
+    inner = path[len(start) :]
+    return not ("//" in inner or "/./" in inner or "/../" in inner)
 
 
 def authority_of(path: str) -> str | None:

@@ -29,7 +29,14 @@ def task(**changes: Any) -> ScanTask:
     return replace(plain, **changes)
 
 
-def plan(*tasks: ScanTask, storage: Storage = Storage(root="/t")) -> ScanPlan:
+def plan(*tasks: ScanTask, storage: Storage = Storage(root="/t"), as_is: bool = False) -> ScanPlan:
+    """Return a plan of tasks; of those that begin one file, each gets a file of its own unless they are to stay `as_is`."""
+    seen: set[tuple[str, int]] = set()
+    for number, one in enumerate(tasks):
+        if not as_is and (one.path, one.start) in seen:
+            folder, _, name = one.path.rpartition("/")
+            tasks = (*tasks[:number], replace(one, path=f"{folder}/{number}-{name}"), *tasks[number + 1 :])
+        seen.add((one.path, one.start))
     context = ScanContext(
         scan_id="s", table="t", snapshot_id=1, schema=Schema(schema_id=0, fields=(LONG,)), projection=(LONG,),
         storage=storage, settings=ReadSettings(),
@@ -54,6 +61,7 @@ def facts(**changes: Any) -> FileFacts:
         has_all_ids=True,
         has_legacy_calendar=False,
         has_row_index=False,
+        has_ordered_chunks=True,
         single_values={},
     )
     return replace(plain, **changes)
@@ -130,6 +138,8 @@ PLANS = {
     "many_lookups": (plan(*[task(file_size=2**30, deletes=(DELETE, *SIXTY))] * 900), "looked up more than 50,000 times"),
     "orc_with_deletes": (plan(task(format="orc", deletes=(DELETE,))), "format orc"),
     "orc": (plan(task(), task(format="orc")), "format orc"),
+    "twice": (plan(task(deletes=(EQUALITY,)), task(sequence_number=3), as_is=True), "in the snapshot twice"),
+    "colon": (plan(task(path="/t/a:b/part-2024-01-01T00:00:00.parquet")), "a colon in its name"),
     "s3": (plan(task(path="s3a://lake/t/f.parquet")), "no file system for s3"),
     "azure": (plan(task(path="abfss://c@a.dfs.core.windows.net/f.parquet")), "no file system for abfs"),
     "hdfs_by_properties": (
@@ -149,6 +159,7 @@ def test_plan_stays(case):
 
 def test_plan_is_handed_over():
     assert eligibility.stays_by_plan(plan(task(), task(start=50, all_match=True))) is None
+    assert eligibility.stays_by_plan(plan(task(path="/t/a:b/f.parquet"))) is None
     assert (
         eligibility.stays_by_plan(plan(task(path="hdfs://nn/t/f"), storage=Storage(root="hdfs://nn/t")))
         is None
@@ -251,8 +262,31 @@ def test_footers_cost():
 
 # ---- the files
 
+DECIMAL = Primitive("decimal", precision=18, scale=2)
+
+
+def decimal(physical: str, precision: int, width: int = 0) -> ColumnFacts:
+    logical = LogicalType(name="decimal", precision=precision, scale=2)
+    return column(physical=physical, width=width, logical=logical)
+
+
+@pytest.mark.parametrize("width", [8, 16])
+def test_decimals_that_spark_reads(width):
+    """Of at most 18 digits it makes longs; of more it takes any width."""
+    kind = replace(DECIMAL, precision=18 if width == 8 else 38)
+    of_file = decimal("FIXED_LEN_BYTE_ARRAY", kind.precision, width=width)
+    field = replace(LONG, type=kind)
+    assert eligibility.stays_by_files([task()], [facts(columns={1: of_file})], [field]) is None
+    of_bytes = facts(columns={1: decimal("BYTE_ARRAY", 20)})
+    wide = replace(LONG, type=replace(DECIMAL, precision=20))
+    assert eligibility.stays_by_files([task()], [of_bytes], [wide]) is None
+
+
 FILES = {
     "no_ids": ({}, {"has_all_ids": False}, {}, "without field ids"),
+    "chunks": ({}, {"has_ordered_chunks": False}, {}, "do not begin with their first column"),
+    "wide_decimal": ({}, {"columns": {1: decimal("FIXED_LEN_BYTE_ARRAY", 18, width=9)}}, {"type": DECIMAL}, "FIXED"),
+    "decimal_of_bytes": ({}, {"columns": {1: decimal("BYTE_ARRAY", 9)}}, {"type": DECIMAL}, "BYTE_ARRAY"),
     "rows": ({}, {"num_rows": 9}, {}, "9 rows and its manifest says 10"),
     "missing_constant": ({"constants": {1: 5}}, {"columns": {}}, {}, "value from the partition"),
     "missing_default": ({}, {"columns": {}}, {"initial_default": 5}, "takes its default"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +47,20 @@ def test_facts_of_a_file(tmp_path):
     assert known.columns[5] is None
     assert known.has_all_ids
     assert not known.has_legacy_calendar
+
+
+def test_row_groups_that_spark_finds(tmp_path):
+    """By the place of their first column: behind the others it may lie in no split, and two at one place are one."""
+    pq.write_table(pa.table({"a": range(9), "b": range(9)}), tmp_path / "f", row_group_size=3)
+    with pa.OSFile(str(tmp_path / "f")) as file:
+        footer = read_footer(file, file.size(), "f")
+    assert facts_of(footer, {}).has_ordered_chunks
+    first, second, third = footer.row_groups
+    swapped = replace(second, columns=second.columns[::-1])
+    empty = replace(first, num_rows=0)
+    assert not facts_of(replace(footer, row_groups=(first, swapped, third)), {}).has_ordered_chunks
+    assert not facts_of(replace(footer, row_groups=(first, second, second)), {}).has_ordered_chunks
+    assert facts_of(replace(footer, row_groups=(third, empty, first)), {}).has_ordered_chunks
 
 
 def test_ranges_of_whole_numbers_and_dates(tmp_path):

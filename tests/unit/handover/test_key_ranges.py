@@ -18,7 +18,7 @@ TEXT = Field(id=3, name="text", type=Primitive("string"), required=False)
 def facts(**ranges: tuple[int, int]) -> FileFacts:
     ids = {field.name: field.id for field in (DAYS, ITEM, TEXT)}
     return FileFacts(
-        file_size=1, num_rows=1, columns={}, has_all_ids=True, has_legacy_calendar=False, has_row_index=False,
+        file_size=1, num_rows=1, columns={}, has_all_ids=True, has_legacy_calendar=False, has_row_index=False, has_ordered_chunks=True,
         single_values={}, ranges={ids[name]: both for name, both in ranges.items()},
     )  # fmt: skip
 

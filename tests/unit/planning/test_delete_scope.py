@@ -147,6 +147,14 @@ def test_no_path_is_outside(written: list[str], length: int, cuts_lower: bool, c
         ("s3://lake/b", "s3a://lake/d", "s3://lake/a", True),
         ("file:/b", "file:/d", "file:///a", True),
         ("b", "d", "/a", True),
+        ("/t//data/f", "/t//data/f", "/t/data/f", True),  # another form of one location of a file system
+        ("/t/./data/f", "/t/./data/f", "/t/data/f", True),
+        ("/t/data/f", "/t/data/f", "/t//data/f", True),
+        ("hdfs://n/t//data/f", "hdfs://n/t//data/f", "hdfs://n/t/data/f", True),
+        ("/t/data/-f", "/t/data/g", "/t/data/a/f", True),  # between them may be /t/data//a/f
+        ("/t/data/0", "/t/data/f", "/t/data/g", False),
+        ("/t/data/0", "/t/data/f", "/t/other/a", False),
+        ("s3://lake/t//f", "s3://lake/t//f", "s3://lake/t/f", False),  # another key
     ],
 )
 def test_paths_are_compared_in_one_form(lower: str, upper: str, path: str, expected: bool) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     ReadAt = Callable[[int, int], bytes]
 
 MAGIC = b"\x89TWOSTG\n"
-FORMAT = 3
+FORMAT = 4
 """Version of this layout and of everything stored in it: raise it when either changes."""
 DTYPES = ("<u8", "<i8", "<u4", "<u2", "|u1")
 MAX_DESCRIPTION_BYTES = 64 * 2**20

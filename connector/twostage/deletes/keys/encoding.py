@@ -31,6 +31,7 @@ _PER_NANO = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_MICROS = 86_400_000_000
 _NO_OFFSETS = np.zeros(0, np.int64)
 _NO_BYTES = np.zeros(0, np.uint8)
+_BITS_OF_A_WORD = 64
 _HEX = np.full(256, 255, np.uint8)
 for _digit in range(16):
     _HEX[ord(f"{_digit:x}")] = _HEX[ord(f"{_digit:X}")] = _digit
@@ -249,6 +250,9 @@ def group_by_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyR
     if all(column.valid is None for column in columns):
         yield _key_rows(columns, 0, None, num_rows)
         return
+    if len(columns) > _BITS_OF_A_WORD:
+        yield from _group_by_many_nulls(columns, num_rows)
+        return
     patterns = np.zeros(num_rows, np.uint64)
     for bit, column in enumerate(columns):
         if column.valid is not None:
@@ -256,6 +260,18 @@ def group_by_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyR
     for pattern in np.unique(patterns).tolist():
         rows = np.flatnonzero(patterns == pattern)
         yield _key_rows(columns, pattern, rows, len(rows))
+
+
+def _group_by_many_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyRows]:
+    """Yield the same of more columns than a word has bits: a pattern is a Python int of as many."""
+    is_null = np.zeros((num_rows, len(columns)), np.bool_)
+    for place, column in enumerate(columns):
+        if column.valid is not None:
+            is_null[:, place] = ~column.valid
+    packed, of_rows = np.unique(np.packbits(is_null, axis=1, bitorder="little"), axis=0, return_inverse=True)
+    for number, pattern in enumerate(packed):
+        rows = np.flatnonzero(of_rows.reshape(-1) == number)
+        yield _key_rows(columns, int.from_bytes(pattern.tobytes(), "little"), rows, len(rows))
 
 
 def _key_rows(
