@@ -49,6 +49,9 @@ final class PredicateTranslator {
     if (name.equals("ALWAYS_TRUE") || name.equals("ALWAYS_FALSE")) {
       return node(name.substring(7), null, null);
     }
+    if (hasBacktick(predicate.references())) {
+      return unknown(predicate);
+    }
     if (name.equals("BOOLEAN_EXPRESSION")) {
       return truth(children[0]);
     }
@@ -66,6 +69,20 @@ final class PredicateTranslator {
       return node;
     }
     return unknown(predicate);
+  }
+
+  /**
+   * Whether one of these columns is a field of a struct with a backtick among its names. Where Spark no longer reads it for a
+   * filter, it looks for the others, and what it says of the missing one, and then drops, is itself an error.
+   */
+  private static boolean hasBacktick(NamedReference[] columns) {
+    for (int i = 0; i < columns.length; i++) {
+      String[] names = columns[i].fieldNames();
+      if (names.length > 1 && String.join("", names).indexOf('`') >= 0) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private static Map membership(Predicate predicate) {
@@ -98,7 +115,7 @@ final class PredicateTranslator {
 
   static Map term(Expression expression) {
     Map term = new LinkedHashMap();
-    if (expression instanceof NamedReference && isFound(((NamedReference) expression).fieldNames())) {
+    if (expression instanceof NamedReference) {
       term.put("column", Arrays.asList((Object[]) ((NamedReference) expression).fieldNames()));
       return term;
     }
@@ -122,19 +139,6 @@ final class PredicateTranslator {
     }
     term.put("unknown", shown(expression));
     return term;
-  }
-
-  /**
-   * Whether Spark still finds other fields of a struct once this one is no longer read for a filter: what it says of the
-   * missing one, and then drops, is itself an error if a name has a backtick.
-   */
-  private static boolean isFound(String[] names) {
-    for (int i = 0; names.length > 1 && i < names.length; i++) {
-      if (names[i].indexOf('`') >= 0) {
-        return false;
-      }
-    }
-    return true;
   }
 
   static Map literal(Literal literal) {
