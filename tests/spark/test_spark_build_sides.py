@@ -91,3 +91,13 @@ def test_sparks_own_second_reading(spark, tables, side, expected):
         dynamicPartitionPruning_fallbackFilterRatio="1000",
     ):
         assert has_keys(spark, KEYED.format(side)) == expected
+
+
+@pytest.mark.parametrize(("collation", "expected"), [("UTF8_LCASE", False), ("UTF8_BINARY", True)])
+@pytest.mark.parametrize("is_grouped", [False, True])
+def test_texts_that_a_collation_takes_for_equal(spark, tables, is_grouped, collation, expected):
+    """Each run may give another one of them, and with it another key."""
+    text = f"s COLLATE {collation}"
+    shown, group = (text, f" GROUP BY {text}") if is_grouped else (f"max({text})", "")
+    side = f"(SELECT CAST(substr({shown}, 2) AS BIGINT) AS id FROM dim WHERE v = 3{group})"
+    assert has_keys(spark, KEYED.format(side)) == expected

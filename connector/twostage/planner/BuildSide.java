@@ -21,10 +21,8 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.storage.StorageLevel;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.IntegralType;
 import scala.collection.immutable.Seq;
 
 /** What is known of the side of a join that gives its keys, before it has run. */
@@ -180,6 +178,10 @@ final class BuildSide {
   private static boolean isPlain(Expression expression) {
     if (expression instanceof UserDefinedExpression
         || expression instanceof SubqueryExpression && !(expression instanceof DynamicPruningSubquery)) {
+      return false;
+    }
+    // Of texts that are equal by a collation, each run may take another one for the greatest, or for the group's.
+    if (expression.dataType() instanceof StringType && !((StringType) expression.dataType()).supportsBinaryEquality()) {
       return false;
     }
     if (expression instanceof AggregateExpression) {
