@@ -15,6 +15,7 @@ from twostage.aggregates.deleted_counts import WantedDeletes
 from twostage.handover.deleted_bits import num_bits
 from twostage.handover.protocol import KEYS_MAY_PRUNE
 from twostage.schema import Primitive
+from twostage.storage.files import canonical_for
 from twostage.storage.location import parse_location
 
 if TYPE_CHECKING:
@@ -152,8 +153,9 @@ def stays_by_plan(plan: ScanPlan, file_systems: Collection[str] = ()) -> str | N
     other = next((task.format for task in files if task.format != "parquet"), None)
     if other is not None:
         return f"a data file has the format {other}"
-    if len({task.path for task in files}) < len(files):
-        return "a data file is in the snapshot twice, each time with deletes of its own"
+    canonical = canonical_for(plan.context.storage)
+    if len({canonical(task.path) for task in files}) < len(files):
+        return "a data file is in the snapshot twice"
     reasons = (_stays_by_location(task.path, plan.context.storage, file_systems) for task in files)
     return next((reason for reason in reasons if reason is not None), None)
 
@@ -372,6 +374,7 @@ def _stays_with(task: ScanTask, known: FileFacts, field: Field, kind: Primitive)
     widened = _is_widened(kind, column)
     if widened is None:
         logical = f" ({column.logical.name})" if column.logical is not None else ""
+        logical += f" of {column.width} bytes" if column.width else ""
         return f"is {column.physical}{logical} in a file and {kind} in the table"
     allowed = _PLAIN if widened else _PLAIN | _DELTA.get(column.physical, frozenset())
     if not column.encodings <= allowed:
@@ -397,7 +400,8 @@ def _is_widened(kind: Primitive, column: ColumnFacts) -> bool | None:
                 return None
             if logical.scale != kind.scale or not 0 < logical.precision <= kind.precision:
                 return None
-            # Of these Spark makes longs: wrong ones of values of 9 to 15 bytes, and none of byte arrays.
+            # Of these Spark makes longs: wrong ones of values of 9 to 15 bytes, and none of byte arrays. 16 bytes are right,
+            # and rare.
             is_wide = physical == "BYTE_ARRAY" or (physical == "FIXED_LEN_BYTE_ARRAY" and column.width > 8)
             if is_wide and kind.precision <= _DIGITS_OF_A_LONG:
                 return None

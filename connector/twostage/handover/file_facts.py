@@ -27,7 +27,7 @@ from twostage.storage.task_reads import TaskReads
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from twostage.formats.parquet.file_metadata import Footer
+    from twostage.formats.parquet.file_metadata import Footer, RowGroupMetadata
     from twostage.formats.parquet.schema_tree import LogicalType, SchemaNode
     from twostage.storage.store_client import RangedFile
     from twostage.storage.task_reads import TaskReads
@@ -76,8 +76,8 @@ class FileFacts:
     has_row_index: bool
     """A column has the name under which Spark's reader gives the positions of rows."""
     has_ordered_chunks: bool
-    """Each row group begins with its first column, and no two at one place: Spark's reader finds row groups by their first
-    column's chunk, and leaves out one that it takes to lie behind the file's end."""
+    """Each row group begins with its first column and, by the bytes that the footer states, has its middle in the file; no two
+    begin at one place. Spark's reader gives a row group to the split that has this middle: outside the file there is none."""
     single_values: Mapping[int, Any]
     """By field id, of the columns in question, those that statistics prove to have one value in all rows: it, or None."""
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -188,7 +188,7 @@ def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
     top = footer.schema.children
     ids = [node.field_id for node in _walk(top) if node.field_id is not None]
     version = footer.key_values.get(_SPARK_VERSION)
-    filled = [group for group in footer.row_groups if group.num_rows and group.columns]
+    filled = [group for group in footer.row_groups if group.num_rows]
     return FileFacts(
         file_size=footer.file_size,
         num_rows=footer.num_rows,
@@ -198,11 +198,19 @@ def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
         has_legacy_calendar=_LEGACY_CALENDAR in footer.key_values
         or (version is not None and version < "3.0.0"),
         has_row_index=any(node.name.casefold() == _ROW_INDEX for node in top),
-        has_ordered_chunks=all(group.columns[0].start == group.start for group in filled)
+        has_ordered_chunks=all(_has_its_middle(group, footer.file_size) for group in filled)
         and len({group.start for group in filled}) == len(filled),
         single_values=dict(_single_values(footer, constants)),
         ranges=dict(_ranges(footer, top)),
     )
+
+
+def _has_its_middle(group: RowGroupMetadata, file_size: int) -> bool:
+    """Tell whether Spark's reader finds a row group in the split where ours does, as parquet-java's filter by midpoint has it."""
+    if not group.columns or group.columns[0].start != group.start:
+        return False
+    size = group.compressed_bytes if group.stated_bytes is None else group.stated_bytes
+    return type(size) is int and 0 <= size and group.start + size // 2 < file_size
 
 
 def _walk(nodes: Sequence[SchemaNode]) -> Iterator[SchemaNode]:

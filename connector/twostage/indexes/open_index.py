@@ -64,8 +64,10 @@ def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[
         known = _keys(context, path)
         if CACHE.get(known.absent) is None:
             found: DataFileIndex | None = CACHE.get(known.found)
-            if found is not None and (found.is_bad or not found.is_in_place(file_stamp(task.path))):
-                found = None  # `open_index` reads another one, of another size
+            if found is not None and found.is_bad:
+                continue  # `open_index` reads none in this scan
+            if found is not None and not found.is_in_place(file_stamp(task.path)):
+                found = None  # it reads another one, of another size
             size = None if found is None else found.file_size
             asked[path] = RangedObject(reads, indexes.place.storage, path, size)
             if found is None:

@@ -145,7 +145,7 @@ final class DynamicFilters extends Rule {
   /**
    * Whether Spark plans again what is below, in another plan: a CTE that is not inlined, whose references it replaces by
    * repartitions, or a recursive one. A dynamic filter there ends the query in an error of Spark's own, also of a table of
-   * Spark's with partitions. Each level of a recursive CTE is given keys of its own when it is planned, for the scans that were not handed over before.
+   * Spark's with partitions. Each level of a recursive CTE is given keys of its own when it is planned, for the scans that were not handed to Spark's reader before.
    */
   static boolean isPlannedLater(LogicalPlan plan) {
     return plan instanceof CTERelationDef || plan instanceof UnionLoop;

@@ -26,6 +26,7 @@ from twostage.planning.delete_scope import (
     PathRange,
     authority_of,
     corrupt_delete,
+    is_plain,
     only_path,
     partition_key,
 )
@@ -190,8 +191,11 @@ class DeleteIndex:
     def _positions_of(self, data: ContentFile, partition: Any) -> list[ContentFile]:
         found = self._that_name(self._by_path, data, partition)
         start = authority_of(data.path)
+        plain = start is not None and is_plain(data.path, start)
         found += [
-            entry for entry, paths in self._positions.get(partition, ()) if paths.may_hold(data.path, start)
+            entry
+            for entry, paths in self._positions.get(partition, ())
+            if paths.may_hold(data.path, start, plain=plain)
         ]
         return [entry for entry in found if data.sequence_number <= entry.sequence_number]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import replace
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from twostage.deletes.keys.intervals import DeleteKeyRange
@@ -85,8 +86,9 @@ class PathRange:
 
     One location can be written in several forms (``file:/x`` and ``/x``, ``s3:`` and ``s3a:``), so paths are compared
     as text only if both bounds and the path have the same scheme and authority; then so has every path between the
-    bounds. Where file systems take ``a//b`` and ``a/./b`` for ``a/b`` (local ones and Hadoop's), text tells only of
-    files in the bounds' own folder. Parsed once per delete file, because it is compared with each data file of the partition.
+    bounds. Where file systems take ``a//b`` and ``a/./b`` for ``a/b`` (local ones and Hadoop's), text tells less: other forms
+    of a file go on with ``/`` or ``.`` after one of its folders, and begin as both bounds do. ``..`` between the bounds is
+    not looked for. Parsed once per delete file, because it is compared with each data file of the partition.
     """
 
     __slots__ = ("folder", "has_forms", "is_loose", "lower", "start", "upper")
@@ -103,27 +105,34 @@ class PathRange:
             return
         location = parse_location(self.lower)
         self.has_forms = location.is_local or location.is_hadoop
-        folder = self.lower.rpartition("/")[0]
-        if folder == self.upper.rpartition("/")[0] and _is_plain(self.lower, self.start):
-            self.folder = f"{folder}/"
-            # Other forms of a file in this folder go on with "/" or ".", which sort before every digit and letter.
-            self.is_loose = self.lower < f"{folder}/0" and f"{folder}/." <= self.upper
+        common = commonprefix((self.lower, self.upper))  # noqa: RUF071 - letter by letter is what is meant
+        folder = common[: common.rfind("/") + 1]
+        if len(folder) > len(self.start) and is_plain(folder, self.start):
+            self.folder = folder
+            # "/" and "." sort before every digit and letter.
+            self.is_loose = self.lower < f"{folder}0" and f"{folder}." <= self.upper
 
-    def may_hold(self, path: str, start: str | None) -> bool:
-        """Return whether a path may be within the bounds; `start` is its scheme and authority."""
+    def may_hold(self, path: str, start: str | None, *, plain: bool = False) -> bool:
+        """Return whether a path may be within the bounds.
+
+        Args:
+            path: Of a data file.
+            start: Its scheme and authority.
+            plain: `is_plain` of it.
+        """
         if self.start is None or self.start != start:
             return True
         if self.lower <= path <= self.upper or path.startswith(self.upper):
             return True
         if not self.has_forms:
             return False
-        if self.folder is None or not _is_plain(path, start):
+        if self.folder is None or not plain:
             return True
         return path.startswith(self.folder) and (self.is_loose or "/" in path[len(self.folder) :])
 
 
-def _is_plain(path: str, start: str) -> bool:
-    """Tell whether a location is written in its only form without doubled slashes and dots between slashes."""
+def is_plain(path: str, start: str) -> bool:
+    """Tell whether a location, of which `start` is scheme and authority, has no doubled slashes, and no dots between slashes."""
     inner = path[len(start) :]
     return not ("//" in inner or "/./" in inner or "/../" in inner)
 

@@ -272,7 +272,8 @@ class _FilterBinder:
             and not _are_compared_exactly(column.type, numbers)
         ):
             raise _refuse(
-                node, "Spark has no decimal type for all of these numbers; ask for some of them each."
+                node,
+                "Spark has no decimal type for all of these numbers; compare the column with each of them, by OR.",
             )
         widest = next((widened for widened, _ in values if widened.cast), column)
         return In(widest, tuple(dict.fromkeys(value for _, value in values)), has_null=has_null)

@@ -139,6 +139,7 @@ PLANS = {
     "orc_with_deletes": (plan(task(format="orc", deletes=(DELETE,))), "format orc"),
     "orc": (plan(task(), task(format="orc")), "format orc"),
     "twice": (plan(task(deletes=(EQUALITY,)), task(sequence_number=3), as_is=True), "in the snapshot twice"),
+    "twice_on_hdfs": (plan(task(path="hdfs://n/t/f"), task(path="hdfs://n/t//f"), as_is=True), "in the snapshot twice"),
     "colon": (plan(task(path="/t/a:b/part-2024-01-01T00:00:00.parquet")), "a colon in its name"),
     "s3": (plan(task(path="s3a://lake/t/f.parquet")), "no file system for s3"),
     "azure": (plan(task(path="abfss://c@a.dfs.core.windows.net/f.parquet")), "no file system for abfs"),

@@ -60,6 +60,11 @@ def test_row_groups_that_spark_finds(tmp_path):
     empty = replace(first, num_rows=0)
     assert not facts_of(replace(footer, row_groups=(first, swapped, third)), {}).has_ordered_chunks
     assert not facts_of(replace(footer, row_groups=(first, second, second)), {}).has_ordered_chunks
+    assert first.stated_bytes, "pyarrow states them"
+    for stated, is_found in ((None, True), (0, True), (2 * footer.file_size, False), (-8, False)):
+        groups = (first, replace(second, stated_bytes=stated), third)
+        assert facts_of(replace(footer, row_groups=groups), {}).has_ordered_chunks is is_found
+    assert not facts_of(replace(footer, row_groups=(replace(first, columns=()),)), {}).has_ordered_chunks
     assert facts_of(replace(footer, row_groups=(third, empty, first)), {}).has_ordered_chunks
 
 

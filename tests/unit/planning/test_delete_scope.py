@@ -16,6 +16,7 @@ from twostage.planning.delete_scope import (
     PathRange,
     authority_of,
     corrupt_delete,
+    is_plain,
     only_path,
     partition_key,
 )
@@ -158,7 +159,25 @@ def test_no_path_is_outside(written: list[str], length: int, cuts_lower: bool, c
     ],
 )
 def test_paths_are_compared_in_one_form(lower: str, upper: str, path: str, expected: bool) -> None:
-    assert PathRange(paths(lower, upper)).may_hold(path, authority_of(path)) is expected
+    start = authority_of(path)
+    plain = start is not None and is_plain(path, start)
+    assert PathRange(paths(lower, upper)).may_hold(path, start, plain=plain) is expected
+
+
+FORMS = st.lists(st.sampled_from(["a", "b", ".x", "-y", "0", "/", "/", "/./", "//"]), min_size=1, max_size=8)
+
+
+@settings(max_examples=2_000, deadline=None)
+@given(st.lists(FORMS, min_size=1, max_size=4), st.sampled_from(["", "file:", "hdfs://n:1"]))
+def test_no_other_form_of_a_path_is_outside(written: list[list[str]], start: str) -> None:
+    """A delete file names paths in any form, its bounds are of their text; a data file has one of them in another form."""
+    named = [f"{start}/" + "".join(parts) + "f" for parts in written]
+    found = PathRange(paths(min(named), max(named)))
+    for path in named:
+        inner = [part for part in path[len(start) :].split("/") if part not in ("", ".")]
+        for form in ("/".join(["", *inner]), "//".join(["", *inner])):
+            data = f"{start}{form}"
+            assert found.may_hold(data, start, plain=is_plain(data, start)), (named, data)
 
 
 def test_unknown_bounds_hold_every_path() -> None:

@@ -160,6 +160,8 @@ def test_defaults_of_structs_that_a_file_lacks(file_format, is_own, tmp_path):
     assert read(Compare(">", columns("s.x"), 5)) == [3]
     assert main(["index", "create", str(table.folder), "--columns", "s.x", "--kind", "values,files"]) == 0
     with everything_pays():
+        indexed = scan(opened, opened.table.schema.fields[:1], Compare("=", columns("s.x"), 6))
+        assert indexed.metrics.counters["indexes.used"] == 1
         assert read(Compare("=", columns("s.x"), 5)) == [0, 1, 2]
         assert read(Compare("=", columns("s.x"), 6)) == [3]
         assert read(IsNull(columns("s.x"))) == [4]
@@ -197,3 +199,21 @@ def test_keys_in_structs_that_were_dropped_since(file_format, tmp_path):
     assert ids_of(table) == {2, 4}
     table.drop_column("s")
     assert ids_of(table) == {2, 4}
+
+
+@pytest.mark.parametrize("file_format", ALL)
+def test_a_dropped_key_in_a_struct_is_found_by_its_whole_name(file_format, tmp_path):
+    """In a delete file without field ids, which also has a column of the field's name."""
+    table = Table(tmp_path, {"id": "long", "x": "int", "s": {"x": "int", "y": "int"}})
+    table.append([{"id": n, "x": 7, "s": {"x": n % 2, "y": n}} for n in range(4)], layout(file_format))
+    table.delete_equal(
+        ["s.x"], [{"x": 7, "s": {"x": 1}}], file_format, extra=["x"], options=FileOptions(field_ids=False)
+    )
+
+    def ids_left():
+        opened = open_table(table.write())
+        return {row[0][1] for row in scan(opened, opened.table.schema.fields[:1]).rows}
+
+    assert ids_left() == {0, 2}
+    table.drop_column("s.x")
+    assert ids_left() == {0, 2}

@@ -264,14 +264,23 @@ def group_by_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyR
 
 def _group_by_many_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyRows]:
     """Yield the same of more columns than a word has bits: a pattern is a Python int of as many."""
-    is_null = np.zeros((num_rows, len(columns)), np.bool_)
-    for place, column in enumerate(columns):
-        if column.valid is not None:
-            is_null[:, place] = ~column.valid
-    packed, of_rows = np.unique(np.packbits(is_null, axis=1, bitorder="little"), axis=0, return_inverse=True)
-    for number, pattern in enumerate(packed):
-        rows = np.flatnonzero(of_rows.reshape(-1) == number)
-        yield _key_rows(columns, int.from_bytes(pattern.tobytes(), "little"), rows, len(rows))
+    of_rows = np.zeros(num_rows, np.int64)
+    patterns = [0]
+    for first in range(0, len(columns), _BITS_OF_A_WORD):
+        word = np.zeros(num_rows, np.uint64)
+        for bit, column in enumerate(columns[first : first + _BITS_OF_A_WORD]):
+            if column.valid is not None:
+                word |= (~column.valid).astype(np.uint64) << np.uint64(bit)
+        values, places = np.unique(word, return_inverse=True)
+        # Which of the patterns so far a row has, and which of this word's: numbered anew, those that occur.
+        pairs, of_rows = np.unique(of_rows * len(values) + places.reshape(-1), return_inverse=True)
+        patterns = [
+            patterns[pair // len(values)] | int(values[pair % len(values)]) << first
+            for pair in pairs.tolist()
+        ]
+    for number, pattern in enumerate(patterns if num_rows else ()):
+        rows = np.flatnonzero(of_rows == number)
+        yield _key_rows(columns, pattern, rows, len(rows))
 
 
 def _key_rows(

@@ -24,7 +24,7 @@ from twostage.deletes.files.wanted_fields import corrupt, missing_key
 from twostage.deletes.keys.encoding import encode_column, take_columns
 from twostage.errors import UnsupportedFeatureError
 from twostage.formats import internal_values
-from twostage.schema import Primitive
+from twostage.schema import Primitive, children
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -150,13 +150,22 @@ def key_shape(context: ScanContext, task: ScanTask, ids: Iterable[int], delete: 
     return KeyShape.of(fields, delete.scope if context.settings.simplify_keys else None, task.constants)
 
 
+def _names_to(column: Field, field_id: int) -> tuple[str, ...]:
+    """Return the names from a column, which `Schema.cut_to` made, to the field."""
+    names = [column.name]
+    while column.id != field_id:
+        (column,) = children(column.type)
+        names.append(column.name)
+    return tuple(names)
+
+
 def _key_field(context: ScanContext, field_id: int, delete: DeleteFile) -> KeyField:
     schema = context.schema
     if field_id in schema:
         field, names = schema.field(field_id), schema.path(field_id)
     elif field_id in context.key_fields:
         field = context.key_fields[field_id]
-        names = (field.name,)
+        names = _names_to(context.key_columns.get(field_id, field), field_id)
     else:
         raise corrupt(delete, f"Equality-delete file has an equality id of no schema: {field_id}")
     if not isinstance(field.type, Primitive):

@@ -88,6 +88,8 @@ class RowGroupMetadata:
     start: int
     """Offset of its first page, which decides the split that reads it."""
     columns: tuple[ColumnChunk, ...]
+    stated_bytes: int | None = None
+    """What the footer says that `compressed_bytes` are, if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

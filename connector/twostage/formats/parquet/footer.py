@@ -171,6 +171,7 @@ class _Parser:
             compressed_bytes=sum([column.compressed_size for column in columns]),
             start=min([column.start for column in columns if column.num_values], default=len(MAGIC)),
             columns=columns,
+            stated_bytes=group.get(6),
         )
 
     def chunk(self, group: int, num_rows: int, leaf: Leaf, chunk: dict[int, Any]) -> ColumnChunk:

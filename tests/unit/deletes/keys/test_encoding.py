@@ -181,3 +181,24 @@ def test_some_rows_have_the_keys_of_these_rows(kind: str) -> None:
     texts = [bytes(part.data[a:b]) for a, b in itertools.pairwise(part.offsets.tolist())]
     assert texts == [bytes(whole.data[a:b]) for a, b in itertools.pairwise(whole.offsets.tolist())][:2][::-1]
     assert words_of(parse_type(kind)) == whole.words.shape[1]
+
+
+@pytest.mark.parametrize("num_columns", [1, 64, 65, 128, 130])
+@pytest.mark.parametrize("num_rows", [0, 1, 200])
+def test_rows_are_grouped_by_their_nulls_however_many_columns(num_columns, num_rows):
+    drawn = np.random.default_rng(num_columns + num_rows)
+    is_null = drawn.random((num_rows, num_columns)) < drawn.random((num_rows, 1)) / 20
+    is_null[::3] = is_null[:1] if num_rows else False
+    values = [pa.array(np.zeros(num_rows, np.int64), mask=is_null[:, place]) for place in range(num_columns)]
+    values[0] = pa.array(np.zeros(num_rows, np.int64))
+    is_null[:, 0] = False
+    encoded = [encode_column(one, parse_type("long")) for one in values]
+    found = {}
+    for group in group_by_nulls(encoded, num_rows):
+        for row in range(num_rows) if group.rows is None else group.rows.tolist():
+            assert row not in found
+            found[row] = group.pattern
+        assert group.words.shape[1] == num_columns - group.pattern.bit_count()
+    assert found == {
+        row: sum(1 << int(place) for place in np.flatnonzero(is_null[row])) for row in range(num_rows)
+    }
