@@ -121,11 +121,10 @@ class GroupsOfFile:
         if value is ... and known.nulls == self._file.num_rows:
             return None
         is_single = known.nulls == 0 and known.lower is not None and known.lower == known.upper
-        if value is not ... or not is_single:
-            return value
-        return (
-            0.0 if known.lower == 0 and isinstance(known.lower, float) else known.lower
-        )  # a default may be -0.0
+        if value is ... and is_single:
+            value = known.lower
+        # A default may be -0.0; groups have one zero.
+        return 0.0 if isinstance(value, float) and value == 0 else value
 
     # --- one aggregate of the rows of one group, of which there are some --------------------------------
 

@@ -70,7 +70,7 @@ final class DynamicFilters extends Rule {
   }
 
   public TreeNode apply(TreeNode tree) {
-    LogicalPlan plan = offered(new UnusedScans().in((LogicalPlan) tree));
+    LogicalPlan plan = offered(new UnusedScans().rewrite((LogicalPlan) tree));
     List found = new ArrayList();
     collect(plan, false, found);
     LogicalPlan chosen = found.isEmpty() ? plan : new FilterChoice(plan, found).rewrite(plan);

@@ -13,20 +13,17 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.collection.immutable.Seq;
-import scala.collection.mutable.ListBuffer;
 
 /**
  * The scans of a plan that have awaited keys, and get none or only such as leave out whole files: they become Spark's own.
  * A scan may be in several places: in a join, and in the copies of the join's side that filters take their keys from. All
  * become Spark's or none, or Spark would not find them equal.
  */
-final class ScansWithoutKeys {
+final class ScansWithoutKeys extends PlanRewrite {
   /** Scans below a filter by keys that only our own reader can apply. */
   private final Map filtered = new IdentityHashMap();
   /** The `AwaitedKeys` of scans directly below a filter by keys that leave out files. */
   private final Map pruned = new IdentityHashMap();
-  /** Plans by what they were. */
-  private final Map rewritten = new IdentityHashMap();
 
   ScansWithoutKeys(LogicalPlan plan) {
     collectFiltered(plan, new IdentityHashMap());
@@ -68,16 +65,7 @@ final class ScansWithoutKeys {
             .awaitsKeysOfFiles(((AttributeReference) filter.pruningKey()).name());
   }
 
-  LogicalPlan rewrite(LogicalPlan plan) {
-    LogicalPlan node = (LogicalPlan) rewritten.get(plan);
-    if (node == null) {
-      node = visit(plan);
-      rewritten.put(plan, node);
-    }
-    return node;
-  }
-
-  private LogicalPlan visit(LogicalPlan plan) {
+  LogicalPlan visit(LogicalPlan plan) {
     if (plan instanceof Subquery && ((Subquery) plan).correlated()) {
       return plan; // Spark offers keys when it has become a join of the query around it, which is optimized later
     }
@@ -91,8 +79,7 @@ final class ScansWithoutKeys {
         return other;
       }
     }
-    LogicalPlan node = withChildren(plan);
-    return node instanceof Filter ? filter((Filter) node) : node;
+    return below(plan);
   }
 
   /** Spark's own scan; null if it stays ours. */
@@ -110,46 +97,12 @@ final class ScansWithoutKeys {
     for (int i = 0; i < conjuncts.size(); i++) {
       Expression one = (Expression) conjuncts.get(i);
       if (one instanceof DynamicPruningSubquery) {
-        LogicalPlan side = (LogicalPlan) ((DynamicPruningSubquery) one).plan();
-        LogicalPlan other = rewrite(side);
-        keys.add(other == side ? one : ((DynamicPruningSubquery) one).withNewPlan(other));
+        keys.add(withSide((DynamicPruningSubquery) one));
       } else {
         condition = condition == null ? one : new And(condition, one);
       }
     }
     LogicalPlan scan = scan((DataSourceV2ScanRelation) node.child(), keys);
     return scan == null || condition == null ? scan : new Filter(condition, scan);
-  }
-
-  private LogicalPlan withChildren(LogicalPlan plan) {
-    Seq children = plan.children();
-    ListBuffer visited = new ListBuffer();
-    boolean changed = false;
-    for (int i = 0; i < children.size(); i++) {
-      LogicalPlan child = (LogicalPlan) children.apply(i);
-      LogicalPlan other = rewrite(child);
-      changed = changed || other != child;
-      visited.$plus$eq(other);
-    }
-    return changed ? (LogicalPlan) plan.withNewChildren(visited.toList()) : plan;
-  }
-
-  /** A filter whose conjuncts take their keys from rewritten sides. */
-  private LogicalPlan filter(Filter node) {
-    List conjuncts = new ArrayList();
-    PlanDemand.split(node.condition(), conjuncts);
-    Expression condition = null;
-    boolean changed = false;
-    for (int i = 0; i < conjuncts.size(); i++) {
-      Expression one = (Expression) conjuncts.get(i);
-      if (one instanceof DynamicPruningSubquery) {
-        LogicalPlan side = (LogicalPlan) ((DynamicPruningSubquery) one).plan();
-        LogicalPlan other = rewrite(side);
-        changed = changed || other != side;
-        one = other == side ? one : ((DynamicPruningSubquery) one).withNewPlan(other);
-      }
-      condition = condition == null ? one : new And(condition, one);
-    }
-    return changed ? new Filter(condition, node.child()) : node;
   }
 }

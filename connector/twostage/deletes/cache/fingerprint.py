@@ -38,8 +38,9 @@ _PASSWORD = re.compile(r"^([^:/]+://[^:/]*):[^/]*@")
 def without_password(location: str) -> str:
     """Return a path as it is hashed: all of it that tells two files apart.
 
-    A password with a slash stays, which costs only that another one makes other names. Nothing else may be masked here: in ``data/token=a/0.parquet``, ``a`` is a partition's value and no secret, and in
-    ``abfss://container@account/…`` the container stands where others have a login.
+    Nothing but a password may be masked here: in ``data/token=a/0.parquet``, ``a`` is a partition's value and no secret, and
+    in ``abfss://container@account/…`` the container stands where others have a login. A password with a slash stays, which
+    costs only that another one makes other names.
 
     >>> without_password("s3://key:secret@lake/data/token=a/0.parquet")
     's3://key@lake/data/token=a/0.parquet'
