@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils;
 import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.columnar.CachedRDDBuilder;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
@@ -21,7 +22,6 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.IntegralType;
-import org.apache.spark.sql.types.StringType;
 import org.apache.spark.storage.StorageLevel;
 import scala.collection.immutable.Seq;
 
@@ -148,9 +148,11 @@ final class BuildSide {
     }
     boolean plain = plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias || plan instanceof Join
         || plan instanceof Union || plan instanceof Aggregate || plan instanceof Distinct || plan instanceof View;
-    Seq expressions = plan.expressions();
+    boolean isGrouped = plan instanceof Aggregate || plan instanceof Distinct;
+    Seq expressions = isGrouped ? (Seq) plan.expressions().appendedAll(plan.output()) : plan.expressions();
     for (int i = 0; plain && i < expressions.size(); i++) {
-      plain = isPlain((Expression) expressions.apply(i));
+      Expression expression = (Expression) expressions.apply(i);
+      plain = isPlain(expression) && !(isGrouped && isCollated(expression));
     }
     Seq children = plan.children();
     for (int i = 0; plain && i < children.size(); i++) {
@@ -174,14 +176,23 @@ final class BuildSide {
     return stays && builder.isCachedColumnBuffersLoaded();
   }
 
+  /**
+   * Whether an expression, or part of it, has texts that a collation takes for equal. Of such, each run may take another one
+   * for the greatest, or for that of the group.
+   */
+  private static boolean isCollated(Expression expression) {
+    Seq children = expression.children();
+    boolean found = !UnsafeRowUtils.isBinaryStable(expression.dataType());
+    for (int i = 0; !found && i < children.size(); i++) {
+      found = isCollated((Expression) children.apply(i));
+    }
+    return found;
+  }
+
   /** Whether an expression gives the same for the same rows, in whatever order they come. */
   private static boolean isPlain(Expression expression) {
     if (expression instanceof UserDefinedExpression
         || expression instanceof SubqueryExpression && !(expression instanceof DynamicPruningSubquery)) {
-      return false;
-    }
-    // Of texts that are equal by a collation, each run may take another one for the greatest, or for the group's.
-    if (expression.dataType() instanceof StringType && !((StringType) expression.dataType()).supportsBinaryEquality()) {
       return false;
     }
     if (expression instanceof AggregateExpression) {
