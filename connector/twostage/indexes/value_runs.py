@@ -26,6 +26,10 @@ _SHARE = 4
 """Of the budget is what may be held before it is spilled; merging a range takes as much again, twice."""
 _PIVOTS = 64
 """Values of each run that the ranges' limits are drawn from, at least."""
+_ROWS_AT_ONCE = 1 << 20
+"""Rows whose values are sorted at once: a bitmap for each value of 65,536 rows is made sixteen times, and joined again."""
+_MOST_OF_AN_ARRAY = 1 << 31
+"""Bytes of text in an array of Arrow's with offsets of 32 bits."""
 _OBJECT_BYTES = 100
 """Of a value's bitmap as a Python object, and of the value's places in arrays."""
 
@@ -54,15 +58,31 @@ class ValueRuns:
     def __init__(self, folder: Path, budget: int) -> None:
         self._folder = folder
         self._budget = max(budget // _SHARE, 2**16)
+        self._waiting: list[tuple[NDArray[np.int64], pa.Array]] = []
+        self._waiting_rows = self._waiting_bytes = 0
         self._runs: list[ValueRun] = []
         self._held = self._total = 0
         self._files = 0
 
     def add(self, places: NDArray[np.int64], array: pa.Array) -> None:
         """Add non-NULL values with their rows' positions in the data file."""
-        values, codes = _distinct(normal(array))
-        order = np.argsort(codes, kind="stable")
-        rows = np.ascontiguousarray(places[order], np.uint32)
+        nbytes = array.nbytes + places.nbytes
+        if 2 * (self._waiting_bytes + nbytes) > min(self._budget, _MOST_OF_AN_ARRAY):
+            self._sort()
+        self._waiting.append((places, array))
+        self._waiting_rows += len(array)
+        self._waiting_bytes += nbytes
+        if self._waiting_rows >= _ROWS_AT_ONCE:
+            self._sort()
+
+    def _sort(self) -> None:
+        """Make a run of what waits."""
+        if not self._waiting:
+            return
+        places = np.concatenate([own for own, _ in self._waiting])
+        values, codes = _distinct(normal(pa.concat_arrays([array for _, array in self._waiting])))
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        rows = np.ascontiguousarray(places[_order(codes, len(values))], np.uint32)
         ends = np.cumsum(np.bincount(codes, minlength=len(values))).tolist()
         starts = [0, *ends[:-1]]
         parts = [bitmaps.serialize(bitmaps.of_rows(rows[a:b])) for a, b in zip(starts, ends, strict=True)]
@@ -87,6 +107,7 @@ class ValueRuns:
 
     def merged(self) -> Iterator[ValueRun]:
         """Yield all values in order, in runs that the budget holds."""
+        self._sort()
         runs = [*self._spilled(), *self._runs]
         if not runs:
             return
@@ -138,13 +159,18 @@ def _distinct(array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
     return encoded.dictionary.take(pa.array(order)), ranks[encoded.indices.to_numpy()]
 
 
+def _order(codes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the order of numbers below `count` that keeps equal ones as they are: NumPy counts those of 16 bits."""
+    return np.argsort(codes.astype(np.uint16) if count <= 1 << 16 else codes, kind="stable")
+
+
 def _joined(runs: list[ValueRun]) -> ValueRun:
     """Return runs joined to one: each value once, with all its rows."""
     if len(runs) == 1:
         return runs[0]
     values, codes = _distinct(pa.concat_arrays([run.values for run in runs]))
     parts = pa.concat_arrays([run.bitmaps for run in runs])
-    order = np.argsort(codes, kind="stable")
+    order = _order(codes, len(values))
     ends = np.cumsum(np.bincount(codes, minlength=len(values))).tolist()
     joined, start = [], 0
     for end in ends:

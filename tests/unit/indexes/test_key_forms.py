@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from index_columns import Values
-from twostage.indexes.key_forms import form_of, quantiles, sample_keys
+from twostage.indexes.key_forms import KeyForm, form_of, quantiles, sample_keys
 from twostage.schema import Primitive
 
 STRING = Primitive("string")
@@ -28,6 +28,16 @@ def test_of_two_texts_the_greater_never_has_the_lesser_key(prefix):
     assert form.prefix.startswith(prefix.encode())
     keys = form.keys(array)
     assert (np.diff(keys.astype(object)) >= 0).all()
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_text_s_key_is_its_eight_bytes_behind_the_prefix(kind):
+    drawn = random.Random(5)
+    texts = ["pre" + "".join(drawn.choices("aé\x00z", k=drawn.randrange(12))) for _ in range(300)]
+    part = pa.array(["pre", *texts, "other"], kind)[1:-1]  # of a longer array
+    expected = [int.from_bytes(text.encode()[3:11].ljust(8, b"\0"), "big") - 2**63 for text in texts]
+    assert KeyForm(b"pre").keys(part).tolist() == expected
+    assert KeyForm(b"pre").keys(part[:0]).tolist() == []
 
 
 def test_numbers_are_their_own_keys_and_wide_decimals_have_none():
