@@ -161,6 +161,10 @@ bench: export STORE := $(STORE)
 bench: .venv-bench/.installed java ## twostage against Iceberg-Spark, Spark, DuckDB, Polars and DataFusion: docs/benchmarks.md (SIZE=small|full|huge; PAGES="needles tpch", PAGES=tpcds; WAREHOUSE=folder; STORE="--latencies 100 --threads 8" for PAGES=object-store)
 	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/bench.py --size $(or $(SIZE),full) $(if $(WAREHOUSE),--warehouse $(WAREHOUSE)) $(PAGES)
 
+.PHONY: bench-against
+bench-against: .venv-bench/.installed java ## this code against that of another commit, query by query (COMMIT=…; BENCH="--rows 300000 --repeats 5")
+	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/against.py $(COMMIT) $(BENCH)
+
 .PHONY: bench-page
 bench-page: .venv-bench/.installed ## write docs/benchmarks.md again from the figures that are there
 	.venv-bench/bin/python benchmarks/bench.py --page-only --size $(or $(SIZE),full)

@@ -41,18 +41,29 @@ def make_tables(warehouse: Path, size: Size) -> None:
 
     spark = start(str(warehouse))
     spark.sparkContext.setLogLevel("ERROR")
+    make_wide(spark, size)
+    spark.range(users_of(size), numPartitions=1).selectExpr(*user_columns()).createOrReplaceTempView("rows")
+    spark.sql(f"CREATE TABLE ice.db.users USING iceberg {PROPERTIES} AS SELECT * FROM rows")
+    make_tpch(spark, warehouse, size.scale)
+    for table in ("lineitem", "orders", "part"):
+        delete_some(spark, table)
+    spark.stop()
+    done.write_text(wanted)
+
+
+def make_wide(spark: SparkSession, size: Size) -> None:
+    """Write the wide table, and its branch with deletes."""
     spark.range(size.rows, numPartitions=max(2, size.rows // ROWS_PER_FILE)).selectExpr(
         *wide_columns(size.rows, size.columns)
     ).createOrReplaceTempView("rows")
     spark.sql(f"CREATE TABLE ice.db.wide USING iceberg {PROPERTIES} AS SELECT * FROM rows")
-    spark.range(users_of(size), numPartitions=1).selectExpr(*user_columns()).createOrReplaceTempView("rows")
-    spark.sql(f"CREATE TABLE ice.db.users USING iceberg {PROPERTIES} AS SELECT * FROM rows")
-    make_tpch(spark, warehouse, size.scale)
-    for table, keys in KEYS.items():
-        spark.sql(f"ALTER TABLE ice.db.{table} CREATE BRANCH {DELETED}")
-        spark.sql(f"DELETE FROM ice.db.{table}.branch_{DELETED} WHERE pmod(xxhash64({keys}), 100) = 0")
-    spark.stop()
-    done.write_text(wanted)
+    delete_some(spark, "wide")
+
+
+def delete_some(spark: SparkSession, table: str) -> None:
+    """Delete one row in a hundred on a branch of a table."""
+    spark.sql(f"ALTER TABLE ice.db.{table} CREATE BRANCH {DELETED}")
+    spark.sql(f"DELETE FROM ice.db.{table}.branch_{DELETED} WHERE pmod(xxhash64({KEYS[table]}), 100) = 0")
 
 
 def wide_columns(rows: int, columns: int) -> list[str]:

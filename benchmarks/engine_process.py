@@ -35,15 +35,21 @@ class EngineError(Exception):
 
 
 class EngineProcess:
-    """An engine's process. Use it as a context manager."""
+    """An engine's process. Use it as a context manager.
 
-    def __init__(self, warehouse: str) -> None:
+    Args:
+        warehouse: The folder of its tables.
+        python_path: Where its Python, and the workers', look for packages first.
+    """
+
+    def __init__(self, warehouse: str, python_path: str | None = None) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed when the process ends
         self._process = subprocess.Popen(
             [sys.executable, __file__, warehouse],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
+            env=None if python_path is None else {**os.environ, "PYTHONPATH": python_path},
             text=True,
             bufsize=1,
         )
