@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from twostage.maintenance.index_choice import check_kinds, choose_kinds, profile
 from twostage.maintenance.index_files import IndexWork
 from twostage.maintenance.index_runs import (
     clean_runs,
+    is_half_written,
     merge_fresh,
     remove_bad_runs,
     remove_old_runs,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 _WHOLE = 2**62
 """A split size in bytes that no file reaches."""
-_PART_BEFORE = re.compile(r"tmp[a-z0-9_]{8}")
 _UNITS = 64
 """Units of work at most: each leaves a run of its own, and the runs are merged afterwards."""
 
@@ -289,16 +288,16 @@ class OwnedIndexes:
         # Folders first: that a group is indexed is written before its folder is made, perhaps by a builder that runs now.
         entries = files.list_folder(self._place.storage, self._place.folder)
         indexes = self._indexes()
-        removed = files.remove_stale(self._place.storage, self._place.folder, _is_half_written)
+        removed = files.remove_stale(self._place.storage, self._place.folder, is_half_written)
         kept = 0
         known = {group.name for group in indexes.groups}
         for folder in entries:
             if folder.is_folder and folder.name not in known:
                 removed += self._remove_folder(folder.name)
         for group in indexes.groups:
-            removed += files.remove_stale(self._place.storage, self._place.path(group.name), _is_half_written)
+            removed += files.remove_stale(self._place.storage, self._place.path(group.name), is_half_written)
             for entry in files.list_folder(self._place.storage, self._place.path(group.name)):
-                if _is_half_written(entry.name):
+                if is_half_written(entry.name):
                     continue
                 if entry.name in live:
                     kept += 1
@@ -425,15 +424,6 @@ class OwnedIndexes:
             if not entry.is_folder:
                 self._remove(name, entry.name)
         return len(entries)
-
-
-def _is_half_written(name: str) -> bool:
-    """Tell whether a file of the table's own folder is half written, also under the name that earlier versions gave it.
-
-    >>> _is_half_written("tmpk2_x91ab"), _is_half_written("files-v2-3-0-0f.puffin")
-    (True, False)
-    """
-    return files.is_half_written(name) or _PART_BEFORE.fullmatch(name) is not None
 
 
 def _kinds_of(groups: Iterable[IndexGroup]) -> dict[int, dict[str, None]]:
