@@ -73,6 +73,7 @@ def scan(
     limit: int | None = None,
     parallelism: int = 2,
     top: TopRows | None = None,
+    scan_id: str = "test",
 ) -> Result:
     """Plan and read; every task group takes the way through pickle that Spark's would."""
     plan = plan_scan(
@@ -83,7 +84,7 @@ def scan(
         hint=hint,
         limit=limit,
         parallelism=parallelism,
-        scan_id="test",
+        scan_id=scan_id,
         top=top,
     )
     result = Result(plan=plan)

@@ -43,9 +43,14 @@ class CatalogAnswer:
     renewal: CredentialsEndpoint | None = field(default=None, repr=False)
     """Where the vended credentials are renewed, if whoever reads the files may ask there."""
 
-    def file_properties(self, table: Mapping[str, str]) -> dict[str, Any]:
-        """Return the properties that may open the table's files; `table` are those in its metadata."""
-        return {**self.properties, **table, **self.table_config}
+    @property
+    def file_properties(self) -> dict[str, Any]:
+        """The properties that may open the table's files.
+
+        Not those in its metadata, which whoever writes to the table may set: an endpoint among them would be sent the
+        reader's login.
+        """
+        return {**self.properties, **self.table_config}
 
 
 def request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> CatalogAnswer:

@@ -196,7 +196,7 @@ def _load_identifier(
         raise _no_table(catalog, identifier)
     client = options.settings.object_store_client
     answer, metadata = _read_answer(catalog, identifier, client)
-    properties = file_properties(answer.file_properties(metadata.properties), trusted=catalog.properties)
+    properties = file_properties(answer.file_properties, trusted=catalog.properties)
     written_at = answer.metadata_location
     root = table_folder(written_at) if written_at else metadata.location
     written = parse_location(metadata.location)
@@ -222,7 +222,7 @@ def _read_answer(
             return answer, parse_metadata(answer.metadata, location=place)
         if not location:
             raise _no_table(catalog, identifier)
-        properties = file_properties(answer.file_properties({}), trusted=catalog.properties)
+        properties = file_properties(answer.file_properties, trusted=catalog.properties)
         scope = scope_of(catalog.name, catalog.properties)
         storage = Storage(properties=properties, root=location, client=client, scope=scope)
         try:

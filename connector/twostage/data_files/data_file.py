@@ -107,6 +107,11 @@ class DataFile(ABC):
         return (int(self._file.size()), *told) if told else None
 
     @property
+    def stamp(self) -> tuple[int, ...]:
+        """What tells a local file from any other that was or will be there (`files.stamp`); empty for a remote one."""
+        return self._stamp
+
+    @property
     def is_in_place(self) -> bool:
         """Whether a local file is still the one that was opened; of a remote one closing tells."""
         return files.stamp(self.task.path) == self._stamp

@@ -8,6 +8,7 @@ TAIL_CACHE_BYTES of them. The rule: statistics may only prune.
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING
 
 import cachetools
@@ -40,7 +41,8 @@ TAIL_CACHE_BYTES = 64 * 2**20
 FIRST_READ_REMOTE = 128 * 2**10
 """Bytes at a remote file's end that are read first: they take as long as the request itself."""
 
-_tails: cachetools.LRUCache[tuple[str, int, int | bytes], Tail] = cachetools.LRUCache(
+_lock = threading.Lock()
+_tails: cachetools.LRUCache[tuple[str, int, bytes | tuple[int, ...]], Tail] = cachetools.LRUCache(
     # A parsed tail takes some eight times its bytes in the file.
     TAIL_CACHE_BYTES,
     getsizeof=lambda tail: 8 * tail.num_bytes,
@@ -53,10 +55,15 @@ class OrcDataFile(DataFile):
     def _open(self) -> None:
         with damage(self.task.path, "CORRUPT_ORC", "open", self.context.storage):
             size = self._file.size()
-            key = (self.task.path, size, self.version or files.modified(self.task.path))
-            tail = _tails.get(key)
+            told = self.version or self.stamp
+            key = (self.task.path, size, told)
+            with _lock:
+                tail = _tails.get(key)
             if tail is None:
-                tail = _tails[key] = read_tail(self._file, size)
+                tail = read_tail(self._file, size)
+                if told:  # else nothing would tell that the object was replaced
+                    with _lock:
+                        _tails[key] = tail
             self._tail = tail
             self._fields = file_schema.identify(
                 arrow_schema(tail.schema), self.context.name_mapping, self.context.schema, self.task.path

@@ -77,10 +77,12 @@ class ParquetDataFile(DataFile):
             tail = kept.tail
         else:
             size = self._file.size()
-            key = (self.task.path, size, self._version or files.modified(self.task.path))
+            key = (self.task.path, size, self._version or self.stamp)
             kept, tail = load_footer(self._file, self.task.path, key, is_remote=self.is_remote)
         self._footer, self._metadata = kept.footer, kept.metadata
-        tables = PageTables(self._file, self._footer, key, cost, self._metrics, tail)
+        # Of a file whose version nobody tells, page tables are not taken for those of another open one.
+        identity = key if key[2] else (*key, object())
+        tables = PageTables(self._file, self._footer, identity, cost, self._metrics, tail)
         self._pages = PageReader(tables, kept.virtual_schema, settings.verify_checksums, settings.few_rows)
         self._readers: dict[str, pq.ParquetFile] = {}
         self._chunks = RemoteChunks(self._remote, self._footer)

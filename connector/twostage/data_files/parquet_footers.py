@@ -1,7 +1,7 @@
 """Footers of Parquet data files, kept per worker process.
 
 Takes an open file; gives its checked footer, as our own reader and as pyarrow have it. The rule: a footer serves the file
-of the same path, size and version (ETag or modification time) only.
+of the same path, size and version (ETag, or a local file's stamp) only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twostage.schema import Schema
     from twostage.task import ScanContext
 
-    Key = tuple[str, int, int | bytes]
+    Key = tuple[str, int, int | bytes | tuple[int, ...]]
 
 FOOTER_CACHE_BYTES = 64 * 2**20
 """Footers of some 500 wide files; a footer is re-read in one or two requests when it was dropped."""
@@ -122,7 +122,8 @@ def load_footer(
     footer, metadata = arrow_footer(stored, path)
     found = KeptFooter(footer, metadata, VirtualSchema.of(footer))
     with _lock:
-        _footers[key] = found
+        if key[2]:  # else nothing would tell that the file was replaced
+            _footers[key] = found
         _tails[folder] = size - footer.indexes_start()
     return found, tail
 

@@ -127,7 +127,7 @@ def _keys(
     """Return the cache's keys: a remote file has no time of change here, but its store, and its size in the manifest."""
     columns, stores = frozenset(constants.items()), stores_of(source.properties)
     return [
-        (path, modified := files.modified(path), 0 if modified else size, stores, columns)
+        (path, stamp := files.stamp(path), 0 if stamp else size, stores, columns)
         for path, size in zip(paths, sizes or [0] * len(paths), strict=True)
     ]
 

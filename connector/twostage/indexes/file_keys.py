@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import MissingFileError, TwoStageError
 from twostage.indexes.answer import LookupCost
-from twostage.indexes.file_stamp import NO_STAMP, STAMP_BYTES, file_stamp, is_replaced
+from twostage.indexes.file_stamp import NO_STAMP, STAMP_BYTES, file_stamp, is_replaced, version_stamp
 from twostage.indexes.place import run_name, warn
 from twostage.indexes.puffin import BadIndexError, BlobReader, checked, read_footer
 from twostage.indexes.sorted_pairs import SortedPairs
@@ -38,7 +39,7 @@ from twostage.storage.ranged_object import RangedObject
 from twostage.storage.ranges import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -99,7 +100,7 @@ class ScannedFiles:
 
     Attributes:
         keys: Ascending (`file_key`).
-        stamps: By key, of local files (`file_stamp`).
+        stamps: By key, of local files (`file_stamp`), and of objects whose ETags are known (`version_stamp`).
         digest: Of them, as in the name of a run that has just these.
     """
 
@@ -114,10 +115,17 @@ class ScannedFiles:
         return ScannedFiles(ascending, digest_of(ascending), stamps or {})
 
     @staticmethod
-    def at(paths: Mapping[bytes, str]) -> ScannedFiles:
-        """Return the files of some keys, which are at these paths now."""
-        stamps = {key: stamp for key, path in paths.items() if (stamp := file_stamp(path)) != NO_STAMP}
-        return ScannedFiles.of(paths, stamps)
+    def at(paths: Mapping[bytes, str], versions: Mapping[str, bytes] | None = None) -> ScannedFiles:
+        """Return the files of some keys, which are at these paths now.
+
+        Args:
+            paths: By key.
+            versions: By path, the ETags of objects that somebody has asked for.
+        """
+        known = versions or {}
+        stamps = {key: file_stamp(path) for key, path in paths.items()}
+        stamps |= {key: version_stamp(known[path]) for key, path in paths.items() if path in known}
+        return ScannedFiles.of(paths, {key: stamp for key, stamp in stamps.items() if stamp != NO_STAMP})
 
 
 def find_files(
@@ -208,7 +216,7 @@ class OpenRun:
 
     Attributes:
         keys: The data files, by ordinal; `members` the same as a set.
-        stamps: By data file, of local ones (`file_stamp`).
+        stamps: By data file (`file_stamp`, `version_stamp`).
         first_cost: What reading it took, until it was counted.
     """
 
@@ -255,8 +263,8 @@ def open_run(
     return found
 
 
-def _cache_key(place: IndexPlace, run: IndexRun) -> tuple[str, str]:
-    return "index-run", place.path(run.name)
+def _cache_key(place: IndexPlace, run: IndexRun) -> Hashable:
+    return "index-run", fingerprint.of_store(place.storage), place.path(run.name)
 
 
 def read_run(place: IndexPlace, run: IndexRun, scanned: ScannedFiles | None = None) -> OpenRun:

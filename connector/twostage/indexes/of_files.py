@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from twostage.indexes.open_index import ask_indexes, open_index
+from twostage.indexes.open_index import ask_indexes, open_index, open_index_of
 from twostage.storage.driver_reads import driver_reads
 from twostage.storage.location import parse_location
 from twostage.storage.ranged_object import RangedObject
@@ -74,7 +74,9 @@ class FileIndexes:
         if found is None:
             return None
         version = b"" if self._data_file is None else self._data_file.version()
-        return found if found.is_of(version) else None
+        if not found.is_of(version):
+            return open_index_of(self._context, place, group, self._task, metrics, version)
+        return found
 
 
 def ask_files(

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import cachetools
 
+from twostage.deletes.cache import fingerprint
 from twostage.indexes.file_keys import FILES
 from twostage.indexes.place import TableIndexes, index_place, list_indexes
 from twostage.predicates import predicate as tree
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Hashable, Iterable
 
     from twostage.indexes.place import IndexGroup, IndexPlace, IndexRun
     from twostage.metrics import Metrics
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 SECONDS_EMPTY = 60.0
 """How long a remote place that was empty is not listed again: a request of some 30 ms for each scan."""
-_empty: cachetools.TTLCache[str, bool] = cachetools.TTLCache(1_000, SECONDS_EMPTY)
+_empty: cachetools.TTLCache[Hashable, bool] = cachetools.TTLCache(1_000, SECONDS_EMPTY)
 _lock = threading.Lock()
 
 
@@ -132,13 +133,14 @@ def _indexes(
     place = index_place(storage, settings, table_uuid, own_folders)
     if place is None:
         return None
+    known = fingerprint.of_store(place.storage), place.folder
     with _lock:
-        if place.folder in _empty:
+        if known in _empty:
             return None
     found = list_indexes(place, metrics)
     if not found and place.is_remote:
         with _lock:
-            _empty[place.folder] = True
+            _empty[known] = True
     groups: tuple[IndexGroup, ...] = ()
     if settings.two_stage:
         groups = tuple(

@@ -22,7 +22,7 @@ from twostage.storage import files
 from twostage.storage.ranged_object import RangedObject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from twostage.indexes.place import IndexGroup, IndexPlace
     from twostage.indexes.puffin import PuffinFooter
@@ -36,6 +36,8 @@ SMALL_BYTES = 256 * 2**10
 were read in 21.6 s without their indexes, and in 31 s with them."""
 REPLACED = "the data file was replaced, or its owner or mode changed, since it was indexed"
 """Why an index does not serve that names the right file, size and time."""
+OTHER_VERSION = "the data file was replaced since it was indexed"
+"""The same of an object, whose ETag tells."""
 
 
 def is_worth_asking(context: ScanContext, task: ScanTask) -> bool:
@@ -61,7 +63,7 @@ def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[
     asked = {}
     for group in indexes.groups:
         path = indexes.place.index_file(group, task)
-        known = _keys(context, path)
+        known = _keys(context, indexes.place, path)
         if CACHE.get(known.absent) is None:
             found: DataFileIndex | None = CACHE.get(known.found)
             if found is not None and found.is_bad:
@@ -78,12 +80,13 @@ def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[
 class _Keys(NamedTuple):
     """Under which a worker keeps an index, and that there is none: one may be built while the worker lives."""
 
-    found: tuple[str, ...]
-    absent: tuple[str, ...]
+    found: tuple[Hashable, ...]
+    absent: tuple[Hashable, ...]
 
 
-def _keys(context: ScanContext, path: str) -> _Keys:
-    return _Keys(("index", path), ("index", path, context.scan_id))
+def _keys(context: ScanContext, place: IndexPlace, path: str) -> _Keys:
+    store = fingerprint.of_store(place.storage)
+    return _Keys(("index", store, path), ("index", store, path, context.scan_id))
 
 
 def open_index(
@@ -105,7 +108,7 @@ def open_index(
         asked: What `ask_indexes` gave: the index is read with the task's requests.
     """
     path = place.index_file(group, task)
-    keys, limit = _keys(context, path), context.settings.memory_budget
+    keys, limit = _keys(context, place, path), context.settings.memory_budget
     file = None if asked is None else asked.get(path)
     # Whoever waits for the task's requests hands the turn on, which nobody may do with a lock: it is read twice at worst.
     with contextlib.nullcontext() if file is not None else CACHE.exclusive(keys.found):
@@ -126,6 +129,45 @@ def open_index(
                 return None
             CACHE.put(keys.found, found, found.nbytes, limit=limit)
     return found if file is None else found.through(file)
+
+
+def open_index_of(
+    context: ScanContext,
+    place: IndexPlace,
+    group: IndexGroup,
+    task: ScanTask,
+    metrics: Metrics,
+    version: bytes,
+) -> DataFileIndex | None:
+    """Return the index of the object that is there now, where `open_index` gave one of another that was there before.
+
+    The worker may have kept that one, and the index may have been built again since: it is read once more in a scan.
+
+    Args:
+        context: The scan.
+        place: Where the table's indexes are.
+        group: The columns.
+        task: Of the data file, or of a part of it.
+        metrics: Gains ``indexes.ignored`` if it was not built again.
+        version: The object's ETag.
+    """
+    path = place.index_file(group, task)
+    keys, limit = _keys(context, place, path), context.settings.memory_budget
+    with CACHE.exclusive(keys.found):
+        found: DataFileIndex | None = CACHE.get(keys.found)
+        if found is not None and found.is_of(version):
+            return found
+        CACHE.drop(keys.found)
+        if CACHE.get(keys.absent):
+            return None
+        found = read_index(place, path, task, metrics)
+        if found is not None and found.is_of(version):
+            CACHE.put(keys.found, found, found.nbytes, limit=limit)
+            return found
+        if found is not None:
+            warn(metrics, "ignored", f"an index was ignored: {OTHER_VERSION}")
+        CACHE.put(keys.absent, value=True, nbytes=_ABSENT_BYTES, limit=limit)
+        return None
 
 
 def read_index(

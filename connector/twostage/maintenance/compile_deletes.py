@@ -2,13 +2,15 @@
 
 Takes the reader's options; leaves an entry for each data file that has equality deletes, in the host's cache and in
 the folder or bucket that ``deletes.compiled-dir`` names. The rule: an entry is made by probing every row of its
-data file, whatever positions delete; removing goes by names alone, and touches no other table's entries.
+data file, whatever positions delete; removing goes by names, and by the version that wrote an entry, and touches no other table's
+entries.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ from twostage.predicates.predicate import TRUE
 from twostage.selection import Selection
 from twostage.storage import files
 from twostage.storage.location import join
+from twostage.storage.ranges import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -121,7 +124,7 @@ def compile_here(items: Sequence[Item]) -> Iterator[Metrics]:
 
 
 def clean(options: ReadOptions, confs: Mapping[str, str], step: Callable[[int, int], None]) -> Cleaned:
-    """Remove the entries and key sets of a table that none of its snapshots needs.
+    """Remove the entries and key sets of a table that none of its snapshots needs, or that an earlier version wrote.
 
     Args:
         options: The reader's; the snapshot that they choose does not matter.
@@ -156,7 +159,7 @@ def _remove(context: ScanContext, live: set[tuple[str, str]], snapshots: set[int
     cache = HostCache.find(context.settings, Metrics())
     if cache is not None:
         for name in cache.names(f"positions-{table}-"):
-            if is_needed(name):
+            if is_needed(name) and not cache.is_older(name):
                 kept += 1
             else:
                 cache.remove(name)
@@ -168,17 +171,23 @@ def _remove(context: ScanContext, live: set[tuple[str, str]], snapshots: set[int
             else:
                 cache.remove(name)
                 removed += 1
-    if context.settings.compiled_dir is not None:
-        storage = FolderStore(context.settings.compiled_dir, context.storage, Metrics()).storage
-        for entry in files.list_folder(storage, storage.root):
-            if not entry.name.startswith(f"positions-{table}-") or not entry.name.endswith(SUFFIX):
-                continue
-            if is_needed(entry.name):
-                kept += 1
-            else:
-                files.remove(storage, join(storage.root, entry.name))
-                removed += 1
-    return Cleaned(removed, kept)
+    if context.settings.compiled_dir is None:
+        return Cleaned(removed, kept)
+    store = FolderStore(context.settings.compiled_dir, context.storage, Metrics())
+    names = [
+        entry.name
+        for entry in files.list_folder(store.storage, store.storage.root)
+        if entry.name.startswith(f"positions-{table}-") and entry.name.endswith(SUFFIX)
+    ]
+    # Which version wrote an entry, its first bytes say, and no part of its name.
+    parallel = cost_of(None, context.settings.parallel_requests, is_remote=store.is_remote).parallel
+    with ThreadPoolExecutor(max(1, parallel), "twostage-compiled") as pool:
+        stays = list(pool.map(lambda name: is_needed(name) and not store.is_older(name), names))
+    for name, is_kept in zip(names, stays, strict=True):
+        if not is_kept:
+            files.remove(store.storage, join(store.storage.root, name))
+    removed += stays.count(False) + files.remove_stale(store.storage, store.storage.root)
+    return Cleaned(removed, kept + stays.count(True))
 
 
 def _load(options: ReadOptions, confs: Mapping[str, str]) -> PinnedTable:

@@ -20,7 +20,7 @@ from twostage.deletes.cache import fingerprint
 from twostage.indexes.build import build_index, describe
 from twostage.indexes.file_key_runs import RunBuilder
 from twostage.indexes.file_keys import FILES, file_key
-from twostage.indexes.file_stamp import file_stamp
+from twostage.indexes.file_stamp import NO_STAMP, file_stamp, version_stamp
 from twostage.indexes.keys import hash_values, indexed_type
 from twostage.indexes.kind import MAX_ROWS_OF_A_FILE, non_null
 from twostage.metrics import Metrics
@@ -133,7 +133,9 @@ def index_files(work: IndexWork) -> Metrics:
                     _build(work, task, stamp, data_file, columns, num_rows, metrics)
                 for field_id in lacks_keys:
                     builder = builders[field_id]
-                    builder.begin(file_key(task), stamp)
+                    builder.begin(
+                        file_key(task), version_stamp(data_file.version) if stamp == NO_STAMP else stamp
+                    )
                     if field_id in columns:  # of constants of the partition no index is asked
                         for _, array in non_null(columns[field_id].chunks()):
                             builder.add(hash_values(array))

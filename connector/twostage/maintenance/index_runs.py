@@ -1,11 +1,12 @@
 """The runs of table-wide indexes, for their owner: which data files they cover, merged as they grow, cleaned and removed.
 
 Takes an `IndexPlace` and what is listed there; leaves fewer or smaller runs that say the same. The rule: a run is removed
-only when another one has its data files, or none of them is live, or nothing can read it.
+only when another one has its data files, or none of them is live, or nothing can read it. Also tells which files a killed builder left.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from twostage.indexes.file_keys import ScannedFiles
     from twostage.indexes.place import IndexPlace, TableIndexes
+
+_PART_BEFORE = re.compile(r"tmp[a-z0-9_]{8}")
 
 
 def covered_files(
@@ -118,3 +121,12 @@ def remove_old_runs(place: IndexPlace, field_ids: Container[int] | None = None) 
     for name in names:
         files.remove(place.storage, place.path(name))
     return len(names)
+
+
+def is_half_written(name: str) -> bool:
+    """Tell whether a file of the table's own folder is half written, also under the name that earlier versions gave it.
+
+    >>> is_half_written("tmpk2_x91ab"), is_half_written("files-v2-3-0-0f.puffin")
+    (True, False)
+    """
+    return files.is_half_written(name) or _PART_BEFORE.fullmatch(name) is not None

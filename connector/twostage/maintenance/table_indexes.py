@@ -26,12 +26,13 @@ from twostage.maintenance.index_choice import check_kinds, choose_kinds, profile
 from twostage.maintenance.index_files import IndexWork
 from twostage.maintenance.index_runs import (
     clean_runs,
+    is_half_written,
     merge_fresh,
     remove_bad_runs,
     remove_old_runs,
     remove_runs,
 )
-from twostage.maintenance.lacking_files import lacking_files, usable_files
+from twostage.maintenance.lacking_files import ObjectVersions, lacking_files, usable_files
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan, refuse_inside
 from twostage.predicates.predicate import TRUE
@@ -270,6 +271,8 @@ class OwnedIndexes:
     def clean(self, step: Callable[[int, int], None]) -> tuple[int, int]:
         """Remove indexes of data files that no snapshot of the table has; return how many files went and stayed.
 
+        What a killed builder left half written goes when it is old; what another one is writing stays.
+
         Args:
             step: Called with the number of snapshots examined so far, and of all.
         """
@@ -282,14 +285,20 @@ class OwnedIndexes:
                 live.add(fingerprint.of_data_file(task) + SUFFIX)
                 keys.add(file_key(task))
         step(len(snapshots), len(snapshots))
+        # Folders first: that a group is indexed is written before its folder is made, perhaps by a builder that runs now.
+        entries = files.list_folder(self._place.storage, self._place.folder)
         indexes = self._indexes()
-        removed = kept = 0
+        removed = files.remove_stale(self._place.storage, self._place.folder, is_half_written)
+        kept = 0
         known = {group.name for group in indexes.groups}
-        for folder in files.list_folder(self._place.storage, self._place.folder):
+        for folder in entries:
             if folder.is_folder and folder.name not in known:
                 removed += self._remove_folder(folder.name)
         for group in indexes.groups:
+            removed += files.remove_stale(self._place.storage, self._place.path(group.name), is_half_written)
             for entry in files.list_folder(self._place.storage, self._place.path(group.name)):
+                if is_half_written(entry.name):
+                    continue
                 if entry.name in live:
                     kept += 1
                 else:
@@ -308,9 +317,10 @@ class OwnedIndexes:
     def _extend(self, group: IndexGroup, context: ScanContext, tasks: Sequence[ScanTask]) -> Metrics:
         """Index the data files that lack something, and merge the runs that this makes."""
         remove_bad_runs(self._place, self._indexes(), [i for i, kinds in group.columns if FILES in kinds])
-        names = usable_files(self._place, group, context, tasks)
+        versions = ObjectVersions(context)
+        names = usable_files(self._place, group, context, tasks, versions)
         indexes = self._indexes()
-        lacking = lacking_files(self._place, group, context, tasks, names, indexes)
+        lacking = lacking_files(self._place, group, context, tasks, names, indexes, versions)
         total = Metrics()
         total.add("indexes.files", len(tasks))
         size = max(1, -(-len(lacking) // _UNITS))

@@ -19,7 +19,7 @@ from twostage.data_files.computed_columns import COMPUTED
 from twostage.indexes import bitmaps
 from twostage.indexes.answer import ROWS_OF_A_PAGE
 from twostage.indexes.combined import combine
-from twostage.indexes.open_index import open_index
+from twostage.indexes.open_index import open_index, open_index_of
 from twostage.indexes.wanted import Range, ranges_in
 from twostage.predicates import predicate as tree
 from twostage.predicates.key_set import listed_between
@@ -166,6 +166,10 @@ class FileAnswers:
         opened = []
         for group in wanted.groups:
             index = open_index(context, wanted.place, group, data_file.task, metrics, self.asked)
+            if index is not None and not index.is_of(data_file.version):
+                index = open_index_of(
+                    context, wanted.place, group, data_file.task, metrics, data_file.version
+                )
             if index is not None and data_file.is_indexed_by(index):
                 opened.append(index)
         return opened

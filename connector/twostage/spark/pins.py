@@ -23,6 +23,7 @@ from twostage.spark.answers import LoadAnswer
 from twostage.spark.source import chosen_fields, option_filter, visible_schema
 from twostage.storage.expiry import expires_at
 from twostage.storage.location import parse_location
+from twostage.storage.store_identity import kept_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,6 +121,8 @@ class Pins:
         facts: list[Any] = [metadata.table_uuid, metadata.location, schema, hidden, pinned.case_sensitive]
         # A column dropped and added again under its name has another id, and no snapshot tells.
         facts += [snapshot, table.schema.fields, metadata.properties.get(MAPPING), sorted(raw.items())]
+        # Sessions may configure a catalog or a store of one name differently, logins included.
+        facts.append(kept_for(table.storage))
         if table.metadata_table is not None:  # a new tag changes refs, and no snapshot
             facts += [metadata.metadata_location, metadata.last_updated_ms]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()

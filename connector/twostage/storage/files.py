@@ -12,6 +12,7 @@ import contextlib
 import os
 import stat
 import tempfile
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,11 +43,16 @@ from twostage.storage.location import (
 from twostage.storage.object_file import open_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from twostage.task import Storage
 
+_PART_PREFIX, _PART_SUFFIX = ".twostage-", ".part"
+STALE_SECONDS = 3600.0
+"""Whoever writes a file writes to it more often than this: a half-written one that is older was left by a process that died."""
+
 __all__ = [
+    "STALE_SECONDS",
     "FolderEntry",
     "canonical",
     "canonical_for",
@@ -54,6 +60,7 @@ __all__ = [
     "check_unchanged",
     "exists",
     "hide_secrets",
+    "is_half_written",
     "list_folder",
     "locate",
     "missing_bucket",
@@ -63,6 +70,7 @@ __all__ = [
     "read_all",
     "read_range",
     "remove",
+    "remove_stale",
     "stamp",
     "translate_errors",
     "version_of",
@@ -255,7 +263,12 @@ def write_stream(storage: Storage, path: str, parts: Iterable[bytes | memoryview
                     stream.write(part)
             return
         os.makedirs(os.path.dirname(location.path), exist_ok=True)  # noqa: PTH103, PTH120
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(location.path), delete=False) as file:  # noqa: PTH120
+        with tempfile.NamedTemporaryFile(
+            dir=os.path.dirname(location.path),  # noqa: PTH120
+            prefix=_PART_PREFIX,
+            suffix=_PART_SUFFIX,
+            delete=False,
+        ) as file:
             try:
                 for part in parts:
                     file.write(part)
@@ -265,6 +278,34 @@ def write_stream(storage: Storage, path: str, parts: Iterable[bytes | memoryview
             except BaseException:
                 os.unlink(file.name)  # noqa: PTH108
                 raise
+
+
+def is_half_written(name: str) -> bool:
+    """Return whether a local file has the name that `write_stream` gives one until it is whole.
+
+    >>> is_half_written(".twostage-k2_x91ab.part"), is_half_written("columns-3.values.json")
+    (True, False)
+    """
+    return name.startswith(_PART_PREFIX) and name.endswith(_PART_SUFFIX)
+
+
+def remove_stale(storage: Storage, folder: str, is_one: Callable[[str], bool] = is_half_written) -> int:
+    """Remove what processes that died left half written in a folder that the user names; return how many files.
+
+    Args:
+        storage: Of the folder.
+        folder: The folder; what is inside its folders stays.
+        is_one: Tells by a file's name whether it is half written. A young one is being written, and stays.
+    """
+    now = time.time()
+    stale = [
+        entry.name
+        for entry in list_folder(storage, folder)
+        if not entry.is_folder and is_one(entry.name) and now - entry.modified / 1e9 > STALE_SECONDS
+    ]
+    for name in stale:
+        remove(storage, join(folder, name))
+    return len(stale)
 
 
 def remove(storage: Storage, path: str) -> None:
@@ -341,17 +382,23 @@ def list_folder(storage: Storage, path: str) -> list[FolderEntry]:
         if location.is_local:
             try:
                 with os.scandir(location.path) as entries:
-                    stated = [(e.name, e.is_dir(), e.stat()) for e in entries]
-                    found = [
-                        FolderEntry(name, is_folder, status.st_mtime_ns, 0 if is_folder else status.st_size)
-                        for name, is_folder, status in stated
-                    ]
+                    found = [one for entry in entries if (one := _local_entry(entry)) is not None]
             except (FileNotFoundError, NotADirectoryError):
                 return []
         else:
             found = list_remote(storage, location, path)
             count_listing()
     return sorted(found, key=lambda entry: entry.name)
+
+
+def _local_entry(entry: os.DirEntry[str]) -> FolderEntry | None:
+    """Return what a local folder has under a name; None if it is gone by now, as a writer's temporary file, or leads nowhere."""
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        return None
+    is_folder = stat.S_ISDIR(status.st_mode)
+    return FolderEntry(entry.name, is_folder, status.st_mtime_ns, 0 if is_folder else status.st_size)
 
 
 def _local_size(name: str, path: str) -> int:

@@ -35,6 +35,8 @@ _TIMESTAMP = re.compile(
     r"\s*(?P<zone>[A-Za-z+\-][A-Za-z0-9_/:+\-]*)?)?)?)?"
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?(?::00)?")
+_DIGITS = re.compile(r"[0-9]{1,19}")
+"""Of a long, as Java reads one."""
 _SELECTOR = re.compile(r"(branch|tag|snapshot_id|at_timestamp)_(.+)")
 
 
@@ -91,7 +93,7 @@ def apply_selector(options: ReadOptions, name: str) -> ReadOptions | None:
         OptionError: The options select a snapshot already, or the timestamp is malformed.
     """
     match = _SELECTOR.fullmatch(name)
-    if match is None or (match[1] in ("snapshot_id", "at_timestamp") and not match[2].isdigit()):
+    if match is None or (match[1] in ("snapshot_id", "at_timestamp") and _DIGITS.fullmatch(match[2]) is None):
         return None
     if chooses_snapshot(options):
         raise OptionError(
@@ -149,7 +151,7 @@ def _by_reference(metadata: TableMetadata, name: str, kind: str) -> tuple[Snapsh
 
 def _by_version(metadata: TableMetadata, version: str) -> tuple[Snapshot | None, Schema]:
     """Select as SQL's ``VERSION AS OF`` does: by snapshot id, else by the name of a branch or tag."""
-    is_id = re.fullmatch(r"-?\d+", version) is not None
+    is_id = re.fullmatch(r"-?[0-9]{1,19}", version) is not None
     if is_id and int(version) in metadata.snapshots:
         return _by_id(metadata, int(version))
     if version in metadata.refs or version == MAIN:

@@ -167,15 +167,14 @@ def test_a_catalog_of_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_open", lambda _: Reading())
     answer = request_table(CatalogReference("own", {"py-catalog-impl": "x.Y"}), ("db", "t"))
     assert answer.metadata_location == "/t/metadata/v1.json"
-    assert answer.file_properties({}) == {"s3.region": "x"}
+    assert answer.file_properties == {"s3.region": "x"}
 
 
 def test_the_services_word_on_a_table_counts_most() -> None:
     answer = CatalogAnswer(
         metadata_location="/t",
-        properties={"a": "catalog", "b": "catalog", "c": "catalog"},
+        properties={"a": "catalog", "c": "catalog"},
         table_config={"c": "service", "secret": "canary-4711"},
     )
-    found = answer.file_properties({"b": "table", "c": "table"})
-    assert found == {"a": "catalog", "b": "table", "c": "service", "secret": "canary-4711"}
+    assert answer.file_properties == {"a": "catalog", "c": "service", "secret": "canary-4711"}
     assert "canary" not in repr(answer)

@@ -13,6 +13,7 @@ import pytest
 from compiled_tables import kept, make, read
 from tables import Table
 from twostage.__main__ import main
+from twostage.deletes.cache import file_format, fingerprint
 from twostage.deletes.cache.memory import CACHE
 from twostage.storage import files, stores
 
@@ -97,6 +98,43 @@ def test_clean_removes_what_no_snapshot_needs(tmp_path, options, capsys):
         assert read(one, options)["delete_compiled.hits"] == 2
     assert run("clean", table, options) == 0
     assert "0 files removed" in capsys.readouterr().err
+
+
+def test_clean_removes_what_an_earlier_version_wrote(tmp_path, options, capsys, monkeypatch):
+    """Its entries are of live data files, under names that no scan of this version asks for."""
+    table = make(tmp_path / "t")
+    table.write()
+    with monkeypatch.context() as earlier:
+        for module in (file_format, fingerprint):
+            earlier.setattr(module, "FORMAT", file_format.FORMAT - 1)
+        assert run("compile-deletes", table, options, "--no-spark") == 0
+    CACHE.clear()
+    old = {path for path in kept(tmp_path, options) if "positions" in path}
+    assert len(old) == 4
+    with monkeypatch.context() as later:
+        for module in (file_format, fingerprint):
+            later.setattr(module, "FORMAT", file_format.FORMAT + 1)
+        assert run("compile-deletes", table, {**options, "deletes.cache": "worker"}, "--no-spark") == 0
+    CACHE.clear()
+    assert run("compile-deletes", table, options, "--no-spark") == 0
+    assert "2 compiled" in capsys.readouterr().err.splitlines()[-1]
+    folder = Path(options["deletes.compiled-dir"])
+    part = folder / ".twostage-12345678.part"
+    fresh = folder / ".twostage-abcdefgh.part"
+    for path in (part, fresh):
+        path.touch()
+    os.utime(part, (10**9, 10**9))
+    assert run("clean", table, options) == 0
+    left = kept(tmp_path, options)
+    assert old.isdisjoint(left)
+    assert len([path for path in left if "positions" in path]) == 2 + 4, "what a later version wrote stays"
+    assert (part.exists(), fresh.exists()) == (False, True)
+    assert read(table, options)["delete_compiled.hits"] == 2
+    capsys.readouterr()
+    damaged = min(folder.glob("positions-*"))
+    damaged.write_bytes(damaged.read_bytes()[:20])
+    assert run("clean", table, options) == 0
+    assert "1 files removed" in capsys.readouterr().err
 
 
 def test_a_bucket_keeps_what_is_compiled(tmp_path, capsys, monkeypatch):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,13 +22,14 @@ from twostage.indexes.file_keys import find_files
 from twostage.indexes.kind import Found
 from twostage.indexes.kinds import bit_slices, postings, sorted_rows
 from twostage.indexes.open_index import open_index
-from twostage.indexes.place import index_place, list_indexes
+from twostage.indexes.place import IndexGroup, index_place, list_indexes
 from twostage.maintenance import index_choice, index_files, table_indexes
 from twostage.metrics import Metrics
 from twostage.options import parse_options
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Column, Compare
 from twostage.schema import Primitive
+from twostage.storage import files
 
 ROWS = 400
 
@@ -163,6 +166,36 @@ def test_clean_removes_what_no_snapshot_has(tmp_path, capsys):
     assert "2 files removed, 6 kept" in capsys.readouterr().err
     assert not foreign.exists()
     assert run("verify", table, "--all") == 0
+
+
+def test_clean_removes_what_a_killed_builder_left(tmp_path, capsys, monkeypatch):
+    """Also under the names of earlier versions; what another builder is writing stays, and so does what it has just begun."""
+    table = make(tmp_path / "t")
+    assert run("create", table, "--columns", "key", "--kind", "postings,files") == 0
+    _, _, place, indexes = opened(table)
+    top, group = Path(place.folder), Path(place.path(indexes.groups[0].name))
+    names = (".twostage-k2_x91ab.part", "tmpk2_x91ab")
+    old = [folder / name for folder in (top, group) for name in names]
+    young = [path.with_name(path.name.replace("k2", "zz")) for path in old]
+    for path in (*old, *young):
+        path.write_bytes(b"half of an index")
+    for path in old:
+        os.utime(path, (time.time() - 2 * files.STALE_SECONDS,) * 2)
+    listed = table_indexes.list_indexes
+
+    def begin(*arguments):
+        begun = IndexGroup(columns=((3, ("values",)),)).name
+        (top / f"{begun}.json").write_text("{}")
+        (top / begun).mkdir(exist_ok=True)
+        (top / begun / "tmpabcdefgh").touch()
+        return listed(*arguments)
+
+    monkeypatch.setattr(table_indexes, "list_indexes", begin)
+    capsys.readouterr()
+    assert run("clean", table) == 0
+    assert "4 files removed, 5 kept" in capsys.readouterr().err
+    assert [path.exists() for path in (*old, *young)] == [False] * 4 + [True] * 4
+    assert len(list(top.rglob("tmpabcdefgh"))) == 1
 
 
 def test_an_interrupted_build_is_continued(tmp_path, monkeypatch):

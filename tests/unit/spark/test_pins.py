@@ -103,3 +103,19 @@ def test_credentials_are_renewed_once_for_the_requests_of_a_query(
         assert found.table.storage.properties == {ENDS: "2"}
     assert asked == [(str(folder), confs)]
     assert found.table.snapshot == table.snapshot
+
+
+def test_sessions_with_logins_of_their_own_share_no_pin(folder: Path) -> None:
+    """Of one catalog's name, and of one table at one snapshot: each query goes on with what its own session was given."""
+    held, raw = Pins(), {"path": str(folder)}
+    options = parse_source_options(raw)
+    table = pin_table(options)
+    given = [{"s3.access-key-id": user, "s3.endpoint": "http://one"} for user in ("ann", "bob", "ann")]
+    tables = [replace(table, storage=replace(table.storage, properties=one)) for one in given]
+    first, second, again = (held.add(one, options, raw, {}) for one in tables)
+    assert first.pin == again.pin != second.pin
+    for loaded, properties in ((first, given[0]), (second, given[1])):
+        assert found(held, loaded).table.storage.properties == properties
+    scoped = [replace(one, storage=replace(one.storage, scope="lake")) for one in tables[:2]]
+    first, second = (held.add(one, options, raw, {}) for one in scoped)
+    assert first.pin == second.pin, "what a catalog vends changes each time"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -18,15 +20,22 @@ import pytest
 from twostage import errors
 from twostage.storage import file_systems, retry_budget, stores
 from twostage.storage.files import (
+    STALE_SECONDS,
     exists,
+    is_half_written,
     list_folder,
     locate,
     open_file,
     read_all,
     read_range,
+    remove_stale,
     translate_errors,
+    write_stream,
 )
 from twostage.task import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CANARY = "canary-4711-secret"
 
@@ -357,3 +366,46 @@ def test_local_files_load_no_network_library() -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_listing_leaves_out_what_vanishes_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit renames temporary files in the folder that is listed; and a link may lead nowhere, as an editor's lock does."""
+    for name in ("v1.metadata.json", "v2.metadata.json", "tmp.metadata.json"):
+        (tmp_path / name).touch()
+    (tmp_path / ".#lock").symlink_to(tmp_path / "nobody@host.1234")
+    real = os.scandir
+
+    @contextlib.contextmanager
+    def commit(folder: str) -> Iterator[list[os.DirEntry[str]]]:
+        with real(folder) as entries:
+            found = list(entries)
+        (tmp_path / "tmp.metadata.json").unlink()
+        yield found
+
+    monkeypatch.setattr(os, "scandir", commit)
+    names = [entry.name for entry in list_folder(Storage(), str(tmp_path))]
+    assert names == ["v1.metadata.json", "v2.metadata.json"]
+
+
+def test_only_what_was_left_half_written_long_ago_is_removed(tmp_path: Path) -> None:
+    place = Storage(root=str(tmp_path))
+    seen: list[str] = []
+
+    def parts() -> Iterator[bytes]:
+        (half,) = os.listdir(tmp_path)
+        seen.append(half)
+        yield b"whole"
+        assert remove_stale(place, str(tmp_path)) == 0, "it is being written"
+        yield b" and more"
+
+    write_stream(place, str(tmp_path / "a.json"), parts())
+    assert is_half_written(seen[0])
+    assert (tmp_path / "a.json").read_bytes() == b"whole and more"
+    long_ago = time.time() - STALE_SECONDS - 60
+    for name in (seen[0], "a.json", "somebody.part"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    assert remove_stale(place, str(tmp_path)) == 1
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "somebody.part"]

@@ -82,6 +82,7 @@ def test_timestamp_without_zone_is_in_the_session_zone(metadata: TableMetadata) 
         ("tag", "2025", "TAG_NOT_FOUND", "Did you mean '2024'?"),
         ("versionAsOf", "mian", "VERSION_NOT_FOUND", "Did you mean 'main'?"),
         ("versionAsOf", "14", "SNAPSHOT_NOT_FOUND", "The latest: 13"),
+        ("versionAsOf", "9" * 5000, "VERSION_NOT_FOUND", "Known: "),
         (
             "as-of-timestamp",
             "999",
@@ -201,7 +202,8 @@ def test_selectors() -> None:
         selected = apply_selector(options, name)
         assert selected is not None
         assert getattr(selected, field) == value
-    for name in ("events", "branch_", "snapshot_id_x", "at_timestamp_", "mybranch_x"):
+    no_long = "snapshot_id_²", "snapshot_id_٣", f"at_timestamp_{'9' * 5000}", f"snapshot_id_{'9' * 5000}"
+    for name in ("events", "branch_", "snapshot_id_x", "at_timestamp_", "mybranch_x", *no_long):
         assert apply_selector(options, name) is None
     with pytest.raises(OptionError, match="BAD_OPTION.*after the year 9999"):
         apply_selector(options, "at_timestamp_1714979289123000")

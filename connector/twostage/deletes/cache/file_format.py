@@ -40,7 +40,8 @@ DTYPES = ("<u8", "<i8", "<u4", "<u2", "|u1")
 MAX_DESCRIPTION_BYTES = 64 * 2**20
 _HEADER = struct.Struct("<8sIIIQ")
 _CRC = struct.Struct("<I")
-_HEADER_BYTES = _HEADER.size + _CRC.size
+HEADER_BYTES = _HEADER.size + _CRC.size
+"""At the beginning of a file: what `is_older` looks at."""
 _ALIGNMENT_BYTES = 64
 _CHUNK_BYTES = 4 * 2**20
 
@@ -66,7 +67,7 @@ def encode(
     sums = [zlib.crc32(_bytes_of(array)) for array in flat]
     description, length = b"", 0
     while True:  # offsets depend on the description's length, which depends on their digits
-        start = _aligned(_HEADER_BYTES + length)
+        start = _aligned(HEADER_BYTES + length)
         listed = []
         for array, checksum in zip(flat, sums, strict=True):
             listed.append([array.dtype.newbyteorder("<").str, list(array.shape), start, checksum])
@@ -80,7 +81,7 @@ def encode(
     header = _HEADER.pack(MAGIC, FORMAT, len(description), zlib.crc32(description), start)
 
     def parts() -> Iterator[bytes | memoryview]:
-        written = _HEADER_BYTES + len(description)
+        written = HEADER_BYTES + len(description)
         yield header + _CRC.pack(zlib.crc32(header)) + description
         for array in flat:
             yield bytes(_aligned(written) - written)
@@ -101,8 +102,8 @@ def describe(read_at: ReadAt, size: int) -> Description:
     Raises:
         ValueError: It is no such file, of another format version, or damaged.
     """
-    head = read_at(0, _HEADER_BYTES)
-    if len(head) != _HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
+    head = read_at(0, HEADER_BYTES)
+    if len(head) != HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
         raise ValueError("not a file of this cache")
     magic_to_size = head[: _HEADER.size]
     if zlib.crc32(magic_to_size) != _CRC.unpack(head[_HEADER.size :])[0]:
@@ -112,7 +113,7 @@ def describe(read_at: ReadAt, size: int) -> Description:
         raise ValueError(f"format version {version}")
     if stated != size or length > min(size, MAX_DESCRIPTION_BYTES):
         raise ValueError(f"{size} bytes instead of {stated}")
-    text = read_at(_HEADER_BYTES, length)
+    text = read_at(HEADER_BYTES, length)
     if len(text) != length or zlib.crc32(text) != checksum:
         raise ValueError("the description's checksum does not match")
     try:
@@ -135,6 +136,18 @@ def describe(read_at: ReadAt, size: int) -> Description:
         if not fits or start < 0 or start + math.prod(shape) * np.dtype(dtype).itemsize > size:
             raise ValueError("an array lies outside the file")
     return found
+
+
+def is_older(head: bytes) -> bool:
+    """Tell by a file's first `HEADER_BYTES` whether nothing reads it any more: of an earlier format version, or damaged.
+
+    A later version of this program may read what this one does not: that is not older.
+    """
+    if len(head) < HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
+        return True
+    stated = _HEADER.unpack(head[: _HEADER.size])
+    is_intact = zlib.crc32(head[: _HEADER.size]) == _CRC.unpack(head[_HEADER.size : HEADER_BYTES])[0]
+    return not is_intact or stated[1] < FORMAT
 
 
 def verify(read_at: ReadAt, description: Description) -> None:

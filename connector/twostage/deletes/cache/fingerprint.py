@@ -27,7 +27,7 @@ from twostage.storage.store_identity import stores_of
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from twostage.task import DeleteFile, ScanContext, ScanTask
+    from twostage.task import DeleteFile, ScanContext, ScanTask, Storage
 
 _HEX_DIGITS = 24
 MAX_KNOWN_FILES = 2**14
@@ -92,6 +92,11 @@ def of_reading(context: ScanContext) -> str:
     # Keys that were read unverified must not serve a scan that verifies.
     settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return digest(FORMAT, sys.byteorder, context.table_uuid, where, repr(context.name_mapping), settings)
+
+
+def of_store(storage: Storage) -> tuple[tuple[str, str], ...]:
+    """Name the store that a location is of, for the worker's memory: two may have buckets of one name; 1 to 2 µs."""
+    return stores_of(storage.properties) if storage.properties else ()
 
 
 def of_table(context: ScanContext) -> str:

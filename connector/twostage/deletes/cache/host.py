@@ -125,6 +125,11 @@ class HostCache:
             return (self.directory / name).lstat().st_size
         return 0
 
+    def is_older(self, name: str) -> bool:
+        """Tell whether a file is of an earlier format, or damaged, so that nothing reads it."""
+        with self._opened(name) as file:
+            return file is not None and file_format.is_older(os.pread(file, file_format.HEADER_BYTES, 0))
+
     def describe(self, name: str, kind: str) -> file_format.Description | None:
         """Return what a file says of itself; None if it is not there or not usable."""
         with self._opened(name) as file:

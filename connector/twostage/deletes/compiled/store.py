@@ -31,7 +31,7 @@ from twostage.deletes.compiled.entry_name import (
 )
 from twostage.deletes.compiled.recorder import Recorder
 from twostage.deletes.positions.position_deletes import DeletedPositions
-from twostage.errors import MissingFileError, ResourceLimitError, TwoStageError
+from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitError, TwoStageError
 from twostage.storage import files
 from twostage.storage.location import join, parse_location
 from twostage.task import Storage
@@ -232,6 +232,20 @@ class FolderStore(CompiledStore):
                 entry.name.startswith(prefix) for entry in files.list_folder(self.storage, self.storage.root)
             )
         return False
+
+    def is_older(self, name: str) -> bool:
+        """Tell whether an entry is of an earlier version, or damaged, so that nothing reads it; takes a request.
+
+        Raises:
+            StorageError: The store failed: nothing is known of the entry then.
+        """
+        try:
+            head = files.read_range(self.storage, join(self.storage.root, name), 0, file_format.HEADER_BYTES)
+        except MissingFileError:
+            return False
+        except CorruptFileError as error:
+            return error.code == "CORRUPT_FILE"  # it has fewer bytes
+        return file_format.is_older(head)
 
     def write(self, name: str, bitmap: BitMap64) -> bool:
         """Keep an entry; tell whether that worked."""

@@ -117,7 +117,7 @@ def ask_for_positions(context: TableContext, task: DataFileWithDeletes, contents
     """Ask for what `load_positions` is going to read of a data file's remote delete files; returns at once."""
     for delete in task.deletes:
         if delete.content == "vector" and contents.has(delete):
-            if CACHE.get(_vector_key(task, delete)) is None and contents.is_sound(delete):
+            if CACHE.get(_vector_key(context, task, delete)) is None and contents.is_sound(delete):
                 contents.ask_vector(delete)
         elif delete.content == "position" and CACHE.get(_file_key(context, task, delete)) is None:
             contents.ask([delete])
@@ -134,7 +134,7 @@ def _load_vector(
     metrics: Metrics,
     contents: DeleteContents | None,
 ) -> BitMap64:
-    key = _vector_key(task, delete)
+    key = _vector_key(context, task, delete)
     bitmap = CACHE.get(key)
     if bitmap is not None:
         metrics.add("delete_files.cached")
@@ -145,9 +145,10 @@ def _load_vector(
     return bitmap
 
 
-def _vector_key(task: DataFileWithDeletes, delete: DeleteFile) -> Hashable:
+def _vector_key(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> Hashable:
     # Reading it checks it against the data file, too.
-    return "vector", delete.path, fingerprint.of_positions(delete), task.written_path, task.record_count
+    read = fingerprint.of_store(context.storage), delete.path, fingerprint.of_positions(delete)
+    return "vector", *read, task.written_path, task.record_count
 
 
 def _target(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> tuple[str, str | None]:
@@ -162,7 +163,8 @@ def _file_key(context: TableContext, task: DataFileWithDeletes, delete: DeleteFi
     only = _target(context, task, delete)[1]
     # What was read unverified must not serve a scan that verifies.
     verified = context.settings.verify_checksums
-    return "position", delete.path, fingerprint.of_delete(delete), compared_by, only, verified
+    read = fingerprint.of_store(context.storage), delete.path, fingerprint.of_delete(delete)
+    return "position", *read, compared_by, only, verified
 
 
 def _load_file(
