@@ -204,8 +204,14 @@ def run(
         print(advice.problems, file=sys.stderr)  # noqa: T201
     if parsed.apply and parsed.what == "recommend" and parsed.strategy == "parser":
         from twostage.advisor.apply_command import apply  # noqa: PLC0415
+        from twostage.advisor.table_name import logged_name  # noqa: PLC0415
 
-        return apply(advice.recommendations, build, progress, is_agreed=parsed.yes)
+        given = {logged_name(name): name for name in parsed.table or ()}  # the log's name may open nothing
+
+        def build_given(table: str, column: str, kinds: str) -> None:
+            build(given.get(table, table), column, kinds)
+
+        return apply(advice.recommendations, build_given, progress, is_agreed=parsed.yes)
     return 0
 
 

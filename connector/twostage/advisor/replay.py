@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from twostage.advisor.byte_model import bytes_saved
 from twostage.advisor.collect import collect, with_indexes
 from twostage.advisor.rebuilt_scan import CannotReplayError, rebuild
+from twostage.advisor.table_name import logged_name
 from twostage.advisor.tally import Tally
 from twostage.advisor.thresholds import Thresholds
 from twostage.catalog.load_table import load_table
@@ -147,7 +148,7 @@ def check_log(
         NotFoundError: There is no such table or log.
         InternalError: A scan returned other rows with indexes than without.
     """
-    name = name or options.path or ""
+    name = logged_name(name or options.path or "")
     known = collect(options, confs) if metadata is None else with_indexes(metadata, options, confs)
     tally = Tally(name, Thresholds())
     problems: list[str] = []
