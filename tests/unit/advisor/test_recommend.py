@@ -180,7 +180,12 @@ def test_compiled_deletes_have_their_slowest_queries_and_a_size():
     (found,) = [
         one for one in recommend(tally_of(scans, selectivity=10**9)) if one.action == "compile deletes"
     ]
-    assert (found.votes, found.size) == (4, 1800)
+    assert (found.votes, found.size, found.build_cost) == (4, 1800, None)
+    known = replace(metadata(a={}), compile_bytes=5_000)
+    (found,) = [
+        one for one in recommend(tally_of(scans, selectivity=10**9), known) if one.action == found.action
+    ]
+    assert found.build_cost == 5_000 + 1_800
     assert found.queries == ("a = 1", "a = 2", "(no filter)")
 
 
