@@ -116,6 +116,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="build indexes, and read a sample of the table's columns, by Spark jobs",
     )
+    parser.add_argument(
+        "--spark-scans",
+        action="store_true",
+        help="check also replays scans that Spark's reader did, as twostage's would with scan.native=never",
+    )
     parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page with charts, too; needs the extra charts"

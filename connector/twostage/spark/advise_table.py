@@ -86,13 +86,13 @@ class TableAdvice:
             if one.action == "index"
         )
 
-    def check(self, *, queries: int = QUERIES) -> Check:
+    def check(self, *, queries: int = QUERIES, spark_scans: bool = False) -> Check:
         """Replay the heaviest scans of the logs, without and with the indexes that the table has now.
 
         Raises:
             OptionError: A log is Spark's, which does not say what a filter's parts took.
         """
-        return self._indexes.check(self._log, queries=queries, name=self.table)
+        return self._indexes.check(self._log, queries=queries, name=self.table, spark_scans=spark_scans)
 
 
 def advise(
