@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from twostage.advisor.filter_text import parse_filters
 from twostage.advisor.log_values import whole
 from twostage.advisor.logged_predicate import LoggedPredicate
-from twostage.advisor.logged_scan import LoggedScan
+from twostage.advisor.logged_scan import SPARK, LoggedScan
 from twostage.advisor.spark_filter import parse_spark_filters
 from twostage.advisor.table_name import logged_name
 from twostage.storage.location import canonical
@@ -162,7 +162,7 @@ def _handed_over(
         time=_NO_TIME,
         scan="",
         table=logged_name(canonical(place["root"])),
-        reader="spark",
+        reader=SPARK,
         is_measured=False,
         columns=tuple(dict.fromkeys(_HANDED_COLUMN.findall(str(facts.get("ReadSchema", ""))))),
         predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=False),

@@ -38,6 +38,8 @@ NEEDED_TEXTS = ("scan", "table", "reader")
 """Fields that every line has, beside its time."""
 INDEX = "index"
 """The reader of what indexes answered wholly."""
+SPARK = "spark"
+"""The reader of what was handed to Spark's own."""
 _ORDER = re.compile(r"(?P<column>.+) (?:ASC|DESC) NULLS (?:FIRST|LAST)")
 _MORE_TEXTS = ("top", "application", "application_name", "user", "description")
 _NUMBERS = ("snapshot", "limit", "query_milliseconds", "query")
@@ -279,7 +281,7 @@ def log_scan(plan: ScanPlan, report: ScanReport, query: QueryFacts, *, literals:
         time=query.time,
         scan=context.scan_id,
         table=logged_name(context.table),
-        reader=INDEX if plan.is_from_metadata else "spark" if plan.is_handed_over else "twostage",
+        reader=INDEX if plan.is_from_metadata else SPARK if plan.is_handed_over else "twostage",
         snapshot=context.snapshot_id,
         columns=plan.answered_columns
         if plan.is_from_metadata

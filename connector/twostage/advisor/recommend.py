@@ -253,6 +253,8 @@ def _why_nothing(tally: Tally) -> str:
         )
     if not tally.entries:
         return "metadata alone decided its filters: no entry was scanned for them"
+    if tally.by_spark == tally.filtered:
+        return f"Spark's own reader did its {tally.filtered:,} scans with a filter, and reads no index; scan.native=never keeps them"
     read = format_bytes(tally.bytes_read)
     if not tally.votes:
         return f"no index would leave out entries of its filters as they are; {read} were read in {tally.scans:,} scans"

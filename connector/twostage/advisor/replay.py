@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.byte_model import bytes_saved
 from twostage.advisor.collect import collect, with_indexes
-from twostage.advisor.logged_scan import QueryFacts, log_scan
+from twostage.advisor.logged_scan import SPARK, QueryFacts, log_scan
 from twostage.advisor.rebuilt_scan import CannotReplayError, rebuild
 from twostage.advisor.table_name import logged_name
 from twostage.advisor.tally import Tally
@@ -47,7 +47,6 @@ QUERIES = 10
 """Scans that are replayed unless told otherwise."""
 ROUNDS = 2
 """Each is read so often either way; the shortest time counts."""
-_SPARK = "spark"
 _SPARE = 20
 """For each scan to replay, so many are kept that take its place if it cannot be."""
 
@@ -219,7 +218,7 @@ def check(
             refused[str(error)] += 1
             continue
         found, measured = _replay(scan, rebuilt, table, options)
-        saved = bytes_saved(measured if scan.reader == _SPARK else scan, metadata, indexed)
+        saved = bytes_saved(measured if scan.reader == SPARK else scan, metadata, indexed)
         seconds = None  # of a query that another reader did, the model says nothing
         if model is not None and model.is_usable and saved is not None and scan.count("bytes.filter"):
             share = max(0.0, saved) / scan.count("bytes.filter")
@@ -246,9 +245,9 @@ def heaviest(
     for scan in log:
         if scan.table != table or scan.predicate is None:
             continue
-        if scan.reader == _SPARK and not spark_scans:
+        if scan.reader == SPARK and not spark_scans:
             refused["Spark's reader read it, which reads no index"] += 1
-        elif scan.reader not in ("twostage", _SPARK):
+        elif scan.reader not in ("twostage", SPARK):
             refused["another reader than twostage's read it"] += 1
         elif scan.count("indexes.used") or scan.count("files.pruned.index"):
             refused["it was logged while indexes were read"] += 1

@@ -104,7 +104,7 @@ def test_scans_by_spark_s_reader_are_replayed_by_ours_if_wanted(table, log, tmp_
     by_text = {one.text: one for one in ours.replayed}
     assert len(found.replayed) == len(by_text) == 24
     for one in found.replayed:
-        assert one.bytes_without == by_text[one.text].bytes_without
+        assert one.rows == by_text[one.text].rows
         assert one.predicted is not None
         assert one.predicted_seconds is None
     assert found.median_error <= 0.25
