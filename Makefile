@@ -202,6 +202,10 @@ bench-advisor: install ## the advisor over a query log of a million scans (BENCH
 bench-advisor-events: install ## the advisor over a Spark event log of 100,000 queries (BENCH="--queries 20000"): seconds and memory
 	$(PYTHON) benchmarks/advisor_events.py $(BENCH)
 
+.PHONY: bench-advisor-collect
+bench-advisor-collect: install java ## advise collect --spark over a table of 100,000 data files (BENCH="--files 5000"): seconds and memory
+	PYSPARK_PYTHON=$(CURDIR)/$(PYTHON) $(PYTHON) benchmarks/advisor_collect.py $(BENCH)
+
 .PHONY: bench-advisor-workload
 bench-advisor-workload: install ## whether the advisor's indexes are the best ones: generated queries, all sets of indexes measured (BENCH="--queries 600 --rows 400000")
 	$(PYTHON) benchmarks/advisor_workload.py $(BENCH)

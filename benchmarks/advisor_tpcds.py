@@ -1,10 +1,12 @@
 """Whether the advisor's predictions hold for TPC-DS: its 99 queries are logged, advised on, indexed and replayed.
 
     make bench-advisor-tpcds                     scale 1; the tables of make bench PAGES=tpcds, made if they are not there
+    make bench-advisor-tpcds BENCH="--native never"      no scan is handed to Spark's own reader: all are twostage's, measured
 
 The log is what twostage's scans of the queries write. Of each table the advisor says what to index, once by its own rules and
 once with every index that is predicted to save anything; these are built in a folder of their own, and the scans of the log are
-replayed without and with them, as ``advise check`` does: what was predicted is set beside what is measured.
+replayed without and with them, as ``advise check --spark-scans`` does: what was predicted is set beside what is measured. Scans
+that Spark's reader did are told apart: they are replayed as twostage's would with ``scan.native=never``.
 """
 
 from __future__ import annotations
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
 
 REPLAYED = 20
 """Scans of a table that are replayed at most, the heaviest."""
+MOST_SCANS = 100
+"""The same of those that Spark's reader did, most of which are short."""
 console = Console(width=150)
 
 
-def log_queries(warehouse: Path, scale: float, logs: Path) -> None:
+def log_queries(warehouse: Path, scale: float, logs: Path, native: str = "auto") -> None:
     """Ask every query once, with the query log on."""
     spark = iceberg_session.start(str(warehouse), **{"spark.driver.memory": "4g", "spark.log.level": "OFF"})
     if not tpcds_tables.is_made(warehouse, scale):
@@ -47,7 +51,8 @@ def log_queries(warehouse: Path, scale: float, logs: Path) -> None:
     session = spark.newSession()
     session.conf.set("spark.twostage.query-log", str(logs))
     for table in tpcds_tables.tables(warehouse):
-        frame = session.read.format("twostage").load(f"{warehouse}/{NAMESPACE}/{table}")
+        reader = session.read.format("twostage").option("scan.native", native)
+        frame = reader.load(f"{warehouse}/{NAMESPACE}/{table}")
         frame.createOrReplaceTempView(table)
     queries = tpcds_tables.read_queries(warehouse)
     for number in track(sorted(queries), "asking", console=console):
@@ -69,13 +74,16 @@ def check_table(path: Path, logs: Path, folder: Path) -> dict[str, Any]:
     ]
     recommended, built = choices
     refused = index_all(options, built) if built else {}
-    found = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=REPLAYED)
+    # Each kind by itself: of the scans together, one kind's heaviest might leave none of the other.
+    ours = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=REPLAYED)
+    both = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=MOST_SCANS, spark_scans=True)
+    by_spark = [scan for scan in both.replayed if scan.reader == "spark"]
     return {
         "table": path.name,
         "recommended": sorted(recommended),
         "built": sorted(set(built) - set(refused)),
-        "refused": dict(found.refused),
-        "replayed": found.replayed,
+        "refused": dict(both.refused),
+        "replayed": [*ours.replayed, *by_spark],
     }
 
 
@@ -90,7 +98,18 @@ def show(tables: list[dict[str, Any]]) -> dict[str, Any]:
             f"{one['table']}: recommended {', '.join(one['recommended']) or 'nothing'}; built "
             f"{', '.join(one['built']) or 'nothing'}; {len(one['replayed'])} scans replayed {median}"
         )
-    replayed: list[Replayed] = [scan for one in tables for scan in one["replayed"]]
+    every: list[Replayed] = [scan for one in tables for scan in one["replayed"]]
+    figures: dict[str, Any] = {
+        reader: _figures([scan for scan in every if scan.reader == reader])
+        for reader in ("twostage", "spark")
+    }
+    figures["not_replayed"] = dict(refused.most_common())
+    console.print(json.dumps(figures, indent=1))
+    return figures
+
+
+def _figures(replayed: list[Replayed]) -> dict[str, Any]:
+    """Print the scans that indexes help, or were predicted to, and return the figures of all."""
     predicted = [scan for scan in replayed if scan.predicted is not None and scan.error is not None]
     touched = [scan for scan in predicted if scan.saved or round(scan.predicted or 0.0)]
     figures = {
@@ -101,15 +120,13 @@ def show(tables: list[dict[str, Any]]) -> dict[str, Any]:
         "bytes_without": sum(scan.bytes_without for scan in replayed),
         "saved": sum(scan.saved for scan in replayed),
         "predicted": sum(scan.predicted or 0.0 for scan in replayed),
-        "not_replayed": dict(refused.most_common()),
     }
     for scan in sorted(touched, key=lambda scan: -scan.saved):
         console.print(
-            f"  saved {scan.saved:,}, predicted {scan.predicted:,.0f}, of {scan.bytes_without:,} bytes: {scan.text[:90]}",
+            f"  {scan.reader}: saved {scan.saved:,}, predicted {scan.predicted:,.0f}, of {scan.bytes_without:,} bytes: {scan.text[:90]}",
             highlight=False,
             markup=False,
         )
-    console.print(json.dumps(figures, indent=1))
     return figures
 
 
@@ -121,13 +138,16 @@ def main() -> None:
     parser.add_argument(
         "--log", type=Path, help="a query log of the queries that is there: they are not asked"
     )
+    parser.add_argument(
+        "--native", choices=("auto", "never"), default="auto", help="scan.native of the queries"
+    )
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     warehouse = given.warehouse.absolute()
     with tempfile.TemporaryDirectory(prefix="twostage-advisor-tpcds-") as folder:
         logs = given.log or Path(folder, "log")
         if not given.log:
-            log_queries(warehouse, SIZES[given.size][0], logs)
+            log_queries(warehouse, SIZES[given.size][0], logs, given.native)
         tables = [
             check_table(warehouse / NAMESPACE / name, logs, Path(folder, "indexes", name))
             for name in tpcds_tables.tables(warehouse)

@@ -45,10 +45,26 @@ NUMBER, LOWER, UPPER = b"@@@@@@@@", b"<lower!>", b"<upper!>"
 SYNC = b"a sync marker ok"
 
 
-def make_table(folder: Path, files: int, columns: int, files_a_manifest: int) -> Path:
-    """Write the metadata of a table of `files` files with metrics of `columns` long columns."""
+def data_file_name(number: int | str) -> str:
+    """Return the name of a data file; of the mark in the place of its number, too."""
+    digits = number if isinstance(number, str) else f"{number:08d}"
+    return f"{digits}-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9.parquet"
+
+
+def make_table(
+    folder: Path, files: int, columns: int, files_a_manifest: int, *, file_size: int | None = None
+) -> Path:
+    """Write the metadata of a table of `files` files with metrics of `columns` long columns.
+
+    Args:
+        folder: The table's.
+        files: How many data files.
+        columns: How many columns.
+        files_a_manifest: Data files of one manifest.
+        file_size: Of a data file, by default 4,000 bytes a column.
+    """
     metadata = folder / "metadata"
-    metadata.mkdir(parents=True)
+    metadata.mkdir(parents=True, exist_ok=True)
     entry = _entry_schema()
     header = {
         "schema": json.dumps(_schema(columns)),
@@ -57,7 +73,7 @@ def make_table(folder: Path, files: int, columns: int, files_a_manifest: int) ->
         "format-version": "2",
         "content": "data",
     }
-    template = _template(folder, columns, entry)
+    template = _template(folder, columns, entry, file_size or 4000 * columns)
     manifests = []
     for number, first in enumerate(range(0, files, files_a_manifest)):
         count = min(files_a_manifest, files - first)
@@ -87,7 +103,7 @@ def _schema(columns: int) -> dict[str, Any]:
     return {"type": "struct", "schema-id": 0, "fields": fields}
 
 
-def _template(folder: Path, columns: int, schema: Any) -> bytes:
+def _template(folder: Path, columns: int, schema: Any, file_size: int) -> bytes:
     """Return an encoded entry with marks in the place of the file's number and bounds: writing 1,000,000 takes long."""
 
     def pairs(value: Any) -> list[dict[str, Any]]:
@@ -101,12 +117,12 @@ def _template(folder: Path, columns: int, schema: Any) -> bytes:
         "file_sequence_number": None,
         "data_file": {
             "content": 0,
-            "file_path": f"{folder}/data/{NUMBER.decode()}-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9.parquet",
+            "file_path": f"{folder}/data/{data_file_name(NUMBER.decode())}",
             "file_format": "PARQUET",
             "partition": {},
             "record_count": ROWS,
-            "file_size_in_bytes": 4000 * columns,
-            "column_sizes": pairs(4000),
+            "file_size_in_bytes": file_size,
+            "column_sizes": pairs(file_size // columns),
             "value_counts": pairs(ROWS),
             "null_value_counts": pairs(0),
             "nan_value_counts": [],

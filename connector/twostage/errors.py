@@ -27,11 +27,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_USER_INFO = re.compile(r"(?<=://)[^/\s]+@")  # up to the last @, because passwords may contain one
+_USER_INFO = re.compile(
+    r"(?i)((?:abfss?|wasbs?)://[a-z0-9$_-]{1,63}@(?![^/\s]*@))|(?<=://)[^/\s]+@"
+)  # up to the last @, because passwords may contain one; where others have a login, Azure has the container
 _MAX_MESSAGE_CHARACTERS = 1_000
 """A message may quote a filter of 10,000 values or the header of a file."""
 _LOGIN = re.compile(r"(?<![\w*])[\w.+%-]+:[^\s/@:'\"]+@")
-_SIGNATURE = re.compile(r"(?i)((?:sig|signature|token|password|secret|credential|x-amz-[a-z-]+)=)[^&;\s]+")
+SECRET_VALUE = re.compile(
+    r"(?i)((?:sig|signature|token|password|secret|credential|x-amz-[a-z-]+)=)(?!\*\*\*[0-9a-f]{8}\b)([^&;\s]+)"
+)
+"""``token=…``, but for what `advisor.table_name` made of it already."""
 
 
 def mask(text: str) -> str:
@@ -39,8 +44,11 @@ def mask(text: str) -> str:
 
     >>> mask("s3://key:secret@bucket/x?sig=abc\\n")
     's3://***@bucket/x?sig=***\\\\n'
+    >>> mask("abfss://container@account.dfs.core.windows.net/x")
+    'abfss://container@account.dfs.core.windows.net/x'
     """
-    text = _SIGNATURE.sub(r"\1***", _LOGIN.sub("***@", _USER_INFO.sub("***@", text)))
+    text = _USER_INFO.sub(lambda found: found[1] or "***@", text)
+    text = SECRET_VALUE.sub(r"\1***", _LOGIN.sub("***@", text))
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

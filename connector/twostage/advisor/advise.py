@@ -12,6 +12,7 @@ from twostage.advisor.choose_columns import MIN_GAIN
 from twostage.advisor.log_place import open_logs
 from twostage.advisor.recommend import recommend
 from twostage.advisor.recommendation import Recommendation
+from twostage.advisor.table_name import logged_name
 from twostage.advisor.tally import QUANTILES, Tally
 from twostage.advisor.thresholds import Thresholds
 from twostage.advisor.what_if import QUERIES, WhatIf, what_if
@@ -102,9 +103,10 @@ def advise(
         >>> for one in advise("/logs/queries").recommendations:  # doctest: +SKIP
         ...     print(one.action, one.columns, one.reason)
     """
-    metadata = metadata or {}
+    metadata = {logged_name(name): one for name, one in (metadata or {}).items()}
+    unopened = {logged_name(name): why for name, why in (unopened or {}).items()}
     thresholds = _with_existing(thresholds or Thresholds(selectivity=MIN_SELECTIVITY), metadata)
-    names = {canonical(one.location): name for name, one in metadata.items() if one.location}
+    names = {logged_name(canonical(one.location)): name for name, one in metadata.items() if one.location}
     tallies: dict[str, Tally] = {}
     problems: list[str] = []
     for opened in open_logs(log, access):
@@ -124,7 +126,7 @@ def advise(
     counted.sort(key=lambda one: (-one.entries, one.table))
     recommended = [
         [_nothing_for(tally, unopened[tally.table])]
-        if unopened and tally.table in unopened
+        if tally.table in unopened
         else recommend(tally, metadata.get(tally.table), min_gain=min_gain, max_columns=max_columns)
         for tally in counted
     ]
@@ -148,13 +150,18 @@ def _nothing_for(tally: Tally, why: str) -> Recommendation:
 
 
 def _with_existing(thresholds: Thresholds, metadata: Mapping[str, TableColumns]) -> Thresholds:
-    """Return thresholds that know the indexes of tables."""
-    indexed = dict(thresholds.indexed)
+    """Return thresholds that know the indexes of tables, and these by the names that logs give them."""
+    tables = thresholds.tables
+    indexed = {logged_name(name): columns for name, columns in thresholds.indexed.items()}
     for name, known in metadata.items():
         columns = frozenset(column for column, one in known.columns.items() if one.indexed)
         if columns:
             indexed[name] = indexed.get(name, frozenset()) | columns
-    return replace(thresholds, indexed=indexed)
+    return replace(
+        thresholds,
+        indexed=indexed,
+        tables=None if tables is None else frozenset(map(logged_name, tables)),
+    )
 
 
 def _add(

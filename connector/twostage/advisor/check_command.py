@@ -53,6 +53,7 @@ def run_check(
             name=name,
             metadata=metadata.get(name),
             queries=max(1, parsed.scans),
+            spark_scans=parsed.spark_scans,
             step=lambda done, of: progress.update(bar, completed=done, total=of),
         )
 
@@ -80,7 +81,8 @@ def print_check(check: Check, console: Console) -> None:
     if check.replayed:
         console.print(shown)
     for number, one in enumerate(check.replayed, start=1):
-        console.print(Text(mask(f"{number:>3}  {one.text}")))
+        by = "" if one.reader == "twostage" else "  (Spark's reader read it; replayed by twostage's)"
+        console.print(Text(mask(f"{number:>3}  {one.text}{by}")))
     before, after = (
         sum(getattr(one, f"bytes_{way}") for one in check.replayed) for way in ("without", "with")
     )

@@ -18,6 +18,7 @@ import numpy as np
 
 from twostage.advisor.column_metadata import ColumnMetadata, TableColumns
 from twostage.advisor.column_sample import ColumnSample, SampleWork, overlap_of, sample_files
+from twostage.advisor.compile_cost import CompileCost
 from twostage.advisor.kept_metadata import Collected, kept_in
 from twostage.catalog.load_table import load_table
 from twostage.deletes.cache import fingerprint
@@ -95,7 +96,7 @@ def collect_more(
     if table.metadata_table is not None:
         raise OptionError("BAD_OPTION", "A metadata table has no columns to index", stage="options")
     place = _place(table, options)
-    context, tasks = _data_files(table, options)
+    context, tasks, compiling = _data_files(table, options)
     names = columns_of(table.schema)
     collected = _sampled(
         kept_in(place, out),
@@ -108,7 +109,7 @@ def collect_more(
     rows = sum(task.record_count for task in tasks)
     properties = table.metadata.properties
     indexed = _indexed(place)
-    listed = _listed(table, names, -(-len(tasks) // _FILES_WITH_BOUNDS))
+    listed = _listed(table, names, -(-len(tasks) // _FILES_WITH_BOUNDS), compiling)
     columns = {
         name: _estimate(
             collected.samples.get(field_id, ColumnSample()),
@@ -127,6 +128,7 @@ def collect_more(
         rows=rows,
         files=len(tasks),
         bytes=sum(task.file_size for task in tasks),
+        compile_bytes=compiling.nbytes,
         location=table.storage.root,
         partitioning=_partitioning(table),
         sort_order=tuple(_path(table, source) for source in table.metadata.sorted_by),
@@ -135,7 +137,8 @@ def collect_more(
     return metadata, collected, place
 
 
-def _data_files(table: PinnedTable, options: ReadOptions) -> tuple[ScanContext, list[ScanTask]]:
+def _data_files(table: PinnedTable, options: ReadOptions) -> tuple[ScanContext, list[ScanTask], CompileCost]:
+    """Return all data files as tasks without deletes, and what compiling these would read of delete files."""
     plan = plan_scan(
         table,
         replace(options, split_size=_WHOLE),
@@ -146,12 +149,9 @@ def _data_files(table: PinnedTable, options: ReadOptions) -> tuple[ScanContext, 
         parallelism=os.cpu_count() or 1,
         scan_id=uuid.uuid4().hex,
     )
-    tasks = [
-        replace(task, deletes=(), start=0, length=task.file_size)
-        for group in plan.groups
-        for task in group.tasks
-    ]
-    return plan.context, tasks
+    planned = [task for group in plan.groups for task in group.tasks]
+    tasks = [replace(task, deletes=(), start=0, length=task.file_size) for task in planned]
+    return plan.context, tasks, CompileCost(planned)
 
 
 def _sampled(
@@ -202,8 +202,13 @@ class _Listed:
         self.nulls = None if self.nulls is None or nulls is None else self.nulls + nulls
 
 
-def _listed(table: PinnedTable, names: Mapping[int, str], stride: int) -> dict[int, _Listed]:
-    """Return what the manifests say of columns, by field id; the bounds of one in `stride` data files."""
+def _listed(
+    table: PinnedTable, names: Mapping[int, str], stride: int, compiling: CompileCost
+) -> dict[int, _Listed]:
+    """Return what the manifests say of columns, by field id; the bounds of one in `stride` data files.
+
+    Adds what compiling deletes would read of data files to `compiling`.
+    """
     found: dict[int, _Listed] = defaultdict(_Listed)
     if table.snapshot is None:
         return found
@@ -212,6 +217,7 @@ def _listed(table: PinnedTable, names: Mapping[int, str], stride: int) -> dict[i
     manifests = [one for one in read_manifest_list(table.storage, table.snapshot) if not one.is_deletes]
     stream = stream_data_manifests(table.storage, manifests, table.metadata.specs, read_ahead=len(manifests))
     for number, file in enumerate(stream):
+        compiling.add(file)
         for field_id, kind in kinds.items():
             listed = found[field_id]
             listed.add_bytes([file.column_sizes.get(i) for i in stored[field_id]])

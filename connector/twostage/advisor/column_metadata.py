@@ -116,7 +116,8 @@ class ColumnMetadata:
 class TableColumns:
     """What is known of a table at a snapshot: its size, where it is, its layout, its columns by name.
 
-    `location` is its folder; empty if not known.
+    `location` is its folder; empty if not known. `compile_bytes` is what compiling its equality deletes would read, 0 where it
+    has none; None if not known.
     """
 
     table: str
@@ -125,6 +126,7 @@ class TableColumns:
     files: int
     bytes: int
     location: str = ""
+    compile_bytes: int | None = None
     partitioning: tuple[str, ...] = ()
     sort_order: tuple[str, ...] = ()
     columns: Mapping[str, ColumnMetadata] = field(default_factory=dict)

@@ -116,6 +116,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="build indexes, and read a sample of the table's columns, by Spark jobs",
     )
+    parser.add_argument(
+        "--spark-scans",
+        action="store_true",
+        help="check also replays scans that Spark's reader did, as twostage's would with scan.native=never",
+    )
     parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page with charts, too; needs the extra charts"
@@ -204,8 +209,14 @@ def run(
         print(advice.problems, file=sys.stderr)  # noqa: T201
     if parsed.apply and parsed.what == "recommend" and parsed.strategy == "parser":
         from twostage.advisor.apply_command import apply  # noqa: PLC0415
+        from twostage.advisor.table_name import logged_name  # noqa: PLC0415
 
-        return apply(advice.recommendations, build, progress, is_agreed=parsed.yes)
+        given = {logged_name(name): name for name in parsed.table or ()}  # the log's name may open nothing
+
+        def build_given(table: str, column: str, kinds: str) -> None:
+            build(given.get(table, table), column, kinds)
+
+        return apply(advice.recommendations, build_given, progress, is_agreed=parsed.yes)
     return 0
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from twostage.advisor.filter_text import parse_filters
 from twostage.advisor.log_values import whole
 from twostage.advisor.logged_predicate import LoggedPredicate
-from twostage.advisor.logged_scan import LoggedScan
+from twostage.advisor.logged_scan import SPARK, LoggedScan
 from twostage.advisor.spark_filter import parse_spark_filters
-from twostage.errors import mask
+from twostage.advisor.table_name import logged_name
 from twostage.storage.location import canonical
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _scan(
     return LoggedScan(
         time=_NO_TIME,
         scan="",
-        table=mask(groups["table"].strip("`")),
+        table=logged_name(groups["table"].strip("`")),
         reader="twostage" if is_own else "iceberg",
         is_measured=False,
         snapshot=whole(int(snapshot), "snapshot") if snapshot and snapshot.isdigit() else None,
@@ -161,8 +161,8 @@ def _handed_over(
     return LoggedScan(
         time=_NO_TIME,
         scan="",
-        table=mask(canonical(place["root"])),
-        reader="spark",
+        table=logged_name(canonical(place["root"])),
+        reader=SPARK,
         is_measured=False,
         columns=tuple(dict.fromkeys(_HANDED_COLUMN.findall(str(facts.get("ReadSchema", ""))))),
         predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=False),

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from twostage.advisor.table_name import logged_name
+
 _USED = ("indexes.used", "files.pruned.index", "files.answered.index")
 """Counters of which one says that indexes were used."""
 
@@ -43,7 +45,7 @@ def index_uses(logs: Iterable[QueryLog], table: str) -> IndexUses:
     Raises:
         NotFoundError: There is no such log.
     """
-    found = IndexUses()
+    found, table = IndexUses(), logged_name(table)
     for log in logs:
         for scan in log:
             if scan.table != table:

@@ -152,6 +152,7 @@ def _bloom_filter(index: Recommendation, metadata: TableColumns | None) -> list[
     if left_out is not None and left_out < MIN_SHARE_LEFT_OUT:
         return []  # nearly every data file has nearly every value
     saves = left_out is not None
+    size, missing = _bloom_bytes(metadata), 1.0 - known.bloom_share
     return [
         Recommendation(
             table=index.table,
@@ -159,7 +160,7 @@ def _bloom_filter(index: Recommendation, metadata: TableColumns | None) -> list[
             columns=(column,),
             reason=f"filters ask for single values of {column}, which has about {known.distinct_per_file:,.0f} different "
             f"ones in a data file{f' of {known.distinct:,.0f}' if known.distinct else ''}: files written with Bloom filters are "
-            "left out by any reader",
+            "left out by any reader; those that are there have to be rewritten for it",
             votes=index.votes,
             queries=index.queries,
             saved_entries=index.saved_entries * (left_out or 0.0),
@@ -170,7 +171,8 @@ def _bloom_filter(index: Recommendation, metadata: TableColumns | None) -> list[
             saved_seconds=index.saved_seconds * (left_out or 0.0)
             if saves and index.saved_seconds is not None
             else None,
-            size=_bloom_bytes(metadata),
+            size=size,
+            build_cost=missing * (2.0 * metadata.bytes + size),
             command=f"ALTER TABLE {identifier(index.table)} SET TBLPROPERTIES "
             f"({_text(f'write.parquet.bloom-filter-enabled.column.{column}')}='true')",
         )

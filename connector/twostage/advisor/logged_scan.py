@@ -7,7 +7,6 @@ wherever it came from. The rule: what was not measured is None or missing, never
 from __future__ import annotations
 
 import datetime
-import functools
 import json
 import re
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from twostage.advisor.logged_predicate import (
     with_ranges,
     without_implied,
 )
+from twostage.advisor.table_name import logged_name
 from twostage.errors import mask
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ NEEDED_TEXTS = ("scan", "table", "reader")
 """Fields that every line has, beside its time."""
 INDEX = "index"
 """The reader of what indexes answered wholly."""
+SPARK = "spark"
+"""The reader of what was handed to Spark's own."""
 _ORDER = re.compile(r"(?P<column>.+) (?:ASC|DESC) NULLS (?:FIRST|LAST)")
 _MORE_TEXTS = ("top", "application", "application_name", "user", "description")
 _NUMBERS = ("snapshot", "limit", "query_milliseconds", "query")
@@ -278,8 +280,8 @@ def log_scan(plan: ScanPlan, report: ScanReport, query: QueryFacts, *, literals:
     return LoggedScan(
         time=query.time,
         scan=context.scan_id,
-        table=mask(context.table),
-        reader=INDEX if plan.is_from_metadata else "spark" if plan.is_handed_over else "twostage",
+        table=logged_name(context.table),
+        reader=INDEX if plan.is_from_metadata else SPARK if plan.is_handed_over else "twostage",
         snapshot=context.snapshot_id,
         columns=plan.answered_columns
         if plan.is_from_metadata
@@ -306,14 +308,10 @@ def _top(top: TopRows | None, *, literals: bool) -> str:
     return str(top) if literals else f"{str(top).rpartition(' ')[0]} ?"
 
 
-_masked_once = functools.lru_cache(maxsize=1024)(mask)
-"""A log names few tables and readers, and reading a million lines is to take no longer for that."""
-
-
 def _masked(name: str) -> str:
     return (
-        name if name.isalnum() else _masked_once(name)
-    )  # every scan has an id of its own, of letters and digits
+        name if name.isalnum() else logged_name(name)
+    )  # every scan has an id of its own, of letters and digits; of tables and readers there are few
 
 
 def parse_scan(line: str | bytes) -> LoggedScan:

@@ -51,7 +51,11 @@ def recommend(
         min_gain: G0: what one more index must save of all entries.
         max_columns: The largest number of indexes.
     """
-    found = [*_indexes(tally, metadata, min_gain, max_columns), *_deletes(tally), *_unused(tally, metadata)]
+    found = [
+        *_indexes(tally, metadata, min_gain, max_columns),
+        *_deletes(tally, metadata),
+        *_unused(tally, metadata),
+    ]
     indexed = [one for one in found if one.action == "index"]
     found += layout_for(indexed, tally, metadata)
     return found or [
@@ -171,7 +175,7 @@ def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str
     return tuple(kinds) or ("values",)
 
 
-def _deletes(tally: Tally) -> list[Recommendation]:
+def _deletes(tally: Tally, metadata: TableColumns | None) -> list[Recommendation]:
     if (
         not tally.time_tasks
         or tally.time_deletes < MIN_SHARE_OF_DELETES * tally.time_tasks
@@ -181,6 +185,7 @@ def _deletes(tally: Tally) -> list[Recommendation]:
     share = tally.time_deletes / tally.time_tasks
     # The scan that had the most of them removed is one of most of the table.
     size = BYTES_OF_A_DELETED_ROW * tally.most_deleted
+    reads = None if metadata is None else metadata.compile_bytes
     return [
         Recommendation(
             table=tally.table,
@@ -190,6 +195,7 @@ def _deletes(tally: Tally) -> list[Recommendation]:
             queries=tuple(tally.slowed_by_deletes()),
             saved_seconds=tally.time_deletes / 1e9,
             size=size,
+            build_cost=None if reads is None else reads + size,
             command=f"python -m twostage compile-deletes {quote(tally.table)}",
         )
     ]
@@ -247,6 +253,8 @@ def _why_nothing(tally: Tally) -> str:
         )
     if not tally.entries:
         return "metadata alone decided its filters: no entry was scanned for them"
+    if tally.by_spark == tally.filtered:
+        return f"Spark's own reader did its {tally.filtered:,} scans with a filter, and reads no index; scan.native=never keeps them"
     read = format_bytes(tally.bytes_read)
     if not tally.votes:
         return f"no index would leave out entries of its filters as they are; {read} were read in {tally.scans:,} scans"

@@ -31,7 +31,8 @@ class Recommendation:
         saved_seconds: By the latency model; None if that does not fit.
         size: Estimated bytes that it takes in storage from then on, or of an index to drop, that it takes now; None if not known.
         build_cost: Estimated bytes that are read and written once to build it: for an index its column, and the index; for a
-            sort order or partitions the whole table, twice. None if not known.
+            sort order or partitions the whole table, twice; for Bloom filters the data files without them, twice, and the filters;
+            for compiled deletes the delete files, the columns that they compare, and what is kept. None if not known.
         is_best: No other set of as many columns saves more; False if the search for the best set was cut short.
         command: How to do it; empty if twostage has no command for it.
     """

@@ -2,7 +2,8 @@
 
 Takes a query log, the reader's options of one table and its column metadata; reads the table in this process, without
 Spark. The rules: a scan is rebuilt from values (`rebuilt_scan`), no text of a log is executed; what cannot be replayed is
-counted by reason; and where both ways do not return equally many rows, that is an error, not a figure.
+counted by reason; and where both ways do not return equally many rows, that is an error, not a figure. A scan that Spark's
+reader did is replayed, if wanted, as twostage's would with ``scan.native=never``; what that takes without indexes is what its prediction is made of.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.byte_model import bytes_saved
 from twostage.advisor.collect import collect, with_indexes
+from twostage.advisor.logged_scan import SPARK, QueryFacts, log_scan
 from twostage.advisor.rebuilt_scan import CannotReplayError, rebuild
+from twostage.advisor.table_name import logged_name
 from twostage.advisor.tally import Tally
 from twostage.advisor.thresholds import Thresholds
 from twostage.catalog.load_table import load_table
@@ -26,6 +29,7 @@ from twostage.errors import InternalError, NotFoundError
 from twostage.metrics import Metrics
 from twostage.planning.plan import plan_scan
 from twostage.reading.pipeline import read_group
+from twostage.report.scan_report import ScanReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from twostage.advisor.rebuilt_scan import RebuiltScan
     from twostage.options import ReadOptions
     from twostage.table.pinned import PinnedTable
+    from twostage.task import ScanPlan
 
 QUERIES = 10
 """Scans that are replayed unless told otherwise."""
@@ -60,6 +65,7 @@ class Replayed:
         seconds_without: The shortest time of a read, planning included, in this process.
         seconds_with: The same with indexes.
         predicted_seconds: What the latency model said of a query; None where it does not fit.
+        reader: Who read it when it was logged: ``twostage`` or ``spark``. Bytes are of twostage's reader in any case.
     """
 
     text: str
@@ -71,6 +77,7 @@ class Replayed:
     seconds_without: float
     seconds_with: float
     predicted_seconds: float | None = None
+    reader: str = "twostage"
 
     @property
     def saved(self) -> int:
@@ -130,6 +137,7 @@ def check_log(
     name: str | None = None,
     metadata: TableColumns | None = None,
     queries: int = QUERIES,
+    spark_scans: bool = False,
     step: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Check:
     """Replay the heaviest scans of a table in query logs, and return what was predicted and measured.
@@ -141,13 +149,14 @@ def check_log(
         name: What the logs call the table; by default as the options do.
         metadata: Of its columns; by default it is collected now. Which indexes there are is looked up in any case.
         queries: How many different scans are replayed.
+        spark_scans: Replay scans that Spark's reader did, too, as twostage's would.
         step: Called with the number of scans replayed so far, and of all.
 
     Raises:
         NotFoundError: There is no such table or log.
         InternalError: A scan returned other rows with indexes than without.
     """
-    name = name or options.path or ""
+    name = logged_name(name or options.path or "")
     known = collect(options, confs) if metadata is None else with_indexes(metadata, options, confs)
     tally = Tally(name, Thresholds())
     problems: list[str] = []
@@ -162,7 +171,7 @@ def check_log(
                 problems.append(str(log.problems))
 
     refused: Counter[str] = Counter()
-    chosen = heaviest(scans(), name, queries * _SPARE, refused)
+    chosen = heaviest(scans(), name, queries * _SPARE, refused, spark_scans=spark_scans)
     found = check(
         chosen, options, confs, replace(known, table=name), queries=queries, model=tally.latency(), step=step
     )
@@ -208,9 +217,9 @@ def check(
         except CannotReplayError as error:
             refused[str(error)] += 1
             continue
-        found = _replay(scan, rebuilt, table, options)
-        saved = bytes_saved(scan, metadata, indexed)
-        seconds = None
+        found, measured = _replay(scan, rebuilt, table, options)
+        saved = bytes_saved(measured if scan.reader == SPARK else scan, metadata, indexed)
+        seconds = None  # of a query that another reader did, the model says nothing
         if model is not None and model.is_usable and saved is not None and scan.count("bytes.filter"):
             share = max(0.0, saved) / scan.count("bytes.filter")
             seconds = model.alpha * scan.entries_in_filter * min(1.0, share)
@@ -219,7 +228,9 @@ def check(
     return Check(table=metadata.table, replayed=tuple(replayed), refused=dict(refused))
 
 
-def heaviest(log: Iterable[LoggedScan], table: str, count: int, refused: Counter[str]) -> list[LoggedScan]:
+def heaviest(
+    log: Iterable[LoggedScan], table: str, count: int, refused: Counter[str], *, spark_scans: bool = False
+) -> list[LoggedScan]:
     """Return the scans of a table whose filters scanned the most entries, each filter and its columns once.
 
     Args:
@@ -227,13 +238,16 @@ def heaviest(log: Iterable[LoggedScan], table: str, count: int, refused: Counter
         table: As the log calls it.
         count: How many.
         refused: Gains the scans that cannot be compared, by reason.
+        spark_scans: Those that Spark's reader did can be.
     """
     kept: dict[tuple[str, tuple[str, ...]], tuple[float, LoggedScan]] = {}
     limit = 0.0
     for scan in log:
         if scan.table != table or scan.predicate is None:
             continue
-        if scan.reader != "twostage":
+        if scan.reader == SPARK and not spark_scans:
+            refused["Spark's reader read it, which reads no index"] += 1
+        elif scan.reader not in ("twostage", SPARK):
             refused["another reader than twostage's read it"] += 1
         elif scan.count("indexes.used") or scan.count("files.pruned.index"):
             refused["it was logged while indexes were read"] += 1
@@ -260,18 +274,27 @@ def _table_at(scan: LoggedScan, options: ReadOptions, confs: Mapping[str, str]) 
     return load_table(options, confs)
 
 
-def _replay(scan: LoggedScan, rebuilt: RebuiltScan, table: PinnedTable, options: ReadOptions) -> Replayed:
-    """Read a scan without and with indexes, in turn, so that whatever the machine does meanwhile meets both."""
+def _replay(
+    scan: LoggedScan, rebuilt: RebuiltScan, table: PinnedTable, options: ReadOptions
+) -> tuple[Replayed, LoggedScan]:
+    """Read a scan without and with indexes, in turn, so that whatever the machine does meanwhile meets both.
+
+    Returns:
+        What was measured; and the scan as it would have been logged, had it been read without indexes.
+    """
     ways = [replace(options, settings=replace(options.settings, index=on)) for on in (False, True)]
     first: list[tuple[int, int]] = []
+    logged = scan
     seconds: list[list[float]] = [[], []]
     for number, place in itertools.product(range(ROUNDS), range(2)):
         started = time.perf_counter()
-        metrics = _read(rebuilt, table, ways[place])
+        plan, report = _read(rebuilt, table, ways[place])
         seconds[place].append(time.perf_counter() - started)
         if number == 0:  # later rounds find the directories of indexes in memory
-            counted = metrics.counters
+            counted = report.metrics.counters
             first.append((counted["bytes.read"] + counted["indexes.bytes_read"], counted["rows.fetched"]))
+            if place == 0:
+                logged = log_scan(plan, report, QueryFacts(time=scan.time))
     (bytes_without, rows), (bytes_with, rows_with) = first
     if rows != rows_with and rebuilt.limit is None:
         raise InternalError(
@@ -280,7 +303,7 @@ def _replay(scan: LoggedScan, rebuilt: RebuiltScan, table: PinnedTable, options:
             stage="advisor",
             hint="index verify says which indexes are wrong; index drop removes them.",
         )
-    return Replayed(
+    replayed = Replayed(
         text=scan.text,
         columns=scan.columns,
         rows=rows,
@@ -289,10 +312,12 @@ def _replay(scan: LoggedScan, rebuilt: RebuiltScan, table: PinnedTable, options:
         predicted=None,
         seconds_without=min(seconds[0]),
         seconds_with=min(seconds[1]),
+        reader=scan.reader,
     )
+    return replayed, logged
 
 
-def _read(rebuilt: RebuiltScan, table: PinnedTable, options: ReadOptions) -> Metrics:
+def _read(rebuilt: RebuiltScan, table: PinnedTable, options: ReadOptions) -> tuple[ScanPlan, ScanReport]:
     plan = plan_scan(
         table,
         options,
@@ -304,8 +329,7 @@ def _read(rebuilt: RebuiltScan, table: PinnedTable, options: ReadOptions) -> Met
         scan_id=uuid.uuid4().hex,
     )
     metrics = Metrics()
-    metrics.counters.update(plan.counters)
     for group in plan.groups:
         for _ in read_group(group, metrics):
             pass
-    return metrics
+    return plan, ScanReport.build(plan, [metrics])

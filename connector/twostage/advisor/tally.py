@@ -17,7 +17,7 @@ from twostage.advisor.byte_model import Emulation
 from twostage.advisor.byte_savings import ByteSavings
 from twostage.advisor.frequency import ColumnVotes, named_columns, ranked
 from twostage.advisor.latency import fit_latency
-from twostage.advisor.logged_scan import INDEX
+from twostage.advisor.logged_scan import INDEX, SPARK
 from twostage.advisor.selectivity import Cardinalities, key_of_leaf, with_spread_shares
 from twostage.advisor.templates import HEAVIEST, MAX_TEXT, Template, form_of
 from twostage.advisor.votes import Alternative, Vote, estimator_of, score, votes_of
@@ -76,8 +76,8 @@ class Tally:
         self.filtered = 0
         self.measured = 0
         """Scans that were measured by twostage, so that bytes of filters are known."""
-        self.of_unknown_rows = 0
-        """Scans with a filter, of which it is not known how many rows there were to filter."""
+        self.by_spark = self.of_unknown_rows = 0
+        """Scans with a filter that Spark's own reader did; those of which it is not known how many rows there were to filter."""
         self.entries = self.bytes_filter = self.bytes_read = 0
         self.time_deletes = 0
         self.time_tasks = 0
@@ -146,6 +146,7 @@ class Tally:
         if whole is None or in_filter < self.thresholds.entries:
             return
         self.filtered += 1
+        self.by_spark += scan.reader == SPARK
         self.of_unknown_rows += not scan.knows_rows
         self.entries += in_filter
         self.measured += scan.reader == "twostage" and scan.is_measured
@@ -198,6 +199,8 @@ class Tally:
 
     def _vote(self, template: Template) -> None:
         scan, whole = template.mean()
+        if scan.reader == SPARK:
+            return  # it reads no index, and which scans are handed to it does not depend on what is indexed
         whole = with_spread_shares(whole, self.known)
         emulation = None if self.metadata is None else Emulation.of(scan, self.metadata)
         for vote in votes_of(scan, whole, self.known, self.thresholds):

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.byte_model import Emulation
+from twostage.advisor.logged_scan import SPARK
 from twostage.advisor.selectivity import with_spread_shares
 from twostage.advisor.votes import estimator_of, votes_of
 from twostage.report.funnel import format_bytes
@@ -150,7 +151,7 @@ def _predicted(
     """Return what indexes would do for scans of one form, and whether their bytes are predicted."""
     scan, whole = template.mean()
     whole = with_spread_shares(whole, tally.known)
-    columns = frozenset(indexes)
+    columns: frozenset[str] = frozenset() if scan.reader == SPARK else frozenset(indexes)  # it reads none
     each = float(scan.bytes_read + scan.count("indexes.bytes_read"))
     entries = template.entries / template.count
     saved_entries = min(
@@ -178,7 +179,7 @@ def _bytes_saved(
     """Return the bytes that one scan would not read.
 
     By emulating it; of other readers by what a row of a column takes; without the bytes of columns in proportion to the entries,
-    of which a `share` is saved. None if none of these is known.
+    of which a `share` is saved. None if none of these is known. Spark's own reader saves nothing: it reads no index.
     """
     emulation = None if tally.metadata is None else Emulation.of(scan, tally.metadata)
     if emulation is not None:
@@ -186,6 +187,8 @@ def _bytes_saved(
         saved = emulation.saved({**indexes, **tally.existing})
         if without is not None and saved is not None:
             return saved - without
+    if scan.reader == SPARK:
+        return 0.0
     if scan.reader != "twostage":
         if not tally.costs or scan.reader == "index":
             return None

@@ -16,8 +16,8 @@ from twostage.advisor.column_sample import sample_files
 from twostage.advisor.command_line import print_recommendations
 from twostage.advisor.log_place import log_access, sources_of
 from twostage.advisor.replay import QUERIES
+from twostage.advisor.table_name import logged_name
 from twostage.advisor.thresholds import Thresholds
-from twostage.errors import mask
 from twostage.options import parse_options
 from twostage.spark.index_jobs import confs_of, index
 from twostage.spark.session import run_job
@@ -86,13 +86,13 @@ class TableAdvice:
             if one.action == "index"
         )
 
-    def check(self, *, queries: int = QUERIES) -> Check:
+    def check(self, *, queries: int = QUERIES, spark_scans: bool = False) -> Check:
         """Replay the heaviest scans of the logs, without and with the indexes that the table has now.
 
         Raises:
             OptionError: A log is Spark's, which does not say what a filter's parts took.
         """
-        return self._indexes.check(self._log, queries=queries, name=self.table)
+        return self._indexes.check(self._log, queries=queries, name=self.table, spark_scans=spark_scans)
 
 
 def advise(
@@ -130,7 +130,7 @@ def advise(
     """
     parsed, confs = parse_options({"path": table, **(options or {})}), confs_of(spark)
     known = collect(parsed, confs, run=_sample_by_spark)
-    called = name or mask(known.table)
+    called = logged_name(name or known.table)
     known = replace(known, table=called)
     thresholds = Thresholds(selectivity=selectivity, tables=frozenset({called}))
     logs = sources_of(log)

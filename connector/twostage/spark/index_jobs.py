@@ -114,7 +114,12 @@ class Indexes:
         return verified
 
     def check(
-        self, log: Source | Iterable[Source], *, queries: int = QUERIES, name: str | None = None
+        self,
+        log: Source | Iterable[Source],
+        *,
+        queries: int = QUERIES,
+        name: str | None = None,
+        spark_scans: bool = False,
     ) -> Check:
         """Replay the heaviest scans of a query log here, without and with indexes: what was predicted, and what is measured.
 
@@ -122,11 +127,19 @@ class Indexes:
             log: Where the log is, or several of them.
             queries: How many different scans.
             name: What the log calls the table, if that is another name.
+            spark_scans: Replay scans that Spark's reader did, too, as twostage's would with ``scan.native=never``.
 
         Raises:
             OptionError: A log is Spark's.
         """
-        return check_log(self._opened(log), self._options, self._confs(), name=name, queries=queries)
+        return check_log(
+            self._opened(log),
+            self._options,
+            self._confs(),
+            name=name,
+            queries=queries,
+            spark_scans=spark_scans,
+        )
 
     def drop(self, columns: str | Sequence[str] | None = None) -> int:
         """Remove the indexes of columns, of all for None; return how many files were removed."""

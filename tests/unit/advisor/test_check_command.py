@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from logged_scans import log_scans, make_events
 from twostage.__main__ import main
+from twostage.advisor.query_log import QueryLog, QueryLogFile
 
 EVENTS = str(Path(__file__).with_name("iceberg_spark_1.12.0_events.jsonl"))
 QUERIES = [(f"user = 'u{number}' AND price > 5", ["id"]) for number in range(6)]
@@ -44,6 +46,17 @@ def test_json(made, capsys):
     found = json.loads(capsys.readouterr().out)
     assert len(found["replayed"]) == 3
     assert {"bytes_without", "bytes_with", "predicted", "saved", "error"} <= found["replayed"][0].keys()
+
+
+def test_scans_by_spark_s_reader(made, capsys, tmp_path):
+    scans = [replace(scan, reader="spark") for scan in QueryLog(made[1])]
+    QueryLogFile(str(tmp_path), {}).append(scans)
+    assert main(arguments((made[0], str(tmp_path)))) == 0
+    assert f"{len(scans)} not replayed: Spark's reader read it" in capsys.readouterr().out
+    assert main(arguments((made[0], str(tmp_path)), "--spark-scans")) == 0
+    out = capsys.readouterr().out
+    assert out.count("(Spark's reader read it; replayed by twostage's)") == 3
+    assert "not replayed" not in out
 
 
 def test_a_log_without_literals(made, capsys, tmp_path):

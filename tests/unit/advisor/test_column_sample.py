@@ -33,7 +33,7 @@ KINDS = {
 def work_of(table, at=0):
     options = parse_options({"path": str(table.folder)})
     pinned = load_table(options, {})
-    context, tasks = _data_files(pinned, options)
+    context, tasks, _ = _data_files(pinned, options)
     names = columns_of(pinned.schema)
     return SampleWork(context=context, tasks=tuple(tasks[at:]), field_ids=tuple(names)), names
 

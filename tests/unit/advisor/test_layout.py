@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -141,6 +142,12 @@ def test_what_layouts_save_take_and_cost():
         assert (one.size, one.build_cost) == (0.0, 2.0 * known.bytes)
     assert (bloom.saved_entries, bloom.saved_bytes, bloom.saved_seconds) == (300.0, 750.0, 3.0)
     assert (bloom.size, bloom.queries, bloom.votes) == (1_000 * 2**20, ("a = 1",), 3)
+    assert bloom.build_cost == 1_000 * (2 * 64 + 1) * 2**20
+    assert "building it reads and writes about 126.0 GiB" in bloom.facts
+    (*_, half) = layout_for(
+        [index], tally, replace(known, columns={"a": replace(columns["a"], bloom_share=0.5)})
+    )
+    assert half.build_cost == 500 * (2 * 64 + 1) * 2**20  # the others have theirs
 
 
 @pytest.mark.parametrize(("of_a_file", "actions"), [(899_999, ["bloom filter"]), (900_001, []), (10**6, [])])

@@ -180,7 +180,12 @@ def test_compiled_deletes_have_their_slowest_queries_and_a_size():
     (found,) = [
         one for one in recommend(tally_of(scans, selectivity=10**9)) if one.action == "compile deletes"
     ]
-    assert (found.votes, found.size) == (4, 1800)
+    assert (found.votes, found.size, found.build_cost) == (4, 1800, None)
+    known = replace(metadata(a={}), compile_bytes=5_000)
+    (found,) = [
+        one for one in recommend(tally_of(scans, selectivity=10**9), known) if one.action == found.action
+    ]
+    assert found.build_cost == 5_000 + 1_800
     assert found.queries == ("a = 1", "a = 2", "(no filter)")
 
 
@@ -374,3 +379,25 @@ def test_scans_of_another_reader_weigh_in_bytes_beside_measured_ones():
     assert (
         recommend(tally_with(known, theirs), known)[0].action == "nothing"
     )  # how selective it is nothing says
+
+
+def test_scans_by_spark_s_own_reader_vote_for_no_index():
+    """However many there are: it reads none, and whether a scan is handed to it does not depend on indexes."""
+    known = metadata(a={"distinct_per_file": 50, "bytes": 10**6}, b={"distinct_per_file": 50, "bytes": 10**6})
+    counted = {"handed_over__rows": 10_000, "handed_over__bytes": 10**6}
+    by_spark = [scan(leaf("a"), reader="spark", **counted)] * 500
+    tally = Tally("lake.db.t", Thresholds(), known.cardinalities, metadata=known)
+    for one in by_spark:
+        tally.add(one)
+    (nothing,) = recommend(tally, known)
+    assert (nothing.action, nothing.votes) == ("nothing", 500)
+    assert "Spark's own reader did its 500 scans with a filter, and reads no index" in nothing.reason
+    for one in [scan(leaf("b"), row_groups__considered=1, files__read=1)] * 200:
+        tally.add(one)
+    found = recommend(tally, known)
+    assert [one.columns for one in found if one.action == "index"] == [("b",)]
+    assert "500" not in found[0].reason
+    elsewhere = Tally("lake.db.t", Thresholds(), known.cardinalities, metadata=known)
+    for one in by_spark:
+        elsewhere.add(replace(one, reader="iceberg"))
+    assert recommend(elsewhere, known)[0].columns == ("a",)

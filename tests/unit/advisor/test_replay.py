@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from logged_scans import log_scans, make_events
 from twostage.__main__ import main
 from twostage.advisor import replay
 from twostage.advisor.collect import collect
-from twostage.advisor.query_log import QueryLog
+from twostage.advisor.query_log import QueryLog, QueryLogFile
 from twostage.advisor.replay import Check, Replayed, check_log, heaviest
 from twostage.errors import InternalError, NotFoundError
 from twostage.options import parse_options
@@ -84,6 +85,37 @@ def test_scans_that_read_indexes_already_are_left_out(table, log, tmp_path):
     assert found.refused["it was logged while indexes were read"] > 0
 
 
+def test_scans_by_spark_s_reader_are_replayed_by_ours_if_wanted(table, log, tmp_path):
+    """Their predictions are made of what reading them without indexes took: such a log says nothing of it."""
+    own = list(QueryLog(str(log)))
+    bare = [
+        replace(
+            scan, reader="spark", predicate=unmeasured(scan.predicate),
+            counters={"handed_over.rows": 120_000, "handed_over.bytes": 10**6},
+        )
+        for scan in own
+    ]  # fmt: skip
+    QueryLogFile(str(tmp_path), {}).append(bare)
+    assert check(table, tmp_path).refused == {"Spark's reader read it, which reads no index": len(own)}
+    found = check(table, tmp_path, queries=24, spark_scans=True)
+    ours = check(table, log, queries=24)
+    assert {one.reader for one in found.replayed} == {"spark"}
+    assert {one.reader for one in ours.replayed} == {"twostage"}
+    by_text = {one.text: one for one in ours.replayed}
+    assert len(found.replayed) == len(by_text) == 24
+    for one in found.replayed:
+        assert one.rows == by_text[one.text].rows
+        assert one.predicted is not None
+        assert one.predicted_seconds is None
+    assert found.median_error <= 0.25
+
+
+def unmeasured(part):
+    return replace(
+        part, rows_in=None, rows_out=None, nanoseconds=None, nbytes=None, children=tuple(map(unmeasured, part.children))
+    )  # fmt: skip
+
+
 def test_broken_lines_are_said(table, log, tmp_path):
     log_scans(table, queries(3), tmp_path / "log", index="off")
     with next((tmp_path / "log").iterdir()).open("a") as file:
@@ -97,9 +129,9 @@ def test_rows_that_differ_are_an_error(table, log, monkeypatch):
     original = replay._read
 
     def read(rebuilt, pinned, options):
-        metrics = original(rebuilt, pinned, options)
-        metrics.counters["rows.fetched"] += options.settings.index
-        return metrics
+        plan, report = original(rebuilt, pinned, options)
+        report.metrics.counters["rows.fetched"] += options.settings.index
+        return plan, report
 
     monkeypatch.setattr(replay, "_read", read)
     with pytest.raises(InternalError, match="WRONG_INDEX"):

@@ -122,3 +122,16 @@ def test_in_advice_and_json(tmp_path):
     assert [one["text"] for one in plain["queries"]] == ["a = 5"]
     nothing = advise(QueryLog(str(tmp_path)), metadata={"t": metadata(a=("values",))})
     assert nothing.what_if == ()
+
+
+def test_what_spark_s_own_reader_did_stays_as_it_is():
+    """It reads no index; Iceberg's reader does not either, but its table's scans are to be ours."""
+    known = metadata()
+    rows = {"handed_over__rows": ROWS, "handed_over__bytes": WIDE}
+    found = what_if(tally_of([scan("a", reader="spark", **rows)] * 3 + [scan("a")], known), VALUES)
+    by_spark, ours = found.queries
+    assert by_spark.bytes_before == by_spark.bytes_after == 3 * WIDE
+    assert ours.bytes_after < ours.bytes_before
+    assert found.unknown == 0
+    others = what_if(tally_of([scan("a", reader="iceberg", spark__files__bytes=WIDE)] * 3, known), VALUES)
+    assert others.total.bytes_after < others.total.bytes_before
