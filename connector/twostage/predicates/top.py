@@ -145,7 +145,9 @@ def threshold_from_bounds(
             nulls, null_files = nulls + max(0, rows - num_deleted), null_files + 1
         elif worst is None or num_nulls is None or not 0 <= num_nulls <= rows:
             continue
-        elif bounds is not None and bounds.value_count in (None, rows):
+        elif bounds is None or (bounds.value_count is None and len(top.column.path) > 1):
+            continue  # nobody counted the rows in which a field's struct is NULL
+        elif bounds.value_count in (None, rows):
             if num_nulls:
                 nulls, null_files = nulls + max(0, num_nulls - num_deleted), null_files + 1
             values.append((worst, max(0, rows - num_nulls - num_deleted)))

@@ -1,11 +1,12 @@
 """A column's bounds and counts in a manifest entry, in the column's type in the table.
 
 Takes an entry's metrics; returns `Bounds`. Timestamps and times that may have been written in another unit get bounds
-that hold for both units.
+that hold for both units, and those of ORC files hold for what is read where that differs from what was measured.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _UNITS_PER_SECOND = {"timestamp": 10**6, "timestamptz": 10**6, "timestamp_ns": 10**9, "timestamptz_ns": 10**9}
 _MAX_MILLISECONDS = {"time": 86_399_999, "timestamp": 253_402_300_799_999, "timestamptz": 253_402_300_799_999}
 """The end of the day, or of the year 9999, in milliseconds; as microseconds, the latter is early in 1978."""
+_BEFORE_SPACE = re.compile("[\0-\x1f]")
 
 
 def metrics_bounds(kind: Primitive, file: ContentFile, field_id: int) -> Bounds | None:
@@ -35,7 +37,7 @@ def metrics_bounds(kind: Primitive, file: ContentFile, field_id: int) -> Bounds 
     )
     if file.format == "parquet" and may_count_other_units(kind, known.lower, known.upper):
         return _in_both_units(kind, known)
-    return as_stored(kind, known) if file.format == "orc" else known
+    return _without_padding(kind, as_stored(kind, known)) if file.format == "orc" else known
 
 
 def may_count_other_units(kind: Primitive, lower: Any, upper: Any) -> bool:
@@ -84,3 +86,16 @@ def as_stored(kind: Primitive, bounds: Bounds | None) -> Bounds | None:
     if not -second <= bounds.upper < second:
         return bounds
     return replace(bounds, upper=second, exact_upper=False)
+
+
+def _without_padding(kind: Primitive, bounds: Bounds | None) -> Bounds | None:
+    """Return bounds that hold for ORC's type char, too: imported files have bounds of values padded with spaces.
+
+    Values are read without these spaces, which makes them smaller. What is left of the lower bound without them, up to
+    the first character that sorts before a space, is still one: a value below it would have been below the bound, padded.
+    """
+    if kind.name != "string" or bounds is None or bounds.lower is None:
+        return bounds
+    control = _BEFORE_SPACE.search(bounds.lower)
+    lower = bounds.lower[: None if control is None else control.start()].rstrip(" ")
+    return bounds if lower == bounds.lower else replace(bounds, lower=lower, exact_lower=False)

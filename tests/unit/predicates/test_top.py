@@ -179,6 +179,21 @@ def test_deleted_rows_may_be_any() -> None:
             assert (found is not None and found[0] == Threshold(None)) == (count <= first)
 
 
+def test_fields_of_structs_need_a_count_of_their_values() -> None:
+    """Of some writers, the number of NULLs leaves out the rows in which the struct is NULL."""
+    for path, count, reached in (
+        (("a",), None, (Threshold(1), 1)),
+        (("s", "a"), None, None),
+        (("s", "a"), 3, None),
+        (("s", "a"), 5, (Threshold(1), 1)),
+    ):
+        bounds = Bounds(lower=1, upper=9, null_count=0, value_count=count)
+        wanted = TopRows(
+            column=Column(1, path, Primitive("long")), count=3, descending=True, nulls_first=False
+        )
+        assert threshold_from_bounds(wanted, [(lambda _, bounds=bounds: bounds, 5, 0)]) == reached
+
+
 def test_files_are_read_best_first() -> None:
     bounds = {
         "old": Bounds(lower=1, upper=5, null_count=0),

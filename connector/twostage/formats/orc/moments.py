@@ -8,6 +8,7 @@ Source: ORC specification v1, "Timestamp Columns", and org.apache.orc.impl.TreeR
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _EPOCH_OF_ORC = 1_420_070_400  # 2015-01-01T00:00:00Z
 _UTC = frozenset(("UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Universal", "Zulu", "Etc/Zulu"))
+_FIRST_OF_JAVA = -2_208_988_800  # 1900-01-01T00:00:00Z
 _LAST_KNOWN = 2_114_380_800  # 2037-01-01T00:00:00Z
 _WEEK = 7 * 86_400
 _MAX_SECONDS = 2**63 // 1_000_000 - 2
@@ -82,7 +84,8 @@ def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
     """Return the local time of instants, both in seconds.
 
     pyarrow knows daylight saving changes until 2037. Later years use those of an earlier year that begins on the same
-    weekday and has the same length.
+    weekday and has the same length. Before 1900 a zone has its present standard time, as in `java.util.TimeZone`, by
+    which all writers compute that state another zone than UTC; pyarrow has the local mean time of those years.
     """
     moved = np.zeros(len(seconds), np.int64)
     late = np.flatnonzero(seconds >= _LAST_KNOWN)
@@ -95,7 +98,16 @@ def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
             )
     local = pc.local_timestamp(pa.array(seconds - moved, pa.timestamp("s", zone)))
     result: NDArray[np.int64] = local.cast(pa.int64()).to_numpy() + moved
-    return result
+    early = seconds < _FIRST_OF_JAVA
+    return np.where(early, seconds + _standard_offset(zone), result) if early.any() else result
+
+
+@functools.lru_cache(maxsize=64)
+def _standard_offset(zone: str) -> int:
+    """Return the seconds by which a zone's standard time is ahead of UTC: its least offset in the days of a late year."""
+    days = np.arange(_LAST_KNOWN - 365 * 86_400, _LAST_KNOWN, 86_400)
+    local = pc.local_timestamp(pa.array(days, pa.timestamp("s", zone)))
+    return int((local.cast(pa.int64()).to_numpy() - days).min())
 
 
 def _year_alike(begin: int, end: int) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from twostage.errors import ResourceLimitError, UnsupportedFeatureError
 from twostage.formats.orc import compression, run_length
@@ -156,6 +157,10 @@ class StripeReader:
             return self._nested(kind, field, wanted, num_rows, mask, count)
         if kind.kind in _TEXTS or kind.kind == "binary":
             array = self._texts(kind, mask, count, num_rows)
+            if (
+                kind.kind == "char"
+            ):  # stored padded to its length; to Iceberg the spaces are no part of the text
+                return pc.utf8_rtrim(array, characters=" ")
             return array.cast(pa.binary(16)) if self._meanings.get(kind.column) == "uuid" else array
         return self._fixed(kind, field, mask, count, num_rows)
 

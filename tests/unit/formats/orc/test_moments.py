@@ -70,6 +70,22 @@ def test_years_after_the_known_ones_use_the_calendar_of_one_that_is_alike() -> N
             assert EPOCH + datetime.timedelta(microseconds=local) == moment
 
 
+@pytest.mark.parametrize(
+    ("zone", "hours"),
+    [("America/Los_Angeles", -8), ("Europe/Berlin", 1), ("Asia/Kolkata", 5.5), ("Europe/Dublin", 0)],
+)
+def test_before_1900_zones_are_those_of_java(zone: str, hours: float) -> None:
+    """`TimeZone.getTimeZone(zone).getOffset(…)` gives a zone's present standard time there, not its mean local time."""
+    for year in (1, 1500, 1850, 1899):
+        moment = datetime.datetime(year, 1, 1, 12, 34, 56)  # noqa: DTZ001
+        seconds = int((moment - EPOCH).total_seconds() - hours * 3600) - instant_of(BASE, zone)
+        (local, late), _ = read([seconds, 0], [0, 0], zone=zone)
+        assert EPOCH + datetime.timedelta(microseconds=late) == BASE
+        assert EPOCH + datetime.timedelta(microseconds=local) == moment
+        (instant,), _ = read([seconds], [0], zone=zone, local=False)
+        assert instant == (seconds + instant_of(BASE, zone)) * 10**6
+
+
 def test_before_1970_writers_round_towards_zero() -> None:
     since = int((BASE - EPOCH).total_seconds())
     # 1969-12-31T23:59:58.5 is second -1 (rounded up from -1.5) and 500 ms.

@@ -164,6 +164,16 @@ def test_a_map_without_its_values() -> None:
     assert found.to_pylist() == [[("a", None)], None, []]
 
 
+@pytest.mark.parametrize("dictionary", [0.0, 1.0])
+def test_the_spaces_that_pad_a_char_are_not_its_text(dictionary: float) -> None:
+    words = ["ab   ", "abcde", "     ", None, " x\t  ", "ab   "]
+    opened = Opened(pa.table({"a": words}), dictionary_key_size_threshold=dictionary)
+    opened.change(kind="char")
+    assert opened.read()[0].to_pylist() == ["ab", "abcde", "", None, " x\t", "ab"]
+    opened.change(kind="varchar")
+    assert opened.read()[0].to_pylist() == words
+
+
 def test_meanings() -> None:
     """What a column's ORC type does not tell: see `StripeReader`."""
     ids = [uuid.UUID(int=i * 2**90 + i).bytes for i in range(3)]
