@@ -72,7 +72,8 @@ class ArrowClient:
             own = file.opened = file.opened or _Opened()
         with own.lock:
             if own.file is None:
-                own.file = self._connect().open_input_file(file.name)
+                file_system = self._connect()
+                own.file = file_system.open_input_file(file.name)
                 tags = own.file.metadata() or {}
                 own.etag = next(
                     (
@@ -81,7 +82,7 @@ class ArrowClient:
                         if str(key).lower() == "etag"
                     ),
                     "",
-                )
+                ) or _written(file_system, file.name)
             return own.file, own.etag
 
     async def list(self, folder: str) -> Listing:
@@ -114,6 +115,17 @@ class ArrowClient:
     def release(self, file: RangedFile) -> None:
         """Let go of the open file, which closes when no thread reads it any more."""
         file.opened = None
+
+
+def _written(file_system: Any, name: str) -> str:
+    """Return what stands for the ETag of a file of HDFS, which has none: when it was written. Takes a request there.
+
+    Without, nothing would tell that a file was replaced, so that no footer could be kept.
+    """
+    if file_system.type_name != "hdfs":
+        return ""
+    written = file_system.get_file_info(name).mtime_ns
+    return f"written-{written}" if written else ""
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pyarrow.fs
 import pytest
@@ -16,6 +17,8 @@ DATA = bytes(range(200))
 
 class Opened:
     """A file system that notes what it opens."""
+
+    type_name = "subtree"
 
     def __init__(self, folder):
         self.files = pyarrow.fs.SubTreeFileSystem(str(folder), pyarrow.fs.LocalFileSystem())
@@ -75,6 +78,25 @@ def test_each_file_is_opened_by_the_file_system_of_now(opened, tmp_path):
     for file in (first, first, second):
         assert bytes(get(client, file, (0, 9))[0].data) == DATA[:9]
     assert (opened.names, systems) == (["lake/f"], [])
+
+
+def test_of_hdfs_the_time_of_writing_stands_for_the_etag(opened, tmp_path):
+    opened.type_name = "hdfs"
+    opened.get_file_info = opened.files.get_file_info
+    client = ArrowClient(("k",), opened)
+    path = tmp_path / "lake" / "f"
+    os.utime(path, ns=(0, 1_000_000))
+    file = file_of(client)
+    (found,) = get(client, file, (0, 9))
+    assert found.etag == "written-1000000"
+    client.release(file)
+    file.etag = found.etag
+    get(client, file, (0, 9))
+    client.release(file)
+    os.utime(path, ns=(0, 2_000_000))
+    with pytest.raises(RequestFailedError) as failed:
+        get(client, file, (0, 9))
+    assert failed.value.kind == "replaced"
 
 
 def test_an_empty_file(opened):
