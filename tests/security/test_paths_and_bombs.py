@@ -44,6 +44,8 @@ def remote(tmp_path, monkeypatch):
 class _Bucket:
     """``lake/key`` is a file of the folder; any other bucket fails the test."""
 
+    type_name = "s3"
+
     def __init__(self, files):
         self.files = files
 

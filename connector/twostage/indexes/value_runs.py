@@ -6,6 +6,7 @@ once. The rule: floats are one zero and one NaN; what exceeds the budget goes to
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ _ROWS_AT_ONCE = 1 << 20
 """Rows whose values are sorted at once: a bitmap for each value of 65,536 rows is made sixteen times, and joined again."""
 _MOST_OF_AN_ARRAY = 1 << 31
 """Bytes of text in an array of Arrow's with offsets of 32 bits."""
+_AT_ONCE = 1 << 14
+"""Bitmaps that are Python objects at a time, while those of rows are made: of a million values they would take 130 MB."""
 _OBJECT_BYTES = 100
 """Of a value's bitmap as a Python object, and of the value's places in arrays."""
 
@@ -83,10 +86,9 @@ class ValueRuns:
         values, codes = _distinct(normal(pa.concat_arrays([array for _, array in self._waiting])))
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         rows = np.ascontiguousarray(places[_order(codes, len(values))], np.uint32)
-        ends = np.cumsum(np.bincount(codes, minlength=len(values))).tolist()
-        starts = [0, *ends[:-1]]
-        parts = [bitmaps.serialize(bitmaps.of_rows(rows[a:b])) for a, b in zip(starts, ends, strict=True)]
-        run = ValueRun(values, pa.array(parts, pa.large_binary()))
+        limits = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(codes, minlength=len(values)))])
+        parts = [_bitmaps(rows, limits[a : a + _AT_ONCE + 1]) for a in range(0, len(values), _AT_ONCE)]
+        run = ValueRun(values, pa.concat_arrays(parts))
         self._runs.append(run)
         self._held += run.nbytes
         self._total += run.nbytes
@@ -157,6 +159,13 @@ def _distinct(array: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return encoded.dictionary.take(pa.array(order)), ranks[encoded.indices.to_numpy()]
+
+
+def _bitmaps(rows: NDArray[np.uint32], limits: NDArray[np.int64]) -> pa.Array:
+    """Return bitmaps, serialized, of the rows between each two limits."""
+    places = limits.tolist()
+    parts = [bitmaps.serialize(bitmaps.of_rows(rows[a:b])) for a, b in itertools.pairwise(places)]
+    return pa.array(parts, pa.large_binary())
 
 
 def _order(codes: NDArray[np.int64], count: int) -> NDArray[np.int64]:

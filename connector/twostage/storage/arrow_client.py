@@ -73,16 +73,19 @@ class ArrowClient:
         with own.lock:
             if own.file is None:
                 file_system = self._connect()
-                own.file = file_system.open_input_file(file.name)
-                tags = own.file.metadata() or {}
+                # Before opening: the time of a file that is replaced between the two must not stand for the bytes of the former one.
+                written = _written(file_system, file.name)
+                opened = file_system.open_input_file(file.name)
+                tags = opened.metadata() or {}
                 own.etag = next(
                     (
                         bytes(value).decode("latin-1")
                         for key, value in tags.items()
                         if str(key).lower() == "etag"
                     ),
-                    "",
-                ) or _written(file_system, file.name)
+                    written,
+                )
+                own.file = opened
             return own.file, own.etag
 
     async def list(self, folder: str) -> Listing:

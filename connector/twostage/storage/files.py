@@ -41,6 +41,7 @@ from twostage.storage.location import (
     refuse,
 )
 from twostage.storage.object_file import open_object
+from twostage.storage.ranged_object import RangedObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -164,7 +165,7 @@ def version_of(file: pa.NativeFile) -> bytes:
 
 
 def check_unchanged(storage: Storage, path: str, version: bytes) -> None:
-    """Refuse an object that was replaced since it was opened; takes one request, none for a local file.
+    """Refuse an object that was replaced since it was opened; takes one request of one byte, none for a local file.
 
     Ranges of two different objects would make rows that no file ever held, and page checksums would not notice. An
     object that was removed by now was read completely before: that is not an error.
@@ -179,11 +180,13 @@ def check_unchanged(storage: Storage, path: str, version: bytes) -> None:
     """
     if not version:
         return
-    try:
-        with open_file(storage, path) as file:
-            now = version_of(file)
-    except MissingFileError:
-        return
+    now = b""
+    # One that has no bytes by now is another one, too.
+    with contextlib.suppress(CorruptFileError), driver_reads() as reads:
+        try:
+            now = RangedObject(reads, storage, path).version()
+        except MissingFileError:
+            return
     if now != version:
         raise CorruptFileError(
             "FILE_CHANGED",

@@ -99,6 +99,52 @@ def test_of_hdfs_the_time_of_writing_stands_for_the_etag(opened, tmp_path):
     assert failed.value.kind == "replaced"
 
 
+def test_a_file_of_hdfs_that_is_replaced_while_it_is_opened(opened, tmp_path):
+    """Under the time of the new file nothing of the former one may be kept."""
+    path = tmp_path / "lake" / "f"
+    os.utime(path, ns=(0, 1_000_000))
+    calls = []
+
+    def replacing(function):
+        def called(name):
+            found = function(name)
+            calls.append(name)
+            if len(calls) == 1:
+                path.unlink()
+                path.write_bytes(DATA[::-1])
+                os.utime(path, ns=(0, 2_000_000))
+            return found
+
+        return called
+
+    opened.type_name = "hdfs"
+    opened.get_file_info = replacing(opened.files.get_file_info)
+    opened.open_input_file = replacing(opened.files.open_input_file)
+    client = ArrowClient(("k",), opened)
+    known = {}
+    for _ in range(3):
+        (found,) = get(client, file_of(client), (0, 9))
+        assert known.setdefault(found.etag, bytes(found.data)) == bytes(found.data)
+    assert len(calls) == 6
+    assert known["written-2000000"] == DATA[::-1][:9]
+
+
+def test_a_file_of_hdfs_whose_time_could_not_be_asked_for_is_not_taken_for_another_one(opened):
+    failures = [OSError("the name node does not answer")]
+
+    def get_file_info(name):
+        if failures:
+            raise failures.pop()
+        return opened.files.get_file_info(name)
+
+    opened.type_name, opened.get_file_info = "hdfs", get_file_info
+    client = ArrowClient(("k",), opened)
+    file = file_of(client)
+    with pytest.raises(RequestFailedError):
+        get(client, file, (0, 9))
+    assert get(client, file, (0, 9))[0].etag.startswith("written-")
+
+
 def test_an_empty_file(opened):
     client = ArrowClient(("k",), opened)
     assert bytes(get(client, file_of(client, "lake/empty"), (0, None))[0].data) == b""

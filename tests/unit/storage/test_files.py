@@ -175,6 +175,8 @@ def test_the_table_folder_itself_may_be_a_link(table: Path) -> None:
 class Remote:
     """A file system that counts its making and serves a local folder as ``bucket/key``, or fails."""
 
+    type_name = "s3"
+
     def __init__(self, folder: Path, error: Exception | None = None) -> None:
         self.files = pyarrow.fs.SubTreeFileSystem(str(folder), pyarrow.fs.LocalFileSystem())
         self.error = error

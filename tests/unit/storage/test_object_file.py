@@ -12,7 +12,7 @@ import pytest
 from late_store import Fault, serve_late
 from twostage.errors import CorruptFileError, MissingFileError
 from twostage.storage import ranged_object
-from twostage.storage.files import open_file, version_of
+from twostage.storage.files import check_unchanged, open_file, version_of
 from twostage.task import Storage
 
 DATA = random.Random(3).randbytes(300_000)
@@ -50,6 +50,27 @@ def test_it_reads_as_a_file_does(lake, client):
             ]
     with pytest.raises(ValueError, match="closed"):
         file.read_at(1, 0)
+
+
+@pytest.mark.parametrize("client", ["auto", "arrow"])
+def test_whether_an_object_is_still_the_same_takes_a_byte(lake, tmp_path, client):
+    """Each data file is asked for that, where the client cannot ask for a version."""
+    properties = {key.removeprefix("catalog."): value for key, value in lake.options.items()}
+    storage = Storage(root="s3://lake", properties=properties, client=client)
+    with opened(lake, client=client) as file:
+        version = version_of(file)
+    lake.log.clear()
+    check_unchanged(storage, "s3://lake/f", version)
+    assert sum(one.sent for one in lake.log if one.method == "GET") == 1
+    for replaced in (DATA[::-1], b""):
+        (tmp_path / "f").write_bytes(replaced)
+        with pytest.raises(CorruptFileError, match="FILE_CHANGED"):
+            check_unchanged(storage, "s3://lake/f", version)
+    (tmp_path / "f").unlink()
+    check_unchanged(storage, "s3://lake/f", version)  # it was read whole before
+    lake.log.clear()
+    check_unchanged(storage, "s3://lake/f", b"")
+    assert lake.log == []
 
 
 def test_opening_takes_one_request_which_brings_the_end(lake):
