@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Buffer = TypeVar("Buffer", bytes, memoryview)
 MAGIC = b"PFA1"
-FORMAT = 3
+FORMAT = 4
 """Version of the layout of our files: raise it when what is written changes its meaning."""
 TAIL_BYTES = 64 * 2**10
 """Read at once when a file is opened: a local read of it takes 15 µs, a request as long as one of a few bytes."""
