@@ -86,7 +86,7 @@ def store(tmp_path_factory):
                 gone = [rows[17 + step]["k"] for rows in EVERY]
                 table.delete_equal(["k"], [{"k": k} for k in gone])
         table.write()
-    with serve_late(root, rounds=0.3) as late:
+    with serve_late(root, rounds=0.5) as late:
         yield late
 
 
