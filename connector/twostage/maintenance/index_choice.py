@@ -42,6 +42,10 @@ MAX_VALUES_FOR_BITMAPS = 1_000
 """Distinct values of a data file up to which each gets a bitmap."""
 _CLUSTERED_RUN = 64
 """Rows of a mean run of equal values from which a column is clustered."""
+_PARTS = 16
+"""Of the rows that are looked at: as pages, whose bounds tell values apart where a column is ordered."""
+_MAX_OVERLAP = 2.0
+"""Parts of an ordered column whose bounds hold a value, at most; of a sorted one it is one."""
 _SAMPLE_FILES = 4
 _SAMPLE_ROWS = 131_072
 _KEY_BYTES = 3.2
@@ -63,7 +67,7 @@ class ColumnEstimate:
 
     Attributes:
         profile: Of a mean data file.
-        is_ordered: Neighbours mostly ascend, or mostly descend.
+        is_ordered: Neighbours mostly ascend, or mostly descend, and not from a least value on again and again.
         num_files: Data files of the table.
         is_nested: The values are elements of lists or keys of maps.
     """
@@ -126,6 +130,7 @@ def _sample(kind: Primitive, arrays: Sequence[pa.Array], rows: int, num_files: i
     distinct, nulls, runs, ascents, nbytes = (
         float(np.mean([one[place] / max(1, one[0]) for one in each])) for place in range(1, 6)
     )
+    overlap = float(np.mean([one[6] for one in each]))
     mean = max(1.0, float(sampled.mean()))
     # Where less than a tenth is new, more rows bring few new values; else they bring as many again.
     grown = distinct * mean if distinct < 0.1 else distinct * rows
@@ -138,23 +143,30 @@ def _sample(kind: Primitive, arrays: Sequence[pa.Array], rows: int, num_files: i
         num_runs=max(1, int(runs * rows)),
         column_bytes=int(nbytes * rows),
     )
-    return ColumnEstimate(profile=profile, is_ordered=ascents > 0.98 or ascents < 0.02, num_files=num_files)
+    is_ordered = (ascents > 0.98 or ascents < 0.02) and overlap <= _MAX_OVERLAP
+    return ColumnEstimate(profile=profile, is_ordered=is_ordered, num_files=num_files)
 
 
-def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float]:
-    """Return rows, distinct values, NULLs, runs, the share of changes that ascend (times the rows), and bytes."""
+def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float, float]:
+    """Return rows, distinct values, NULLs, runs, the share of changes that ascend (times the rows), bytes, and overlap.
+
+    Overlap: of `_PARTS` equal parts of the rows, in how many the bounds hold a value, on average.
+    """
     present = array.drop_null()
     if len(present) < 2:
-        return len(array), len(present), array.null_count, len(present), 1.0, array.nbytes
+        return len(array), len(present), array.null_count, len(present), 1.0, array.nbytes, 1.0
     codes = present.dictionary_encode()
     order = pc.sort_indices(codes.dictionary).to_numpy()
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    steps = np.diff(ranks[codes.indices.to_numpy()])
+    ranked = ranks[codes.indices.to_numpy()]
+    steps = np.diff(ranked)
     changes = max(1, int(np.count_nonzero(steps)))
     ascending = int(np.count_nonzero(steps > 0)) / changes * len(array)
     runs = float(np.count_nonzero(steps)) + 1
-    return len(array), len(codes.dictionary), array.null_count, runs, ascending, array.nbytes
+    spans = [int(part.max() - part.min()) for part in np.array_split(ranked, min(_PARTS, len(ranked)))]
+    overlap = sum(spans) / max(1, len(order) - 1)
+    return len(array), len(codes.dictionary), array.null_count, runs, ascending, array.nbytes, overlap
 
 
 def choose_kinds(
