@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("commit", help="what to compare with")
     parser.add_argument("--rows", type=int, default=SIZES["full"].rows)
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--only", default="", metavar="TEXT", help="the queries whose title has it")
     parser.add_argument("--warehouse", type=Path, default=ROOT / "benchmarks" / "data" / "against")
     asked = parser.parse_args()
     # In a process of its own, as Spark stays in the one that used it.
@@ -119,7 +120,7 @@ def main() -> None:
         }
         versions = {name: EngineProcess(str(asked.warehouse), path) for name, path in paths.items()}
         try:
-            for query in queries():
+            for query in (one for one in queries() if asked.only in one.title):
                 runs = measure(query, versions, asked.repeats)
                 cells = []
                 for figure in ("seconds", "cpu"):
