@@ -101,6 +101,10 @@ SECTIONS: dict[str, dict[str, Option]] = {
             "parallelism", values.positive, "",
             "the number of concurrent tasks to plan for; by default the number of cores",
         ),
+        "executor-locality": Option(
+            "executor_locality", values.boolean, "false",
+            "let [the same executors read the same data files](object-stores.md#the-same-files-on-the-same-executors) in every query, so that what they keep of them serves again",
+        ),
         "batch-size": Option(
             "batch_size", values.positive, "65536",
             "maximum rows of a returned batch",

@@ -128,6 +128,8 @@ class ReadOptions:
     split_size: int | None = None
     """Expected bytes per task; None: derived from the number of cores and the expected bytes of the scan."""
     parallelism: int | None = None
+    executor_locality: bool = False
+    """Let the same executors read the same data files in every query."""
     case_sensitive: bool = False
     native_scans: bool = True
     """Hand scans over to Spark's own Parquet reader if late materialization gains nothing."""

@@ -36,7 +36,7 @@ _UNSUPPORTED: dict[str, tuple[str, str]] = {
         (_STREAMS, _WHOLE),
     ),
     **dict.fromkeys(("lookback", "file-open-cost"), (_TASKS, _SPEED)),
-    "locality": ("It has no meaning here: tasks have no preferred hosts", _SPEED),
+    "locality": ("It has no meaning here: tasks do not go to the hosts of HDFS blocks", _SPEED),
     "vectorization-enabled": ("It has no meaning here: rows are always read in batches", _SPEED),
     **dict.fromkeys(
         ("scan-task-set-id", "file-scan-task-set-id"),

@@ -65,6 +65,7 @@ final class Answers {
     public String scan;
     public String function;
     public String[] partitions;
+    public String[] executors;
   }
 
   public static final class Started extends Message {}

@@ -76,7 +76,11 @@ public final class PlannerInstaller {
   }
 
   static int parallelism() {
-    return ((org.apache.spark.sql.SparkSession) SparkSession.active()).sparkContext().defaultParallelism();
+    return context().defaultParallelism();
+  }
+
+  static org.apache.spark.SparkContext context() {
+    return ((org.apache.spark.sql.SparkSession) SparkSession.active()).sparkContext();
   }
 
   /** Registers the source without asking a Python worker which modules it discovers, which takes seconds. */

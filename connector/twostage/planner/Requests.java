@@ -120,10 +120,12 @@ final class Requests {
 
   public static final class Read extends Plan {
     public final String scan;
+    public final String[] executors;
 
-    Read(Plan plan, String scan) {
+    Read(Plan plan, String scan, String[] executors) {
       super(plan.schema, plan.exact, plan.hints, plan.runtime, plan.limit, plan.top, plan.parallelism, plan.reason);
       this.scan = scan;
+      this.executors = executors;
     }
   }
 

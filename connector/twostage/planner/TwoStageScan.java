@@ -16,7 +16,6 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.*;
@@ -271,7 +270,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   private synchronized Answers.Read read() {
     Answers.Read read = (Answers.Read) reads.get(runtime);
     if (read == null) {
-      read = (Answers.Read) table.call(new Requests.Read(filteredRequest(), plan().scan), Answers.Read.class);
+      read = (Answers.Read) table.call(new Requests.Read(filteredRequest(), plan().scan, PlacedPartition.executors(PlannerInstaller.context())), Answers.Read.class);
       reads.put(runtime, read);
       wasRead = true;
     }
@@ -301,9 +300,10 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
 
   public InputPartition[] planInputPartitions() {
     String[] pickled = read().partitions;
+    String[] executors = read().executors;
     InputPartition[] partitions = new InputPartition[pickled.length];
     for (int i = 0; i < partitions.length; i++) {
-      partitions[i] = new PythonInputPartition(i, Base64.getDecoder().decode(pickled[i]));
+      partitions[i] = PlacedPartition.of(i, Base64.getDecoder().decode(pickled[i]), executors[i]);
     }
     return partitions;
   }

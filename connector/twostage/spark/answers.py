@@ -96,6 +96,8 @@ class ReadAnswer:
     scan: str
     function: str
     partitions: tuple[str, ...]
+    executors: tuple[str, ...]
+    """The one that each partition prefers; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

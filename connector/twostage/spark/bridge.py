@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.errors import InternalError, TwoStageError, UnsupportedFeatureError
 from twostage.handover.protocol import KEYS_MAY_PRUNE
+from twostage.planning.placement import place
 from twostage.predicates.predicate import TRUE, both, conjuncts, is_exact, weaken
 from twostage.spark import catalogs
 from twostage.spark.answers import (
@@ -364,12 +365,18 @@ class Bridge:
         with self._requests.counted(request.pin):
             plan = scan.plan if scan is not None and not scan.started else self._plan_scan(request)
         plan = self._requests.take(request.pin, plan)
+        homes: tuple[str, ...] = ()
+        if self._pin_of(request).options.executor_locality:
+            plan, homes = place(plan, request.executors)
         function, partitions = self._pickle(plan, request.schema)
         # What the report needs stays; the tasks are Spark's now.
         empty = tuple(replace(group, tasks=()) for group in plan.groups)
         choices = (*plan.choices, *_why_here(request))
         self.scans.remember(replace(plan, groups=empty, choices=choices), started=True)
-        return ReadAnswer(scan=plan.context.scan_id, function=function, partitions=partitions)
+        executors = homes or ("",) * len(partitions)
+        return ReadAnswer(
+            scan=plan.context.scan_id, function=function, partitions=partitions, executors=executors
+        )
 
     def _pickle(self, plan: ScanPlan, schema: str) -> tuple[str, tuple[str, ...]]:
         """Return what Spark's planning worker would send, in Base64: the read function and the partitions, pickled."""

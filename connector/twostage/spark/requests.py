@@ -118,6 +118,8 @@ class ReadRequest(PlanRequest):
 
     scan: str
     """The id that `PlanAnswer` gave."""
+    executors: tuple[str, ...]
+    """Those that live, as Spark's scheduler takes them for preferred locations; none where the driver runs the tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
