@@ -6,91 +6,32 @@ import json
 import os
 import random
 import time
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from core_scan import open_table
+from indexed_by_command import ROWS, append_events, column_of, make_events, opened_indexes, run_index
 from tables import Table
-from twostage.__main__ import main
-from twostage.catalog.load_table import load_table
 from twostage.deletes.cache.memory import CACHE
-from twostage.indexes import bitmaps
 from twostage.indexes.file_keys import find_files
-from twostage.indexes.kind import Found
-from twostage.indexes.kinds import bit_slices, postings, sorted_rows
 from twostage.indexes.open_index import open_index
-from twostage.indexes.place import IndexGroup, index_place, list_indexes
+from twostage.indexes.place import IndexGroup
 from twostage.maintenance import index_choice, index_files, table_indexes
 from twostage.metrics import Metrics
 from twostage.options import parse_options
-from twostage.planning.plan import plan_scan
-from twostage.predicates.predicate import TRUE, Column, Compare
+from twostage.predicates.predicate import Column, Compare
 from twostage.schema import Primitive
 from twostage.storage import files
 
-ROWS = 400
-
-
-def make(folder: Path, data_files: int = 4, **more) -> Table:
-    """Write a table of several data files."""
-    drawn = random.Random(1)
-    table = Table(
-        folder,
-        {"id": "long", "key": "long", "country": "string", "price": "decimal(9,2)", "s": {"x": "int"}},
-        **more,
-    )
-    for number in range(data_files):
-        append(table, number, drawn)
-    table.write()
-    return table
-
-
-def append(table: Table, number: int, drawn: random.Random) -> None:
-    table.append(
-        [
-            {
-                "id": number * ROWS + row,
-                "key": drawn.randrange(3_000),
-                "country": drawn.choice(["de", "fr", None]),
-                "price": Decimal(drawn.randrange(10**5)).scaleb(-2),
-                "s": {"x": drawn.randrange(9)},
-            }
-            for row in range(ROWS)
-        ],
-        row_group_size=150,
-    )
-
-
-def run(verb: str, table: Table, *more: str) -> int:
-    return main(["index", verb, str(table.folder), *more])
-
-
-def opened(table: Table):
-    """Return a scan of the table, its data files, and the place and list of its indexes."""
-    options = parse_options({"path": str(table.folder)})
-    pinned = load_table(options)
-    plan = plan_scan(
-        pinned, options, projection=(), predicate=TRUE, hint=TRUE, limit=None, parallelism=2, scan_id="x"
-    )
-    place = index_place(pinned.storage, options.settings, pinned.metadata.table_uuid)
-    tasks = [task for group in plan.groups for task in group.tasks]
-    return plan.context, tasks, place, list_indexes(place, Metrics())
-
-
-def column(context, name: str) -> Column:
-    found = context.schema.find(tuple(name.split(".")))
-    return Column(found.id, context.schema.path(found.id), found.type)
-
 
 def test_from_create_to_drop(tmp_path, capsys):
-    table = make(tmp_path / "t")
+    table = make_events(tmp_path / "t")
     kinds = ("--kind", "values,postings,bins,files")
-    assert run("create", table, "--columns", "key,country,price,s.x", *kinds) == 0
+    assert run_index("create", table, "--columns", "key,country,price,s.x", *kinds) == 0
     assert "4 data files: 4 indexed" in capsys.readouterr().err
-    context, tasks, place, indexes = opened(table)
+    context, tasks, place, indexes = opened_indexes(table)
     assert len(tasks) == 4
     (group,) = indexes.groups
     assert len(indexes.runs) == 4
@@ -98,54 +39,54 @@ def test_from_create_to_drop(tmp_path, capsys):
         index = open_index(context, place, group, task, Metrics())
         assert index.num_rows == ROWS
         assert set(index.field_ids) == set(group.field_ids)
-    leaf = Compare("=", column(context, "key"), 10**9)
+    leaf = Compare("=", column_of(context, "key"), 10**9)
     assert not any(find_files(place, indexes, leaf, Metrics(), 2**20).may_hold(task) for task in tasks)
-    assert run("list", table) == 0
+    assert run_index("list", table) == 0
     said = capsys.readouterr().err
     assert "key (values, postings, bins, files); country (" in said
     assert "s.x (" in said
     assert "4 of 4 data files" in said
-    assert run("verify", table, "--all") == 0
+    assert run_index("verify", table, "--all") == 0
     assert "4 data files compared: " in (said := capsys.readouterr().err)
     assert ", 0 wrong; 0 index files missing" in said
-    assert run("drop", table) == 0
-    assert not opened(table)[3]
+    assert run_index("drop", table) == 0
+    assert not opened_indexes(table)[3]
     assert [path for path in Path(place.folder).rglob("*") if path.is_file()] == []
-    assert run("list", table) == 0
+    assert run_index("list", table) == 0
     assert "no indexes" in capsys.readouterr().err
 
 
 def test_refresh_extends_to_new_files_alone(tmp_path, capsys):
-    table = make(tmp_path / "t")
-    assert run("create", table, "--columns", "key", "--kind", "postings,files") == 0
-    (run_before,) = opened(table)[3].runs
-    append(table, 9, random.Random(9))
+    table = make_events(tmp_path / "t")
+    assert run_index("create", table, "--columns", "key", "--kind", "postings,files") == 0
+    (run_before,) = opened_indexes(table)[3].runs
+    append_events(table, 9, random.Random(9))
     table.write()
-    _, tasks, place, indexes = opened(table)
+    _, tasks, place, indexes = opened_indexes(table)
     leaf = Compare("=", Column(indexes.runs[0].field_id, ("key",), Primitive("long")), 10**9)
     answer = find_files(place, indexes, leaf, Metrics(), 2**20)
     assert sum(answer.may_hold(task) for task in tasks) == 1, "a file without coverage may hold anything"
     capsys.readouterr()
-    assert run("refresh", table) == 0
+    assert run_index("refresh", table) == 0
     assert "5 data files: 1 indexed, 4 were already" in capsys.readouterr().err
-    _, tasks, place, indexes = opened(table)
+    _, tasks, place, indexes = opened_indexes(table)
     assert run_before in indexes.runs, "what was there is not written again"
     assert len(indexes.runs) == 2
     answer = find_files(place, indexes, leaf, Metrics(), 2**20)
     assert sum(answer.may_hold(task) for task in tasks) == 0
-    assert run("refresh", table) == 0
+    assert run_index("refresh", table) == 0
     assert "0 indexed, 5 were already" in capsys.readouterr().err
 
 
 def test_runs_of_one_level_are_merged(tmp_path):
-    table = make(tmp_path / "t", 1)
-    assert run("create", table, "--columns", "key", "--kind", "files") == 0
+    table = make_events(tmp_path / "t", 1)
+    assert run_index("create", table, "--columns", "key", "--kind", "files") == 0
     for number in range(1, 6):
-        append(table, number, random.Random(number))
+        append_events(table, number, random.Random(number))
         table.write()
-        assert run("refresh", table) == 0
-        assert len(opened(table)[3].runs) < 4
-    _, tasks, place, indexes = opened(table)
+        assert run_index("refresh", table) == 0
+        assert len(opened_indexes(table)[3].runs) < 4
+    _, tasks, place, indexes = opened_indexes(table)
     leaf = Compare("=", Column(indexes.runs[0].field_id, ("key",), Primitive("long")), 10**9)
     answer = find_files(place, indexes, leaf, Metrics(), 2**20)
     assert len(answer.covered) == len(tasks) == 6
@@ -153,26 +94,26 @@ def test_runs_of_one_level_are_merged(tmp_path):
 
 
 def test_clean_removes_what_no_snapshot_has(tmp_path, capsys):
-    table = make(tmp_path / "t")
-    assert run("create", table, "--columns", "key,country", "--kind", "postings,files") == 0
-    _, _, place, indexes = opened(table)
+    table = make_events(tmp_path / "t")
+    assert run_index("create", table, "--columns", "key,country", "--kind", "postings,files") == 0
+    _, _, place, indexes = opened_indexes(table)
     foreign = Path(place.folder, indexes.groups[0].name, "0123.puffin")
     foreign.write_bytes(b"of a file that is no more")
     left = Path(place.folder, "columns-9.values")
     left.mkdir()
     (left / "x.puffin").write_bytes(b"left by an interrupted drop")
     capsys.readouterr()
-    assert run("clean", table) == 0
+    assert run_index("clean", table) == 0
     assert "2 files removed, 6 kept" in capsys.readouterr().err
     assert not foreign.exists()
-    assert run("verify", table, "--all") == 0
+    assert run_index("verify", table, "--all") == 0
 
 
 def test_clean_removes_what_a_killed_builder_left(tmp_path, capsys, monkeypatch):
     """Also under the names of earlier versions; what another builder is writing stays, and so does what it has just begun."""
-    table = make(tmp_path / "t")
-    assert run("create", table, "--columns", "key", "--kind", "postings,files") == 0
-    _, _, place, indexes = opened(table)
+    table = make_events(tmp_path / "t")
+    assert run_index("create", table, "--columns", "key", "--kind", "postings,files") == 0
+    _, _, place, indexes = opened_indexes(table)
     top, group = Path(place.folder), Path(place.path(indexes.groups[0].name))
     names = (".twostage-k2_x91ab.part", "tmpk2_x91ab")
     old = [folder / name for folder in (top, group) for name in names]
@@ -192,14 +133,14 @@ def test_clean_removes_what_a_killed_builder_left(tmp_path, capsys, monkeypatch)
 
     monkeypatch.setattr(table_indexes, "list_indexes", begin)
     capsys.readouterr()
-    assert run("clean", table) == 0
+    assert run_index("clean", table) == 0
     assert "4 files removed, 5 kept" in capsys.readouterr().err
     assert [path.exists() for path in (*old, *young)] == [False] * 4 + [True] * 4
     assert len(list(top.rglob("tmpabcdefgh"))) == 1
 
 
 def test_an_interrupted_build_is_continued(tmp_path, monkeypatch):
-    table = make(tmp_path / "t")
+    table = make_events(tmp_path / "t")
     monkeypatch.setattr(table_indexes, "_UNITS", 4)
 
     def interrupted(works):
@@ -212,18 +153,18 @@ def test_an_interrupted_build_is_continued(tmp_path, monkeypatch):
     owned = table_indexes.OwnedIndexes(options, {}, interrupted, print)
     with pytest.raises(KeyboardInterrupt):
         owned.create(["key"], "postings,files")
-    context, tasks, place, indexes = opened(table)
+    context, tasks, place, indexes = opened_indexes(table)
     found = [open_index(context, place, indexes.groups[0], task, Metrics()) for task in tasks]
     assert sum(one is not None for one in found) == 2
-    assert run("refresh", table) == 0
-    assert run("verify", table, "--all") == 0
-    context, tasks, place, indexes = opened(table)
-    answer = find_files(place, indexes, Compare("=", column(context, "key"), 10**9), Metrics(), 2**20)
+    assert run_index("refresh", table) == 0
+    assert run_index("verify", table, "--all") == 0
+    context, tasks, place, indexes = opened_indexes(table)
+    answer = find_files(place, indexes, Compare("=", column_of(context, "key"), 10**9), Metrics(), 2**20)
     assert len(answer.covered) == 4
 
 
 def test_two_builders_at_once_do_no_harm(tmp_path):
-    table = make(tmp_path / "t")
+    table = make_events(tmp_path / "t")
     options = parse_options({"path": str(table.folder)})
 
     def with_another(works):
@@ -232,62 +173,8 @@ def test_two_builders_at_once_do_no_harm(tmp_path):
             index_files.index_files(work)  # another builder did the same unit
 
     table_indexes.OwnedIndexes(options, {}, with_another, print).create(["key"], "postings,files")
-    assert run("verify", table, "--all") == 0
-    assert len(opened(table)[3].runs) == 1
-
-
-def test_verify_finds_an_index_that_lies(tmp_path, capsys):
-    """Its checksums are right: it was made of other values."""
-    table = make(tmp_path / "t", 1)
-    assert run("create", table, "--columns", "key,id", "--kind", "values") == 0
-    _, (task,), place, indexes = opened(table)
-    path = Path(place.index_file(indexes.groups[0], task))
-    other = make(tmp_path / "u", 1)
-    assert run("create", other, "--columns", "id,key", "--kind", "values") == 0
-    _, (other_task,), other_place, other_indexes = opened(other)
-    data = Path(other_place.index_file(other_indexes.groups[0], other_task)).read_bytes()
-    path.write_bytes(data)
-    capsys.readouterr()
-    assert run("verify", table) == 1
-    assert "it is of another data file" in capsys.readouterr().err
-    path.write_bytes(data[:-100])
-    assert run("verify", table) == 1
-
-
-def test_verify_repairs_what_is_damaged_behind_the_footer(tmp_path, capsys):
-    table = make(tmp_path / "t")
-    assert run("create", table, "--columns", "key", "--kind", "postings,slices,sorted,files") == 0
-    _, tasks, place, indexes = opened(table)
-    paths = [Path(place.index_file(indexes.groups[0], tasks[0])), Path(place.path(indexes.runs[0].name))]
-    whole = [path.read_bytes() for path in paths]
-    for path in paths:
-        data = bytearray(path.read_bytes())
-        data[10] ^= 1
-        path.write_bytes(data)
-    CACHE.clear()
-    assert run("refresh", table) == 0
-    assert [path.read_bytes() for path in paths] != whole, "a footer does not tell"
-    assert run("verify", table, "--all") == 1
-    assert run("verify", table, "--all", "--repair") == 0
-    assert run("verify", table, "--all") == 0
-    assert [path.read_bytes() for path in paths] == whole
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "lie"),
-    [
-        (bit_slices.BitSlicesReader, "find", lambda *_: Found(bitmaps.whole(3), bitmaps.whole(3))),
-        (bit_slices.SlicedColumn, "sum", lambda *_: 7),
-        (sorted_rows.SortedRowsReader, "find", lambda *_: Found(bitmaps.whole(0), bitmaps.whole(0))),
-        (postings.PostingsReader, "find", lambda *_: Found(bitmaps.whole(0), bitmaps.whole(0))),
-    ],
-)
-def test_verify_asks_each_kind(tmp_path, capsys, monkeypatch, owner, name, lie):
-    table = make(tmp_path / "t", 1)
-    assert run("create", table, "--columns", "key", "--kind", "values,postings,slices,sorted") == 0
-    monkeypatch.setattr(owner, name, lie)
-    assert run("verify", table) == 1
-    assert "answered wrongly by" in capsys.readouterr().err
+    assert run_index("verify", table, "--all") == 0
+    assert len(opened_indexes(table)[3].runs) == 1
 
 
 def test_partition_columns_and_columns_that_a_file_lacks_need_no_index(tmp_path, capsys):
@@ -296,12 +183,12 @@ def test_partition_columns_and_columns_that_a_file_lacks_need_no_index(tmp_path,
     table.add_column("late", "long")
     table.append_all([{"id": number, "region": "a", "late": number} for number in range(50)])
     table.write()
-    assert run("create", table, "--columns", "region,late,id", "--kind", "values,files") == 0
-    context, tasks, place, indexes = opened(table)
+    assert run_index("create", table, "--columns", "region,late,id", "--kind", "values,files") == 0
+    context, tasks, place, indexes = opened_indexes(table)
     found = [open_index(context, place, indexes.groups[0], task, Metrics()).field_ids for task in tasks]
     assert sorted(map(len, found)) == [1, 1, 2]
-    assert run("verify", table, "--all") == 0
-    assert run("refresh", table) == 0
+    assert run_index("verify", table, "--all") == 0
+    assert run_index("refresh", table) == 0
     assert "0 indexed" in capsys.readouterr().err
 
 
@@ -316,59 +203,60 @@ def test_partition_columns_and_columns_that_a_file_lacks_need_no_index(tmp_path,
     ],
 )
 def test_what_cannot_be_is_refused_by_name(tmp_path, capsys, arguments, code):
-    table = make(tmp_path / "t", 1)
-    assert run("create", table, *(text.format(folder=table.folder) for text in arguments)) == 1
+    table = make_events(tmp_path / "t", 1)
+    assert run_index("create", table, *(text.format(folder=table.folder) for text in arguments)) == 1
     assert f"[TWOSTAGE.{code}]" in capsys.readouterr().err
 
 
 def test_columns_are_indexed_once_and_dropped_together(tmp_path, capsys):
-    table = make(tmp_path / "t", 1)
-    assert run("refresh", table) == 1
+    table = make_events(tmp_path / "t", 1)
+    assert run_index("refresh", table) == 1
     assert "[TWOSTAGE.NOT_INDEXED]" in capsys.readouterr().err
-    assert run("create", table, "--columns", "key,country", "--kind", "values") == 0
+    assert run_index("create", table, "--columns", "key,country", "--kind", "values") == 0
     for kinds in ("values", "auto"):
-        assert run("create", table, "--columns", "key", "--kind", kinds) == 1
+        assert run_index("create", table, "--columns", "key", "--kind", kinds) == 1
         assert "[TWOSTAGE.INDEXED]" in capsys.readouterr().err
-    assert run("drop", table, "--columns", "key") == 1
+    assert run_index("drop", table, "--columns", "key") == 1
     assert "country" in capsys.readouterr().err
-    assert run("drop", table, "--columns", "id") == 1
-    assert run("drop", table, "--columns", "key,country") == 0
+    assert run_index("drop", table, "--columns", "id") == 1
+    assert run_index("drop", table, "--columns", "key,country") == 0
 
 
 @pytest.mark.parametrize("names", ["", ",", " , "])
 def test_no_column_is_not_all_columns(tmp_path, capsys, names):
     """`--columns "$COLUMNS"` of a variable that is not set dropped all indexes."""
-    table = make(tmp_path / "t", 1)
-    assert run("create", table, "--columns", "key", "--kind", "values") == 0
+    table = make_events(tmp_path / "t", 1)
+    assert run_index("create", table, "--columns", "key", "--kind", "values") == 0
     for verb in ("drop", "create"):
-        assert run(verb, table, "--columns", names) != 0
+        assert run_index(verb, table, "--columns", names) != 0
         assert "No column is named" in capsys.readouterr().err
-    assert len(opened(table)[3].groups) == 1
-    assert run("drop", table) == 0
-    assert not opened(table)[3].groups
+    assert len(opened_indexes(table)[3].groups) == 1
+    assert run_index("drop", table) == 0
+    assert not opened_indexes(table)[3].groups
 
 
 def test_an_index_beside_one_of_a_dropped_column_is_dropped_by_name(tmp_path):
-    table = make(tmp_path / "t", 1)
-    assert run("create", table, "--columns", "key,country", "--kind", "values") == 0
+    table = make_events(tmp_path / "t", 1)
+    assert run_index("create", table, "--columns", "key,country", "--kind", "values") == 0
     table.drop_column("key")
     table.write()
-    assert run("drop", table, "--columns", "country") == 0
-    assert not opened(table)[3].groups
+    assert run_index("drop", table, "--columns", "country") == 0
+    assert not opened_indexes(table)[3].groups
 
 
 @pytest.mark.parametrize("count", ["-1", "0"])
 def test_a_sample_has_at_least_one_file(tmp_path, capsys, count):
     with pytest.raises(SystemExit):
-        run("verify", make(tmp_path / "t", 1), "--sample", count)
+        run_index("verify", make_events(tmp_path / "t", 1), "--sample", count)
     assert "at least one" in capsys.readouterr().err
 
 
 def test_indexes_are_where_the_option_says(tmp_path):
-    table = make(tmp_path / "t", 1)
+    table = make_events(tmp_path / "t", 1)
     elsewhere = tmp_path / "elsewhere"
     assert (
-        run("create", table, "--columns", "key", "--kind", "values", "--index.location", str(elsewhere)) == 0
+        run_index("create", table, "--columns", "key", "--kind", "values", "--index.location", str(elsewhere))
+        == 0
     )
     (text,) = elsewhere.rglob("columns-*.json")
     assert json.loads(text.read_text())["columns"] == {"key": ["values"]}
@@ -381,27 +269,27 @@ def test_deletes_are_not_applied(tmp_path):
     file = table.append([{"id": row} for row in range(100)])
     table.delete_positions({file: [5]})
     table.write()
-    assert run("create", table, "--columns", "id", "--kind", "values") == 0
-    context, (task,), place, indexes = opened(table)
+    assert run_index("create", table, "--columns", "id", "--kind", "values") == 0
+    context, (task,), place, indexes = opened_indexes(table)
     index = open_index(context, place, indexes.groups[0], task, Metrics())
-    assert list(index.find(Compare("=", column(context, "id"), 5), Metrics()).certain) == [5]
+    assert list(index.find(Compare("=", column_of(context, "id"), 5), Metrics()).certain) == [5]
     assert open_table(table.folder).table.name
 
 
 def test_auto_counts_what_earlier_calls_built(tmp_path, capsys, monkeypatch):
-    table = make(tmp_path / "t")
+    table = make_events(tmp_path / "t")
     monkeypatch.setattr(index_choice, "MAX_SHARE_OF_TABLE", 50)
-    assert run("create", table, "--columns", "price") == 0
+    assert run_index("create", table, "--columns", "price") == 0
     capsys.readouterr()
-    _, tasks, place, _ = opened(table)
+    _, tasks, place, _ = opened_indexes(table)
     stored = sum(path.stat().st_size for path in Path(place.folder).rglob("*") if path.is_file())
     monkeypatch.setattr(index_choice, "MAX_SHARE_OF_TABLE", stored / sum(task.file_size for task in tasks))
-    assert run("create", table, "--columns", "key") != 0
+    assert run_index("create", table, "--columns", "key") != 0
     assert "leave 0 beside what there is" in capsys.readouterr().err
 
 
 def test_auto_looks_beyond_row_groups_without_rows(tmp_path, capsys):
-    table = make(tmp_path / "t", 3)
+    table = make_events(tmp_path / "t", 3)
     for number, path in enumerate(sorted(table.folder.rglob("*.parquet"))):
         read = pq.read_table(path)
         with pq.ParquetWriter(path, read.schema) as writer:
@@ -410,14 +298,14 @@ def test_auto_looks_beyond_row_groups_without_rows(tmp_path, capsys):
                 writer.write_table(read)
         assert pq.ParquetFile(path).metadata.row_group(0).num_rows == 0
     table.write()
-    run("create", table, "--columns", "country")
+    run_index("create", table, "--columns", "country")
     assert "country: values: about 2 values" in capsys.readouterr().err
 
 
 def test_refresh_builds_again_what_cannot_be_used(tmp_path, capsys):
-    table = make(tmp_path / "t")
-    assert run("create", table, "--columns", "key", "--kind", "postings,files") == 0
-    _, tasks, place, indexes = opened(table)
+    table = make_events(tmp_path / "t")
+    assert run_index("create", table, "--columns", "key", "--kind", "postings,files") == 0
+    _, tasks, place, indexes = opened_indexes(table)
     (run_file,) = (Path(place.path(one.name)) for one in indexes.runs)
     paths = [Path(place.index_file(indexes.groups[0], task)) for task in tasks]
     whole = [path.read_bytes() for path in (*paths, run_file)]
@@ -429,22 +317,22 @@ def test_refresh_builds_again_what_cannot_be_used(tmp_path, capsys):
     old.write_bytes(b"a run of version 1")
     CACHE.clear()
     capsys.readouterr()
-    assert run("refresh", table) == 0
+    assert run_index("refresh", table) == 0
     assert "4 data files: 4 indexed" in capsys.readouterr().err, "all lack a place in a run"
     assert [path.read_bytes() for path in (*paths, run_file)] == whole
     assert not old.exists()
-    assert run("refresh", table) == 0
+    assert run_index("refresh", table) == 0
     assert "0 indexed" in capsys.readouterr().err
 
 
 def test_a_column_gains_a_kind(tmp_path, capsys):
     """The columns that are indexed together with it are built again; nothing is without an index meanwhile."""
-    table = make(tmp_path / "t")
-    assert run("create", table, "--columns", "key,country", "--kind", "values,files") == 0
-    assert run("create", table, "--columns", "price", "--kind", "bins") == 0
-    runs = opened(table)[3].runs
-    assert run("create", table, "--columns", "key,id", "--kind", "values,sorted") == 0
-    context, tasks, place, indexes = opened(table)
+    table = make_events(tmp_path / "t")
+    assert run_index("create", table, "--columns", "key,country", "--kind", "values,files") == 0
+    assert run_index("create", table, "--columns", "price", "--kind", "bins") == 0
+    runs = opened_indexes(table)[3].runs
+    assert run_index("create", table, "--columns", "key,id", "--kind", "values,sorted") == 0
+    context, tasks, place, indexes = opened_indexes(table)
     assert sorted(group.name for group in indexes.groups) == [
         "columns-2.values.files.sorted-3.values.files-1.values.sorted", "columns-4.bins",
     ]  # fmt: skip
@@ -455,14 +343,14 @@ def test_a_column_gains_a_kind(tmp_path, capsys):
     assert {path.name for path in Path(place.folder).iterdir() if path.is_dir() and any(path.iterdir())} == {
         one.name for one in indexes.groups
     }
-    assert run("verify", table, "--all") == 0
-    assert run("drop", table, "--columns", "key,country,id") == 0
-    assert len(opened(table)[3].groups) == 1
+    assert run_index("verify", table, "--all") == 0
+    assert run_index("drop", table, "--columns", "key,country,id") == 0
+    assert len(opened_indexes(table)[3].groups) == 1
 
 
 def test_an_interrupted_addition_leaves_what_there_was(tmp_path):
-    table = make(tmp_path / "t")
-    assert run("create", table, "--columns", "key", "--kind", "values") == 0
+    table = make_events(tmp_path / "t")
+    assert run_index("create", table, "--columns", "key", "--kind", "values") == 0
 
     def interrupted(works):
         yield index_files.index_files(works[0])
@@ -471,8 +359,8 @@ def test_an_interrupted_addition_leaves_what_there_was(tmp_path):
     options = parse_options({"path": str(table.folder)})
     with pytest.raises(KeyboardInterrupt):
         table_indexes.OwnedIndexes(options, {}, interrupted, print).create(["key"], "sorted")
-    assert len(opened(table)[3].groups) == 2
-    assert run("refresh", table) == 0
-    assert run("verify", table, "--all") == 0
-    assert run("create", table, "--columns", "key", "--kind", "values,sorted,bins") == 0
-    assert [group.name for group in opened(table)[3].groups] == ["columns-2.values.sorted.bins"]
+    assert len(opened_indexes(table)[3].groups) == 2
+    assert run_index("refresh", table) == 0
+    assert run_index("verify", table, "--all") == 0
+    assert run_index("create", table, "--columns", "key", "--kind", "values,sorted,bins") == 0
+    assert [group.name for group in opened_indexes(table)[3].groups] == ["columns-2.values.sorted.bins"]

@@ -11,10 +11,15 @@ import pytest
 from pyroaring import BitMap
 
 from core_scan import Opened, open_table
+from indexed_by_command import make_events, opened_indexes, run_index
 from indexed_tables import index_table, place_of, tasks_of
 from tables import Table
+from twostage.deletes.cache.memory import CACHE
+from twostage.indexes import bitmaps
 from twostage.indexes.answer import IndexAnswer
 from twostage.indexes.data_file_index import DataFileIndex
+from twostage.indexes.kind import Found
+from twostage.indexes.kinds import bit_slices, postings, sorted_rows
 from twostage.indexes.place import list_indexes
 from twostage.maintenance.verify_indexes import Verified, literal_of, verify_indexes
 from twostage.metrics import Metrics
@@ -165,3 +170,57 @@ def test_literals_have_the_internal_form() -> None:
     assert literal_of(Primitive("timestamp"), pa.scalar(5, pa.timestamp("us"))) == 5
     assert literal_of(Primitive("string"), pa.scalar("x")) == "x"
     assert literal_of(Primitive("long"), pa.scalar(9)) == 9
+
+
+def test_verify_finds_an_index_that_lies(tmp_path, capsys):
+    """Its checksums are right: it was made of other values."""
+    table = make_events(tmp_path / "t", 1)
+    assert run_index("create", table, "--columns", "key,id", "--kind", "values") == 0
+    _, (task,), place, indexes = opened_indexes(table)
+    path = Path(place.index_file(indexes.groups[0], task))
+    other = make_events(tmp_path / "u", 1)
+    assert run_index("create", other, "--columns", "id,key", "--kind", "values") == 0
+    _, (other_task,), other_place, other_indexes = opened_indexes(other)
+    data = Path(other_place.index_file(other_indexes.groups[0], other_task)).read_bytes()
+    path.write_bytes(data)
+    capsys.readouterr()
+    assert run_index("verify", table) == 1
+    assert "it is of another data file" in capsys.readouterr().err
+    path.write_bytes(data[:-100])
+    assert run_index("verify", table) == 1
+
+
+def test_verify_repairs_what_is_damaged_behind_the_footer(tmp_path, capsys):
+    table = make_events(tmp_path / "t")
+    assert run_index("create", table, "--columns", "key", "--kind", "postings,slices,sorted,files") == 0
+    _, tasks, place, indexes = opened_indexes(table)
+    paths = [Path(place.index_file(indexes.groups[0], tasks[0])), Path(place.path(indexes.runs[0].name))]
+    whole = [path.read_bytes() for path in paths]
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        data[10] ^= 1
+        path.write_bytes(data)
+    CACHE.clear()
+    assert run_index("refresh", table) == 0
+    assert [path.read_bytes() for path in paths] != whole, "a footer does not tell"
+    assert run_index("verify", table, "--all") == 1
+    assert run_index("verify", table, "--all", "--repair") == 0
+    assert run_index("verify", table, "--all") == 0
+    assert [path.read_bytes() for path in paths] == whole
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "lie"),
+    [
+        (bit_slices.BitSlicesReader, "find", lambda *_: Found(bitmaps.whole(3), bitmaps.whole(3))),
+        (bit_slices.SlicedColumn, "sum", lambda *_: 7),
+        (sorted_rows.SortedRowsReader, "find", lambda *_: Found(bitmaps.whole(0), bitmaps.whole(0))),
+        (postings.PostingsReader, "find", lambda *_: Found(bitmaps.whole(0), bitmaps.whole(0))),
+    ],
+)
+def test_verify_asks_each_kind(tmp_path, capsys, monkeypatch, owner, name, lie):
+    table = make_events(tmp_path / "t", 1)
+    assert run_index("create", table, "--columns", "key", "--kind", "values,postings,slices,sorted") == 0
+    monkeypatch.setattr(owner, name, lie)
+    assert run_index("verify", table) == 1
+    assert "answered wrongly by" in capsys.readouterr().err
