@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import iceberg_session
-import tpcds_tables
+import tpc_tables
 from advisor_workload import index_all
 from rich.console import Console
 from rich.progress import track
-from tpcds import SIZES
-from tpcds_tables import NAMESPACE
+from tpc_tables import TPCDS
 
+from tpc import SIZES
 from twostage.advisor.advise import advise
 from twostage.advisor.collect import collect
 from twostage.advisor.query_log import QueryLog
@@ -46,15 +46,15 @@ console = Console(width=150)
 def log_queries(warehouse: Path, scale: float, logs: Path, native: str = "auto") -> None:
     """Ask every query once, with the query log on."""
     spark = iceberg_session.start(str(warehouse), **{"spark.driver.memory": "4g", "spark.log.level": "OFF"})
-    if not tpcds_tables.is_made(warehouse, scale):
-        tpcds_tables.make_tables(spark, warehouse, scale)
+    if not tpc_tables.is_made(TPCDS, warehouse, scale):
+        tpc_tables.make_tables(TPCDS, spark, warehouse, scale)
     session = spark.newSession()
     session.conf.set("spark.twostage.query-log", str(logs))
-    for table in tpcds_tables.tables(warehouse):
+    for table in tpc_tables.tables(TPCDS, warehouse):
         reader = session.read.format("twostage").option("scan.native", native)
-        frame = reader.load(f"{warehouse}/{NAMESPACE}/{table}")
+        frame = reader.load(f"{warehouse}/{TPCDS.name}/{table}")
         frame.createOrReplaceTempView(table)
-    queries = tpcds_tables.read_queries(warehouse)
+    queries = tpc_tables.read_queries(warehouse)
     for number in track(sorted(queries), "asking", console=console):
         session.sql(queries[number]).toArrow()
     spark.stop()
@@ -149,8 +149,8 @@ def main() -> None:
         if not given.log:
             log_queries(warehouse, SIZES[given.size][0], logs, given.native)
         tables = [
-            check_table(warehouse / NAMESPACE / name, logs, Path(folder, "indexes", name))
-            for name in tpcds_tables.tables(warehouse)
+            check_table(warehouse / TPCDS.name / name, logs, Path(folder, "indexes", name))
+            for name in tpc_tables.tables(TPCDS, warehouse)
         ]
         figures = show(tables)
     if given.json:

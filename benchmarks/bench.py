@@ -5,6 +5,7 @@
     make bench SIZE=small                       minutes: whether all works and the answers agree
     make bench SIZE=huge                        12,000,000 rows, TPC-H at scale 4
     make bench PAGES=tpcds                      all of TPC-DS, at scale 1 (small: 0.1, huge: 10): only where it is named
+    make bench PAGES=tpch-all                   the same of TPC-H
 
 Each page's figures go to a JSON file, and docs/benchmarks.md is made of those that are there, so that pages can be
 measured one by one. Engines take turns, query by query, in processes of their own, measured from outside. It ends with
@@ -45,14 +46,14 @@ from queries import (
     Size,
 )
 from rich.console import Console
-from tpcds_page import problems_of
+from tpc_page import problems_of
 
 ROOT = Path(__file__).resolve().parents[1]
 console = Console(width=150)
 OTHER_PAGES = ("sessions", "filters", "equality-deletes", "object-store")
-ASKED_FOR = ("tpcds",)
-"""Measured only where they are named: it takes an hour."""
-WITH_OWN_TABLES = ("filters", "equality-deletes", "object-store", "tpcds", "indexes")
+ASKED_FOR = {"tpcds": "tpcds", "tpch-all": "tpch"}
+"""Measured only where they are named, because they take long: which of the TPC's benchmarks each page runs."""
+WITH_OWN_TABLES = ("filters", "equality-deletes", "object-store", "indexes", *ASKED_FOR)
 INDEX_PATIENCE = 6.0
 """Seconds of repeats of a query of the page about indexes: many engines, and the page stays below eight minutes."""
 IN_A_ROW = 10
@@ -213,13 +214,15 @@ class Bench:
         self.problems += own.problems
         return figures | {"built": json.loads((warehouse / "done.json").read_text())}
 
-    def measure_tpcds(self) -> dict[str, Any]:
-        """Run the benchmark of TPC-DS, which has tables and a session of its own; one that was ended goes on."""
+    def measure_tpc(self, benchmark: str) -> dict[str, Any]:
+        """Run TPC-DS or TPC-H, which has tables and a session of its own; one that was ended goes on."""
         size = next(name for name, known in SIZES.items() if known is self.size)
-        warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-tpcds"))
-        figures = self._measured_by("tpcds.py", "--size", size, "--warehouse", warehouse)
+        warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-{benchmark}"))
+        figures = self._measured_by(
+            "tpc.py", "--benchmark", benchmark, "--size", size, "--warehouse", warehouse
+        )
         self.problems += problems_of(figures)
-        (ROOT / "benchmarks" / "results" / "tpcds.py.json").unlink()
+        (ROOT / "benchmarks" / "results" / "tpc.py.json").unlink()
         return figures
 
     def _measured_by(self, program: str, *options: str) -> dict[str, Any]:
@@ -300,8 +303,8 @@ def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:
         figures = bench.measure_equality_deletes()
     elif name == "object-store":
         figures = bench.measure_object_store()
-    elif name == "tpcds":
-        figures = bench.measure_tpcds()
+    elif name in ASKED_FOR:
+        figures = bench.measure_tpc(ASKED_FOR[name])
     elif name == "indexes":
         figures = bench.measure_indexes()
     else:

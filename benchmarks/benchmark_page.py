@@ -26,7 +26,8 @@ from queries import (
     WITHOUT_SPARK,
     Page,
 )
-from tpcds_page import summary, write_tpcds
+from tpc_page import write_tpc
+from tpc_tables import TPCDS, TPCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -88,9 +89,12 @@ def write_page(folder: Path, document: Path) -> None:
     parts += [
         "## An object store that answers late\n",
         _optional(known, "object-store", lambda figures, _: _tables(figures), pictures),
-        "## TPC-DS\n",
-        _tpcds(document, known["tpcds"]) if "tpcds" in known else _missing("make bench PAGES=tpcds"),
     ]
+    for name, benchmark in (("tpcds", TPCDS), ("tpch-all", TPCH)):
+        parts += [
+            f"## All of {benchmark.title}\n",
+            _optional(known, name, partial(write_tpc, benchmark, document), pictures),
+        ]
     for name, (title, command) in OTHERS.items():
         parts.append(f"## {title}\n")
         if (document.parent / f"{name}.md").exists():
@@ -171,8 +175,8 @@ def _size(figures: Figures) -> str:
             f"{one['rows']:,} x {one['columns']} in {one['files']:,} files, {one['bytes'] / MIB:,.0f} MiB"
             for one in tables
         )
-    if figures["page"] == "tpcds":
-        return f"TPC-DS {figures['scale']:g}"
+    if figures["page"] in {"tpcds", "tpch-all"}:
+        return f"scale {figures['scale']:g}"
     if "wide" not in sizes:  # only pages with tables of their own were measured
         return f"{size.rows:,}"
     wide = f"{size.rows:,} x {size.columns}, {sizes['wide'] / MIB:,.0f} MiB"
@@ -429,13 +433,6 @@ def _deletes(document: Path, figures: Figures, pictures: Pictures) -> str:
     page = document.with_name("benchmarks-deletes.md")
     write_deletes(figures, picture, page)
     return f"{picture}\n[All figures]({page.name}).\n"
-
-
-def _tpcds(document: Path, figures: Figures) -> str:
-    """Write the page of TPC-DS beside the document; return its sums and where it is."""
-    page = document.with_name("benchmarks-tpcds.md")
-    write_tpcds(figures, page)
-    return f"{summary(figures)}\n[All figures]({page.name}).\n"
 
 
 def _number(text: str) -> float | None:

@@ -1,4 +1,4 @@
-"""All queries of TPC-DS: twostage and Iceberg's Spark connector, in turn, in one session on the same tables.
+"""All queries of TPC-DS, or TPC-H: twostage and Iceberg's Spark connector, in turn, in one session on the same tables.
 
 Each query is first answered by both, and the answers are compared; that warms files, caches and compilers for both. Then
 they take turns, and each turn begins with the other one, as each query does: what the first one compiles of Spark's code, the
@@ -6,7 +6,7 @@ second one finds. A run begins with the SQL text and ends when its rows are in
 Python; CPU seconds and bytes are those of this process and of all that it started (`process_tree`). What the scans of
 twostage read is what their reports say.
 
-``make bench PAGES=tpcds`` runs it. With ``--json`` figures are written after each query, and a query that the file has figures
+``make bench PAGES="tpcds tpch-all"`` runs it. With ``--json`` figures are written after each query, and a query that the file has figures
 of is not asked again: a run that was ended goes on.
 """
 
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import answers
 import iceberg_session
-import tpcds_tables
+import tpc_tables
 from process_tree import ProcessTree
 from queries import ICEBERG, TWOSTAGE
 from rich.console import Console
-from tpcds_page import problems_of
-from tpcds_tables import NAMESPACE
+from tpc_page import problems_of
+from tpc_tables import BENCHMARKS, Benchmark
 
 import twostage
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ENGINES = (TWOSTAGE, ICEBERG)
 SIZES = {"small": (0.1, 1, 60.0), "full": (1, 3, 300.0), "huge": (10, 1, 1800.0)}
-"""TPC-DS's scale, turns, and seconds after which a query is stopped."""
+"""The scale, turns, and seconds after which a query is stopped."""
 PATIENCE = 20.0
 """Seconds of a turn by the slower engine, beyond which a query has no second turn."""
 console = Console(width=150)
@@ -48,21 +48,23 @@ console = Console(width=150)
 class Bench:
     """The two engines on one warehouse: a session for each, in one Spark."""
 
-    def __init__(self, warehouse: Path, scale: float, cap: float) -> None:
+    def __init__(self, benchmark: Benchmark, warehouse: Path, scale: float, cap: float) -> None:
         self._spark = iceberg_session.start(
             str(warehouse),
             **{"spark.driver.memory": "4g" if scale <= 1 else "12g", "spark.log.level": "OFF"},
         )
-        if not tpcds_tables.is_made(warehouse, scale):
-            tpcds_tables.make_tables(self._spark, warehouse, scale)
-        self.queries = tpcds_tables.read_queries(warehouse)
+        if not tpc_tables.is_made(benchmark, warehouse, scale):
+            tpc_tables.make_tables(benchmark, self._spark, warehouse, scale)
+        self.queries = tpc_tables.read_queries(warehouse)
         self._cap = cap
         self._tree = ProcessTree(os.getpid())
         self._sessions: dict[str, SparkSession] = {name: self._spark.newSession() for name in ENGINES}
-        for table in tpcds_tables.tables(warehouse):
-            theirs = self._sessions[ICEBERG].table(f"ice.{NAMESPACE}.{table}")
+        for table in tpc_tables.tables(benchmark, warehouse):
+            theirs = self._sessions[ICEBERG].table(f"ice.{benchmark.name}.{table}")
             theirs.createOrReplaceTempView(table)
-            ours = self._sessions[TWOSTAGE].read.format("twostage").load(f"{warehouse}/{NAMESPACE}/{table}")
+            ours = (
+                self._sessions[TWOSTAGE].read.format("twostage").load(f"{warehouse}/{benchmark.name}/{table}")
+            )
             ours.createOrReplaceTempView(table)
 
     def measure(self, number: int, turns: int) -> dict[str, Any]:
@@ -163,6 +165,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("queries", nargs="*", type=int, help="their numbers; all if none is given")
+    parser.add_argument("--benchmark", choices=BENCHMARKS, default="tpcds")
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--turns", type=int, help="instead of the size's")
     parser.add_argument("--warehouse", type=Path, required=True, help="where the tables are kept")
@@ -172,8 +175,9 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     scale, turns, cap = SIZES[arguments.size]
-    bench = Bench(arguments.warehouse.absolute(), scale, cap)
-    figures: dict[str, Any] = {"scale": scale, "days": tpcds_tables.DAYS_PER_PARTITION, "queries": []}
+    benchmark = BENCHMARKS[arguments.benchmark]
+    bench = Bench(benchmark, arguments.warehouse.absolute(), scale, cap)
+    figures: dict[str, Any] = {"scale": scale, **benchmark.parameters, "queries": []}
     if arguments.json and arguments.json.exists():
         figures = json.loads(arguments.json.read_text())
         if figures["scale"] != scale:

@@ -1,4 +1,4 @@
-"""The page of TPC-DS, of the figures that tpcds.py measured."""
+"""The pages of TPC-DS and TPC-H, of the figures that tpc.py measured."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from tpc_tables import Benchmark
+
 Figures = dict[str, Any]
 MIB = 2**20
-QUERIES = 99
 SLOWER, FASTER = 1.1, 0.9
 """Ratios of seconds to Iceberg-Spark's, beyond which a query counts as slower or faster."""
-TEXT = """# TPC-DS
+TEXT = """# {title}
 
-Written by `make bench PAGES=tpcds`, from [its figures](benchmarks/tpcds.json): {measured} at scale {scale:g}, rows and queries by
-DuckDB's extension. Iceberg's own connector wrote the tables: the seven fact tables partitioned by ranges of {days} days of their date key
-(`truncate`), one row in a hundred deleted by position (merge on read), everything else as it is by default.
+Written by `make bench PAGES={page}`, from [its figures](benchmarks/{page}.json): {measured} at scale {scale:g}, rows and queries by
+DuckDB's extension. Iceberg's own connector wrote the tables: {layout}, one row in a hundred deleted by position (merge on read), everything else as it is by default.
 
 How to read it:
 
@@ -45,20 +45,29 @@ def problems_of(figures: Figures) -> list[str]:
     return found
 
 
-def write_tpcds(figures: Figures, document: Path) -> None:
-    """Write the page."""
-    text = TEXT.format(**figures, turns=_turns(figures), measured=_measured(figures))
-    document.write_text("\n".join((text, *_parts(figures))))
+def write_tpc(benchmark: Benchmark, document: Path, figures: Figures, _: object = None) -> str:
+    """Write the benchmark's page beside the document of all; return its sums and where it is, for that one."""
+    page = document.with_name(f"benchmarks-{benchmark.name}.md")
+    text = TEXT.format(
+        title=benchmark.title,
+        layout=benchmark.layout,
+        page=figures["page"],
+        scale=figures["scale"],
+        turns=_turns(figures),
+        measured=_measured(benchmark, figures),
+    )
+    page.write_text("\n".join((text, *_parts(benchmark, figures))))
+    return f"{summary(figures)}\n[All figures]({page.name}).\n"
 
 
-def _measured(figures: Figures) -> str:
+def _measured(benchmark: Benchmark, figures: Figures) -> str:
     """Return which of the queries were measured."""
-    count = len(figures["queries"])
-    return f"the {QUERIES} queries" if count == QUERIES else f"{count} of the {QUERIES} queries"
+    count, every = len(figures["queries"]), benchmark.num_queries
+    return f"the {every} queries" if count == every else f"{count} of the {every} queries"
 
 
 def summary(figures: Figures) -> str:
-    """Return the totals and the slower queries, for this page and the one that leads to it."""
+    """Return the totals and the slower queries."""
     both = _of_both(figures)
     rows = []
     for title, measure, scale in (
@@ -93,12 +102,12 @@ def _compared(both: list[Figures], title: str, measure: str) -> str:
     return f"- By {title}, more than {SLOWER:g} times Iceberg-Spark's: {told}. Less than {FASTER:g} times: {faster} of {len(both)}."
 
 
-def _parts(figures: Figures) -> Iterable[str]:
+def _parts(benchmark: Benchmark, figures: Figures) -> Iterable[str]:
     yield summary(figures)
     loads = [one["load_before"] for one in figures["queries"]]
     yield f"Load of the machine before the queries: {min(loads)} to {max(loads)}; with no other work it is about 2.\n"
-    if len(figures["queries"]) < QUERIES:
-        yield f"Measured so far: {len(figures['queries'])} of {QUERIES} queries.\n"
+    if len(figures["queries"]) < benchmark.num_queries:
+        yield f"Measured so far: {_measured(benchmark, figures)}.\n"
     for one in figures["queries"]:
         for name, known in one["engines"].items():
             if "seconds" not in known:
@@ -134,7 +143,7 @@ def _parts(figures: Figures) -> Iterable[str]:
     )
     yield _table(
         ("query", "fact tables", "dimensions: by Spark", "by Python"),
-        (_scans(one) for one in _of_both(figures)),
+        (_scans(benchmark, one) for one in _of_both(figures)),
     )
     yield _machine(figures)
 
@@ -169,19 +178,13 @@ def _line(one: Figures) -> list[str]:
     ]
 
 
-def _scans(one: Figures) -> list[str]:
-    facts = [text for text in one["scans"] if text.startswith(("inventory:", *_facts()))]
+def _scans(benchmark: Benchmark, one: Figures) -> list[str]:
+    facts = [text for text in one["scans"] if text.partition(":")[0] in benchmark.facts]
     others = [text for text in one["scans"] if text not in facts]
     by_python = sum(": Python" in text for text in others)
     each = {text: facts.count(text) for text in facts}
     told = [f"{count} x {text}" if count > 1 else text for text, count in each.items()]
     return [str(one["query"]), "<br>".join(told), str(len(others) - by_python), str(by_python)]
-
-
-def _facts() -> tuple[str, ...]:
-    return tuple(
-        f"{channel}_{kind}:" for channel in ("store", "catalog", "web") for kind in ("sales", "returns")
-    )
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
