@@ -1,14 +1,16 @@
 """Whether the advisor's indexes are the best ones: 5,000 generated queries with a known best answer.
 
     make bench-advisor-workload
-    benchmarks/advisor_workload.py --queries 100 --rows 100000      in a minute or so
+    benchmarks/advisor_workload.py --measured 1500               of all that are logged and advised on, each template's share
+    benchmarks/advisor_workload.py --queries 100 --rows 100000   in a minute or so
 
 A table of 40 columns, keys, categories, measures, times and texts of many sizes, is written by PyIceberg. Templates of AND, OR,
 nested, range and list filters are asked as often as Zipf's law has it, with other literals each time, through the core of
 twostage, without Spark; what each read goes to a query log, and the advisor reads that. Then every column that a filter
-names is indexed, and each query is read with each subset of the indexes of its columns: the bytes that this takes,
-of data files and indexes together, tell what any set of K indexes would have saved. The best set of K of all there are is
-compared with the advisor's.
+names is indexed, by the kinds that are advised or else by those that answer most, and each query is read with each subset of
+the indexes of its columns (`workload_bytes`): the bytes that this takes, of data files and indexes together, tell what any set of
+K indexes would have saved. The best set of K of all there are is compared with the advisor's. So that it measures the same
+each time, the reader orders conjuncts by the bytes that they read, and not by their time; `--timed` has it as ever.
 """
 
 from __future__ import annotations
