@@ -1,60 +1,56 @@
 """Whether the advisor's indexes are the best ones: 5,000 generated queries with a known best answer.
 
     make bench-advisor-workload
-    benchmarks/advisor_workload.py --queries 100 --rows 100000      in a minute or so
+    benchmarks/advisor_workload.py --measured 1500               of all that are logged and advised on, each template's share
+    benchmarks/advisor_workload.py --queries 100 --rows 100000   in a minute or so
 
 A table of 40 columns, keys, categories, measures, times and texts of many sizes, is written by PyIceberg. Templates of AND, OR,
 nested, range and list filters are asked as often as Zipf's law has it, with other literals each time, through the core of
 twostage, without Spark; what each read goes to a query log, and the advisor reads that. Then every column that a filter
-names is indexed, and each query is read with each subset of the indexes of its columns: the bytes that this takes,
-of data files and indexes together, tell what any set of K indexes would have saved. The best set of K of all there are is
-compared with the advisor's.
+names is indexed, by the kinds that are advised or else by those that answer most, and each query is read with each subset of
+the indexes of its columns (`workload_bytes`): the bytes that this takes, of data files and indexes together, tell what any set of
+K indexes would have saved. The best set of K of all there are is compared with the advisor's. So that it measures the same
+each time, the reader orders conjuncts by the bytes that they read, and not by their time; `--timed` has it as ever.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
-import itertools
 import json
+import math
+import pickle
 import random
 import tempfile
-import uuid
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from unittest import mock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from rich.console import Console
 from rich.progress import track
+from workload_bytes import Measured, SubsetReader, planned, read, undecoded
 
 from twostage.advisor.advise import advise
 from twostage.advisor.collect import collect
 from twostage.advisor.logged_scan import QueryFacts, log_scan
 from twostage.advisor.query_log import QueryLogFile
 from twostage.catalog.load_table import load_table
-from twostage.indexes import of_scan
 from twostage.maintenance.index_files import index_files
 from twostage.maintenance.table_indexes import OwnedIndexes
-from twostage.metrics import Metrics
 from twostage.options import ReadOptions, parse_options
-from twostage.planning import plan as planning
-from twostage.planning.plan import plan_scan
-from twostage.predicates.predicate import TRUE, And, Column, Compare, In, Or
-from twostage.reading.pipeline import read_group
+from twostage.predicates.predicate import And, Column, Compare, In, Or
 from twostage.report.scan_report import ScanReport
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from twostage.advisor.column_metadata import TableColumns
     from twostage.predicates.predicate import Predicate
     from twostage.schema import Field
     from twostage.table.pinned import PinnedTable
-    from twostage.task import ScanPlan
 
 FILES = 4
 TEMPLATES = 60
@@ -63,6 +59,17 @@ MAX_INDEXES = 6
 CHOICES = (1, 2, 3, 4, 5, 6)
 """K: how many indexes may be built."""
 console = Console(width=150)
+
+
+def words_of(draw: np.random.Generator, rows: int, count: int) -> pa.Array:
+    """Return texts of some random words of eight letters and digits each."""
+    letters = np.frombuffer(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", np.uint8)[
+        draw.integers(0, 36, (rows, 9 * count))
+    ]
+    letters[:, 8::9] = ord(" ")
+    size = 9 * count - 1
+    ends = pa.py_buffer(np.arange(0, (rows + 1) * size, size, dtype=np.int32))
+    return pa.StringArray.from_buffers(rows, ends, pa.py_buffer(np.ascontiguousarray(letters[:, :size])))
 
 
 def make_columns(rows: int, first: int, draw: np.random.Generator) -> pa.Table:
@@ -84,8 +91,7 @@ def make_columns(rows: int, first: int, draw: np.random.Generator) -> pa.Table:
     found["ts"] = pa.array(np.arange(first, first + rows) * 1_000_000 + 1_700_000_000_000_000)
     found["seen"] = pa.array(draw.integers(1_700_000_000, 1_731_000_000, rows) * 1_000_000)
     for number in range(12):
-        words = draw.integers(0, 36**8, (rows, 1 + number % 4))
-        found[f"text{number}"] = pa.array([" ".join(np.base_repr(word, 36) for word in row) for row in words])
+        found[f"text{number}"] = words_of(draw, rows, 1 + number % 4)
     return pa.table(found)
 
 
@@ -101,6 +107,14 @@ def make_table(folder: Path, rows: int, seed: int) -> str:
         table.append(part)
     assert table is not None
     return str(table.metadata_location)
+
+
+class Query(NamedTuple):
+    """A query: the number of its template, its filter, and the columns that it returns."""
+
+    template: int
+    predicate: Predicate
+    projection: tuple[Field, ...]
 
 
 class Workload:
@@ -121,19 +135,21 @@ class Workload:
         columns = pick.sample(asked, {"one": 1, "and": pick.choice((2, 3)), "or": 2, "nested": 3}[form])
         return form, tuple(columns), tuple(pick.sample(list(self._fields), pick.choice((2, 4, 8))))
 
-    def query(self) -> tuple[Predicate, tuple[Field, ...]]:
+    def query(self) -> Query:
         """Draw a query."""
-        form, names, returned = self._pick.choices(self._templates, self._weights)[0]
-        leaves = [self._leaf(name) for name in names]
-        projection = tuple(self._fields[name] for name in returned)
+        template = self._pick.choices(range(TEMPLATES), self._weights)[0]
+        form, names, returned = self._templates[template]
+        leaves = tuple(self._leaf(name) for name in names)
         match form:
             case "one":
-                return leaves[0], projection
+                predicate = leaves[0]
             case "and":
-                return And(tuple(leaves)), projection
+                predicate = And(leaves)
             case "or":
-                return Or(tuple(leaves)), projection
-        return And((leaves[0], Or(tuple(leaves[1:])))), projection
+                predicate = Or(leaves)
+            case _:
+                predicate = And((leaves[0], Or(leaves[1:])))
+        return Query(template, predicate, tuple(self._fields[name] for name in returned))
 
     def _leaf(self, name: str) -> Predicate:
         field, pick = self._fields[name], self._pick
@@ -154,35 +170,21 @@ class Workload:
         return And((Compare(">=", column, low), Compare("<", column, low + 86_400_000_000)))
 
 
-def read(plan: ScanPlan) -> Metrics:
-    """Read a planned scan; return what was counted."""
-    metrics = Metrics()
-    metrics.counters.update(plan.counters)
-    for group in plan.groups:
-        for _ in read_group(group, metrics):
-            pass
-    return metrics
-
-
-def planned(
-    table: PinnedTable, options: ReadOptions, predicate: Predicate, projection: tuple[Field, ...]
-) -> ScanPlan:
-    """Plan a query."""
-    return plan_scan(
-        table, options, projection=projection, predicate=predicate, hint=TRUE, limit=None, parallelism=1,
-        scan_id=uuid.uuid4().hex,
-    )  # fmt: skip
-
-
 def log_queries(
-    table: PinnedTable, options: ReadOptions, queries: list[tuple[Predicate, tuple[Field, ...]]], folder: Path
-) -> int:
-    """Read all queries without indexes, and log them; return the bytes read."""
-    log, total = QueryLogFile(str(folder), {}), 0
-    for number, (predicate, projection) in enumerate(track(queries, "logging", console=console)):
+    table: PinnedTable,
+    options: ReadOptions,
+    queries: list[Query],
+    folder: Path,
+    *,
+    timed: bool,
+) -> list[int]:
+    """Read all queries without indexes, and log them; return the bytes that each read."""
+    log, total = QueryLogFile(str(folder), {}), list[int]()
+    for number, (_, predicate, projection) in enumerate(track(queries, "logging", console=console)):
         plan = planned(table, options, predicate, projection)
-        metrics = read(plan)
-        total += metrics.counters["bytes.read"]
+        with undecoded():
+            metrics = read(plan, timed=timed)
+        total.append(metrics.counters["bytes.read"])
         report = ScanReport(
             scan_id=plan.context.scan_id,
             table=table.name,
@@ -212,120 +214,151 @@ def index_all(options: ReadOptions, kinds: dict[str, tuple[str, ...]]) -> dict[s
     return refused
 
 
+def advised(
+    folder: Path, metadata: dict[str, TableColumns]
+) -> tuple[list[dict[str, tuple[str, ...]]], dict[str, tuple[str, ...]]]:
+    """Return the kinds of the indexes that are advised, by column: for each K, and without a limit."""
+
+    def kinds(count: int) -> dict[str, tuple[str, ...]]:
+        found = advise(str(folder), metadata=metadata, max_columns=count, min_gain=0.0).recommendations
+        return {one.columns[0]: one.kinds for one in found if one.action == "index"}
+
+    return [kinds(count) for count in CHOICES], kinds(40)
+
+
 def measure(
-    table: PinnedTable,
-    options: ReadOptions,
-    predicate: Predicate,
-    projection: tuple[Field, ...],
-    ids: frozenset[int],
-) -> int:
-    """Return the bytes that a query reads with the indexes of some columns, warm."""
-    real = of_scan.indexes_of_scan
+    reader: SubsetReader, asked: list[Query], without: list[int], usable: list[str], chosen: list[int]
+) -> Measured:
+    """Measure the chosen queries with every subset of the indexes of their columns.
 
-    def some(*given: Any) -> Any:
-        found = real(*given)
-        if found is None:
-            return None
-        groups = tuple(group for group in found.groups if ids.issuperset(group.field_ids))
-        runs = tuple(run for run in found.runs if run.field_id in ids)
-        return (
-            replace(found, groups=groups, table=replace(found.table, runs=runs)) if groups or runs else None
+    Args:
+        reader: Of the table.
+        asked: All queries.
+        without: What each reads without indexes.
+        usable: The columns that are indexed.
+        chosen: Places of those to measure.
+    """
+    ids = {name: reader.table.schema.find((name,)).id for name in usable}  # type: ignore[union-attr]
+    templates = Counter(one.template for one in asked)
+    measured = Counter(asked[place].template for place in chosen)
+    costs = Measured(usable)
+    with undecoded():
+        for place in track(chosen, "measuring", console=console):
+            one = asked[place]
+            own = sorted(_columns(one.predicate) & set(usable))
+            found = reader.of_subsets(
+                one.predicate, one.projection, [ids[name] for name in own], without[place]
+            )
+            costs.add(own, found, templates[one.template] / measured[one.template])
+    return costs
+
+
+def check(reader: SubsetReader, asked: list[Query], usable: list[str], chosen: list[int]) -> int:
+    """Measure some queries both ways, also with a read of its own for each subset, all decoded; return how many numbers differ."""
+    differ = 0
+    reader = replace(reader, timed=False)
+    for place in track(chosen, "checking", console=console):
+        one = asked[place]
+        own = sorted(_columns(one.predicate) & set(usable))
+        query = (one.predicate, one.projection, [reader.table.schema.find((name,)).id for name in own])  # type: ignore[union-attr]
+        with undecoded():
+            without, _ = reader.bytes_read(one.predicate, one.projection, frozenset())
+            found = reader.of_subsets(*query, without)
+        differ += sum(a != b for a, b in zip(reader.of_all_subsets(*query), found, strict=True))
+    return differ
+
+
+def some_of_each(asked: list[Query], count: int) -> list[int]:
+    """Return the places of so many queries, or one more for each template: of each template the same share, evenly spread."""
+    share = min(1.0, count / len(asked))
+    seen: Counter[int] = Counter()
+    chosen = []
+    for place, one in enumerate(asked):
+        before = seen[one.template]
+        seen[one.template] += 1
+        if math.ceil(seen[one.template] * share) > math.ceil(before * share):
+            chosen.append(place)
+    return chosen
+
+
+def _kept(path: Path, facts: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what an earlier run left, if there was one; its facts must be these."""
+    if not path.exists():
+        return None
+    kept: dict[str, Any] = json.loads(path.read_text())
+    if any(kept[name] != fact for name, fact in facts.items()):
+        raise SystemExit(
+            f"{path} is of another run: {[name for name in facts if kept[name] != facts[name]]} differ"
         )
-
-    with mock.patch.object(planning, "indexes_of_scan", some):
-        for _ in range(2):  # directories of indexes are kept, as in a worker
-            counters = read(planned(table, options, predicate, projection)).counters
-    return counters["bytes.read"] + counters["indexes.bytes_read"]
+    return kept
 
 
-class Measured:
-    """Bytes of a sample of queries with every subset of the indexes of their columns."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
-        self._queries: list[tuple[list[int], NDArray[np.float64]]] = []
-
-    def add(self, columns: list[str], costs: list[int]) -> None:
-        """Add a query: the bytes of subset `n` of its columns, in the bits of `n`."""
-        self._queries.append(([self.names.index(name) for name in columns], np.array(costs, np.float64)))
-
-    def saved(self, sets: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the bytes that sets of indexes save, the names in the bits of a set."""
-        total = np.zeros(len(sets))
-        for places, costs in self._queries:
-            subset = np.zeros(len(sets), np.int64)
-            for bit, place in enumerate(places):
-                subset |= (sets >> place & 1) << bit
-            total += costs[0] - costs[subset]
-        return total
-
-    def of(self, names: frozenset[str]) -> float:
-        """Return the bytes that one set saves."""
-        return float(self.saved(np.array([sum(1 << self.names.index(name) for name in names)]))[0])
-
-    def best(self, count: int) -> tuple[frozenset[str], float]:
-        """Return the best set of at most `count` indexes, of all there are."""
-        bits = [1 << place for place in range(len(self.names))]
-        sets = np.array([sum(one) for one in itertools.combinations(bits, min(count, len(bits)))], np.int64)
-        saved = self.saved(sets)
-        place = int(saved.argmax())
-        chosen = frozenset(name for bit, name in zip(bits, self.names, strict=True) if sets[place] & bit)
-        return chosen, float(saved[place])
-
-
-def run(queries: int, rows: int, seed: int, folder: Path) -> dict[str, Any]:
+def run(
+    queries: int, rows: int, seed: int, folder: Path, *, measured: int, checked: int, timed: bool
+) -> dict[str, Any]:
     """Make the table, ask, advise, measure; return the figures."""
     console.print(f"seed {seed}: {rows:,} rows, {queries:,} queries of {TEMPLATES} templates")
-    path = make_table(folder, rows, seed)
+    facts = {"rows": rows, "queries": queries, "seed": seed, "timed": timed}
+    kept = _kept(folder / "logged.json", facts)
+    path = kept["path"] if kept else make_table(folder, rows, seed)
     options = parse_options({"path": path, "index": "off"})
     table = load_table(options, {})
     sample = make_columns(5_000, 0, np.random.default_rng(seed))
     drawn = Workload(table, sample, seed)
     asked = [drawn.query() for _ in range(queries)]
     logs = folder / "log"
-    logs.mkdir()
-    total = log_queries(table, options, asked, logs)
-    metadata = {table.name: collect(options, {})}
-    advice = {}
-    for count in CHOICES:
-        found = advise(str(logs), metadata=metadata, max_columns=count, min_gain=0.0).recommendations
-        advice[count] = {one.columns[0]: one.kinds for one in found if one.action == "index"}
-    whole = advise(str(logs), metadata=metadata, max_columns=40, min_gain=0.0).recommendations
-    kinds = {one.columns[0]: one.kinds for one in whole if one.action == "index"}
-    named = Counter(name for predicate, _ in asked for name in _columns(predicate))
-    for name in named:
+    if kept is None:
+        logs.mkdir()
+        kept = facts | {"path": path, "without": log_queries(table, options, asked, logs, timed=timed)}
+        (folder / "metadata.pickle").write_bytes(pickle.dumps({table.name: collect(options, {})}))
+        (folder / "logged.json").write_text(json.dumps(kept))
+    without = kept["without"]
+    metadata = pickle.loads((folder / "metadata.pickle").read_bytes())
+    advice, kinds = advised(logs, metadata)
+    for name in {name for one in asked for name in _columns(one.predicate)}:
         kinds.setdefault(name, ("values",) if name.startswith("cat") else ("sorted",))
-    refused = index_all(options, kinds)
+    indexed = {name: list(kinds[name]) for name in sorted(kinds)}
+    built = _kept(folder / "indexed.json", {"kinds": indexed})
+    if built is None:
+        built = {"kinds": indexed, "refused": index_all(options, kinds)}
+        (folder / "indexed.json").write_text(json.dumps(built))
+    refused = built["refused"]
     usable = sorted(set(kinds) - set(refused))
-    with_indexes = parse_options({"path": path})
-    costs = Measured(usable)
-    for predicate, projection in track(asked, "measuring", console=console):
-        own = sorted(_columns(predicate) & set(usable))
-        ids = {name: table.schema.find((name,)).id for name in own}  # type: ignore[union-attr]
-        subsets = [
-            frozenset(ids[name] for bit, name in enumerate(own) if number >> bit & 1)
-            for number in range(1 << len(own))
-        ]
-        costs.add(own, [measure(table, with_indexes, predicate, projection, subset) for subset in subsets])
+    reader = SubsetReader(table, parse_options({"path": path}), timed)
+    chosen = some_of_each(asked, measured)
+    costs = measure(reader, asked, without, usable, chosen)
+    subsets = sum(1 << len(_columns(asked[place].predicate) & set(usable)) for place in chosen)
+    console.print(
+        f"measured {len(chosen):,} of {queries:,} queries, of all {len({one.template for one in asked})} templates asked: "
+        f"{subsets:,} subsets of indexes in {reader.reads + len(chosen):,} reads"
+    )
+    differ = check(reader, asked, usable, some_of_each(asked, checked)) if checked else 0
+    if checked:
+        console.print(
+            f"measured again, a read for each subset and all columns decoded: {differ} numbers differ"
+        )
     results = []
-    for count in CHOICES:
+    for count, advice_of in zip(CHOICES, advice, strict=True):
         best, most = costs.best(count)
-        chosen = frozenset(advice[count]) & set(usable)
-        reached = costs.of(chosen)
+        reached = costs.of(frozenset(advice_of) & set(usable))
         results.append(
-            {"k": count, "best": sorted(best), "advised": sorted(chosen), "saved": reached, "most": most}
+            {"k": count, "best": sorted(best), "advised": sorted(advice_of), "saved": reached, "most": most}
         )
         console.print(
             f"K = {count}: best {', '.join(sorted(best))}: {most / 2**20:,.1f} MiB; advised "
-            f"{', '.join(sorted(chosen))}: {reached / 2**20:,.1f} MiB, {reached / most if most else 1:.1%}"
+            f"{', '.join(sorted(advice_of))}: {reached / 2**20:,.1f} MiB, {reached / most if most else 1:.1%}"
         )
     return {
         "seed": seed,
         "rows": rows,
         "queries": queries,
-        "bytes": total,
+        "measured": len(chosen),
+        "bytes": sum(without),
         "refused": refused,
+        "differ": differ,
         "choices": results,
+        "columns": usable,
+        "saved": [{"columns": names, "saved": saved} for names, saved in costs.by_columns()],
     }
 
 
@@ -339,12 +372,37 @@ def main() -> None:
     """Run it in a temporary folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--queries", type=int, default=5_000)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--measured", type=int, help="measure so many of the queries, each template's share (default: all)"
+    )
+    parser.add_argument(
+        "--checked", type=int, default=20, help="queries that are measured again, a read for each subset"
+    )
+    parser.add_argument(
+        "--timed",
+        action="store_true",
+        help="order conjuncts by their time, which differs each time, and not by bytes",
+    )
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for table, log and indexes, which stay: what is there is used"
+    )
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="twostage-workload-") as folder:
-        found = run(given.queries, given.rows, given.seed, Path(folder))
+    with contextlib.ExitStack() as stack:
+        if given.keep:
+            given.keep.mkdir(parents=True, exist_ok=True)
+        folder = given.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="twostage-workload-"))
+        found = run(
+            given.queries,
+            given.rows,
+            given.seed,
+            Path(folder).absolute(),
+            measured=given.measured or given.queries,
+            checked=given.checked,
+            timed=given.timed,
+        )
     if given.json:
         given.json.write_text(json.dumps(found, indent=1))
 

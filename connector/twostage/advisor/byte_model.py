@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 100
 """What was measured on so many rows says as much as an estimate from the number of distinct values."""
+HALF_A_ROW = 0.5
+"""Is taken to be met where none of few rows was and nothing else is known: as good a guess as none, and never a proof."""
 
 
 def bytes_saved(scan: LoggedScan, metadata: TableColumns, indexed: Indexed) -> float | None:
@@ -82,9 +84,18 @@ class Emulation:
     projection: tuple[str, ...]
 
     @staticmethod
-    def of(scan: LoggedScan, metadata: TableColumns) -> Emulation | None:
-        """Return the emulation of a scan; None if it was not measured."""
-        whole = scan.filter
+    def of(
+        scan: LoggedScan, metadata: TableColumns, summed: LoggedPredicate | None = None, count: int = 1
+    ) -> Emulation | None:
+        """Return the emulation of a scan; None if it was not measured.
+
+        Args:
+            scan: The scan, or the mean one of several.
+            metadata: Of its table.
+            summed: The filter of a mean scan, with the rows of all that it stands for: few rows in each are many together.
+            count: How many these are.
+        """
+        whole = scan.filter if summed is None else summed
         measured = scan.count("bytes.filter")
         was_indexed = bool(scan.count("indexes.used") or scan.count("files.pruned.index"))
         if whole is None or scan.reader != "twostage" or (measured <= 0 and not was_indexed):
@@ -97,7 +108,7 @@ class Emulation:
         parts = tuple(sorted(whole.conjuncts, key=lambda part: -(part.rows_in or 0)))
         # What an index answered was evaluated on no row.
         rows = (
-            scan.rows_read if was_indexed else max((part.rows_in or 0 for part in parts), default=0)
+            scan.rows_read if was_indexed else max((part.rows_in or 0 for part in parts), default=0) / count
         ) / groups
         if rows <= 0:
             return None
@@ -188,17 +199,19 @@ class Emulation:
     def _read_leaf(
         self, leaf: LoggedPredicate, part: LoggedPredicate, offer: Offer | None, read: _Read
     ) -> None:
-        rows = read.rows
+        rows = wanted = read.rows
         if leaf is not part and leaf.rows_in is not None and part.rows_in:
-            rows *= min(1.0, leaf.rows_in / part.rows_in)
+            wanted *= min(1.0, leaf.rows_in / part.rows_in)
         if offer is not None and offer.left is not None:
-            rows = min(rows, offer.left * self.files / self.groups)
+            wanted = min(wanted, offer.left * self.files / self.groups)
         elif offer is not None and leaf is not part:
-            own = 0.0 if offer.is_exact else self.rows * (self.share(leaf) + offer.unsure)
-            rows = own if own * MIN_ROWS_PER_ROW_READ_ALONE <= rows else rows
+            wanted *= 0.0 if offer.is_exact else min(1.0, self.share(leaf) + offer.unsure)
+        if leaf is part or wanted * MIN_ROWS_PER_ROW_READ_ALONE <= rows:
+            rows = wanted  # a column is read for all rows that are live before the AND or OR, or for very few alone
+        reached = 1.0 if offer is None else offer.reached
         for column in leaf.columns:
             if column not in read.columns and rows > 0:
-                read.columns[column] = self.bytes_of(column, rows)
+                read.columns[column] = self.bytes_of(column, rows) * reached
                 read.nbytes += read.columns[column]
 
     def _fetched(self, read: _Read) -> float:
@@ -213,14 +226,28 @@ class Emulation:
     # --- what is known ------------------------------------------------------------------------------------
 
     def share(self, part: LoggedPredicate) -> float:
-        """Return the share of rows for which a predicate is true: measured, and where that was on few rows, estimated, too."""
+        """Return the share of rows for which a predicate is true: measured, and where that was on few rows, estimated, too.
+
+        That none of 10,000 rows had a key, after another conjunct, is no proof where one of a million has it by the estimate:
+        the share is taken to be that of one row in all of these, or more.
+        """
         estimated = selectivity(replace(part, rows_in=None), self.known)
         if part.share is None:
             return estimated.share
-        if part.children or estimated.value <= 1.0:
-            return part.share
         rows_in, rows_out = part.rows_in or 0, part.rows_out or 0
-        return min(1.0, (rows_out + estimated.share * FEW_ROWS) / (rows_in + FEW_ROWS))
+        if part.children or estimated.value <= 1.0:
+            return min(1.0, max(rows_out, HALF_A_ROW) / rows_in)
+        smoothed = (rows_out + estimated.share * FEW_ROWS) / (rows_in + FEW_ROWS)
+        return min(1.0, max(smoothed, 1.0 / (rows_in + estimated.value)))
+
+    def reached(self, leaf: LoggedPredicate) -> float:
+        """Return the share of the data files whose bounds a leaf reaches, of those that are read.
+
+        Where the bounds exclude a conjunct, the file is not read; but a part of an OR is evaluated in every file.
+        """
+        known = None if leaf in self.parts or len(leaf.columns) != 1 else self.column(leaf.columns[0])
+        overlap = 1.0 if known is None or known.overlap is None else known.overlap
+        return min(1.0, overlap + self.share(leaf))
 
     def column(self, name: str) -> ColumnMetadata | None:
         """Return what is known of a column; None without its bytes."""

@@ -67,6 +67,9 @@ class Scanned(Protocol):
     def share(self, part: LoggedPredicate) -> float:
         """Return the share of rows for which a predicate is true."""
 
+    def reached(self, leaf: LoggedPredicate) -> float:
+        """Return the share of the data files whose bounds a leaf reaches, of those that are read."""
+
     def column(self, name: str) -> ColumnMetadata | None:
         """Return what is known of a column."""
 
@@ -85,6 +88,7 @@ class Offer:
         unsure: The share of rows that are left to check in vain.
         is_exact: None are left to check.
         left: Rows that are then left to check; None: all that are found.
+        reached: The share of the data files in which any is; an index says of the others that it has none, and reads nothing.
     """
 
     cost: float
@@ -93,6 +97,7 @@ class Offer:
     unsure: float
     is_exact: bool
     left: float | None = None
+    reached: float = 1.0
 
 
 def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan: Scanned) -> Offer | None:
@@ -132,11 +137,27 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
         nbytes = keys * 1.125 * _POSTINGS_BLOCK
         cost = nbytes + keys * 2.125 * LOCAL.gap  # a page of the directory for each
         return Offer(cost=cost, nbytes=nbytes, to_check=keys, unsure=0, is_exact=False)
-    if "sorted" in kinds and leaf.op in _RANGES and scan.share(leaf) <= MAX_SHARE_FOUND:
-        nbytes = _POSTINGS_BLOCK + _BYTES_OF_A_ROW * rows * scan.share(leaf)
-        cost = nbytes + 2 * LOCAL.gap
-        left = 2 * _UNSURE if known.type not in ("string", "binary") else None  # keys are a part of a text
-        return Offer(cost=cost, nbytes=nbytes, to_check=2, unsure=0, is_exact=False, left=left)
+    if "sorted" in kinds and leaf.op in _RANGES:
+        reached = scan.reached(leaf)
+        within = min(1.0, scan.share(leaf) / reached)
+        if within <= MAX_SHARE_FOUND:
+            nbytes = _POSTINGS_BLOCK + _BYTES_OF_A_ROW * rows * within
+            cost = nbytes + 2 * LOCAL.gap
+            left = (
+                2 * _UNSURE if known.type not in ("string", "binary") else None
+            )  # keys are a part of a text
+            return Offer(
+                cost=cost,
+                nbytes=nbytes * reached,
+                to_check=2,
+                unsure=0,
+                is_exact=False,
+                left=left,
+                reached=reached,
+            )
+        if reached < 1.0:
+            unsure = max(0.0, reached - scan.share(leaf))  # all rows of the files that it reaches
+            return Offer(cost=LOCAL.gap, nbytes=0, to_check=0, unsure=unsure, is_exact=False, reached=reached)
     if "slices" in kinds and (leaf.op in _RANGES or leaf.op in _LISTED) and keys <= MAX_INTERVALS:
         nbytes = known.slices * rows / 8  # all of them are read, whatever is asked
         return Offer(cost=nbytes + LOCAL.gap, nbytes=nbytes, to_check=0, unsure=0, is_exact=True)

@@ -202,7 +202,9 @@ class Tally:
         if scan.reader == SPARK:
             return  # it reads no index, and which scans are handed to it does not depend on what is indexed
         whole = with_spread_shares(whole, self.known)
-        emulation = None if self.metadata is None else Emulation.of(scan, self.metadata)
+        emulation = None
+        if self.metadata is not None:
+            emulation = Emulation.of(scan, self.metadata, template.summed(), template.count)
         for vote in votes_of(scan, whole, self.known, self.thresholds):
             if (kept := self._of_present(vote, template.count)).alternatives:
                 self._count(kept, template)

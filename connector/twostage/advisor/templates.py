@@ -106,6 +106,10 @@ class Template:
         counters = {name: round(number / self.count) for name, number in self._counters.items()}
         return replace(self.first, predicate=whole, hint=None, counters=counters), whole
 
+    def summed(self) -> LoggedPredicate:
+        """Return the filter, with the rows of all of them: a mean of less than half a row is not none."""
+        return _with_sums(self.whole, iter(self._rows))
+
 
 def form_of(
     scan: LoggedScan, whole: LoggedPredicate, known: Cardinalities, threshold: float
@@ -154,6 +158,14 @@ def _collect(part: LoggedPredicate, rows: list[int]) -> None:
         rows.append(part.rows_out or 0)
     for child in part.children:
         _collect(child, rows)
+
+
+def _with_sums(part: LoggedPredicate, rows: Iterator[int]) -> LoggedPredicate:
+    rows_in, rows_out = part.rows_in, part.rows_out
+    if rows_in is not None:
+        rows_in, rows_out = next(rows), next(rows)
+    children = tuple(_with_sums(child, rows) for child in part.children)
+    return replace(part, rows_in=rows_in, rows_out=rows_out, children=children)
 
 
 def _with_means(part: LoggedPredicate, rows: Iterator[int], count: int, threshold: float) -> LoggedPredicate:

@@ -157,7 +157,10 @@ def _predicted(
     saved_entries = min(
         entries, _saved(votes_of(scan, whole, tally.known, tally.thresholds), columns, tally.columns)
     )
-    saved = _bytes_saved(scan, whole, tally, indexes, saved_entries / entries if entries else 0.0)
+    share = saved_entries / entries if entries else 0.0
+    saved = _emulated(template, scan, tally, indexes)
+    if saved is None:
+        saved = _bytes_saved(scan, whole, tally, indexes, share)
     before = after = None
     if model is not None:
         before = template.count * model.seconds(entries, scan.entries_after_filter)
@@ -173,20 +176,26 @@ def _predicted(
     return one, saved is not None
 
 
+def _emulated(template: Template, scan: LoggedScan, tally: Tally, indexes: Indexed) -> float | None:
+    """Return the bytes that the mean scan of a template would not read, by emulating it; None if that cannot be."""
+    if tally.metadata is None:
+        return None
+    emulation = Emulation.of(scan, tally.metadata, template.summed(), template.count)
+    if emulation is None:
+        return None
+    without = emulation.saved(tally.existing)
+    saved = emulation.saved({**indexes, **tally.existing})
+    return None if without is None or saved is None else saved - without
+
+
 def _bytes_saved(
     scan: LoggedScan, whole: LoggedPredicate, tally: Tally, indexes: Indexed, share: float
 ) -> float | None:
-    """Return the bytes that one scan would not read.
+    """Return the bytes that one scan that cannot be emulated would not read.
 
-    By emulating it; of other readers by what a row of a column takes; without the bytes of columns in proportion to the entries,
-    of which a `share` is saved. None if none of these is known. Spark's own reader saves nothing: it reads no index.
+    Of other readers by what a row of a column takes; without the bytes of columns in proportion to the entries, of which a
+    `share` is saved. None if none of these is known. Spark's own reader saves nothing: it reads no index.
     """
-    emulation = None if tally.metadata is None else Emulation.of(scan, tally.metadata)
-    if emulation is not None:
-        without = emulation.saved(tally.existing)
-        saved = emulation.saved({**indexes, **tally.existing})
-        if without is not None and saved is not None:
-            return saved - without
     if scan.reader == SPARK:
         return 0.0
     if scan.reader != "twostage":

@@ -123,6 +123,70 @@ def test_few_rows_say_little_of_a_share():
     assert emulation.share(leaf("a", ROWS, ROWS // 2)) == pytest.approx(0.5, rel=0.01)
 
 
+def test_that_few_rows_had_no_key_is_no_proof():
+    """The key of one row in 100,000 is in none of 10,000: nine times of ten, and an index still finds its rows."""
+    emulation = Emulation.of(scan(leaf("a", ROWS, 10), measured=9), metadata())
+    assert emulation.share(leaf("a", 10_000, 0)) == pytest.approx(1 / 110_000)
+    assert emulation.share(leaf("a", 10**9, 0)) == pytest.approx(1e-9, rel=0.01)
+    assert emulation.share(leaf("a", 1_000, 500)) == pytest.approx(0.45, rel=0.02)
+
+
+def test_that_few_rows_met_no_range_is_no_proof():
+    """Nothing is known of a range but what was measured: of no row of ten, half a row."""
+    emulation = Emulation.of(scan(leaf("a", ROWS, 10), measured=9), metadata())
+    assert emulation.share(leaf("a", 10, 0, ">=")) == 0.05
+    assert emulation.share(leaf("a", 10, 3, ">=")) == 0.3
+    both = LoggedPredicate(op="or", children=(leaf("a", 4, 0), leaf("b", 4, 0)), rows_in=4, rows_out=0)
+    assert emulation.share(both) == 0.125
+
+
+def test_an_index_of_a_range_that_was_evaluated_on_few_rows_does_not_stand_for_all_before_it():
+    """b's key leaves 20 rows, of which a range of a had none: that does not make a's index spare all of b."""
+    parts = (leaf("b", ROWS, 20), leaf("a", 20, 0, ">="))
+    saved = bytes_saved(scan(*parts, measured=WIDE + NARROW), metadata(), {"a": ("sorted",)})
+    assert saved < WIDE * (1 - (1 - 1 / 50) ** 20)  # what 20 rows of a take
+
+
+def test_the_rows_of_all_scans_of_a_form_count():
+    """A mean of 20 rows in and 0.04 out is none of 20 where it is rounded; of 1,000 scans, it is 40 of 20,000."""
+    mean = scan(leaf("b", ROWS, 20), leaf("a", 20, 0, ">="), measured=WIDE + NARROW)
+    summed = LoggedPredicate(
+        op="and", children=(leaf("b", 1_000 * ROWS, 20_000), leaf("a", 20_000, 40, ">="))
+    )
+    alone, together = Emulation.of(mean, metadata()), Emulation.of(mean, metadata(), summed, 1_000)
+    assert alone.rows == together.rows == ROWS
+    assert alone.share(alone.parts[1]) == 0.025
+    assert together.share(together.parts[1]) == 0.002
+
+
+def test_a_part_of_an_or_is_read_for_few_rows_alone():
+    """a leaves 600,000 of a million rows undecided; of b, an index leaves 450 of them, in 450 of its 50,000 pages at most."""
+    known = metadata()
+    narrow = replace(known.columns["b"], pages=50_000, distinct=1_333.0, distinct_per_file=1_333.0)
+    known = replace(known, columns={**known.columns, "b": narrow})
+    parts = (leaf("a", ROWS, 400_000, "<"), leaf("b", 600_000, 450))
+    saved = bytes_saved(scan(*parts, measured=WIDE + NARROW, op="or"), known, {"b": ("postings",)})
+    assert saved == pytest.approx(NARROW - NARROW * 450 / 50_000 - 6_750, rel=0.01)
+
+
+def test_a_part_of_an_or_on_a_column_in_order_is_read_in_the_files_that_it_reaches():
+    """A fifth of ten days in ten files: three files at most have some, and the index of the others says so without a read."""
+    known = metadata()
+    in_order = replace(known.columns["a"], overlap=0.1)
+    known = replace(known, files=10, columns={**known.columns, "a": in_order})
+    parts = (leaf("b", ROWS, 10), leaf("a", ROWS, ROWS // 5, "range"))
+    one = scan(*parts, measured=WIDE + NARROW, op="or")
+    one = replace(one, counters={**one.counters, "files.read": 10, "row_groups.considered": 10})
+    assert bytes_saved(one, known, {"a": ("sorted",)}) == pytest.approx(0.7 * WIDE, rel=0.01)
+    scattered = replace(known, columns={**known.columns, "a": replace(in_order, overlap=1.0)})
+    assert bytes_saved(one, scattered, {"a": ("sorted",)}) == pytest.approx(0)
+    counters = {**one.counters, "rows.fetched": ROWS // 5}
+    alone = replace(
+        one, predicate=parts[1], counters=counters
+    )  # bounds leave the three files, if others are not read
+    assert bytes_saved(alone, known, {"a": ("sorted",)}) == pytest.approx(0)
+
+
 def test_a_range_of_sorted_rows_leaves_hardly_a_row_to_check():
     """A twentieth of all rows, scattered: their values are in all pages, and need not be read. A text's are."""
     known = metadata()

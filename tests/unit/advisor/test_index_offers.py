@@ -15,8 +15,9 @@ ROWS = 1_000_000
 class Scanned:
     """A scan of one row group a file."""
 
-    def __init__(self, files=1, distinct=100.0, nulls=0):
+    def __init__(self, files=1, distinct=100.0, nulls=0, reached=1.0):
         self.files = self.groups = files
+        self._reached = reached
         self.rows = ROWS / files
         known = ColumnMetadata(rows=ROWS, bytes=8 * ROWS, distinct_per_file=distinct, nulls=nulls)
         self.metadata = TableColumns(
@@ -25,6 +26,9 @@ class Scanned:
 
     def share(self, part):
         return part.share
+
+    def reached(self, _leaf):
+        return self._reached
 
     def column(self, name):
         return self.metadata.columns.get(name)
@@ -128,3 +132,15 @@ def test_files_that_hold_a_key():
     assert holding_files([either], {"a": ("files",)}, Scanned(files=100))[0] == 1.0
     both = LoggedPredicate(op="and", children=(leaf(), leaf("<")))
     assert holding_files([both], {"a": ("files",)}, Scanned(files=100))[0] == pytest.approx(share)
+
+
+def test_sorted_rows_of_a_range_that_reaches_some_files():
+    """In those its rows are dense; the index of the others reads nothing."""
+    of_all = offer_of(leaf("range", left=20_000), {"a": ("sorted",)}, Scanned(10))
+    of_half = offer_of(leaf("range", left=20_000), {"a": ("sorted",)}, Scanned(10, reached=0.5))
+    assert (of_all.nbytes, of_all.reached) == (6_000 + 3.5 * 2_000, 1.0)
+    assert (of_half.nbytes, of_half.reached) == (0.5 * (6_000 + 3.5 * 4_000), 0.5)
+    wide = offer_of(leaf("range", left=200_000), {"a": ("sorted",)}, Scanned(10, reached=0.5))
+    assert (wide.nbytes, wide.to_check, wide.reached) == (0, 0, 0.5)
+    assert wide.unsure == pytest.approx(0.3)  # all of these files' rows are left
+    assert offer_of(leaf("range", left=200_000), {"a": ("sorted",)}, Scanned(10)) is None

@@ -52,6 +52,7 @@ def test_the_mean_scan():
     mean, whole = template.mean()
     assert (template.count, template.entries) == (2, 1010 + 1212)
     assert [(part.rows_in, part.rows_out) for part in whole.leaves()] == [(1100, 11), (11, 1)]
+    assert [(part.rows_in, part.rows_out) for part in template.summed().leaves()] == [(2200, 22), (22, 2)]
     assert mean.counters == {"rows.considered": 1100, "bytes.filter": 90}
     assert mean.filter.leaves().__next__().rows_in == 1100
 
