@@ -86,13 +86,17 @@ def _partition_texts(workshop: Workshop, name: str) -> None:
             ("0.1", "-12.5", "2024-05-01 10:20:30.000120", "1969-12-31"),
         )
     ):
-        values = f"{number}L, float({f}), double({f}), {e}, {moment.format('', at)}, {moment.format('_ntz', at)}"
+        values = (
+            f"{number}L, float({f}), double({f}), {e}, {moment.format('', at)}, {moment.format('_ntz', at)}"
+        )
         workshop.sql(f"INSERT INTO {name} VALUES ({values}, date '{day}')")
     workshop.sql(f"INSERT INTO {name} (id) VALUES (9)")
     for field in ("f", "d", "e", "t", "n", "a"):
         workshop.sql(f"ALTER TABLE {name} DROP PARTITION FIELD {field}")
     workshop.sql(f"INSERT INTO {name} (id) VALUES (10)")
-    workshop.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(2, id)", f"INSERT INTO {name} (id) VALUES (NULL)")
+    workshop.sql(
+        f"ALTER TABLE {name} ADD PARTITION FIELD bucket(2, id)", f"INSERT INTO {name} (id) VALUES (NULL)"
+    )
 
 
 def _variants(workshop: Workshop, name: str) -> None:
@@ -116,7 +120,9 @@ def _shown(spark: SparkSession, relation: str) -> tuple[str, Counter[str]]:
     return frame.schema.simpleString(), Counter(str(row.asDict(recursive=True)) for row in frame.collect())
 
 
-@pytest.mark.parametrize("build", [_version_1, _upgraded, _deletes, _partition_texts, _variants, _variants_alone])
+@pytest.mark.parametrize(
+    "build", [_version_1, _upgraded, _deletes, _partition_texts, _variants, _variants_alone]
+)
 def test_metadata_tables_are_those_of_iceberg(
     workshop: Workshop, build: Callable[[Workshop, str], None]
 ) -> None:
