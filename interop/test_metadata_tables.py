@@ -74,6 +74,31 @@ def _deletes(workshop: Workshop, name: str) -> None:
     )
 
 
+def _partition_texts(workshop: Workshop, name: str) -> None:
+    """Values whose texts Java and Python write differently, and fields that some of the specs lack."""
+    columns = "id bigint, f float, d double, e decimal(20,10), t timestamp, n timestamp_ntz, a date"
+    workshop.create(name, columns, partitioned="f, d, e, t, n, a")
+    moment = "timestamp{0} '{1}'"
+    for number, (f, e, at, day) in enumerate(
+        (
+            ("'inf'", "1e-10", "2024-05-01 00:00:00", "9999-12-31"),
+            ("'1e10'", "0", "1969-12-31 23:59:59.1", "0001-01-01"),
+            ("0.1", "-12.5", "2024-05-01 10:20:30.000120", "1969-12-31"),
+        )
+    ):
+        values = (
+            f"{number}L, float({f}), double({f}), {e}, {moment.format('', at)}, {moment.format('_ntz', at)}"
+        )
+        workshop.sql(f"INSERT INTO {name} VALUES ({values}, date '{day}')")
+    workshop.sql(f"INSERT INTO {name} (id) VALUES (9)")
+    for field in ("f", "d", "e", "t", "n", "a"):
+        workshop.sql(f"ALTER TABLE {name} DROP PARTITION FIELD {field}")
+    workshop.sql(f"INSERT INTO {name} (id) VALUES (10)")
+    workshop.sql(
+        f"ALTER TABLE {name} ADD PARTITION FIELD bucket(2, id)", f"INSERT INTO {name} (id) VALUES (NULL)"
+    )
+
+
 def _variants(workshop: Workshop, name: str) -> None:
     columns = "id bigint, v variant, s struct<v: variant, n: int>, l array<variant>"
     workshop.create(name, columns, version=3, read__parquet__vectorization__enabled="false")
@@ -95,7 +120,9 @@ def _shown(spark: SparkSession, relation: str) -> tuple[str, Counter[str]]:
     return frame.schema.simpleString(), Counter(str(row.asDict(recursive=True)) for row in frame.collect())
 
 
-@pytest.mark.parametrize("build", [_version_1, _upgraded, _deletes, _variants, _variants_alone])
+@pytest.mark.parametrize(
+    "build", [_version_1, _upgraded, _deletes, _partition_texts, _variants, _variants_alone]
+)
 def test_metadata_tables_are_those_of_iceberg(
     workshop: Workshop, build: Callable[[Workshop, str], None]
 ) -> None:

@@ -168,6 +168,37 @@ def test_a_temporary_view_keeps_its_snapshot(spark, table):
     spark.catalog.dropTempView("kept_view")
 
 
+def test_views_and_cached_tables_after_a_commit(spark, table):
+    """As docs/moving-from-iceberg-spark.md says of each."""
+    name = f"lake.changing.{table.name()[-1]}"
+    frame, loaded = spark.table(name), spark.read.format("twostage").load(name)
+    frame.createOrReplaceTempView("of_table")
+    loaded.createOrReplaceTempView("of_load")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW of_query AS SELECT * FROM {name}")
+
+    def counts():
+        places = ("of_table", "of_query", name, "of_load")
+        found = {place: spark.sql(f"SELECT count(*) n FROM {place}").collect()[0].n for place in places}
+        return found | {"table": frame.count(), "load": loaded.count()}
+
+    try:
+        assert set(counts().values()) == {60}
+        _append(table)
+        kept, followed = dict.fromkeys(("of_load", "table", "load"), 60), ("of_table", "of_query", name)
+        assert counts() == kept | dict.fromkeys(followed, 80)
+        spark.catalog.refreshTable(name)
+        assert counts() == kept | dict.fromkeys(followed, 80)
+        spark.sql(f"CACHE TABLE {name}")
+        _delete(table)
+        assert ids(spark.table(name).select("id")) == [*range(60), *range(500, 520)]
+        spark.sql(f"REFRESH TABLE {name}")
+        assert ids(spark.table(name).select("id")) == [*range(30, 60), *range(500, 520)]
+    finally:
+        spark.sql(f"UNCACHE TABLE IF EXISTS {name}")
+        for view in ("of_table", "of_load", "of_query"):
+            spark.catalog.dropTempView(view)
+
+
 def test_a_column_dropped_and_added_again_is_another_table(spark, tmp_path):
     """No snapshot comes with it, so that only the column's id tells the two readings apart."""
     table = Table(tmp_path, {"id": "long", "b": "long"})

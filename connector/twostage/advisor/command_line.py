@@ -6,6 +6,7 @@ Takes the command's arguments; prints to standard output, and what could not be 
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import sys
@@ -18,7 +19,6 @@ from twostage.advisor.print_what_if import print_what_if
 from twostage.errors import OptionError, TwoStageError, mask
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Mapping
 
     from rich.console import Console
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _GONE = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
 _SHOWN_QUANTILES = (0.5, 0.9, 0.99, 1.0)
+_QUESTIONS = ("recommend", "report", "check")
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -42,7 +43,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("recommend", "report", "check"),
+        type=_question,
+        metavar=f"{{{','.join(_QUESTIONS)}}}",
         default="recommend",
         help="recommend (default); report: quantiles of entries scanned, bytes and seconds by table; check: replay the heaviest "
         "scans without and with indexes, and compare with what was predicted",
@@ -127,6 +129,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def _question(word: str) -> str:
+    """Return what is asked; all other commands take a table there, so the error says where this one has it."""
+    if word not in _QUESTIONS:
+        *others, last = _QUESTIONS
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is none of {', '.join(others)} and {last}; a table is named by --table"
+        )
+    return word
 
 
 def run(

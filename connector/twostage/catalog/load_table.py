@@ -273,6 +273,9 @@ def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoun
     with contextlib.suppress(TwoStageError):
         if has_namespace(catalog, identifier[:-1]):
             hint = nearest(identifier[-1], tables_of(catalog, identifier[:-1]))
+    name, is_path, suffix = identifier[-1].partition("#")
+    if is_path:
+        hint = f"'#' is for paths; here it is {'.'.join((catalog.name, *identifier[:-1], name, suffix))}."
     return NotFoundError(
         "TABLE_NOT_FOUND",
         f"Catalog {catalog.name} has no such table: {'.'.join(identifier)}",

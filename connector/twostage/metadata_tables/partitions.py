@@ -1,7 +1,8 @@
 """The metadata table partitions: files, rows and sizes of each partition.
 
 Takes a pinned table; gives a metadata table with one item for each partition of its live files. Partitions of several
-specs with equal values are one, as in Iceberg.
+specs with equal values are one if the specs have as many of the fields, as in Iceberg: a NULL that a file was written
+with is another partition than a field that its spec lacks.
 """
 
 from __future__ import annotations
@@ -60,11 +61,18 @@ def partitions_table(table: PinnedTable) -> MetadataTable:
     struct = partition_type(table.metadata)
 
     def load() -> list[_Partition]:
-        found: dict[str, _Partition] = {}
+        found: dict[tuple[int, str], _Partition] = {}
+        fields = {-field.id for field in struct.fields}
+        counts = {
+            spec_id: len(fields & {field.field_id for field in spec.fields})
+            for spec_id, spec in table.metadata.specs.items()
+        }
         for file in entries_of(table, manifests_of(table, "partitions"), deleted=False):
             values = partition_values(struct, file)
             # Compared as text: NaN equals itself, and -0.0 differs from 0.0.
-            partition = found.setdefault(repr(values), _Partition(values, file.spec_id))
+            partition = found.setdefault(
+                (counts[file.spec_id], repr(values)), _Partition(values, file.spec_id)
+            )
             snapshot = None if file.snapshot_id is None else table.metadata.snapshots.get(file.snapshot_id)
             partition.add(file, snapshot)
         return list(found.values())

@@ -116,6 +116,15 @@ def test_a_log_is_named(capsys):
     assert "--log" in capsys.readouterr().err
 
 
+def test_a_table_in_the_place_of_the_question(log, capsys):
+    """All other commands take it there."""
+    with pytest.raises(SystemExit):
+        main(["advise", "lake.db.ev", "--log", log])
+    assert "'lake.db.ev' is none of recommend, report and check; a table is named by --table" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
 def test_a_table_that_is_gone_gets_no_advice(log, capsys, tmp_path):
     """Neither an index nor anything else is recommended or built for it; the other tables of the log get theirs."""
     catalog = [

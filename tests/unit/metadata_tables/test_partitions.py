@@ -68,3 +68,19 @@ def test_the_last_update_is_the_newest_snapshots(tmp_path):
     path.write_text(json.dumps(raw))
     found = {row["partition"]["p_identity_1000"]: row for row in read(path, "partitions")}
     assert found[1]["last_updated_snapshot_id"] == snapshots[0]
+
+
+def test_a_field_that_the_spec_lacks_is_not_a_null(tmp_path):
+    """As in Iceberg 1.12, which compares how many of the fields the files' specs have, and the values."""
+    table = Table(tmp_path, {"id": "long", "p": "int", "q": "int"}, partition=["p"])
+    table.append([{"id": 0, "p": None, "q": 1}])
+    table.append([{"id": 1, "p": 7, "q": 1}])
+    table.partition_by([])
+    table.append([{"id": 2, "p": None, "q": 1}])
+    table.append([{"id": 3, "p": 7, "q": 1}])
+    table.partition_by(["q"])
+    table.append([{"id": 4, "p": 7, "q": None}])
+    table.write()
+    rows = read(tmp_path, "partitions")
+    found = sorted((*map(str, row["partition"].values()), row["record_count"]) for row in rows)
+    assert found == [("7", "None", 1), ("None", "None", 2), ("None", "None", 2)]
