@@ -87,7 +87,6 @@ def open_remote(store, name, **options):
     given = {
         "path": f"s3://{BUCKET}/{name}",
         **store.options,
-        "catalog.s3.request-timeout": "60",
         "footers.cache": "worker",
         **options,
     }

@@ -134,7 +134,7 @@ def deleted(tmp_path_factory):
         file = table.append([{"id": 100 * number + n, "k": n} for n in range(100)])
         table.delete_positions({file: [number]})
     table.write()
-    with serve_late(root, rounds=0.4) as store:
+    with serve_late(root, rounds=True) as store:
         yield store
 
 
