@@ -76,7 +76,7 @@ def lake(tmp_path, monkeypatch):
     table.delete_equal(["id"], [{"id": 2_000_003}])
     table.write()
     with serve(tmp_path) as s3:
-        s3.table = table
+        s3.table, s3.patience = table, 1.0
         yield s3
 
 
