@@ -69,7 +69,7 @@ def store(tmp_path_factory):
             opened = open_remote(late, name, **{"index.location": str(root / "indexes")})
             built(opened, ["k"], "values")
             built(opened, ["s"], "values")
-        late.rounds = 0.3
+        late.rounds = True
         yield late
 
 
