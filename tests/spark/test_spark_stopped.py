@@ -20,7 +20,7 @@ import json, sys, threading, time
 from pyspark.sql import SparkSession
 import twostage
 from twostage.spark import report_listener
-report_listener._LAST_REPORT_SECONDS = 20.0  # a machine that stands still for a second is not what is tested here
+report_listener._LAST_REPORT_SECONDS = 10.0  # a machine that stands still for a second is not what is tested here
 builder = SparkSession.builder.master({master!r}).config("spark.ui.enabled", "false")
 builder = builder.config("spark.driver.memory", "1g").config("spark.executor.memory", "512m")
 for key, value in {confs!r}.items():
