@@ -118,7 +118,7 @@ ROWS = (
         (
             least("pairs", 1_000, 10_000),
             none("mismatches"),
-            least("indexed_pairs", 80, 2_000),
+            least("indexed_pairs", 50, 2_000),
             none("indexed_mismatches"),
             least("spark_pairs", 60, 1_000),
             none("spark_mismatches"),
@@ -175,8 +175,8 @@ ROWS = (
         (
             least("corpus_files", 146),
             least("made_cases", 60),
-            least("mutations", 200, 4_000),
-            least("index_mutations", 20, 400),
+            least("mutations", 150, 4_000),
+            least("index_mutations", 16, 400),
             none("crashes", "hangs", "over_memory", "untyped", "index_not_ignored"),
         ),
     ),
@@ -185,8 +185,8 @@ ROWS = (
         "Silent corruption of checksummed files",
         ("tests/fuzz", "tests/spark/test_spark_native_flips.py"),
         (
-            least("flips", 300, 5_000),
-            least("index_flips", 100, 1_500),
+            least("flips", 220, 5_000),
+            least("index_flips", 88, 1_500),
             none("silent", "index_flips_not_ignored"),
             least("native_flips", 100, 1_000),  # through Spark's own reader, where it scans for us
             none("native_silent"),
@@ -298,7 +298,7 @@ ROWS = (
         "R17",
         "Random joins of sides of every kind, keys in every form: the rows of plain Parquet",
         ("tests/spark/test_spark_random_joins.py",),
-        (least("joins", 60, 2_000), none("mismatches"), *nightly(least("rarest_form", 20))),
+        (least("joins", 40, 2_000), none("mismatches"), *nightly(least("rarest_form", 20))),
     ),
     Row(
         "Memory",

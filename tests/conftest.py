@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from spark_archive import jvm_options
 
@@ -38,6 +39,9 @@ def pytest_configure() -> None:
 
     The host's cache of deletes begins empty. Compiled kernels stay for the next run: they take half a minute.
     """
+    # A machine that stands still for a moment is no fault of what is tested, nor of how its values are drawn.
+    settings.register_profile("twostage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("twostage")
     os.environ.setdefault("JDK_JAVA_OPTIONS", jvm_options())
     _made.append(Path(tempfile.mkdtemp(prefix="twostage-cache-")))
     os.environ["XDG_CACHE_HOME"] = str(_made[-1])

@@ -29,7 +29,7 @@ from twostage.schema import List, Map, Primitive
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SEEDS = 600 if FULL else 80
+SEEDS = 600 if FULL else 40
 STATES = ("none", "all", "part", "damaged", "part", "damaged")
 """Of the indexes, by turns."""
 OPTIONS: tuple[dict[str, str], ...] = (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SEEDS = 400 if FULL else 40
+SEEDS = 400 if FULL else 20
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def counted() -> Iterator[Counter[str]]:
     """What the scans of the run counted; at its end, everything must have been at work."""
     found = Counter[str]()
     yield found
-    if found["seeds"] >= 40:
+    if found["seeds"] >= 20:
         print(f"\nkept deletes, seed {SEED}: {dict(sorted(found.items()))}")
         at_work = ("delete_cache.hits", "delete_cache.built", "delete_compiled.hits",
                    "delete_compiled.written", "rows.deleted.compiled")  # fmt: skip

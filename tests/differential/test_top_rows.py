@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from twostage.schema import Field
 
-TABLES = 600 if FULL else 60
+TABLES = 600 if FULL else 36
 QUERIES = 6
 CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {},
@@ -90,7 +90,7 @@ def counted() -> Iterator[Counter[str]]:
     """What the run exercised: it must not have been vacuous."""
     counters = Counter[str]()
     yield counters
-    if counters["tables"] >= 60:
+    if counters["tables"] >= 36:
         for name in (
             "files.pruned.top-n", "row_groups.pruned.top-n", "rows.top-n", "rows.deleted.equality", "reached by index",
             "rows in doubt",

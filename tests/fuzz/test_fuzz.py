@@ -13,8 +13,8 @@ from limited_process import LimitedProcess
 from small_tables import KINDS
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
-MUTATIONS = 4000 if FULL else 225
-FLIPS = 5000 if FULL else 360
+MUTATIONS = 4000 if FULL else 150
+FLIPS = 5000 if FULL else 220
 FULL_SECONDS = 3600
 
 

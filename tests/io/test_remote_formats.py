@@ -37,7 +37,7 @@ def store(tmp_path_factory):
         table.location = f"s3://{BUCKET}/{name}"
         table.append(rows, format=name, mixed=True, row_group_size=2_000, metrics="none", compression="none")
         table.write()
-    with serve_late(root, rounds=0.3) as late:
+    with serve_late(root, rounds=True) as late:
         late.rows = rows
         yield late
 
@@ -53,7 +53,7 @@ def _files_are_large(monkeypatch):
 
 
 def ask(store, name, **query):
-    given = {"path": f"s3://{BUCKET}/{name}", **store.options, "catalog.s3.request-timeout": "60"}
+    given = {"path": f"s3://{BUCKET}/{name}", **store.options}
     parsed = parse_options({**given, "io.merge-gap": "1k"})
     opened = Opened(load_table(parsed), parsed)
     store.reset()

@@ -79,7 +79,7 @@ def kinds(store):
 
 
 def test_loading_asks_for_each_file_once_and_planning_for_all_manifests_at_once(store):
-    store.rounds = 0.4
+    store.rounds = True
     opened = load(store)
     loading = kinds(store)
     assert loading.pop("GET metadata") == 1
@@ -91,7 +91,7 @@ def test_loading_asks_for_each_file_once_and_planning_for_all_manifests_at_once(
 
 
 def test_planning_counts_its_requests_and_round_trips(store):
-    store.rounds = 0.4
+    store.rounds = True
     found = Metrics()
     with counted_for(found):
         plan(load(store))
@@ -134,7 +134,7 @@ def deleted(tmp_path_factory):
         file = table.append([{"id": 100 * number + n, "k": n} for n in range(100)])
         table.delete_positions({file: [number]})
     table.write()
-    with serve_late(root, rounds=0.4) as store:
+    with serve_late(root, rounds=True) as store:
         yield store
 
 

@@ -53,7 +53,6 @@ def open_remote(store, place=f"s3://{BUCKET}/indexes"):
         {
             "path": f"s3://{BUCKET}/t",
             **store.options,
-            "catalog.s3.request-timeout": "60",
             "footers.cache": "worker",
             "index.location": place,
         }

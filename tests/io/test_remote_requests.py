@@ -86,7 +86,7 @@ def store(tmp_path_factory):
                 gone = [rows[17 + step]["k"] for rows in EVERY]
                 table.delete_equal(["k"], [{"k": k} for k in gone])
         table.write()
-    with serve_late(root, rounds=0.5) as late:
+    with serve_late(root, rounds=True) as late:
         yield late
 
 
@@ -103,7 +103,6 @@ def open_remote(store, name, **options):
     given = {
         "path": f"s3://{BUCKET}/{name}",
         **store.options,
-        "catalog.s3.request-timeout": "60",
         "deletes.cache": "worker",
         "footers.cache": "worker",
         **options,

@@ -62,7 +62,7 @@ def store(tmp_path_factory):
     for rows in EVERY:
         small.append(rows[:50], **LAYOUT)
     small.write()
-    with serve_late(root, rounds=0.3) as late:
+    with serve_late(root, rounds=True) as late:
         for folder, kind in (("indexes", "postings"), ("keys-of-files/indexes", "files")):
             opened = open_remote(late, "wide", **{"index.location": str(root / folder)})
             built(opened, ["k"], kind)
@@ -82,7 +82,6 @@ def open_remote(store, name, **options):
     given = {
         "path": f"s3://{BUCKET}/{name}",
         **store.options,
-        "catalog.s3.request-timeout": "60",
         "footers.cache": "worker",
         **options,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 
 import pytest
 
@@ -72,5 +73,10 @@ def test_many_reads_of_a_store(tmp_path):
         for turn in range(READS, 3 * READS):
             read(turn)
         after, threads = held()
-        assert threads == known
+        ends = time.monotonic() + 30
+        while (len(threads) > len(known) or after > descriptors + POOLED) and time.monotonic() < ends:
+            time.sleep(0.05)  # the last one's may be about to end
+            after, threads = held()
+        assert set(threads) <= set(known)
+        assert len(threads) <= len(known)
         assert after <= descriptors + POOLED

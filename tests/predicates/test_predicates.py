@@ -1,6 +1,6 @@
 """Generated predicates: twostage and Spark's own evaluation of the same rows agree on every one of them.
 
-`TWOSTAGE_SEED` and `TWOSTAGE_PREDICATES` (how many in all; 300) repeat or widen a run. Predicates are cut
+`TWOSTAGE_SEED` and `TWOSTAGE_PREDICATES` (how many in all; 180) repeat or widen a run. Predicates are cut
 into the session's settings: three time zones, ANSI on and off.
 """
 
@@ -17,7 +17,7 @@ from drawing import Drawing
 from figures import FULL
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
-PREDICATES = int(os.environ.get("TWOSTAGE_PREDICATES", "2000" if FULL else "300"))
+PREDICATES = int(os.environ.get("TWOSTAGE_PREDICATES", "2000" if FULL else "180"))
 SETTINGS = [(zone, ansi) for ansi in (True, False) for zone in ("UTC", "America/New_York", "Asia/Kolkata")]
 BATCH = 20
 """Predicates that Spark evaluates in one query, as columns."""

@@ -2,8 +2,8 @@
 
 Takes a folder, whose files are the objects of the bucket `BUCKET`, as `s3_server` does, faults included. Each answer's first
 byte comes `latency` seconds after its request, and its body as fast as `bandwidth`; above `most` requests at a time it says
-503. With `rounds` there is no clock: requests are held until none came for so many seconds, and then answered together. The
-number of such rounds is the depth of the requests' dependencies, whatever else the machine does.
+503. With `rounds` there is no clock: requests are held until the reader, in this process, has nothing left to do (`idle`), and
+then answered together. The number of such rounds is the depth of the requests' dependencies, whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +23,6 @@ from s3_server import BUCKET, S3, Fault, Server, _Handler, replace_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 __all__ = ["BUCKET", "Fault", "LateStore", "Request", "serve_late"]
 
@@ -57,7 +57,7 @@ class LateStore(S3):
         latency: Seconds from a request to the first byte of its answer.
         bandwidth: Bytes a second of one answer; None: as fast as can be.
         most: Requests in flight above which it answers 503 SlowDown; None: any number.
-        rounds: Seconds without a new request after which those held are answered; None: each is answered in its time.
+        rounds: Whether requests are held until all of this process waits; else each is answered in its time.
         keys: Access keys that may read; None: it looks at none. Others are told that their token has expired.
         log: Every request, in the order in which they came.
     """
@@ -67,12 +67,11 @@ class LateStore(S3):
         self.latency = 0.0
         self.bandwidth: float | None = None
         self.most: int | None = None
-        self.rounds: float | None = None
+        self.rounds = False
         self.keys: set[str] | None = None
         self.log: list[Request] = []
         self.in_flight = 0
         self._held: list[tuple[Request, threading.Event]] = []
-        self._last = 0.0
         self._round = 0
         self._changed = threading.Condition()
         self._ends = False
@@ -110,12 +109,9 @@ class LateStore(S3):
             self.in_flight += 1
             request.at_once = self.in_flight
             self.log.append(request)
-            if self.rounds is None:
-                held = None
-            else:
-                held = threading.Event()
+            held = threading.Event() if self.rounds else None
+            if held is not None:
                 self._held.append((request, held))
-                self._last = time.monotonic()
                 self._changed.notify_all()
         if held is not None:
             held.wait()
@@ -135,9 +131,13 @@ class LateStore(S3):
                 if not self._held:
                     self._changed.wait()
                     continue
-                left = self._last + (self.rounds or 0.0) - time.monotonic()
-                if left > 0:
-                    self._changed.wait(left)
+                known = len(self.log)
+                self._changed.release()
+                try:
+                    wait_until_idle()
+                finally:
+                    self._changed.acquire()
+                if len(self.log) != known:
                     continue
                 self._round += 1
                 for request, held in self._held:
@@ -152,6 +152,36 @@ class LateStore(S3):
             for _, held in self._held:
                 held.set()
             self._changed.notify_all()
+
+
+QUIET_TURNS, TURN_SECONDS, QUIET_SHARE = 12, 0.005, 0.1
+BUSY_SECONDS = 60.0
+
+
+def wait_until_idle() -> None:
+    """Return when all other threads of this process have waited for something else than a processor for a while.
+
+    A clock alone would take a process that stands still, as on a busy machine, for one that has nothing to do. A thread
+    that is ready to run is no waiting one, whether it gets a processor or not; one that waits for Python's lock, which this
+    thread takes to look, is known by what the process computes meanwhile.
+    """
+    quiet, ends = 0, time.monotonic() + BUSY_SECONDS
+    own = threading.get_native_id()
+    while quiet < QUIET_TURNS and time.monotonic() < ends:
+        before = time.process_time() - time.thread_time()
+        time.sleep(TURN_SECONDS)
+        computed = time.process_time() - time.thread_time() - before
+        quiet = quiet + 1 if computed < QUIET_SHARE * TURN_SECONDS and not _ready(own) else 0
+
+
+def _ready(own: int) -> bool:
+    """Tell whether any other thread runs, could run, or waits for a disk; where the system does not say, none does."""
+    for task in Path("/proc/self/task").glob("*"):
+        if task.name != str(own):
+            with contextlib.suppress(OSError):  # it has ended
+                if (task / "stat").read_text().rpartition(") ")[2][0] in "RD":
+                    return True
+    return False
 
 
 def kind_of(request: Request) -> str:
@@ -169,7 +199,7 @@ def kind_of(request: Request) -> str:
 
 
 @contextlib.contextmanager
-def serve_late(root: Path, *, latency: float = 0.0, rounds: float | None = None) -> Iterator[LateStore]:
+def serve_late(root: Path, *, latency: float = 0.0, rounds: bool = False) -> Iterator[LateStore]:
     """Serve the folder `root` as the bucket `BUCKET` until the block ends."""
     late = LateStore(root)
     late.latency, late.rounds = latency, rounds

@@ -72,9 +72,9 @@ def marked_rows(content: Content, metadata: dict[str, Any]) -> list[dict[int, An
         keys = [(d, {oracle._key(oracle._stored_key(content, d, row)) for row in d.rows}) for d in equality]
         own = {-p.id: v for p, v in zip(content.specs[file.spec_id], file.partition, strict=True)}
         partition = {-part: own.get(-part) for part in parts}
-        first = firsts[file.path]
+        first, resolve = firsts[file.path], oracle.resolver(content, file)
         for position, stored in enumerate(file.rows):
-            row = oracle.resolve(content, file, stored)
+            row = resolve(stored)
             gone = position in positions or any(
                 oracle._key(tuple(row.get(i) for i in d.ids)) in known for d, known in keys
             )

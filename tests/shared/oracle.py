@@ -24,7 +24,7 @@ from declared.types import Column, Kind, ListOf, MapOf, Struct, walk
 from twostage.predicates import predicate as tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from twostage import schema as product_schema
 
@@ -49,11 +49,12 @@ def live_rows(content: Content, deleted: Counter[str] | None = None) -> list[dic
             d for d in content.deletes if isinstance(d, EqualityDelete) and _in_scope(content, d, file)
         ]
         keys = [(d, {_key(_stored_key(content, d, row)) for row in d.rows}) for d in equality]
+        resolve = resolver(content, file)
         for position, stored in enumerate(file.rows):
             if position in positions:
                 counts[positions[position]] += 1
                 continue
-            row = resolve(content, file, stored)
+            row = resolve(stored)
             if any(_key(tuple(row.get(i) for i in d.ids)) in known for d, known in keys):
                 counts["equality"] += 1
                 continue
@@ -103,8 +104,8 @@ def _flatten(columns: Iterable[Column], row: Mapping[int, Any] | None, into: dic
             _flatten(column.type.fields, value, into)
 
 
-def resolve(content: Content, file: DataFile, stored: Mapping[int, Any]) -> dict[int, Any]:
-    """Return the row's values of all fields outside lists and maps, by id, in their last types.
+def resolver(content: Content, file: DataFile) -> Callable[[Mapping[int, Any]], dict[int, Any]]:
+    """Return what gives a stored row's values of all fields outside lists and maps, by id, in their last types.
 
     A field that the file lacks is the partition's constant, its initial default or NULL.
     """
@@ -114,9 +115,6 @@ def resolve(content: Content, file: DataFile, stored: Mapping[int, Any]) -> dict
         for part, value in zip(content.specs[file.spec_id], file.partition, strict=True)
         if part.transform == "identity"
     }
-    flat: dict[int, Any] = {}
-    _flatten(file.columns, stored, flat)
-    row: dict[int, Any] = {}
     fields = fields_of(content)
     structs = {
         child.id: column.id
@@ -124,19 +122,26 @@ def resolve(content: Content, file: DataFile, stored: Mapping[int, Any]) -> dict
         if isinstance(column.type, Struct)
         for child in column.type.fields
     }
-    for field_id, column in fields.items():
-        if field_id in held:
-            value = flat.get(field_id)
-            if isinstance(column.type, Struct | ListOf | MapOf):
-                value = _rebuilt(column, value, held)
-            row[field_id] = _promoted(column.type, value)
-        elif field_id in constants:
-            row[field_id] = constants[field_id]
-        elif (parent := structs.get(field_id)) is not None and row[parent] is None:
-            row[field_id] = None
-        else:
-            row[field_id] = column.default
-    return row
+
+    def resolve(stored: Mapping[int, Any]) -> dict[int, Any]:
+        flat: dict[int, Any] = {}
+        _flatten(file.columns, stored, flat)
+        row: dict[int, Any] = {}
+        for field_id, column in fields.items():
+            if field_id in held:
+                value = flat.get(field_id)
+                if isinstance(column.type, Struct | ListOf | MapOf):
+                    value = _rebuilt(column, value, held)
+                row[field_id] = _promoted(column.type, value)
+            elif field_id in constants:
+                row[field_id] = constants[field_id]
+            elif (parent := structs.get(field_id)) is not None and row[parent] is None:
+                row[field_id] = None
+            else:
+                row[field_id] = column.default
+        return row
+
+    return resolve
 
 
 def fields_of(content: Content) -> dict[int, Column]:

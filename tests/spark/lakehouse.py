@@ -90,7 +90,7 @@ def canonical(rows) -> list[str]:
     return sorted(repr(row) for row in rows)
 
 
-def run_python(code: str, *, env=None, cwd=None, timeout=120) -> str:
+def run_python(code: str, *, env=None, cwd=None, timeout=280) -> str:
     """Run a script in a Python of its own and return what it printed."""
     full = {**os.environ, **(env or {})}
     for name in [key for key in full if key.startswith("PYSPARK_GATEWAY")]:

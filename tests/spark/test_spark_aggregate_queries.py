@@ -2,7 +2,7 @@
 
 Each table has three places of indexes: of all files, of some, and damaged ones.
 
-``TWOSTAGE_SEED`` sets the seed, ``TWOSTAGE_AGGREGATES`` how many queries (60). Many are asked in one job, each as
+``TWOSTAGE_SEED`` sets the seed, ``TWOSTAGE_AGGREGATES`` how many queries (36). Many are asked in one job, each as
 rows of text under its number, under settings and without optimizer rules that must not change them.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
-QUERIES = int(os.environ.get("TWOSTAGE_AGGREGATES", "2000" if FULL else "60"))
+QUERIES = int(os.environ.get("TWOSTAGE_AGGREGATES", "2000" if FULL else "36"))
 BATCH = 12
 OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
 RULES = (

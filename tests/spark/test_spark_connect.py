@@ -86,7 +86,7 @@ def serve(folder, confs):
         assert line == "READY\n", line + (folder / "log").read_text()[-4000:]
         yield server, f"sc://127.0.0.1:{port}"
         server.stdin.close()
-        assert server.wait(60) == 0
+        assert server.wait(200) == 0
     finally:
         server.kill()
         server.wait()

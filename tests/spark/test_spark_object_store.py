@@ -31,8 +31,7 @@ def lake(tmp_path_factory):
 @pytest.fixture
 def load(spark, lake):
     def load(name, **options):
-        given = {**lake.options, "catalog.s3.request-timeout": "30"}
-        reader = spark.read.format("twostage").options(**given)
+        reader = spark.read.format("twostage").options(**lake.options)
         for key, value in options.items():
             reader = reader.option(key.replace("_", "-"), value)
         frame = reader.load(f"s3://{BUCKET}/{name}")

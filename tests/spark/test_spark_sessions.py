@@ -114,30 +114,6 @@ def test_a_session_after_a_stopped_one(warehouse, tmp_path):
         assert f"all {turn} {turn + 1} {{True}}" in out
 
 
-BEFORE = """
-spark = start()
-frame = spark.read.format("twostage").load(%(path)r)
-print("stock", frame.where("id < 5").count(), frame.count())
-print("plan", "PushedFilters" in frame._jdf.queryExecution().executedPlan().toString() or "twostage" in str(frame._jdf.queryExecution().executedPlan()))
-by_hand = spark.read.format("twostage").option("columns", "id, price").option("filter", "id < 5 OR device = 'd1'").load(%(path)r)
-print("columns", by_hand.columns, by_hand.count(), sorted(r.id for r in by_hand.where("id < 3").collect()))
-frame.createOrReplaceTempView("early")
-import twostage
-twostage.enable(spark)
-late = spark.sql("SELECT id FROM early WHERE id < 5 OR device = 'd1'")
-print("swapped", "predicates [id < 5 OR device = 'd1']" in late._jdf.queryExecution().executedPlan().toString(), late.count())
-"""
-
-
-def test_without_enable_and_enabled_after_load(warehouse, tmp_path):
-    """The stock source is right by itself; a relation loaded before `enable` is planned by us after it."""
-    out = run_python(START + BEFORE % {"path": warehouse.events}, cwd=tmp_path)
-    wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
-    assert "stock 5 300" in out
-    assert f"columns ['id', 'price'] {wanted} [0, 1, 2]" in out
-    assert f"swapped True {wanted}" in out
-
-
 STOCK_ERRORS = """
 spark = start()
 for options in ({"brnch": "x"}, {"filter": "upper(device) = 'D1'"}, {"columns": "nope"}):
@@ -152,18 +128,44 @@ try:
     spark.range(1).write.format("twostage").mode("append").save("/nope")
 except Exception as error:
     print("write", "[TWOSTAGE.READ_ONLY]" in str(error))
+"""
+BEFORE = """
+frame = spark.read.format("twostage").load(%(path)r)
+print("stock", frame.where("id < 5").count(), frame.count())
+print("plan", "PushedFilters" in frame._jdf.queryExecution().executedPlan().toString() or "twostage" in str(frame._jdf.queryExecution().executedPlan()))
+by_hand = spark.read.format("twostage").option("columns", "id, price").option("filter", "id < 5 OR device = 'd1'").load(%(path)r)
+print("columns", by_hand.columns, by_hand.count(), sorted(r.id for r in by_hand.where("id < 3").collect()))
+frame.createOrReplaceTempView("early")
+import twostage
 from pyspark.sql.datasource import DataSourceReader
 from twostage.spark.source import TwoStageReader
 print("no pushFilters", TwoStageReader.pushFilters is DataSourceReader.pushFilters)
+twostage.enable(spark)
+late = spark.sql("SELECT id FROM early WHERE id < 5 OR device = 'd1'")
+print("swapped", "predicates [id < 5 OR device = 'd1']" in late._jdf.queryExecution().executedPlan().toString(), late.count())
 """
 
 
-def test_errors_without_enable(warehouse, tmp_path):
-    out = run_python(START + STOCK_ERRORS % {"path": warehouse.events}, cwd=tmp_path)
+@pytest.fixture(scope="module")
+def not_enabled(warehouse, tmp_path_factory):
+    """What a session said that had our source by its name alone, and `enable` at last."""
+    scripts = (STOCK_ERRORS + BEFORE) % {"path": warehouse.events}
+    return run_python(START + scripts, cwd=tmp_path_factory.mktemp("not_enabled"))
+
+
+def test_errors_without_enable(not_enabled):
     for code in ("UNKNOWN_OPTION", "UNSUPPORTED_FILTER", "UNKNOWN_COLUMN"):
-        assert f"error ['[TWOSTAGE.{code}]']" in out
-    assert "write True" in out
-    assert "no pushFilters True" in out
+        assert f"error ['[TWOSTAGE.{code}]']" in not_enabled
+    assert "write True" in not_enabled
+    assert "no pushFilters True" in not_enabled
+
+
+def test_without_enable_and_enabled_after_load(warehouse, not_enabled):
+    """The stock source is right by itself; a relation loaded before `enable` is planned by us after it."""
+    wanted = sum(row["id"] < 5 or row["device"] == "d1" for row in warehouse.rows)
+    assert "stock 5 300" in not_enabled
+    assert f"columns ['id', 'price'] {wanted} [0, 1, 2]" in not_enabled
+    assert f"swapped True {wanted}" in not_enabled
 
 
 FROM_ZIP = """

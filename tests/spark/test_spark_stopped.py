@@ -19,6 +19,8 @@ START = """
 import json, sys, threading, time
 from pyspark.sql import SparkSession
 import twostage
+from twostage.spark import report_listener
+report_listener._LAST_REPORT_SECONDS = 10.0  # a machine that stands still for a second is not what is tested here
 builder = SparkSession.builder.master({master!r}).config("spark.ui.enabled", "false")
 builder = builder.config("spark.driver.memory", "1g").config("spark.executor.memory", "512m")
 for key, value in {confs!r}.items():
@@ -31,6 +33,12 @@ events = reader.load({path!r})
 anything = events.where("reverse(name) <> ''")  # Spark's own to evaluate: no LIMIT reaches the scan
 def tell(name, report=None):
     report = report or twostage.last_scan(spark)
+    # A task may have ended for the query before Spark's scheduler, or we, have heard of it.
+    for _ in range(300):
+        if name == "running" or not report.tasks.running:
+            break
+        time.sleep(0.1)
+        report = next(one for one in twostage.scans(spark) if one.scan_id == report.scan_id)
     print(json.dumps({{"name": name, "text": str(report), "html": report._repr_html_(), **json.loads(report.json())}}))
 """
 
@@ -200,9 +208,9 @@ def slow():
 before = len(twostage.scans(spark))
 thread = threading.Thread(target=slow)
 thread.start()
-while len(twostage.scans(spark)) == before or not twostage.last_scan(spark).tasks.running:
+while len(twostage.scans(spark)) == before or not (running := twostage.last_scan(spark)).tasks.running:
     time.sleep(0.05)
-tell("running")
+tell("running", running)
 spark.sparkContext.cancelJobGroup("slow")
 thread.join()
 while twostage.last_scan(spark).tasks.running:

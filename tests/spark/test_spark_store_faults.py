@@ -20,7 +20,7 @@ from late_store import BUCKET, Fault
 FILES, ROWS = 6, 400
 ALWAYS = 10**6
 HANG = 2.5
-"""Seconds of silence, above the request timeout of the tests."""
+"""Seconds of silence, above the request timeout of the tests that are silent."""
 
 RUNS = 10 if FULL else 1
 """Of each cell of the scoreboard, over all tables that a test takes."""
@@ -40,7 +40,8 @@ def load(spark, lake):
     """Load a copy of a table: the store's settings and faults are the test's, and end with it."""
     copies = []
 
-    def load(name, **options):
+    def load(name, *, patience=60.0, **options):
+        lake.patience = patience
         copy = f"{name}-{next(_names)}"
         shutil.copytree(lake.root / name, lake.root / copy)
         copies.append(copy)
@@ -95,7 +96,7 @@ SURVIVED = {
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("kind", SURVIVED)
 def test_faults_that_pass(load, lake, kind, name, run):  # noqa: ARG001
-    frame = load(name)
+    frame = load(name, patience=1.0 if kind == "hang" else 60.0)
     lake.faults = [Fault(kind, path="/data/", **SURVIVED[kind])]
     rows_are_exact(frame, lake.live[name])
     assert lake.faults[0].fired == SURVIVED[kind]["times"]
@@ -162,7 +163,7 @@ def test_an_object_replaced_midway(load, lake, name, run):  # noqa: ARG001
 @pytest.mark.parametrize("name", ["plain", "keys"])
 def test_faults_that_stay(load, lake, name, kind, code, more, run):  # noqa: ARG001
     """Of one file of the table: data of one without deletes, a file of keys of the other."""
-    frame = load(name)
+    frame = load(name, patience=1.0 if kind == "hang" else 60.0)
     path = "/data/equality" if name == "keys" else "/data/file-4"
     lake.faults = [Fault(kind, path=path, times=ALWAYS, **more)]
     text = fails(lake, load, frame, code)

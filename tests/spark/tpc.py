@@ -53,7 +53,7 @@ def make(kind: str, folder: Path) -> list[Path]:
         [sys.executable, "-c", _MAKE, kind, str(SCALE), str(folder)],
         env={**os.environ, "PYTHONPATH": str(DUCKDB)},
         check=True,
-        timeout=120,
+        timeout=280,
     )
     return sorted(folder.glob("*.parquet"))
 

@@ -169,9 +169,9 @@ def test_large_chunks_arrive_before_they_are_needed(tmp_path, monkeypatch):
         options = {"allow_moved_paths": "true", "io.merge-gap": "1k", "footers.cache": "worker"}
         opened = open_table(f"s3://{BUCKET}/t", **late.options, **options)
         late.reset()
-        late.rounds = 0.3
+        late.rounds = True
         found = scan(opened).rows
-        late.rounds = None
+        late.rounds = False
     assert [tuple(value for _, value in row) for row in found] == [(row["a"], row["b"]) for row in rows]
     data = late.of("/data/")
     print(len(data), late.depth)

@@ -190,7 +190,7 @@ def test_footers_in_an_object_store_are_asked_for_together(tmp_path):
         storage = Storage(root="s3://lake/", properties=properties)
         paths = [f"s3://lake/{name}" for name in (*names, "wide")]
         sizes = [(tmp_path / name).stat().st_size for name in (*names, "wide")]
-        store.rounds = 0.4
+        store.rounds = True
         found = file_facts(storage, paths, {1: Primitive("long")}, sizes)
         assert [known.single_values.get(1) for known in found[:-1]] == list(range(8))
         assert len(found[-1].columns) == 2_000
@@ -199,7 +199,7 @@ def test_footers_in_an_object_store_are_asked_for_together(tmp_path):
         assert {one.method for one in store.log} == {"GET"}
         assert file_facts(storage, paths, {1: Primitive("long")}, sizes) == found
         assert len(store.log) == 10
-        store.rounds = None
+        store.rounds = False
         with pytest.raises(MissingFileError):
             file_facts(storage, ["s3://lake/gone"], {}, [100])
         with pytest.raises(CorruptFileError):

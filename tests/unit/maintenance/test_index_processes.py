@@ -103,8 +103,8 @@ def test_builders_that_are_killed_leave_nothing_that_lies(tmp_path):
     table = Table(tmp_path / "t", {"id": "long", "key": "long"})
     append(table, 40)
     folder = Path(place_of(open_table(table.folder)).folder)
-    made = 0
-    for wait in (0.0, 0.005, 0.01):
+    made = killed = 0
+    for wait in (0.0, 0.005, 0.01) * 3:
         verb = ("refresh",) if made else ("create", "--columns", "key", "--kind", "values,sorted,files")
         process = command(verb[0], table, *verb[1:])
         deadline = time.monotonic() + 100
@@ -113,10 +113,17 @@ def test_builders_that_are_killed_leave_nothing_that_lies(tmp_path):
         time.sleep(wait)
         process.send_signal(signal.SIGKILL)
         output, _ = process.communicate()
-        assert process.returncode == -signal.SIGKILL, output.decode()
         made = len(list(folder.rglob("*.puffin")))
+        if process.returncode == 0:  # on a machine that stood still, it was done before
+            append(table, 40)
+            continue
+        assert process.returncode == -signal.SIGKILL, output.decode()
+        assert made >= 1
         check_rows(table, whole=False)
-    assert 1 <= made < 41
+        killed += 1
+        if killed == 3:
+            break
+    assert killed == 3
     finished(command("refresh", table))
     check_rows(table, whole=True)
     finished(command("verify", table, "--all"))

@@ -13,7 +13,7 @@ from twostage.predicates.predicate import And, Compare, Not, Or
 from twostage.reading.windows import cut_windows
 from twostage.selection import Selection
 
-ROWS = 12_000
+ROWS = 3_000
 IN_WINDOWS = "read in windows: the filter columns of a row group exceed task-memory"
 IN_ONE_STAGE = "read in one stage: the filter columns of a row group exceed task-memory"
 
@@ -37,7 +37,7 @@ def matching(rows, test):
 @pytest.mark.parametrize("pages", ["auto", "always"])
 def test_rows_of_windows_are_those_of_the_row_group(tmp_path, pages):
     table, _, rows = make(tmp_path / "t")
-    options = {"task_memory": "80k", "read.pages": pages}
+    options = {"task_memory": "20k", "read.pages": pages}
     for literal in (1, 500, 999):
         wanted = matching(rows, lambda row, literal=literal: row["k"] < literal)
         result = check(table, wanted, lambda c, literal=literal: Compare("<", c("k"), literal), **options)
@@ -53,7 +53,7 @@ def test_rows_of_windows_are_those_of_the_row_group(tmp_path, pages):
 def test_deletes_apply_in_windows(tmp_path, seed, version):
     pick = random.Random(seed)
     table, file, rows = make(tmp_path / "t", version=version)
-    positions = sorted(pick.sample(range(ROWS), 3_000))
+    positions = sorted(pick.sample(range(ROWS), ROWS // 4))
     (table.delete_vectors if version == 3 else table.delete_positions)({file: positions})
     keys = pick.sample(range(1000), 50)
     table.delete_equal(["k"], [{"k": key} for key in keys])
@@ -74,10 +74,10 @@ def test_deletes_apply_in_windows(tmp_path, seed, version):
                 Not(Compare("<", c("k"), -1)),
             )
         ),
-        task_memory="160k",
+        task_memory="40k",
     )
     assert result.metrics.choices[IN_WINDOWS] == 1
-    assert result.count("rows.deleted") >= 3_000
+    assert result.count("rows.deleted") >= ROWS // 4
 
 
 @pytest.mark.parametrize("layout", ["coarse pages", "no pages"])
@@ -89,7 +89,7 @@ def test_without_pages_finer_than_windows_one_stage_reads(tmp_path, layout):
         table = Table(tmp_path / "coarse", {"id": "long", "k": "long"})
         table.append([{"id": row["id"], "k": row["k"]} for row in rows], dictionary=False)
     wanted = matching(rows, lambda row: row["k"] < 300)
-    result = check(table, wanted, lambda c: Compare("<", c("k"), 300), task_memory="80k", **options)
+    result = check(table, wanted, lambda c: Compare("<", c("k"), 300), task_memory="20k", **options)
     assert result.metrics.choices == {IN_ONE_STAGE: 1}
 
 

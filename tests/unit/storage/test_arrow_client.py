@@ -178,7 +178,7 @@ def test_over_http(tmp_path, fault, kind):
             access_key="a",
             secret_key="b",
             region="us-east-1",
-            request_timeout=2,
+            request_timeout=60,
         )
         client = ArrowClient(("k",), system)
         file = file_of(client)

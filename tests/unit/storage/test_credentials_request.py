@@ -78,7 +78,7 @@ def test_a_token_that_has_expired_is_renewed_once_and_kept(rest, status):
 
 def test_a_login_that_is_refused(rest):
     rest.answers[PATH] = (401, {})
-    nowhere = {**login(rest), "login_url": f"http://127.0.0.1:{rest.server_port + 1}/"}
+    nowhere = {**login(rest), "login_url": "http://127.0.0.1:1/"}
     assert "HTTP 401" in failure(endpoint(rest, **login(rest)))
     assert "Error" in failure(endpoint(rest, **nowhere))
 
@@ -113,7 +113,7 @@ def test_a_catalog_that_is_not_there_or_says_nothing_ends_in_time(rest, monkeypa
         began = time.monotonic()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x?token=canary-4711"
         assert "ReadTimeout" in failure(replace(asked, url=url))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 9, "not for the ten seconds that others wait"
     assert "ConnectionError" in failure(replace(asked, url=url))
     assert len(failure(replace(asked, url=url))) <= module.MAX_TEXT
 

@@ -35,7 +35,7 @@ def places(numbers, name=NAME):
 
 
 def test_all_are_asked_for_at_once_and_come_in_order(lake):
-    lake.rounds = 0.4
+    lake.rounds = True
     found = list(read_immutables(lake.storage, places(range(20))))
     assert [one.decode() for one in found] == [BODY(number) for number in range(20)]
     assert lake.depth <= 2, "the store's window begins with 16"

@@ -71,7 +71,6 @@ def test_a_forked_process_waits_for_nothing_of_its_parent(tmp_path):
         for number in range(20):
             (tmp_path / "t" / f"slow{number}").write_bytes(b"x")
         given = {key.removeprefix("catalog."): value for key, value in store.options.items()}
-        given["s3.request-timeout"] = "60"
         environment = {**os.environ, "PYTHONPATH": str(Path(errors.__file__).parents[1])}
         done = subprocess.run(
             [sys.executable, "-c", FORKED_WHILE_READING, *(f"{key}={value}" for key, value in given.items())],
