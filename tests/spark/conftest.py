@@ -27,22 +27,6 @@ SAME_ON_EVERY_SPARK = {
 }
 """Files that test nothing that depends on the version of Spark, by reason: the newest Spark runs them, and the older ones at
 nightly sizes only (`make test-all`)."""
-INTERPRETED = {
-    "test_spark_build_sides",
-    "test_spark_ctes",
-    "test_spark_dynamic_filters",
-    "test_spark_file_keys",
-    "test_spark_join_keys",
-    "test_spark_key_forms",
-    "test_spark_key_texts",
-    "test_spark_offered_keys",
-    "test_spark_own_blooms",
-    "test_spark_random_joins",
-    "test_spark_tuples_of_keys",
-    "test_spark_wide_keys",
-}
-"""Files of many joins of few rows, each asked once: to compile such a query takes Spark longer than to run it (a fifth of these
-files' CPU). Which keys reach a scan is decided before; that scans run inside compiled stages the other files test."""
 
 
 def pytest_collection_modifyitems(items):
@@ -90,7 +74,7 @@ def warehouse(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def spark(warehouse, tmp_path_factory, request):
+def spark(warehouse, tmp_path_factory):
     """A session that ran a query before twostage was enabled. `plain` is the oracle: the rows without Iceberg."""
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -109,9 +93,6 @@ def spark(warehouse, tmp_path_factory, request):
     for key, value in SPARK_CONFS.items():
         if key.startswith("spark.sql."):
             session.conf.set(key, value)
-    if request.path.stem in INTERPRETED:
-        session.conf.set("spark.sql.codegen.wholeStage", "false")
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     session.sparkContext.setLogLevel("OFF")
     assert session.range(3).count() == 3
     twostage.enable(session, catalogs={"lake": warehouse.confs})
