@@ -13,7 +13,7 @@ PROGRAM = """
 import json, os, time
 import pyarrow as pa
 def executors():
-    return spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+    return spark.sparkContext._jsc.sc().statusStore().executorList(True).size() - 1  # without the driver
 deadline = time.monotonic() + 120
 while executors() < 2:
     assert time.monotonic() < deadline, "the executors do not come"
@@ -21,20 +21,23 @@ while executors() < 2:
 def tell(batches):
     for batch in batches:
         yield pa.record_batch([batch.column(0), pa.array([os.getppid()] * batch.num_rows, pa.int64())], ["file", "executor"])
-frame = spark.read.format("twostage").option("split-size", "1k").option("executor-locality", {option!r}).load({path!r})
+reader = spark.read.format("twostage").option("split-size", "1k")
+frame = reader.option("executor-locality", "true").load({path!r})
 queries = []
 for where in ("true", "id % 10 = 3", "true", "id < 600", "true", "id % 7 > 1"):
     found = frame.where(where).select("_file").mapInArrow(tell, "file string, executor long").collect()
     queries.append(sorted(set((row.file.rpartition("/")[2], row.executor) for row in found)))
-print(json.dumps([queries, len(found), str(twostage.last_scan(spark))]))
+told = [queries, sorted(row.id for row in frame.collect()), str(twostage.last_scan(spark))]
+frame = reader.option("executor-locality", "false").load({path!r})
+print(json.dumps([*told, sorted(row.id for row in frame.collect()), str(twostage.last_scan(spark))]))
 spark.stop()
 """
 
 
-def run(path, option):
+def run(path):
     # A task would go to another executor after this, on a machine that stands still.
     program = LOCAL_CLUSTER.format(confs={"spark.locality.wait": "300s"})
-    program += PROGRAM.replace("{option!r}", repr(option)).replace("{path!r}", repr(str(path)))
+    program += PROGRAM.replace("{path!r}", repr(str(path)))
     told = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=300
     )
@@ -47,7 +50,7 @@ def test_each_file_is_read_by_the_same_executor(tmp_path):
     for number in range(12):
         table.append([{"id": 100 * number + row} for row in range(100)])
     path = table.write()
-    queries, rows, report = run(path, "true")
+    queries, placed, report, others, without = run(path)
     home = dict(queries[0])
     assert len(home) == len(queries[0]) == 12
     assert len(set(home.values())) == 2
@@ -56,6 +59,5 @@ def test_each_file_is_read_by_the_same_executor(tmp_path):
     assert queries[2] == queries[4] == queries[0]
     assert queries[1] == queries[0], "the same files, though fewer rows of each"
     assert "Tasks placed on 2 executors" in report
-    _, others, unplaced = run(path, "false")
-    assert others == rows
-    assert "Tasks placed" not in unplaced
+    assert placed == others == list(range(1200))
+    assert "Tasks placed" not in without
