@@ -142,16 +142,17 @@ def _conditions(ran: list[Figures]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     lines = [
         (
-            f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
+            f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
             f"Python {machine['python']}, {machine['java']}. {versions}."
         ),
         "",
         table(
-            ("page", "measured", "size", "took, s", "load before", "commit"),
+            ("page", "measured", "processor", "size", "took, s", "load before", "commit"),
             (
                 (
                     one["page"],
                     one["written"],
+                    one["machine"]["processor"],
                     _size(one),
                     str(one["took"]),
                     str(one["load_before"]),

@@ -123,7 +123,7 @@ def read(spark, load, name, raw):
     return read.invoke(None, values.toArray())
 
 
-PLAN = {"scan": "s", "rows": 3, "bytes": 2**40, "prunable": True, "indexed": ""}
+PLAN = {"scan": "s", "rows": 3, "bytes": 2**40, "prunable": True, "indexed": "", "placed": False}
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ final class Answers {
     public long bytes;
     public boolean prunable;
     public String indexed;
+    public boolean placed;
   }
 
   public static final class PassesRowsOn extends Message {

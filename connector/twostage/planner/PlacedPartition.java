@@ -45,9 +45,10 @@ final class PlacedPartition extends PythonInputPartition {
       scala.collection.Iterator executors = context.statusStore().executorList(true).iterator();
       while (executors.hasNext()) {
         ExecutorSummary executor = (ExecutorSummary) executors.next();
-        if (!executor.id().equals("driver")) {
-          String address = executor.hostPort();
-          found.add("executor_" + address.substring(0, address.lastIndexOf(':')) + "_" + executor.id());
+        String address = executor.hostPort();
+        int port = address == null ? -1 : address.lastIndexOf(':'); // the host alone until its block manager is there
+        if (port > 0 && !executor.id().equals("driver")) {
+          found.add("executor_" + address.substring(0, port) + "_" + executor.id());
         }
       }
     }

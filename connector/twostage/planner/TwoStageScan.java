@@ -270,7 +270,9 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   private synchronized Answers.Read read() {
     Answers.Read read = (Answers.Read) reads.get(runtime);
     if (read == null) {
-      read = (Answers.Read) table.call(new Requests.Read(filteredRequest(), plan().scan, PlacedPartition.executors(PlannerInstaller.context())), Answers.Read.class);
+      String[] executors = plan().placed ? PlacedPartition.executors(PlannerInstaller.context()) : new String[0];
+      read = (Answers.Read) table.call(
+          new Requests.Read(filteredRequest(), plan().scan, executors), Answers.Read.class);
       reads.put(runtime, read);
       wasRead = true;
     }

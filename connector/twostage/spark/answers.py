@@ -87,6 +87,8 @@ class PlanAnswer:
     """Whether keys of a join could leave out any of it."""
     indexed: str
     """The table's indexed columns with their kinds, for EXPLAIN."""
+    placed: bool
+    """Whether its tasks are to be placed on executors: which of them live is then to be said with the request to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -223,6 +223,7 @@ class Bridge:
             bytes=plan.estimated_bytes,
             prunable=plan.may_leave_out,
             indexed=plan.indexed,
+            placed=self._pin_of(request).options.executor_locality,
         )
 
     def _plan_scan(self, request: PlanRequest) -> ScanPlan:
@@ -365,9 +366,7 @@ class Bridge:
         with self._requests.counted(request.pin):
             plan = scan.plan if scan is not None and not scan.started else self._plan_scan(request)
         plan = self._requests.take(request.pin, plan)
-        homes: tuple[str, ...] = ()
-        if self._pin_of(request).options.executor_locality:
-            plan, homes = place(plan, request.executors)
+        plan, homes = place(plan, request.executors)
         function, partitions = self._pickle(plan, request.schema)
         # What the report needs stays; the tasks are Spark's now.
         empty = tuple(replace(group, tasks=()) for group in plan.groups)

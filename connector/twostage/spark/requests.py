@@ -119,7 +119,7 @@ class ReadRequest(PlanRequest):
     scan: str
     """The id that `PlanAnswer` gave."""
     executors: tuple[str, ...]
-    """Those that live, as Spark's scheduler takes them for preferred locations; none where the driver runs the tasks."""
+    """On which the tasks are to be placed, as Spark's scheduler takes them for preferred locations; none: wherever Spark does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
