@@ -17,9 +17,11 @@ import pyarrow as pa
 from twostage.predicates import predicate as tree
 from twostage.predicates.costs import Costs
 from twostage.predicates.evaluate import evaluate
+from twostage.predicates.residual import Residuals
 from twostage.predicates.row_columns import RowColumns
 from twostage.predicates.truth import Truth
 from twostage.reading.aligned_columns import MIN_ROWS_PER_LIVE_ROW, LiveColumns
+from twostage.reading.prune_row_groups import row_group_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,11 +42,13 @@ if TYPE_CHECKING:
     Read = Callable[[int, NDArray[np.int64] | None], pa.Array]
     Search = Callable[[Predicate, Selection], Selection]
     Learn = Callable[[Conjunct, Selection], None]
+    Decide = Callable[[Predicate], Predicate]
 
 MIN_ROWS_TO_GIVE_UP = 100_000
 """That such keys were tried on in a task."""
 MIN_PRUNED_SHARE = 0.1
 """Of the rows: a search of the pages for text that leaves out fewer counts as in vain."""
+DECIDED = "a part of the filter was not read: the statistics of a row group decide it"
 
 
 @dataclass(slots=True)
@@ -61,6 +65,8 @@ class RowFilter:
     """The ids of the columns that several leaves read: worth reading whole."""
     answers: RowGroupAnswers | None = None
     """What indexes say of the row group that is filtered."""
+    residuals: Residuals = field(default_factory=Residuals)
+    """What statistics of row groups leave of the conjuncts."""
     _tried: Counter[int] = field(default_factory=Counter)
     """Rows that optional conjuncts were tried on, by their ids: hashing a list of 1,000 keys takes too long."""
     _dropped: Counter[int] = field(default_factory=Counter)
@@ -123,8 +129,14 @@ def filter_selection(
         text_searches.report(metrics)
         return found
 
+    bounds_of = row_group_bounds(data_file, row_group)
+
+    def decide(predicate: Predicate) -> Predicate:
+        return row_filter.residuals.of(predicate, bounds_of, row_group.num_rows)
+
+    may_decide = data_file.context.settings.prune_row_groups
     with metrics.timed("filter"):
-        filter_rows(row_filter, columns, metrics, search, learn)
+        filter_rows(row_filter, columns, metrics, search, learn, decide if may_decide else None)
     return columns
 
 
@@ -134,6 +146,7 @@ def filter_rows(
     metrics: Metrics,
     search: Search | None = None,
     learn: Learn | None = None,
+    decide: Decide | None = None,
 ) -> None:
     """Keep the rows for which every conjunct is true.
 
@@ -143,6 +156,7 @@ def filter_rows(
         metrics: Gains how many rows each conjunct dropped.
         search: Takes a predicate and some rows; gives those of them that may match, without decoding the column.
         learn: Takes the conjunct that is evaluated first, and those of all rows for which it is true.
+        decide: Takes a predicate; gives what is left of it to evaluate on these rows, without a column being read.
     """
 
     def read(field_id: int, places: NDArray[np.int64] | None) -> pa.Array:
@@ -157,16 +171,22 @@ def filter_rows(
         if columns.live.count == 0:
             break
         started, read_before = clock(), bytes_read()
+        left = conjunct.predicate if decide is None else decide(conjunct.predicate)
+        if left is not conjunct.predicate:
+            metrics.choices[DECIDED] += 1
+        if left == tree.TRUE:
+            continue
         columns.condense()
         before = columns.live.count
         if search is not None and not any(map(columns.has_read, conjunct.field_ids)):
-            columns.narrow(search(conjunct.predicate, columns.selection()))
+            columns.narrow(search(left, columns.selection()))
             columns.condense()
         if columns.live.count:
             count = columns.base.count
-            predicate, known = conjunct.predicate, dict[int, Truth]()
+            predicate, known = left, dict[int, Truth]()
             if row_filter.answers is not None:
                 predicate, known = row_filter.answers.known_parts(conjunct, columns.base)
+                predicate = predicate if decide is None else decide(predicate)
             true = None
             if search is not None and not known:
                 true = _searched(predicate, columns, read, search, row_filter)

@@ -251,7 +251,7 @@ class FileAnswers:
         found = {}
         for offer in offers:
             name = offer.leaf.column
-            num_parts, column_bytes, num_pages = self._column_cost(name.field_id)
+            num_parts, column_bytes, num_pages = self._column_cost(offer.leaf)
             share = 1.0 if remaining is None else min(1.0, remaining / max(1, num_pages))
             checked = min(share, offer.to_check / max(1, num_pages))
             without = column_bytes * share + num_parts * self._request
@@ -277,14 +277,20 @@ class FileAnswers:
         settings = self.data_file.context.settings
         return ranges.cost_of(settings.merge_gap, None, is_remote=self.data_file.is_remote).gap
 
-    def _column_cost(self, field_id: int) -> tuple[int, int, int]:
-        """Return how many row groups bounds leave, how many bytes the field takes in them, and in about how many pages."""
+    def _column_cost(self, leaf: _IndexedLeaf | tree.InKeys) -> tuple[int, int, int]:
+        """Return for how many row groups a leaf's column would be read, how many bytes it takes there, in about how many pages.
+
+        Bounds rule out some row groups, and of others they decide the leaf.
+        """
+        sides = (leaf.low, leaf.high) if isinstance(leaf, Range) else (leaf,)
         parts = size = pages = 0
         for row_group in self.data_file.row_groups():
             bounds_of = row_group_bounds(self.data_file, row_group)
+            if all(match_bounds(one, bounds_of, row_group.num_rows) is not Match.SOME for one in sides):
+                continue
             if match_bounds(self.predicate.prunable, bounds_of, row_group.num_rows) is not Match.NONE:
                 parts += 1
-                size += self.data_file.stored_bytes(row_group, {field_id})
+                size += self.data_file.stored_bytes(row_group, {leaf.column.field_id})
                 pages += -(-row_group.num_rows // ROWS_OF_A_PAGE)
         return parts, size, pages
 

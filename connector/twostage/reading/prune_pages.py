@@ -14,6 +14,8 @@ import numpy as np
 from twostage.data_files.computed_columns import stored_part
 from twostage.predicates import predicate as tree
 from twostage.predicates.prune import Match, match
+from twostage.predicates.residual import Residuals
+from twostage.reading.prune_row_groups import row_group_bounds
 from twostage.selection import Selection
 
 if TYPE_CHECKING:
@@ -47,17 +49,21 @@ def prune_pages(
     if not data_file.context.settings.prune_pages or not payoff.pays or selection.count == 0:
         return selection
     before, is_probed = selection.count, False
+    bounds_of, residuals = row_group_bounds(data_file, row_group), Residuals()
     for conjunct in (*predicate.stored_conjuncts, *tree.conjuncts(stored_part(wanted))):
         if selection.count == 0:
             break
+        left = conjunct
+        if data_file.context.settings.prune_row_groups:
+            left = residuals.of(conjunct, bounds_of, row_group.num_rows)
         pages = {
             column.field_id: found
-            for column in tree.columns(conjunct)
+            for column in tree.columns(left)
             if (found := data_file.page_bounds(row_group, column.field_id)) is not None
         }
         if pages:
             is_probed, count = True, selection.count
-            selection = selection & _may_match(conjunct, pages, row_group.num_rows)
+            selection = selection & _may_match(left, pages, row_group.num_rows)
             if conjunct in predicate.keys:
                 metrics.add("rows.unjoined.pages", count - selection.count)
     pruned = before - selection.count

@@ -12,6 +12,7 @@ from twostage.data_files.computed_columns import COMPUTED, DELETED, LAST_UPDATED
 from twostage.predicates.bounds import Bounds
 from twostage.predicates.predicate import FALSE, TRUE
 from twostage.predicates.prune import Match, match
+from twostage.predicates.residual import Residuals
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def prune_row_group(
     elif conditions is not None and conditions.is_known:
         return Match.SOME
     else:
-        reason = _probe_filters(data_file, row_group, predicate, metrics, dictionaries)
+        left = Residuals().of(predicate.stored, bounds_of, num_rows)
+        reason = _probe_filters(data_file, row_group, left, metrics, dictionaries)
         if reason is not None and conditions is not None:
             conditions.add_none()
     if reason is None:
@@ -82,14 +84,14 @@ def prune_row_group(
 def _probe_filters(
     data_file: DataFile,
     row_group: RowGroup,
-    predicate: ScanPredicate,
+    stored: Predicate,
     metrics: Metrics,
     dictionaries: Payoff | None,
 ) -> str | None:
-    """Return whether a Bloom filter or a dictionary proves that no row matches; None if neither does."""
+    """Return whether a Bloom filter or a dictionary proves that no row meets `stored`; None if neither does."""
     settings = data_file.context.settings
     may_probe = settings.dictionary_filter and dictionaries is not None and dictionaries.pays
-    reason = data_file.cannot_match(row_group, predicate.stored, probe_dictionaries=may_probe)
+    reason = data_file.cannot_match(row_group, stored, probe_dictionaries=may_probe)
     if dictionaries is not None and may_probe and reason != "bloom":
         dictionaries.add(pruned=reason == "dictionary")
         dictionaries.report(metrics)

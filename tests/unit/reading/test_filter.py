@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from check import check, ids
 from random_predicates import POOLS, answer, build, random_predicate
+from tables import Table
 from twostage.metrics import Metrics
 from twostage.predicates import evaluate as evaluating
 from twostage.predicates.costs import Costs
@@ -17,7 +21,7 @@ from twostage.predicates.evaluate import evaluate
 from twostage.predicates.predicate import And, Column, Compare, In, Not, Or, StringMatch, leaves
 from twostage.predicates.row_columns import RowColumns
 from twostage.reading.aligned_columns import MIN_ROWS_PER_ROW_READ_ALONE, LiveColumns
-from twostage.reading.filter import MIN_ROWS_TO_GIVE_UP, RowFilter, filter_rows
+from twostage.reading.filter import DECIDED, MIN_ROWS_TO_GIVE_UP, RowFilter, filter_rows
 from twostage.reading.scan_predicate import Conjunct
 from twostage.schema import Primitive
 from twostage.selection import Selection
@@ -236,3 +240,43 @@ def test_what_other_files_do_meanwhile_is_not_a_predicates_cost():
     filter_rows(row_filter, LiveColumns(Selection.all(100), read), metrics)
     assert metrics.predicates["either"].nanoseconds == 18
     assert sorted(cost.nanoseconds for cost in metrics.parts.values()) == [7, 11]
+
+
+@pytest.mark.parametrize("is_decided", [True, False])
+def test_parts_that_statistics_decide_are_not_read(tmp_path: Path, is_decided: bool) -> None:
+    """A range of clustered ids covers some row groups as a whole, others not at all, and is evaluated in one."""
+    table = Table(tmp_path / "t", {"id": "long", "k": "int", "s": "string"})
+    rows = ids(1000, k=lambda i: i * 7 % 100, s=lambda i: f"{i * 37 % 100:02}")
+    plain = {"dictionary": False, "compression": "none"}
+    table.append(rows, row_group_size=100, metrics="none", **plain)
+    options = {} if is_decided else {"prune.row-groups": "false"}
+
+    def evaluated(result: Any) -> dict[str, int]:
+        return {text: cost.rows_in for text, cost in result.metrics.predicates.items()}
+
+    both = check(
+        table,
+        [i for i in range(250, 1000) if i * 7 % 100 == 7],
+        lambda c: And((Compare(">=", c("id"), 250), Compare("=", c("k"), 7))),
+        **options,
+        **{"filter.reorder": "false"},
+    )
+    assert evaluated(both) == {"id >= 250": 100 if is_decided else 1000, "k = 7": 750}
+    assert both.metrics.choices[DECIDED] == (7 if is_decided else 0)
+    one = check(
+        table,
+        [i for i in range(1000) if i < 150 or i * 37 % 100 == 7],
+        lambda c: Or((Compare("<", c("id"), 150), Compare("=", c("s"), "07"))),
+        **options,
+    )
+    whole = "id < 150 OR s = '07'"
+    assert evaluated(one)[whole] == (900 if is_decided else 1000)
+    assert one.metrics.choices[DECIDED] == (8 if is_decided else 0)
+    assert (one.count("bytes.filter") < 9_000) == is_decided
+    negated = check(
+        table,
+        [i for i in range(1000) if not (i < 150 or i * 37 % 100 == 7)],
+        lambda c: Not(Or((Compare("<", c("id"), 150), Compare("=", c("s"), "07")))),
+        **options,
+    )
+    assert negated.count("row_groups.pruned.statistics") == (1 if is_decided else 0)
