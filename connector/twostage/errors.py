@@ -37,6 +37,9 @@ SECRET_VALUE = re.compile(
     r"(?i)((?:sig|signature|token|password|secret|credential|x-amz-[a-z-]+)=)(?!\*\*\*[0-9a-f]{8}\b)([^&;\s]+)"
 )
 """``token=…``, but for what `advisor.table_name` made of it already."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+MIN_WORDS_SHARED = 0.5
+"""Share of the words of two names from which one may be meant by the other."""
 
 
 def mask(text: str) -> str:
@@ -52,11 +55,21 @@ def mask(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def nearest(word: str, choices: Iterable[str], max_listed: int = 10) -> str:
-    """Return a hint with the closest of `choices`, or with the first `max_listed` of them.
+def _stems(name: str) -> frozenset[str]:
+    """Return how the words of a name begin, in lower case: those of ``prune.pages`` and ``pagePruning`` are the same."""
+    return frozenset(part[:4].lower() for part in _WORD.findall(name))
 
-    >>> nearest("brnch", ["branch", "tag"])
-    "Did you mean 'branch'?"
+
+def _shared(some: frozenset[str], others: frozenset[str]) -> float:
+    """Return which share of two names' words both have."""
+    return len(some & others) / max(1, len(some | others))
+
+
+def nearest(word: str, choices: Iterable[str], max_listed: int = 10) -> str:
+    """Return a hint with the closest of `choices`, by spelling or by their words, or with the first `max_listed` of them.
+
+    >>> nearest("brnch", ["branch", "tag"]), nearest("pagePruning", ["branch", "prune.pages"])
+    ("Did you mean 'branch'?", "Did you mean 'prune.pages'?")
     """
     known = [str(choice) for choice in choices]
     alike = sorted({choice for choice in known if choice.lower() == word.lower()})
@@ -64,8 +77,17 @@ def nearest(word: str, choices: Iterable[str], max_listed: int = 10) -> str:
         return f"Write it as one of these, which differ by case alone: {', '.join(alike)}."
     lowered = {choice.lower(): choice for choice in known}
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
-    if close:
-        return f"Did you mean '{lowered[close[0]]}'?"
+    meant = lowered[close[0]] if close else ""
+    by_words = {choice: _shared(_stems(word), _stems(choice)) for choice in known}
+    best = max(by_words, key=lambda choice: by_words[choice], default="")
+    if (
+        best
+        and by_words[best] > by_words.get(meant, 0)
+        and by_words[best] >= (1 if meant else MIN_WORDS_SHARED)
+    ):
+        meant = best
+    if meant:
+        return f"Did you mean '{meant}'?"
     if not known:
         return "There are none."
     shown = ", ".join(sorted(known)[:max_listed])

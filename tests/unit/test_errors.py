@@ -84,6 +84,9 @@ def test_secrets_and_control_characters_do_not_show(text: str, shown: str) -> No
     [
         ("brnch", ["branch", "tag"], "Did you mean 'branch'?"),
         ("BRANCH", ["branch"], "Did you mean 'branch'?"),
+        ("reorder-filters", ["branch", "filter.reorder"], "Did you mean 'filter.reorder'?"),
+        ("pagePruning", ["page-size", "prune.pages"], "Did you mean 'prune.pages'?"),
+        ("dictionary-filter", ["dynamic-filter", "filter.dictionary"], "Did you mean 'filter.dictionary'?"),
         ("id", ["Id", "ID", "name"], "Write it as one of these, which differ by case alone: ID, Id."),
         ("x", [], "There are none."),
         ("zzz", ["b", "a"], "Known: a, b."),
