@@ -208,7 +208,7 @@ class Emulation:
             wanted *= 0.0 if offer.is_exact else min(1.0, self.share(leaf) + offer.unsure)
         if leaf is part or wanted * MIN_ROWS_PER_ROW_READ_ALONE <= rows:
             rows = wanted  # a column is read for all rows that are live before the AND or OR, or for very few alone
-        reached = 1.0 if offer is None else offer.reached
+        reached = self.reached(leaf)
         for column in leaf.columns:
             if column not in read.columns and rows > 0:
                 read.columns[column] = self.bytes_of(column, rows) * reached
@@ -243,11 +243,16 @@ class Emulation:
     def reached(self, leaf: LoggedPredicate) -> float:
         """Return the share of the data files whose bounds a leaf reaches, of those that are read.
 
-        Where the bounds exclude a conjunct, the file is not read; but a part of an OR is evaluated in every file.
+        Where the bounds exclude a conjunct, the file is not read; a part of an OR is not evaluated there. What was read of its
+        column tells better than the share that bounds of files have in common: most ask for the newest rows.
         """
         known = None if leaf in self.parts or len(leaf.columns) != 1 else self.column(leaf.columns[0])
         overlap = 1.0 if known is None or known.overlap is None else known.overlap
-        return min(1.0, overlap + self.share(leaf))
+        expected = min(1.0, overlap + self.share(leaf))
+        if expected == 1.0 or self.measured is None or not leaf.nbytes or not leaf.rows_in:
+            return expected
+        whole = self.bytes_of(leaf.columns[0], self.rows) * leaf.rows_in / self.rows
+        return max(self.share(leaf), min(expected, leaf.nbytes / whole))
 
     def column(self, name: str) -> ColumnMetadata | None:
         """Return what is known of a column; None without its bytes."""

@@ -76,6 +76,7 @@ class Costs:
         self.changes: list[str] = []
         """Report lines about parts that now go first; whoever reports them clears the list."""
         self._children: dict[int, tuple[Predicate, int, int, int, int]] = {}
+        self._stands_for: dict[int, Predicate] = {}
 
     def of(self, part: Predicate) -> Cost:
         """Return a part's cost, mutable."""
@@ -91,6 +92,8 @@ class Costs:
         self, part: Predicate, rows_in: int, rows_out: int, nanoseconds: int, column_bytes: int
     ) -> None:
         """Count one evaluation of a child of an AND or OR: the rows that it was evaluated for, and those it was true for."""
+        if (whole := self._stands_for.get(id(part))) is not None:
+            self.count_child(whole, rows_in, rows_out, nanoseconds, column_bytes)
         _, known_in, known_out, known_time, known_bytes = self._children.get(id(part), (part, 0, 0, 0, 0))
         self._children[id(part)] = (
             part,
@@ -100,10 +103,15 @@ class Costs:
             known_bytes + column_bytes,
         )
 
+    def count_as(self, part: Predicate, whole: Predicate) -> None:
+        """Count evaluations of a part as those of a child of an AND or OR, too, until `take_children`: it is what is left of it."""
+        self._stands_for[id(part)] = whole
+
     def take_children(self) -> list[tuple[Predicate, int, int, int, int]]:
         """Return what `count_child` counted since the last call: part, rows in, rows out, nanoseconds, bytes of columns."""
         found = list(self._children.values())
         self._children.clear()
+        self._stands_for.clear()
         return found
 
     def rename(self, old: Predicate, new: Predicate) -> None:

@@ -16,8 +16,12 @@ from twostage.predicates.predicate import FALSE, TRUE, And, Or
 from twostage.predicates.prune import Match, match
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.value_range import BoundsOf
+
+    Changed = Callable[[Predicate, Predicate], None]
 
 MAX_KEPT = 1_000
 """Residuals of parts of a scan's predicate; each stands for the parts that the bounds of some row groups leave."""
@@ -38,13 +42,16 @@ class Residuals:
         # By the parts left, which the residual holds: an id stands for one object as long as its entry is there.
         self._kept: cachetools.LRUCache[tuple[object, ...], Predicate] = cachetools.LRUCache(MAX_KEPT)
 
-    def of(self, predicate: Predicate, bounds_of: BoundsOf, num_rows: int) -> Predicate:
+    def of(
+        self, predicate: Predicate, bounds_of: BoundsOf, num_rows: int, changed: Changed | None = None
+    ) -> Predicate:
         """Return what is left of a predicate: itself, if that is all of it; TRUE or FALSE, if it is nothing.
 
         Args:
             predicate: Any tree. Parts below a NOT are decided together with it or not at all.
             bounds_of: Returns the bounds of a field over the rows, by field id; None if nothing is known.
             num_rows: The number of rows.
+            changed: Is told of each child of an AND or OR of which not all is left, and what is: TRUE or FALSE, if nothing.
         """
         if not isinstance(predicate, And | Or):
             return {Match.NONE: FALSE, Match.SOME: predicate, Match.ALL: TRUE}[
@@ -53,7 +60,9 @@ class Residuals:
         decides, leaves_open = (FALSE, TRUE) if isinstance(predicate, And) else (TRUE, FALSE)
         left: list[Predicate] = []
         for child in predicate.children:
-            rest = self.of(child, bounds_of, num_rows)
+            rest = self.of(child, bounds_of, num_rows, changed)
+            if changed is not None and rest is not child:
+                changed(child, rest)
             if rest is decides:
                 return decides
             if rest is not leaves_open:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.options import ReadSettings
     from twostage.predicates.predicate import Predicate
+    from twostage.predicates.residual import Changed
     from twostage.reading.index_answers import RowGroupAnswers
     from twostage.reading.payoff import Payoff
     from twostage.reading.scan_predicate import Conjunct, ScanPredicate
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     Read = Callable[[int, NDArray[np.int64] | None], pa.Array]
     Search = Callable[[Predicate, Selection], Selection]
     Learn = Callable[[Conjunct, Selection], None]
-    Decide = Callable[[Predicate], Predicate]
+    Decide = Callable[[Predicate, Changed | None], Predicate]
 
 MIN_ROWS_TO_GIVE_UP = 100_000
 """That such keys were tried on in a task."""
@@ -131,8 +132,8 @@ def filter_selection(
 
     bounds_of = row_group_bounds(data_file, row_group)
 
-    def decide(predicate: Predicate) -> Predicate:
-        return row_filter.residuals.of(predicate, bounds_of, row_group.num_rows)
+    def decide(predicate: Predicate, changed: Changed | None) -> Predicate:
+        return row_filter.residuals.of(predicate, bounds_of, row_group.num_rows, changed)
 
     may_decide = data_file.context.settings.prune_row_groups
     with metrics.timed("filter"):
@@ -171,13 +172,16 @@ def filter_rows(
         if columns.live.count == 0:
             break
         started, read_before = clock(), bytes_read()
-        left = conjunct.predicate if decide is None else decide(conjunct.predicate)
-        if left is not conjunct.predicate:
-            metrics.choices[DECIDED] += 1
+        before = columns.live.count
+        left = (
+            conjunct.predicate
+            if decide is None
+            else _undecided(conjunct, before, decide, row_filter, metrics)
+        )
         if left == tree.TRUE:
+            metrics.count_predicate(conjunct.text, before, before, clock() - started, 0)
             continue
         columns.condense()
-        before = columns.live.count
         if search is not None and not any(map(columns.has_read, conjunct.field_ids)):
             columns.narrow(search(left, columns.selection()))
             columns.condense()
@@ -186,7 +190,7 @@ def filter_rows(
             predicate, known = left, dict[int, Truth]()
             if row_filter.answers is not None:
                 predicate, known = row_filter.answers.known_parts(conjunct, columns.base)
-                predicate = predicate if decide is None else decide(predicate)
+                predicate = predicate if decide is None else decide(predicate, None)
             true = None
             if search is not None and not known:
                 true = _searched(predicate, columns, read, search, row_filter)
@@ -205,8 +209,11 @@ def filter_rows(
             learn = None
         spent = clock() - started
         after = columns.live.count
+        read_bytes = bytes_read() - read_before
         row_filter.costs.of(conjunct.predicate).add(before, before - after, spent)
-        metrics.count_predicate(conjunct.text, before, after, spent, bytes_read() - read_before)
+        metrics.count_predicate(conjunct.text, before, after, spent, read_bytes)
+        if left is not conjunct.predicate and type(left) is not type(conjunct.predicate):
+            row_filter.costs.count_child(left, before, after, spent, read_bytes)  # one part is left
         metrics.add(conjunct.counter, before - after)
         if conjunct.is_optional:
             row_filter.add_tried(conjunct, before, before - after, metrics)
@@ -214,6 +221,24 @@ def filter_rows(
         metrics.count_part(str(part), *cost)
     metrics.choices.update(row_filter.costs.changes)
     row_filter.costs.changes.clear()
+
+
+def _undecided(
+    conjunct: Conjunct, num_rows: int, decide: Decide, row_filter: RowFilter, metrics: Metrics
+) -> Predicate:
+    """Return what is left of a conjunct. The parts that are not count as evaluated on all rows: so many meet them."""
+    costs = row_filter.costs
+
+    def changed(part: Predicate, left: Predicate) -> None:
+        if left in (tree.TRUE, tree.FALSE):
+            costs.count_child(part, num_rows, num_rows if left == tree.TRUE else 0, 0, 0)
+        else:
+            costs.count_as(left, part)
+
+    left = decide(conjunct.predicate, changed)
+    if left is not conjunct.predicate:
+        metrics.choices[DECIDED] += 1
+    return left
 
 
 def _searched(

@@ -91,6 +91,19 @@ def test_what_was_measured_stays_with_a_part_that_is_replaced() -> None:
     assert costs.of(IsNull(A)).rows_in == 0.0
 
 
+def test_what_is_left_of_a_part_counts_as_the_part() -> None:
+    """Statistics decided the other half of an AND: its rows are those that meet the one that is left."""
+    costs, whole = Costs(), And((EQUAL, LESS))
+    costs.count_as(LESS, whole)
+    costs.count_child(LESS, 100, 10, 1000, 8)
+    assert sorted(costs.take_children(), key=lambda one: one[0] is whole) == [
+        (LESS, 100, 10, 1000, 8),
+        (whole, 100, 10, 1000, 8),
+    ]
+    costs.count_child(LESS, 100, 10, 1000, 8)  # of the next row group
+    assert len(costs.take_children()) == 1
+
+
 @pytest.mark.parametrize(
     ("sooner", "later"),
     [
