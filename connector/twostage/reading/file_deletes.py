@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twostage.deletes.anti_join.choose import TaskDeletes
-from twostage.deletes.compiled.store import CompiledDeletes, find_compiled
+from twostage.deletes.compiled.find import CompiledDeletes, CompiledFinder
 from twostage.deletes.positions.position_deletes import DeletedPositions, ask_for_positions, load_positions
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ class FileDeletes:
 
     @staticmethod
     def load(
-        context: ScanContext, task: ScanTask, metrics: Metrics, ahead: DeletesAhead | None = None
+        context: ScanContext,
+        task: ScanTask,
+        metrics: Metrics,
+        ahead: DeletesAhead | None = None,
+        finder: CompiledFinder | None = None,
     ) -> FileDeletes:
         """Load the positions of a task's data file; equality-delete files are opened when rows are left to probe.
 
@@ -54,6 +58,7 @@ class FileDeletes:
             task: The data file with its deletes.
             metrics: Gains ``time.deletes`` and what is read.
             ahead: How remote delete files are read by a task that reads several data files at the same time.
+            finder: Finds compiled deletes, for all data files of a Spark task; None: for this one alone.
 
         Raises:
             CorruptFileError: A delete file's bytes or values are wrong.
@@ -61,7 +66,7 @@ class FileDeletes:
         """
         with metrics.timed("deletes"):
             positions = load_positions(context, task, metrics, None if ahead is None else ahead.contents)
-            compiled = find_compiled(context, task, metrics, positions)
+            compiled = (finder or CompiledFinder(context, metrics)).find(task, positions)
         if compiled.positions is not None:
             equality = TaskDeletes.none(context, task, metrics)
             return FileDeletes(positions, compiled.positions, equality, compiled)

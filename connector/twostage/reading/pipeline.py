@@ -174,7 +174,7 @@ def read_file(
     with contextlib.ExitStack() as opened:
         opened.push(keep_conditions)  # before the file: they are kept once it was closed
         data_file = opened.enter_context(open_data_file(context, task, metrics, reads))
-        deletes = FileDeletes.load(context, task, metrics, deletes_ahead)
+        deletes = FileDeletes.load(context, task, metrics, deletes_ahead, learned.compiled)
         if shows_deleted(context):
             data_file.show_deleted(DeletedColumn(data_file, deletes))
             deletes = deletes.without_any(context, task, metrics)
