@@ -62,6 +62,8 @@ class Learned:
     row_groups_filtered: int = 0
     rows_filtered: int = 0
     rows_kept: int = 0
+    expecting: int = 0
+    """Row groups whose columns are on their way while equality deletes are applied to them."""
     has_few_files: bool = False
     """Of an object store: waiting for one file is not hidden by reading others."""
 
