@@ -191,3 +191,22 @@ def test_a_set_for_the_host_s_cache_holds_up_no_other_file(store, tmp_path, monk
     assert again.rows == first.rows
     assert again.metrics.counters["delete_cache.hits"] >= 1
     assert rounds == [FILTER, {"GET data": 4}]
+
+
+def test_compiled_deletes_in_a_bucket_come_with_the_ends_of_the_files(store):
+    """Whether there are any or not; before, one file after the other waited for its own."""
+    local = open_remote(store, "keys", **{"deletes.compiled-dir": str(store.root / "compiled")})
+    assert scan(local, parallelism=1).count("delete_compiled.written") == FILES
+    for folder, found, last in (
+        ("compiled", FILES, {"GET data": 2}),
+        ("absent", 0, {"GET data": 2, "GET deletes": 1}),
+    ):
+        _forget_all()
+        opened = open_remote(store, "keys", **{"deletes.compiled-dir": f"s3://{BUCKET}/{folder}"})
+        result, rounds = ask(store, opened, **having(opened, "k", WANTED["k"]))
+        assert [row[0][1] for row in result.rows] == [WANTED["id"]]
+        assert result.count("delete_compiled.hits") == found
+        assert rounds == [{"GET data": 2 * FILES}, FILTER, last]
+        again, _ = ask(store, opened, **having(opened, "k", EVERY[2][18]["k"]))
+        assert again.rows == []  # it is deleted
+        assert again.count("delete_compiled.ignored") == 0

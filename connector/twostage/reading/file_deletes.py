@@ -39,9 +39,13 @@ class FileDeletes:
     compiled: CompiledDeletes
 
     @staticmethod
-    def ask(context: ScanContext, task: ScanTask, ahead: DeletesAhead) -> None:
-        """Ask for the positions that `load` is going to read; returns at once."""
+    def ask(
+        context: ScanContext, task: ScanTask, ahead: DeletesAhead, finder: CompiledFinder | None = None
+    ) -> None:
+        """Ask for the positions, and the compiled deletes, that `load` is going to read; returns at once."""
         ask_for_positions(context, task, ahead.contents)
+        if finder is not None:
+            finder.ask(task, ahead.contents)
 
     @staticmethod
     def load(
@@ -66,7 +70,9 @@ class FileDeletes:
         """
         with metrics.timed("deletes"):
             positions = load_positions(context, task, metrics, None if ahead is None else ahead.contents)
-            compiled = (finder or CompiledFinder(context, metrics)).find(task, positions)
+            finder = finder or CompiledFinder(context, metrics)
+            compiled = finder.find(task, positions)
+            finder.leave(task)
         if compiled.positions is not None:
             equality = TaskDeletes.none(context, task, metrics)
             return FileDeletes(positions, compiled.positions, equality, compiled)

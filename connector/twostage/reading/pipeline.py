@@ -168,7 +168,7 @@ def read_file(
 
     reads, deletes_ahead = (None, None) if ahead is None else (ahead.reads, ahead.deletes)
     if deletes_ahead is not None:
-        FileDeletes.ask(context, task, deletes_ahead)  # before anything is waited for
+        FileDeletes.ask(context, task, deletes_ahead, learned.compiled)  # before anything is waited for
     asks_indexes = is_worth_asking(context, task)
     asked = {} if reads is None or not asks_indexes else ask_indexes(context, task, reads)
     with contextlib.ExitStack() as opened:

@@ -28,7 +28,7 @@ from twostage.storage.location import join, parse_location
 from twostage.task import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -60,9 +60,14 @@ def read_entry(
     if found is None:
         found = next((one for store in stores if (one := store.read(name.text, limit)) is not None), None)
         if found is not None:
-            size = len(found.serialize())
-            CACHE.put(name, found, size + 2**10, limit=context.settings.memory_budget)
+            keep_entry(context, name, found)
     return found
+
+
+def keep_entry(context: ScanContext, name: EntryName, bitmap: BitMap64) -> None:
+    """Keep an entry's bitmap in this process's memory."""
+    size = len(bitmap.serialize())
+    CACHE.put(name, bitmap, size + 2**10, limit=context.settings.memory_budget)
 
 
 def write_entry(name: EntryName, bitmap: BitMap64, stores: Iterable[CompiledStore], metrics: Metrics) -> bool:
@@ -132,15 +137,24 @@ class FolderStore(CompiledStore):
         """Whether reading takes a request."""
         return not parse_location(self.storage.root).is_local
 
-    def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
+    def read(
+        self, name: str, limit: int | None = None, fetch: Callable[[], bytes] | None = None
+    ) -> BitMap64 | None:
         """Return an entry's bitmap; None if it is not there or not usable.
+
+        Args:
+            name: Its file's.
+            limit: Bytes that it may take.
+            fetch: Returns the file's bytes, or raises as reading them would, where they were asked for before.
 
         Raises:
             ResourceLimitError: It takes more than `limit` bytes, if that is given.
         """
         try:
             max_bytes = MAX_ENTRY_BYTES if limit is None else limit
-            data = files.read_all(self.storage, join(self.storage.root, name), limit=max_bytes)
+            data = (
+                files.read_all(self.storage, self.place(name), limit=max_bytes) if fetch is None else fetch()
+            )
             description = file_format.describe(
                 lambda offset, length: data[offset : offset + length], len(data)
             )
@@ -153,6 +167,10 @@ class FolderStore(CompiledStore):
                 raise
             self._warn("ignored", f"compiled deletes were ignored: {error}")
             return None
+
+    def place(self, name: str) -> str:
+        """Return where an entry's file is."""
+        return join(self.storage.root, name)
 
     def has(self, prefix: str) -> bool:
         """Tell whether there is an entry whose name begins with `prefix`; False also where that takes a request to know."""
@@ -209,7 +227,7 @@ def host_stores(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
     return [] if cache is None else [_HostStore(cache)]
 
 
-def folder_stores(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
+def folder_stores(context: ScanContext, metrics: Metrics) -> list[FolderStore]:
     """Return the folder or bucket of ``deletes.compiled-dir``, if the option names one."""
     folder = context.settings.compiled_dir
     return [] if folder is None else [FolderStore(folder, context.storage, metrics)]

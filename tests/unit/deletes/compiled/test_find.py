@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyroaring import BitMap64
@@ -12,10 +13,12 @@ from pyroaring import BitMap64
 from declared.types import Column
 from scan_values import context_of, delete_of, task_of
 from twostage.deletes.cache import fingerprint
+from twostage.deletes.cache.memory import CACHE
 from twostage.deletes.compiled import find, store
 from twostage.deletes.compiled.entry_name import entry_name, name_set, name_set_with_positions
 from twostage.deletes.compiled.find import MAX_SETS, CompiledFinder
 from twostage.deletes.positions.position_deletes import DeletedPositions
+from twostage.errors import ForbiddenLocationError, MissingFileError
 from twostage.metrics import Metrics
 
 K, S = Column(1, "k", "long"), Column(2, "s", "string")
@@ -98,3 +101,68 @@ def test_few_keys_of_a_small_file_are_not_looked_for(context, monkeypatch):
     task = task_of(replace(DELETES[0], record_count=9), record_count=9)
     found = CompiledFinder(context, Metrics()).find(task, DeletedPositions())
     assert (found.positions, found.recorder, found.stores, directories) == (None, None, [], [])
+
+
+class Contents:
+    """What a task has asked for of a bucket that has no entries."""
+
+    def __init__(self):
+        self.asked = []
+
+    def ask_beside(self, storage, path, limit, expected):
+        self.asked.append(path)
+        if "forbidden" in path:
+            raise ForbiddenLocationError("FORBIDDEN_LOCATION", "no", path=path, stage="storage")
+
+        def result():
+            raise MissingFileError("MISSING_FILE", "not there", path=path, stage="storage")
+
+        return SimpleNamespace(result=result)
+
+
+def in_bucket(context, folder="s3://cache/compiled"):
+    return replace(context, settings=replace(context.settings, compiled_dir=folder))
+
+
+def test_what_a_bucket_may_have_is_asked_for_ahead(context, monkeypatch):
+    """Each entry once; of a data file that has positions both names, as it is not known yet whether they delete rows."""
+    read = counted(monkeypatch, store.files, "read_all")
+    finder, contents = CompiledFinder(in_bucket(context), Metrics()), Contents()
+    with_positions = replace(TASKS[1], deletes=(POSITION, *DELETES))
+    for task in (TASKS[0], with_positions):
+        finder.ask(task, contents)
+    assert len(contents.asked) == len(set(contents.asked)) == 3
+    assert finder.find(TASKS[0], DeletedPositions()).recorder is not None
+    assert finder.find(with_positions, DeletedPositions()).recorder is not None
+    assert read == []
+    assert len(finder._asked) == 1
+    finder.leave(with_positions)
+    assert not finder._asked
+
+
+def test_what_the_host_has_is_not_asked_for(context):
+    finder, contents = CompiledFinder(in_bucket(context), Metrics()), Contents()
+    name = finder.find(TASKS[0], DeletedPositions()).name
+    CACHE.put(name, BitMap64([3]), 100, limit=10_000)
+    finder.ask(TASKS[0], contents)
+    assert contents.asked == []
+    assert finder.find(TASKS[0], DeletedPositions()).positions.count == 1
+    CACHE.clear()
+
+
+def test_a_folder_that_cannot_be_asked_ends_no_scan(context, monkeypatch):
+    """It is said where it is read."""
+    monkeypatch.setattr(
+        store.files, "read_all", lambda *_, **__: Contents().ask_beside(None, "forbidden", 0, 0)
+    )
+    metrics = Metrics()
+    finder = CompiledFinder(in_bucket(context, "s3://forbidden/x"), metrics)
+    finder.ask(TASKS[0], Contents())
+    assert finder.find(TASKS[0], DeletedPositions()).recorder is not None
+    assert metrics.counters["delete_compiled.ignored"] == 1
+
+
+def test_a_local_folder_is_not_asked(context, tmp_path):
+    contents = Contents()
+    CompiledFinder(in_bucket(context, str(tmp_path / "compiled")), Metrics()).ask(TASKS[0], contents)
+    assert contents.asked == []
