@@ -295,7 +295,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "io.prefetch": Option(
             "prefetch", values.boolean, "true",
-            "read several row groups of a remote file at the same time, and decode equality-delete files while earlier keys are inserted into the table",
+            "read several row groups of a remote file at the same time, ask for columns together with the equality deletes of their rows, and decode equality-delete files while earlier keys are inserted into the table",
         ),
     },
 }

@@ -200,8 +200,8 @@ class DataFile(ABC):
         """Return which of Bloom filter and dictionary proves that no row matches; None if neither does."""
         return None
 
-    def expect(self, row_group: RowGroup, targets: Sequence[Field]) -> None:  # noqa: B027
-        """Be told that these columns of a row group will be read whole: of a remote file they may be asked for now.
+    def expect(self, row_group: RowGroup, targets: Sequence[Field], rows: Selection | None = None) -> None:  # noqa: B027
+        """Be told that these columns will be read, whole or for some rows: of a remote file they may be asked for now.
 
         Without columns: that those told before will not be read.
         """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from twostage.schema import leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from twostage.data_files.remote_file import RemoteFile
     from twostage.formats.parquet.file_metadata import ColumnChunk, Footer, RowGroupMetadata
@@ -51,7 +51,7 @@ class RemoteChunks:
     def __init__(self, remote: RemoteFile | None, footer: Footer) -> None:
         self._remote = remote
         self._footer = footer
-        self._expected: dict[int, PendingRanges] = {}
+        self._expected: dict[int, list[PendingRanges]] = {}
         """By row group: what was asked for of columns that are still to be read."""
         self._filters: list[PendingRanges] = []
 
@@ -70,15 +70,26 @@ class RemoteChunks:
             return []
         return chunk_ranges(self._footer, self._footer.row_groups[row_group], leaves)
 
-    def expect(self, row_group: int, leaves: Collection[int], memory_budget: int) -> None:
-        """Ask for chunks that will be read, unless they are large; returns at once. `forget`, or none, lets go of them."""
-        if not leaves:
-            self.forget(row_group)
-        if self._remote is None or not leaves or row_group in self._expected:
+    def expect(
+        self,
+        row_group: int,
+        leaves: Collection[int],
+        memory_budget: int,
+        pages: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Ask for chunks, and places of pages, that will be read, unless they are large; returns at once.
+
+        `forget` lets go of them.
+        """
+        if self._remote is None or not (leaves or pages):
             return
-        places = chunk_ranges(self._footer, self._footer.row_groups[row_group], leaves)
-        if sum(length for _, length in places) <= memory_budget // EXPECTED_DIVISOR:
-            self._expected[row_group] = self._remote.keep(places)
+        expected = self._expected.get(row_group, [])
+        known = {place for pending in expected for place in pending.ranges}
+        places = [*chunk_ranges(self._footer, self._footer.row_groups[row_group], leaves), *pages]
+        places = [place for place in places if place not in known]
+        size = sum(length for _, length in (*known, *places))
+        if places and size <= memory_budget // EXPECTED_DIVISOR:
+            self._expected[row_group] = [*expected, self._remote.keep(places)]
 
     def expect_filter(self, row_group: int, leaves: Iterable[int]) -> None:
         """Ask for small chunks of filter columns whose dictionaries are read first; returns at once.
@@ -96,9 +107,9 @@ class RemoteChunks:
 
     def forget(self, row_group: int) -> None:
         """Let go of what was expected of a row group."""
-        pending = self._expected.pop(row_group, None)
-        if self._remote is not None and pending is not None:
-            self._remote.forget(pending)
+        for pending in self._expected.pop(row_group, ()):
+            if self._remote is not None:
+                self._remote.forget(pending)
 
 
 def buffer_of(chunks: Collection[ColumnChunk], gap: int, remote: RemoteFile | None) -> int:

@@ -242,10 +242,18 @@ class ParquetDataFile(DataFile):
             may_hold = self._pages.search_pages(group, leaf.index, rows.indices(), sought[1])
         return None if may_hold is None else rows & Selection.of(may_hold)
 
-    def expect(self, row_group: RowGroup, targets: Sequence[Field]) -> None:
-        """Ask for the chunks of columns that will be read whole; returns at once."""
+    def expect(self, row_group: RowGroup, targets: Sequence[Field], rows: Selection | None = None) -> None:
+        """Ask for columns that will be read, for some rows as `select` would; waits for nothing but page indexes not at hand."""
+        if not targets:
+            self._chunks.forget(row_group.index)
         wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
-        self._chunks.expect(row_group.index, wanted, self.context.settings.memory_budget)
+        pages: list[tuple[int, int]] = []
+        if rows is not None and self._remote is not None:
+            with files.translate_errors(self.task.path, "fetch", storage=self.context.storage):
+                if (choice := self._choose_pages(row_group, wanted, rows.indices())) is not None:
+                    pages = self._pages.places(self._footer.row_groups[row_group.index], choice)
+                    wanted -= choice.tables.keys()
+        self._chunks.expect(row_group.index, wanted, self.context.settings.memory_budget, pages)
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         self._count_bytes(row_group, wanted, stage)

@@ -62,7 +62,7 @@ def plan_compiling(options: ReadOptions, confs: Mapping[str, str]) -> list[Item]
     """
     table = _load(options, confs)
     items = list(_items(_plan(table, options, table.snapshot)))
-    if items and not stores_for(items[0][0], None, Metrics()):
+    if items and not stores_for(items[0][0], Metrics()):
         raise OptionError(
             "NO_PLACE",
             "There is no place to keep compiled deletes",
@@ -85,7 +85,7 @@ def compile_file(item: Item) -> Metrics:
     metrics.add("delete_compiled.files")
     deletes = [delete for delete in task.deletes if delete.content == "equality"]
     name = entry_name(context, task, deletes)
-    stores = stores_for(context, None, metrics)
+    stores = stores_for(context, metrics)
     found = [store.read(name.text) for store in stores]
     bitmap = next((one for one in found if one is not None), None)
     if bitmap is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twostage.deletes.anti_join.choose import TaskDeletes
-from twostage.deletes.compiled.store import CompiledDeletes, find_compiled
+from twostage.deletes.compiled.find import CompiledDeletes, CompiledFinder
 from twostage.deletes.positions.position_deletes import DeletedPositions, ask_for_positions, load_positions
 
 if TYPE_CHECKING:
@@ -39,13 +39,21 @@ class FileDeletes:
     compiled: CompiledDeletes
 
     @staticmethod
-    def ask(context: ScanContext, task: ScanTask, ahead: DeletesAhead) -> None:
-        """Ask for the positions that `load` is going to read; returns at once."""
+    def ask(
+        context: ScanContext, task: ScanTask, ahead: DeletesAhead, finder: CompiledFinder | None = None
+    ) -> None:
+        """Ask for the positions, and the compiled deletes, that `load` is going to read; returns at once."""
         ask_for_positions(context, task, ahead.contents)
+        if finder is not None:
+            finder.ask(task, ahead.contents)
 
     @staticmethod
     def load(
-        context: ScanContext, task: ScanTask, metrics: Metrics, ahead: DeletesAhead | None = None
+        context: ScanContext,
+        task: ScanTask,
+        metrics: Metrics,
+        ahead: DeletesAhead | None = None,
+        finder: CompiledFinder | None = None,
     ) -> FileDeletes:
         """Load the positions of a task's data file; equality-delete files are opened when rows are left to probe.
 
@@ -54,6 +62,7 @@ class FileDeletes:
             task: The data file with its deletes.
             metrics: Gains ``time.deletes`` and what is read.
             ahead: How remote delete files are read by a task that reads several data files at the same time.
+            finder: Finds compiled deletes, for all data files of a Spark task; None: for this one alone.
 
         Raises:
             CorruptFileError: A delete file's bytes or values are wrong.
@@ -61,7 +70,9 @@ class FileDeletes:
         """
         with metrics.timed("deletes"):
             positions = load_positions(context, task, metrics, None if ahead is None else ahead.contents)
-            compiled = find_compiled(context, task, metrics, positions)
+            finder = finder or CompiledFinder(context, metrics)
+            compiled = finder.find(task, positions)
+            finder.leave(task)
         if compiled.positions is not None:
             equality = TaskDeletes.none(context, task, metrics)
             return FileDeletes(positions, compiled.positions, equality, compiled)

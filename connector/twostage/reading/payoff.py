@@ -63,3 +63,8 @@ class Payoffs:
     key_pages: Payoff = field(
         default_factory=lambda: Payoff("pages of delete keys not asked any more: {} reads proved too little")
     )
+    before_deletes: Payoff = field(
+        default_factory=lambda: Payoff(
+            "columns not asked for with equality deletes any more: {} times too few had a row left"
+        )
+    )

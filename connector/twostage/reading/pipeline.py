@@ -168,13 +168,13 @@ def read_file(
 
     reads, deletes_ahead = (None, None) if ahead is None else (ahead.reads, ahead.deletes)
     if deletes_ahead is not None:
-        FileDeletes.ask(context, task, deletes_ahead)  # before anything is waited for
+        FileDeletes.ask(context, task, deletes_ahead, learned.compiled)  # before anything is waited for
     asks_indexes = is_worth_asking(context, task)
     asked = {} if reads is None or not asks_indexes else ask_indexes(context, task, reads)
     with contextlib.ExitStack() as opened:
         opened.push(keep_conditions)  # before the file: they are kept once it was closed
         data_file = opened.enter_context(open_data_file(context, task, metrics, reads))
-        deletes = FileDeletes.load(context, task, metrics, deletes_ahead)
+        deletes = FileDeletes.load(context, task, metrics, deletes_ahead, learned.compiled)
         if shows_deleted(context):
             data_file.show_deleted(DeletedColumn(data_file, deletes))
             deletes = deletes.without_any(context, task, metrics)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from twostage.deletes.anti_join.build_from_rows import reverse_anti_join
 from twostage.predicates.predicate import TRUE
 from twostage.predicates.prune import Match
+from twostage.reading.expect_columns import ExpectedColumns, expect_small_columns, learn_small_columns
 from twostage.reading.filter import filter_selection
 from twostage.reading.prune_pages import prune_pages
 from twostage.reading.prune_row_groups import prune_row_group
@@ -28,7 +29,6 @@ from twostage.reading.task_state import (
     Skip,
 )
 from twostage.reading.windows import count_windows, cut_windows
-from twostage.storage.ranges import cost_of
 
 if TYPE_CHECKING:
     from twostage.data_files.row_group import RowGroup
@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     from twostage.reading.index_answers import RowGroupAnswers
     from twostage.reading.scan_predicate import Conjunct
     from twostage.selection import Selection
-
-MAX_SMALL_BYTES = 64 * 2**10
-"""Of a remote row group's select columns that are asked for beside the filter's: they arrive within a millisecond, and asking
-for them after the filter takes as long as the store takes to answer."""
-MIN_SHARE_EXPECTED = 0.7
-"""Of a row group's rows: where more are left before equality deletes, the select columns are asked for beside the keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +176,7 @@ def _filter(
     metrics: Metrics,
 ) -> Skip | Fetch | AwaitDeletes:
     """Read the filter columns of some rows and evaluate the filter; remove what else is known to drop rows."""
-    is_expected = _expect_small_columns(file, row_group, row_filter)
+    is_expected = expect_small_columns(file, row_group, row_filter)
     columns = filter_selection(
         file.data_file,
         row_group,
@@ -195,60 +189,23 @@ def _filter(
     if conditions is not None:
         conditions.add_all(selection, columns.selection())
     file.learned.add_kept(columns.live.count, row_filter)
-    _learn_expected(file, row_group, columns, metrics, was_expected=is_expected)
+    learn_small_columns(file, row_group, columns, metrics, was_expected=is_expected)
     if columns.live.count == 0:
         metrics.add("row_groups.pruned.filter")
         return SKIP
     return _plan_fetch(file, row_group, columns, metrics)
 
 
-def _expect_small_columns(file: OpenTask, row_group: RowGroup, row_filter: RowFilter) -> bool:
-    """Ask for small select columns of a remote file beside the filter's; return whether that was done.
-
-    Where a task has many files, others are read while one waits, and requests for rows that do not match hold these up: a key in
-    96 files took 40 % longer (and in 4 files, 20 to 25 % less). Small columns of the filter come by the same request.
-    """
-    data_file, learned, context = file.data_file, file.learned, file.data_file.context
-    if not data_file.is_remote or not learned.has_few_files or learned.best is not None:
-        return False
-    if not learned.payoffs.small_columns.pays:
-        return False
-    read = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
-    wanted = [field for field in context.projection if field.id not in read]
-    cost = cost_of(context.settings.merge_gap, None, is_remote=True)
-    most = min(cost.gap, MAX_SMALL_BYTES)
-    if not read or not wanted or data_file.stored_bytes(row_group, {one.id for one in wanted}) > most:
-        return False
-    of_filter = [field for field in context.schema.fields if field.id in read]
-    if data_file.stored_bytes(row_group, {field.id for field in (*wanted, *of_filter)}) <= most:
-        wanted += of_filter
-    data_file.expect(row_group, wanted)
-    return True
-
-
-def _learn_expected(
-    file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics, *, was_expected: bool
-) -> None:
-    """Learn whether what `_expect_small_columns` asked for is of use; let go of it if it is not."""
-    if not was_expected:
-        return
-    payoff = file.learned.payoffs.small_columns
-    payoff.add(pruned=columns.live.count > 0)
-    if columns.live.count == 0:
-        file.data_file.expect(row_group, ())
-        payoff.report(metrics)
-
-
 def _plan_fetch(
     file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics
 ) -> Skip | Fetch | AwaitDeletes:
     """Remove what equality deletes and top-n drop of the rows that the filter kept."""
-    learned, data_file = file.learned, file.data_file
-    if file.deletes.equality and columns.live.count > row_group.num_rows * MIN_SHARE_EXPECTED:
-        read = columns.read_columns()  # few of the others are deleted: what stage two reads may be on its way
-        data_file.expect(row_group, [one for one in data_file.context.projection if one.id not in read])
+    learned, expected = file.learned, ExpectedColumns(file, row_group, columns)
+    expected.ask_for_most()
     with metrics.timed("deletes"):
-        probe = subtract_equality(file, row_group, columns, metrics)
+        probe = subtract_equality(file, row_group, columns, metrics, expected)
+    if probe is None:
+        expected.learn(metrics)
     if columns.live.count == 0:
         metrics.add("row_groups.pruned.deletes")
         return SKIP

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from twostage.deletes.compiled.recorder import Recorder
     from twostage.metrics import Metrics
     from twostage.reading.aligned_columns import LiveColumns
+    from twostage.reading.expect_columns import ExpectedColumns
     from twostage.reading.task_state import OpenTask
     from twostage.task import DeleteFile
 
@@ -48,9 +49,16 @@ def subtract_positions(file: OpenTask, row_group: RowGroup, metrics: Metrics) ->
 
 
 def subtract_equality(
-    file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics
+    file: OpenTask,
+    row_group: RowGroup,
+    columns: LiveColumns,
+    metrics: Metrics,
+    expected: ExpectedColumns | None = None,
 ) -> RemainingRows | None:
-    """Remove the rows that equality deletes delete; return the keys to probe if delete files are to be streamed."""
+    """Remove the rows that equality deletes delete; return the keys to probe if delete files are to be streamed.
+
+    `expected` asks for columns beside what is waited for here.
+    """
     deletes, recorder = file.deletes.equality, file.deletes.compiled.recorder
     if not deletes or columns.live.count == 0:
         return None
@@ -61,6 +69,8 @@ def subtract_equality(
     num_rows = columns.live.count if proof is None else proof.unproven.count
     if num_rows == 0:
         applicable = ()
+    elif applicable and expected is not None:
+        expected.ask_before_deletes(applicable, columns.selection() if proof is None else proof.unproven)
     equality = deletes.choose(applicable, num_rows)
     # By bounds: True if all rows are deleted, False if none is, None where keys must tell.
     whole = (
@@ -80,6 +90,8 @@ def subtract_equality(
         unproven = None
         if proof is not None:
             unproven = _remove_proven(file, row_group, proof, equality, columns, metrics)
+        if expected is not None and (unproven is None or unproven.any()):
+            expected.ask_before_keys(equality.field_ids)
         # What stage two would read for all rows is read now, and not again.
         selected = {field.id for field in file.data_file.context.projection}
         probe_keys(

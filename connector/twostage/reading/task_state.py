@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from twostage.deletes.compiled.find import CompiledFinder
 from twostage.predicates.predicate import TRUE
 from twostage.predicates.prune import Match
 from twostage.reading.conditions.of_file import ScanConditions
@@ -48,6 +49,7 @@ class Learned:
         row_filter: The same, with what evaluating it has cost.
         best: The best rows so far, under ``ORDER BY … LIMIT``.
         conditions: Those whose rows may be known from earlier scans.
+        compiled: Finds what equality deletes were compiled to.
         payoffs: Which ways of pruning have paid.
     """
 
@@ -55,10 +57,13 @@ class Learned:
     row_filter: RowFilter
     best: BestRows | None = None
     conditions: ScanConditions | None = None
+    compiled: CompiledFinder | None = None
     payoffs: Payoffs = field(default_factory=Payoffs)
     row_groups_filtered: int = 0
     rows_filtered: int = 0
     rows_kept: int = 0
+    expecting: int = 0
+    """Row groups whose columns are on their way while equality deletes are applied to them."""
     has_few_files: bool = False
     """Of an object store: waiting for one file is not hidden by reading others."""
 
@@ -68,7 +73,8 @@ class Learned:
         predicate, settings = ScanPredicate.of(context), context.settings
         best = None if context.top is None else BestRows(context.top, kernels=settings.kernels)
         conditions = ScanConditions.of(context, predicate, metrics)
-        return Learned(predicate, RowFilter.of(predicate, settings), best, conditions)
+        compiled = CompiledFinder(context, metrics)
+        return Learned(predicate, RowFilter.of(predicate, settings), best, conditions, compiled)
 
     @property
     def wanted(self) -> Predicate:

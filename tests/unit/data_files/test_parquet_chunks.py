@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from twostage.data_files.parquet_chunks import OLD_PADDING, RemoteChunks, chunk_ranges, expected_tail
+from twostage.data_files.parquet_chunks import (
+    EXPECTED_DIVISOR,
+    OLD_PADDING,
+    RemoteChunks,
+    chunk_ranges,
+    expected_tail,
+)
 from twostage.formats.parquet.footer import read_footer
 from twostage.schema import Field, Primitive, Schema
 
@@ -66,10 +73,10 @@ class Asked:
 
     def keep(self, places):
         self.kept.append(places)
-        return places
+        return SimpleNamespace(ranges=places)
 
-    def forget(self, places):
-        self.kept.remove(places)
+    def forget(self, pending):
+        self.kept.remove(pending.ranges)
 
 
 def test_what_is_expected_is_asked_for_once_and_only_if_it_is_small(tmp_path):
@@ -82,6 +89,22 @@ def test_what_is_expected_is_asked_for_once_and_only_if_it_is_small(tmp_path):
     chunks.expect(1, {0, 1}, 1000)
     assert len(remote.kept) == 1
     chunks.forget(0)
+    chunks.forget(0)
+    assert remote.kept == []
+
+
+def test_pages_are_expected_beside_chunks_within_the_same_memory(tmp_path):
+    write(tmp_path / "f.parquet", False)
+    footer, remote = footer_of(tmp_path / "f.parquet"), Asked()
+    chunks = RemoteChunks(remote, footer)
+    ((offset, length),) = chunk = chunk_ranges(footer, footer.row_groups[0], {0})
+    budget = EXPECTED_DIVISOR * (length + 30)
+    chunks.expect(0, {0}, budget)
+    chunks.expect(0, set(), budget, [(5, 20), (40, 10)])
+    chunks.expect(0, {0}, budget, [(5, 20), (offset, length)])
+    assert remote.kept == [chunk, [(5, 20), (40, 10)]]
+    chunks.expect(0, set(), budget, [(60, 1)])  # one byte more than it may take
+    assert len(remote.kept) == 2
     chunks.forget(0)
     assert remote.kept == []
 

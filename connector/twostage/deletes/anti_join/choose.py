@@ -17,7 +17,7 @@ import numpy as np
 
 from twostage.deletes.anti_join.build_from_deletes import EqualityDeletes
 from twostage.deletes.anti_join.build_from_rows import StreamedDeletes
-from twostage.deletes.anti_join.load_key_sets import await_contents, load_equality
+from twostage.deletes.anti_join.load_key_sets import await_contents, load_equality, missing_files
 from twostage.deletes.anti_join.stream_or_load import StreamOrLoad
 from twostage.deletes.pruning.delete_ranges import DeleteRanges
 from twostage.deletes.pruning.page_proofs import KeyPages
@@ -26,6 +26,8 @@ from twostage.predicates.bounds import Bounds
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from twostage.data_files.data_file import DataFile
@@ -113,12 +115,22 @@ class TaskDeletes:
             self._loaded[key] = loaded
         return self._loaded[key]
 
+    def must_fetch(self, deletes: Sequence[DeleteFile]) -> bool:
+        """Tell whether `choose` would have to wait for some of these remote delete files."""
+        if self._contents is None or tuple(map(id, deletes)) in self._loaded:
+            return False
+        return bool(missing_files(self._context, replace(self._task, deletes=tuple(deletes))))
+
     def _load(self, task: ScanTask) -> EqualityDeletes:
         if self._ahead is None or self._contents is None:
             return load_equality(self._context, task, self._metrics)
-        await_contents(self._context, task, self._contents)
-        with self._ahead.keep_turn():  # `load_equality` holds the cache's lock
-            return load_equality(self._context, task, self._metrics, self._contents)
+        fetched = await_contents(self._context, task, self._metrics, self._contents)
+        try:
+            with self._ahead.keep_turn():  # `load_equality` holds the cache's lock
+                return load_equality(self._context, task, self._metrics, self._contents)
+        finally:
+            for delete in fetched:  # those of a set that another process has built meanwhile were not needed
+                self._contents.forget(delete)
 
     def _stream(self, deletes: tuple[DeleteFile, ...]) -> StreamedDeletes:
         return StreamedDeletes(self._context, self._task, deletes, self._metrics, self._contents)

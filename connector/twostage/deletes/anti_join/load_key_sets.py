@@ -47,6 +47,9 @@ MIN_KEYS_TO_DECODE_AHEAD = 500_000
 """Fewer keys find their place in no more time than it takes to decode a few delete files."""
 MAX_BATCHES_AHEAD = 2
 """Decoded batches of keys that may wait to be placed."""
+MAX_BYTES_TO_FETCH_TWICE = 4 * 2**20
+"""Of delete files that two workers of a host fetch if they need them at the same time: about what arrives in the time that the store
+takes to answer. Of more, one fetches them while the other waits for what it builds."""
 MAPPED_BYTES = 2**20
 """What a mapped key set counts for in the worker's memory: no private bytes, but a descriptor and address space."""
 
@@ -92,13 +95,23 @@ def count_missing_keys(context: ScanContext, task: ScanTask) -> int:
     return sum(delete.record_count for delete in missing_files(context, task))
 
 
-def await_contents(context: ScanContext, task: ScanTask, contents: DeleteContents) -> None:
-    """Fetch the small delete files whose keys are to be loaded, unless the host's cache may hold them; takes no lock."""
+def await_contents(
+    context: ScanContext, task: ScanTask, metrics: Metrics, contents: DeleteContents
+) -> list[DeleteFile]:
+    """Fetch the small delete files whose keys are to be loaded, and return them; whoever waits holds no lock.
+
+    Where the host's cache has their keys none is fetched; where it may get them from another process that builds them just now,
+    only files are that come within the time of a request.
+    """
     missing = missing_files(context, task)
     planned = sum(delete.record_count for delete in (*context.equality_deletes, *missing))
-    if context.settings.delete_cache == "host" and planned >= MIN_KEYS_TO_SHARE:
-        return
+    if missing and context.settings.delete_cache == "host" and planned >= MIN_KEYS_TO_SHARE:
+        if sum(delete.file_size for delete in missing) > MAX_BYTES_TO_FETCH_TWICE:
+            return []
+        map_from_host(context, task, metrics)
+        missing = missing_files(context, task)
     contents.await_whole(missing)
+    return missing
 
 
 def map_from_host(context: ScanContext, task: ScanTask, metrics: Metrics) -> None:

@@ -71,20 +71,29 @@ def entry_name(
     """Return the name of a task's entry; `delete_set` is what `name_set` gives, if it is known."""
     deletes = list(deletes)
     ids = sorted({field_id for delete in deletes for field_id in delete.equality_ids})
+    return EntryName(
+        fingerprint.of_table(context),
+        fingerprint.of_data_file(task),
+        delete_set or name_set(task, deletes),
+        name_reading(context, ids, part_of(task)),
+    )
+
+
+def part_of(task: ScanTask) -> tuple[int, ...]:
+    """Return which part of its data file a task reads; nothing if it reads all of it."""
+    is_whole = task.start == 0 and task.length >= task.file_size
+    return () if is_whole else (task.start, task.length)
+
+
+def name_reading(context: ScanContext, ids: Iterable[int], part: tuple[int, ...]) -> str:
+    """Name how deletes of these key columns (ascending) are read, and the part of the data file that is compiled."""
     keys = [
         (i, repr(context.schema.field(i)), context.schema.path(i))
         if i in context.schema
         else (i, repr(context.key_fields.get(i)))
         for i in ids
     ]
-    is_whole = task.start == 0 and task.length >= task.file_size
-    part = () if is_whole else (task.start, task.length)
-    return EntryName(
-        fingerprint.of_table(context),
-        fingerprint.of_data_file(task),
-        delete_set or name_set(task, deletes),
-        fingerprint.digest(fingerprint.of_reading(context), keys, part),
-    )
+    return fingerprint.digest(fingerprint.of_reading(context), keys, part)
 
 
 def name_prefix(name: EntryName) -> str:

@@ -69,7 +69,7 @@ def _read(
     said = f"{len(with_deletes)} of {len(files)} files have equality deletes"
     seen = Metrics()
     # Also where keys are few: `compile-deletes` keeps entries of these too, and reading them costs little here.
-    stores = stores_for(context, None, seen)
+    stores = stores_for(context, seen)
     if not stores:
         return f"{said}, and there is no place for compiled ones"
     is_remote = any(isinstance(store, FolderStore) and store.is_remote for store in stores)

@@ -1,9 +1,9 @@
 """Compiled deletes: the positions of one data file's rows that its equality deletes remove, as a bitmap.
 
-Takes a `ScanTask`; gives the positions if they were compiled before, else a recorder that compiles them while the
-scan applies the deletes. The rules: an entry serves exactly the data file (path, size, sequence number) and the set
-of equality-delete files that it was made of (`entry_name`); it is made only where every row was probed, whatever other
-deletes or the query remove; an entry that is damaged, or of anything else, is ignored with a counted warning.
+Takes an entry's name; gives its bitmap, or keeps one under it. The rules: an entry serves exactly the data file (path, size,
+sequence number) and the set of equality-delete files that it was made of (`entry_name`); it is made only where every row was
+probed, whatever other deletes or the query remove (`find`); an entry that is damaged, or of anything else, is ignored with a
+counted warning.
 Entries are in the host's cache, and in the folder or bucket that ``deletes.compiled-dir`` names: whoever may write
 there decides which rows are deleted.
 
@@ -13,7 +13,6 @@ Earns: the columns "compiled" and "by Spark" in docs/benchmarks-deletes.md.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,30 +21,21 @@ from pyroaring import BitMap64
 from twostage.deletes.cache import file_format
 from twostage.deletes.cache.host import SUFFIX, HostCache
 from twostage.deletes.cache.memory import CACHE
-from twostage.deletes.compiled.entry_name import (
-    KIND,
-    entry_name,
-    name_set,
-    name_set_with_positions,
-    whole_file_task,
-)
-from twostage.deletes.compiled.recorder import Recorder
-from twostage.deletes.positions.position_deletes import DeletedPositions
+from twostage.deletes.compiled.entry_name import KIND
 from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitError, TwoStageError
 from twostage.storage import files
 from twostage.storage.location import join, parse_location
 from twostage.task import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
 
-    from twostage.data_files.row_group import RowGroup
     from twostage.deletes.compiled.entry_name import EntryName
     from twostage.metrics import Metrics
-    from twostage.task import DeleteFile, ScanContext, ScanTask
+    from twostage.task import ScanContext
 
 MIN_KEYS_TO_KEEP = 10_000
 MIN_FILES_TO_KEEP = 8
@@ -56,65 +46,6 @@ MAX_ENTRY_BYTES = 512 * 2**20
 """A larger entry of the chosen folder is not read."""
 COMPILED = "compiled"
 """The kind of `DeletedPositions` that equality deletes were compiled to."""
-
-
-@dataclass(slots=True)
-class CompiledDeletes:
-    """What is known of a task's equality deletes without opening them.
-
-    Attributes:
-        positions: The rows that they remove; None if they were not compiled.
-        recorder: Compiles them during the scan; None where nothing would keep the result.
-        name: Of the entry that the recorder makes.
-        stores: Where it is written.
-    """
-
-    positions: DeletedPositions | None = None
-    recorder: Recorder | None = None
-    name: EntryName | None = None
-    stores: list[CompiledStore] = field(default_factory=list)
-
-    def finish(self, metrics: Metrics) -> None:
-        """Keep what the scan has compiled, if it probed every row; to be called at the end of the task."""
-        if self.recorder is not None and self.name is not None and self.recorder.is_complete:
-            write_entry(self.name, self.recorder.bitmap, self.stores, metrics)
-
-    def row_groups(self, row_groups: Iterable[RowGroup]) -> Iterable[RowGroup]:
-        """Return the task's row groups, counted if they are recorded."""
-        return row_groups if self.recorder is None else self.recorder.counted(row_groups)
-
-
-def find_compiled(
-    context: ScanContext, task: ScanTask, metrics: Metrics, positions: DeletedPositions
-) -> CompiledDeletes:
-    """Return a task's compiled deletes, or a way to compile them while it runs.
-
-    Args:
-        context: The scan.
-        task: Of a data file or a part of it.
-        metrics: Gains ``delete_compiled.*``.
-        positions: What the task's positional deletes and vectors remove: these rows are not probed, so that what is
-            compiled serves only under the same positional deletes.
-    """
-    deletes = [delete for delete in task.deletes if delete.content == "equality"]
-    if not deletes:
-        return CompiledDeletes()
-    stores = stores_for(context, deletes, metrics, task.record_count)
-    if not stores:
-        return CompiledDeletes()
-    delete_set = name_set(task, deletes)
-    names = [entry_name(context, one, deletes, delete_set) for one in (whole_file_task(task), task)]
-    if positions:
-        with_positions = name_set_with_positions(task, delete_set)
-        names += [entry_name(context, one, deletes, with_positions) for one in (whole_file_task(task), task)]
-    for name in dict.fromkeys(names):
-        bitmap = read_entry(context, name, stores)
-        if bitmap is not None:
-            metrics.add("delete_compiled.hits")
-            return CompiledDeletes(DeletedPositions(COMPILED, bitmap, len(bitmap)))
-    # Planning left out deletes of rows that the query does not return: what is recorded is not of all deletes.
-    recorder = Recorder(positions.bitmap) if task.delete_set is None else None
-    return CompiledDeletes(None, recorder, names[-1], stores)
 
 
 def read_entry(
@@ -129,9 +60,14 @@ def read_entry(
     if found is None:
         found = next((one for store in stores if (one := store.read(name.text, limit)) is not None), None)
         if found is not None:
-            size = len(found.serialize())
-            CACHE.put(name, found, size + 2**10, limit=context.settings.memory_budget)
+            keep_entry(context, name, found)
     return found
+
+
+def keep_entry(context: ScanContext, name: EntryName, bitmap: BitMap64) -> None:
+    """Keep an entry's bitmap in this process's memory."""
+    size = len(bitmap.serialize())
+    CACHE.put(name, bitmap, size + 2**10, limit=context.settings.memory_budget)
 
 
 def write_entry(name: EntryName, bitmap: BitMap64, stores: Iterable[CompiledStore], metrics: Metrics) -> bool:
@@ -201,15 +137,24 @@ class FolderStore(CompiledStore):
         """Whether reading takes a request."""
         return not parse_location(self.storage.root).is_local
 
-    def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
+    def read(
+        self, name: str, limit: int | None = None, fetch: Callable[[], bytes] | None = None
+    ) -> BitMap64 | None:
         """Return an entry's bitmap; None if it is not there or not usable.
+
+        Args:
+            name: Its file's.
+            limit: Bytes that it may take.
+            fetch: Returns the file's bytes, or raises as reading them would, where they were asked for before.
 
         Raises:
             ResourceLimitError: It takes more than `limit` bytes, if that is given.
         """
         try:
             max_bytes = MAX_ENTRY_BYTES if limit is None else limit
-            data = files.read_all(self.storage, join(self.storage.root, name), limit=max_bytes)
+            data = (
+                files.read_all(self.storage, self.place(name), limit=max_bytes) if fetch is None else fetch()
+            )
             description = file_format.describe(
                 lambda offset, length: data[offset : offset + length], len(data)
             )
@@ -222,6 +167,10 @@ class FolderStore(CompiledStore):
                 raise
             self._warn("ignored", f"compiled deletes were ignored: {error}")
             return None
+
+    def place(self, name: str) -> str:
+        """Return where an entry's file is."""
+        return join(self.storage.root, name)
 
     def has(self, prefix: str) -> bool:
         """Tell whether there is an entry whose name begins with `prefix`; False also where that takes a request to know."""
@@ -262,30 +211,36 @@ class FolderStore(CompiledStore):
         self._metrics.choices[sentence] += 1
 
 
-def stores_for(
-    context: ScanContext, deletes: Iterable[DeleteFile] | None, metrics: Metrics, num_rows: int = 0
-) -> list[CompiledStore]:
-    """Return where an entry may be kept: the host's cache, where that pays, and the folder of ``deletes.compiled-dir``.
+def stores_for(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
+    """Return where an entry may be kept: the host's cache, and the folder of ``deletes.compiled-dir``.
 
     Args:
         context: The scan.
-        deletes: What the entry stands for; None: the host's cache pays in any case.
         metrics: Is told why the host's cache cannot be used.
+    """
+    return [*host_stores(context, metrics), *folder_stores(context, metrics)]
+
+
+def host_stores(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
+    """Return the host's cache; nothing, which `metrics` is told of, if it cannot be used."""
+    cache = HostCache.find(context.settings, metrics)
+    return [] if cache is None else [_HostStore(cache)]
+
+
+def folder_stores(context: ScanContext, metrics: Metrics) -> list[FolderStore]:
+    """Return the folder or bucket of ``deletes.compiled-dir``, if the option names one."""
+    folder = context.settings.compiled_dir
+    return [] if folder is None else [FolderStore(folder, context.storage, metrics)]
+
+
+def is_kept_by_host(counts: Sequence[int], num_rows: int) -> bool:
+    """Tell whether an entry of a data file is worth a file of the host's cache.
+
+    Args:
+        counts: The keys of each of its equality-delete files.
         num_rows: Of the data file.
     """
-    stores: list[CompiledStore] = []
-    counts = None if deletes is None else [delete.record_count for delete in deletes]
-    pays = (
-        counts is None
-        or sum(counts) >= MIN_KEYS_TO_KEEP
-        or len(counts) >= MIN_FILES_TO_KEEP
-        or num_rows >= MIN_ROWS_TO_KEEP
-    )
-    if pays and (cache := HostCache.find(context.settings, metrics)) is not None:
-        stores.append(_HostStore(cache))
-    if context.settings.compiled_dir is not None:
-        stores.append(FolderStore(context.settings.compiled_dir, context.storage, metrics))
-    return stores
+    return sum(counts) >= MIN_KEYS_TO_KEEP or len(counts) >= MIN_FILES_TO_KEEP or num_rows >= MIN_ROWS_TO_KEEP
 
 
 def _encode(bitmap: BitMap64) -> tuple[dict[str, Any], list[NDArray[Any]]]:

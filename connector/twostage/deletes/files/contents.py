@@ -94,6 +94,17 @@ class DeleteContents:
                 limit = 2 * MAX_WHOLE_FILE_BYTES
                 self._whole[delete.path] = self._reads.ask_whole(file, limit, expected=delete.file_size)
 
+    def ask_beside(self, storage: Storage, path: str, limit: int, expected: int) -> PendingRanges:
+        """Ask for a whole file that says the same as delete files do, and is in a storage of its own; returns at once.
+
+        Args:
+            storage: The file's.
+            path: Where it is.
+            limit: Bytes; a larger file ends in `ResourceLimitError`.
+            expected: Bytes that it probably has at most.
+        """
+        return self._reads.ask_whole(self._reads.file(storage, path), limit, expected=expected)
+
     def await_whole(self, deletes: Sequence[DeleteFile]) -> None:
         """Wait for the small ones of these delete files; `in_order` then gives them without waiting.
 

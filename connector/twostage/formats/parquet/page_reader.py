@@ -134,6 +134,23 @@ class PageReader:
         ]
         return np.repeat(may_hold, table.row_counts)
 
+    def places(self, group: RowGroupMetadata, choice: PageChoice) -> list[tuple[int, int]]:
+        """Return what `read` reads: offset and length of runs of pages, and of dictionaries."""
+        return [place for leaf in choice.tables for place in self._places_of(group, choice, leaf)[0]]
+
+    def _places_of(
+        self, group: RowGroupMetadata, choice: PageChoice, leaf: int
+    ) -> tuple[list[tuple[int, int]], bool]:
+        """Return where a leaf's dictionary, if it is needed, and chosen pages are; and whether it is."""
+        table, kept = choice.tables[leaf], choice.kept[leaf]
+        dictionary = table.dictionary if self._needs_dictionary(group, leaf, table, kept.numbers) else None
+        places = [] if dictionary is None else [dictionary]
+        offsets, sizes = table.offsets, table.sizes
+        for first, last in kept.runs:
+            start = offsets.item(first)
+            places.append((start, offsets.item(last) + sizes.item(last) - start))
+        return places, dictionary is not None
+
     def read(
         self, group: RowGroupMetadata, choice: PageChoice, stage: str, *, as_codes: bool = False
     ) -> dict[int, pa.Array] | None:
@@ -152,20 +169,12 @@ class PageReader:
             reading the whole chunk reports which.
         """
         leaves = list(choice.tables)
-        places: list[tuple[int, int]] = []
-        counts: list[tuple[bool, int]] = []
-        for leaf in leaves:
-            table, kept = choice.tables[leaf], choice.kept[leaf]
-            dictionary = (
-                table.dictionary if self._needs_dictionary(group, leaf, table, kept.numbers) else None
-            )
-            if dictionary is not None:
-                places.append(dictionary)
-            offsets, sizes = table.offsets, table.sizes
-            for first, last in kept.runs:
-                start = offsets.item(first)
-                places.append((start, offsets.item(last) + sizes.item(last) - start))
-            counts.append((dictionary is not None, len(kept.runs)))
+        of_leaves = [self._places_of(group, choice, leaf) for leaf in leaves]
+        places = [place for own, _ in of_leaves for place in own]
+        counts = [
+            (has_dictionary, len(choice.kept[leaf].runs))
+            for leaf, (_, has_dictionary) in zip(leaves, of_leaves, strict=True)
+        ]
         found, num_bytes = self.tables.read(places)
         self.tables.metrics.add_read(stage, num_bytes)
         self.tables.metrics.add("pages.considered", sum(map(len, choice.tables.values())))
