@@ -212,8 +212,8 @@ def filter_rows(
         read_bytes = bytes_read() - read_before
         row_filter.costs.of(conjunct.predicate).add(before, before - after, spent)
         metrics.count_predicate(conjunct.text, before, after, spent, read_bytes)
-        if left is not conjunct.predicate and type(left) is not type(conjunct.predicate):
-            row_filter.costs.count_child(left, before, after, spent, read_bytes)  # one part is left
+        if costs is not None and _is_one_part(left, conjunct.predicate):
+            costs.count_child(left, before, after, spent, read_bytes)
         metrics.add(conjunct.counter, before - after)
         if conjunct.is_optional:
             row_filter.add_tried(conjunct, before, before - after, metrics)
@@ -226,7 +226,7 @@ def filter_rows(
 def _undecided(
     conjunct: Conjunct, num_rows: int, decide: Decide, row_filter: RowFilter, metrics: Metrics
 ) -> Predicate:
-    """Return what is left of a conjunct. The parts that are not count as evaluated on all rows: so many meet them."""
+    """Return what is left of a conjunct. Where children are counted, those that are not count as evaluated on all rows."""
     costs = row_filter.costs
 
     def changed(part: Predicate, left: Predicate) -> None:
@@ -235,10 +235,16 @@ def _undecided(
         else:
             costs.count_as(left, part)
 
-    left = decide(conjunct.predicate, changed)
+    left = decide(conjunct.predicate, changed if row_filter.reorder else None)
     if left is not conjunct.predicate:
         metrics.choices[DECIDED] += 1
     return left
+
+
+def _is_one_part(left: Predicate, whole: Predicate) -> bool:
+    """Tell whether of an AND or OR one child is left, or a part of it, which nobody else counts."""
+    is_left = left is not whole and left not in (tree.TRUE, tree.FALSE)
+    return is_left and type(left) is not type(whole)
 
 
 def _searched(

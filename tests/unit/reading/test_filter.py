@@ -275,6 +275,14 @@ def test_parts_that_statistics_decide_are_not_read(tmp_path: Path, is_decided: b
     parts = {text: (cost.rows_in, cost.rows_out) for text, cost in one.metrics.parts.items()}
     if is_decided:  # of the 900 rows of eight such row groups and of one where the text is looked at first
         assert parts == {"s = '07'": (900, 9), "id < 150": (899, 49)}
+    unordered = check(
+        table,
+        [i for i in range(1000) if i < 150 or i * 37 % 100 == 7],
+        lambda c: Or((Compare("<", c("id"), 150), Compare("=", c("s"), "07"))),
+        **options,
+        **{"filter.reorder": "false"},
+    )
+    assert not unordered.metrics.parts  # all or none: their shares are what the advisor is told
     assert one.metrics.choices[DECIDED] == (8 if is_decided else 0)
     assert (one.count("bytes.filter") < 9_000) == is_decided
     negated = check(
