@@ -11,15 +11,12 @@ import random
 import pytest
 
 from check import Columns
-from core_scan import Opened, scan
+from core_scan import scan
 from late_store import BUCKET, serve_late
+from remote_scans import ask, forget_files, open_remote
 from tables import Table
-from twostage.catalog.load_table import load_table
-from twostage.data_files import parquet_footers
 from twostage.deletes.anti_join import host_key_sets, load_key_sets
 from twostage.deletes.cache.memory import CACHE
-from twostage.formats.parquet import page_tables
-from twostage.options import parse_options
 from twostage.predicates.predicate import And, Compare, In
 from twostage.reading.expect_columns import MAX_EXPECTING
 
@@ -78,36 +75,7 @@ def store(tmp_path_factory):
 def _forget(monkeypatch):
     """Start every test with nothing known of any file; there are no indexes."""
     monkeypatch.setattr("twostage.planning.plan.indexes_of_scan", lambda *_: None)
-    _forget_all()
-
-
-def _forget_all():
-    for cache in (parquet_footers._footers, parquet_footers._versions, parquet_footers._tails):
-        cache.clear()
-    page_tables._tables.clear()
-    CACHE.clear()
-
-
-def open_remote(store, name, **options):
-    given = {
-        "path": f"s3://{BUCKET}/{name}",
-        **store.options,
-        "deletes.cache": "worker",
-        "footers.cache": "worker",
-        **options,
-    }
-    parsed = parse_options(given)
-    return Opened(load_table(parsed), parsed)
-
-
-def ask(store, opened, **query):
-    """Run a query; return its result, and of each round how many requests for data and delete files it had."""
-    store.reset()
-    result = scan(opened, parallelism=1, **query)
-    rounds = [
-        {name: count for name, count in one.items() if "metadata" not in name} for one in store.by_round()
-    ]
-    return result, [one for one in rounds if one]
+    forget_files()
 
 
 def having(opened, name, value):
@@ -201,7 +169,7 @@ def test_compiled_deletes_in_a_bucket_come_with_the_ends_of_the_files(store):
         ("compiled", FILES, {"GET data": 2}),
         ("absent", 0, {"GET data": 2, "GET deletes": 1}),
     ):
-        _forget_all()
+        forget_files()
         opened = open_remote(store, "keys", **{"deletes.compiled-dir": f"s3://{BUCKET}/{folder}"})
         result, rounds = ask(store, opened, **having(opened, "k", WANTED["k"]))
         assert [row[0][1] for row in result.rows] == [WANTED["id"]]

@@ -15,16 +15,11 @@ from itertools import pairwise
 import pytest
 
 from check import Columns
-from core_scan import Opened, scan
 from late_store import BUCKET, serve_late
+from remote_scans import ask, forget_files, open_remote
 from tables import Table
-from twostage.catalog.load_table import load_table
-from twostage.data_files import parquet_footers
-from twostage.deletes.cache.memory import CACHE
 from twostage.errors import MissingFileError
-from twostage.formats.parquet import page_tables
 from twostage.metrics import Metrics
-from twostage.options import parse_options
 from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Compare
 from twostage.predicates.top import TopRows
@@ -93,37 +88,7 @@ def store(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _forget():
     """Start every test with nothing known of any file."""
-    for cache in (parquet_footers._footers, parquet_footers._versions, parquet_footers._tails):
-        cache.clear()
-    page_tables._tables.clear()
-    CACHE.clear()
-
-
-def open_remote(store, name, **options):
-    given = {
-        "path": f"s3://{BUCKET}/{name}",
-        **store.options,
-        "deletes.cache": "worker",
-        "footers.cache": "worker",
-        **options,
-    }
-    parsed = parse_options(given)
-    return Opened(load_table(parsed), parsed)
-
-
-def ask(store, opened, **query):
-    """Run a query; return its rows, and of each round how many requests for data and delete files it had.
-
-    The chain of requests that the task counts is exact; a round may end early on a machine that stands still for long.
-    """
-    store.reset()
-    result = scan(opened, parallelism=1, **query)
-    rounds = [
-        {name: count for name, count in one.items() if "metadata" not in name} for one in store.by_round()
-    ]
-    rounds = [one for one in rounds if one]
-    assert result.metrics.counters["store.trips"] <= max(len(rounds), 1)
-    return result, rounds
+    forget_files()
 
 
 def needle(opened, value=NEEDLE):

@@ -1,0 +1,55 @@
+"""Queries of tables in a store that tells rounds: opened with nothing kept by the host, and asked for what they request.
+
+A round is a set of requests that were in flight at the same time (`late_store`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from core_scan import Opened, Result, scan
+from late_store import BUCKET
+from twostage.catalog.load_table import load_table
+from twostage.data_files import parquet_footers
+from twostage.deletes.cache.memory import CACHE
+from twostage.formats.parquet import page_tables
+from twostage.options import parse_options
+
+if TYPE_CHECKING:
+    from late_store import LateStore
+
+
+def forget_files() -> None:
+    """Forget what this process knows of any file."""
+    for cache in (parquet_footers._footers, parquet_footers._versions, parquet_footers._tails):
+        cache.clear()
+    page_tables._tables.clear()
+    CACHE.clear()
+
+
+def open_remote(store: LateStore, name: str, **options: str) -> Opened:
+    """Open a table of the store."""
+    given = {
+        "path": f"s3://{BUCKET}/{name}",
+        **store.options,
+        "deletes.cache": "worker",
+        "footers.cache": "worker",
+        **options,
+    }
+    parsed = parse_options(given)
+    return Opened(load_table(parsed), parsed)
+
+
+def ask(store: LateStore, opened: Opened, **query: Any) -> tuple[Result, list[dict[str, int]]]:
+    """Run a query; return its rows, and of each round how many requests for data and delete files it had.
+
+    The chain of requests that the task counts is exact; a round may end early on a machine that stands still for long.
+    """
+    store.reset()
+    result = scan(opened, parallelism=1, **query)
+    rounds = [
+        {name: count for name, count in one.items() if "metadata" not in name} for one in store.by_round()
+    ]
+    rounds = [one for one in rounds if one]
+    assert result.metrics.counters["store.trips"] <= max(len(rounds), 1)
+    return result, rounds
