@@ -6,21 +6,19 @@ the report's `store.trips` is their number.
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from check import Columns
 from core_scan import scan
 from late_store import BUCKET, serve_late
-from remote_scans import ask, forget_files, open_remote
+from remote_scans import ROWS, ask, forget_files, open_remote, rows_of
 from tables import Table
 from twostage.deletes.anti_join import host_key_sets, load_key_sets
 from twostage.deletes.cache.memory import CACHE
 from twostage.predicates.predicate import And, Compare, In
 from twostage.reading.expect_columns import MAX_EXPECTING
 
-FILES, VERSIONS, ROWS = 6, 20, 6000
+FILES, VERSIONS = 6, 20
 LAYOUT = {
     "row_group_size": 10**6,
     "page_size": 20_000,
@@ -31,19 +29,6 @@ LAYOUT = {
 KINDS = {"id": "long", "k": "long", "s": "string", "x": "double"}
 KEY = 10**9
 """Of the row that each file of `rewritten` has: its k, which all files but the last have deleted."""
-
-
-def rows_of(number):
-    draw = random.Random(number)
-    return [
-        {
-            "id": number * ROWS + n,
-            "k": draw.randrange(10**9),
-            "s": f"{draw.getrandbits(400):0100x}",
-            "x": draw.random(),
-        }
-        for n in range(ROWS)
-    ]
 
 
 EVERY = [rows_of(number) for number in range(FILES)]

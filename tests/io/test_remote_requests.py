@@ -16,7 +16,7 @@ import pytest
 
 from check import Columns
 from late_store import BUCKET, serve_late
-from remote_scans import ask, forget_files, open_remote
+from remote_scans import ROWS, ask, forget_files, open_remote, rows_of
 from tables import Table
 from twostage.errors import MissingFileError
 from twostage.metrics import Metrics
@@ -26,7 +26,7 @@ from twostage.predicates.top import TopRows
 from twostage.reading import files_ahead
 from twostage.reading.pipeline import read_group
 
-FILES, ROWS = 6, 6000
+FILES = 6
 LAYOUT = {
     "row_group_size": 10**6,
     "page_size": 20_000,
@@ -35,19 +35,6 @@ LAYOUT = {
     "page_index": True,
 }
 DEAD = (1, 5, 77)
-
-
-def rows_of(number):
-    draw = random.Random(number)
-    return [
-        {
-            "id": number * ROWS + n,
-            "k": draw.randrange(10**9),
-            "s": f"{draw.getrandbits(400):0100x}",
-            "x": draw.random(),
-        }
-        for n in range(ROWS)
-    ]
 
 
 EVERY = [rows_of(number) for number in range(FILES)]

@@ -6,14 +6,13 @@ the report's `store.trips` is their number.
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from check import Columns
 from core_scan import Opened, scan
 from indexed_tables import built
 from late_store import BUCKET, serve_late
+from remote_scans import ROWS, rows_of
 from tables import Table
 from twostage.catalog.load_table import load_table
 from twostage.data_files import parquet_footers
@@ -22,7 +21,7 @@ from twostage.formats.parquet import page_tables
 from twostage.options import parse_options
 from twostage.predicates.predicate import And, Compare, In
 
-FILES, ROWS, GROUP = 4, 6000, 2000
+FILES, GROUP = 4, 2000
 LAYOUT = {
     "row_group_size": GROUP,
     "page_size": 20_000,
@@ -31,19 +30,6 @@ LAYOUT = {
     "page_index": True,
 }
 KINDS = {"id": "long", "k": "long", "s": "string", "x": "double"}
-
-
-def rows_of(number):
-    draw = random.Random(number)
-    return [
-        {
-            "id": number * ROWS + n,
-            "k": draw.randrange(10**9),
-            "s": f"{draw.getrandbits(400):0100x}",
-            "x": draw.random(),
-        }
-        for n in range(ROWS)
-    ]
 
 
 EVERY = [rows_of(number) for number in range(FILES)]

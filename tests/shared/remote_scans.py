@@ -5,6 +5,7 @@ A round is a set of requests that were in flight at the same time (`late_store`)
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 from core_scan import Opened, Result, scan
@@ -17,6 +18,23 @@ from twostage.options import parse_options
 
 if TYPE_CHECKING:
     from late_store import LateStore
+
+ROWS = 6000
+"""Of a data file."""
+
+
+def rows_of(number: int) -> list[dict[str, Any]]:
+    """Return the rows of a data file: 770 KB, of which no two have the same text."""
+    draw = random.Random(number)
+    return [
+        {
+            "id": number * ROWS + n,
+            "k": draw.randrange(10**9),
+            "s": f"{draw.getrandbits(400):0100x}",
+            "x": draw.random(),
+        }
+        for n in range(ROWS)
+    ]
 
 
 def forget_files() -> None:
