@@ -8,6 +8,7 @@ nothing within a NOT is left out.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING
 
 import cachetools
@@ -69,14 +70,10 @@ class Residuals:
                 left.append(rest)
         if len(left) < 2:
             return left[0] if left else leaves_open
-        if len(left) == len(predicate.children) and all(map(_is_same, left, predicate.children)):
+        if len(left) == len(predicate.children) and all(map(is_, left, predicate.children)):
             return predicate
         key = (type(predicate), *map(id, left))
         kept = self._kept.get(key)
         if kept is None:
             kept = self._kept[key] = type(predicate)(tuple(left))
         return kept
-
-
-def _is_same(one: Predicate, other: Predicate) -> bool:
-    return one is other
