@@ -222,3 +222,25 @@ def test_executors_need_none_of_our_classes(tmp_path):
     assert out.count("plan True") == 2
     assert f"rows ({sum(range(200))}, 200)" in out
     assert f"rows ({sum(range(200)) - 120}, 198)" in out
+
+
+def test_sides_of_which_keys_have_many_rows_are_sorted(spark, tmp_path):
+    """Their hash table would have long chains. One that only tells whether a key is there has none."""
+    made = Table(tmp_path / "t", {"id": "long", "k": "int"})
+    made.append([{"id": n, "k": n // 20} for n in range(20_000)])
+    load(spark, made.write()).createOrReplaceTempView("facts")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "150000")
+    try:
+        for query, rows, is_sorted in (
+            ("SELECT a.id, b.id FROM facts a JOIN facts b ON a.k = b.k", 400_000, True),
+            ("SELECT a.id, b.k FROM facts a JOIN facts b ON a.id = b.id", 20_000, False),
+            ("SELECT a.id, b.id FROM facts a LEFT JOIN facts b ON a.k = b.k AND a.id < b.id", 191_000, True),
+            ("SELECT a.id FROM facts a WHERE a.k IN (SELECT k FROM facts)", 20_000, False),
+        ):
+            frame = spark.sql(query)
+            assert frame.count() == rows
+            plan = executed_plan(frame)
+            assert is_native(frame)
+            assert ("SortMergeJoin" in plan, "BroadcastHashJoin" in plan) == (is_sorted, not is_sorted), query
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")

@@ -178,7 +178,11 @@ def hand_over(
         )
         why = f"{told}, {why}"
     keys = [by_name[name] for name in columns] if has_keys else []
-    return _handed_over(plan, found, fields, keys, options, why, deleted, metrics, demand.file_systems)
+    joined_by = by_name.get(demand.joined_by or "")
+    rows_a_key = 1.0 if joined_by is None else key_ranges.rows_a_key(found, joined_by)
+    return _handed_over(
+        plan, found, fields, keys, options, why, deleted, metrics, demand.file_systems, rows_a_key
+    )
 
 
 def _sees_no_keys(plan: ScanPlan) -> bool:
@@ -242,6 +246,7 @@ def _handed_over(
     deleted: DeletedBits | None,
     metrics: Metrics,
     file_systems: tuple[str, ...],
+    rows_a_key: float,
 ) -> HandedOver:
     files = files_of(plan)
     firsts = [None] * len(files) if deleted is None else deleted.firsts
@@ -291,6 +296,7 @@ def _handed_over(
                 fields,
                 plan.context.schema,
                 is_filtered=_is_filtered(plan),
+                rows_a_key=rows_a_key,
                 extra_width=(0 if deleted is None else _DELETE_WIDTH) + _RANGE_WIDTH * len(keys),
             ),
             ids={field.name: field.id for field in fields},

@@ -1,6 +1,7 @@
-"""By which columns keys of a join leave out whole files where Spark's own reader does the scan.
+"""What the ranges of a column's values in files tell of keys of joins, where Spark's own reader does the scan.
 
-Takes the facts of the scan's files; gives columns and each file's range of their values. Spark looks up every value of a
+Takes the facts of the scan's files; gives the columns by which keys leave out whole files, with each file's range of their
+values, and how many rows have a key. Spark looks up every value of a
 file's range among the keys once they have come, and does not read the file if it finds none. The rule: a file of which
 the range is not known, or too wide to look up, is read.
 """
@@ -50,6 +51,20 @@ def ranges_of(known: FileFacts, columns: Sequence[Field]) -> tuple[KeyRange, ...
         for name, both in found
         if both is not None and _width(both) <= MAX_VALUES_PER_FILE
     )
+
+
+def rows_a_key(facts: Sequence[FileFacts], field: Field) -> float:
+    """Return how many rows have a value of a column at least, on average; 1 where that is not known.
+
+    All whole numbers between the least and the greatest value are taken for values.
+    """
+    if not isinstance(field.type, Primitive) or field.type.name not in TYPES:
+        return 1.0
+    ranges = [both for known in facts if (both := known.ranges.get(field.id)) is not None]
+    if not ranges or len(ranges) < len(facts):
+        return 1.0
+    every = max(upper for _, upper in ranges) - min(lower for lower, _ in ranges) + 1
+    return max(1.0, sum(known.num_rows for known in facts) / every)
 
 
 def _share(facts: Sequence[FileFacts], field: Field) -> float:

@@ -38,6 +38,8 @@ class ScanDemand:
     """Its rows are joined, so that other scans of the query wait for this one."""
     may_be_pruned_by_join: bool = False
     """The other side of a join is filtered, so that its keys may prune this side while the query runs."""
+    joined_by: str | None = None
+    """The only column by which the nearest join finds its rows, if that join gives a row for each pair."""
     names_files: bool = False
     """It calls ``input_file_name()`` or its like, which know a file only under Spark's own readers."""
     reads_vectors: bool = True

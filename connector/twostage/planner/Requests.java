@@ -186,12 +186,15 @@ final class Requests {
 
   /** What the query above a relation needs of it. */
   public static final class ScanDemand extends Message {
+    public static final String[] NULLABLE = {"joinedBy"};
+
     public String[] columns;
     public String[] returned;
     public FilterConjunct[] predicates;
     public boolean underLimit;
     public boolean underJoin;
     public boolean mayBePrunedByJoin;
+    public String joinedBy;
     public boolean namesFiles;
     public boolean readsVectors;
     public String[] fileSystems;

@@ -179,6 +179,8 @@ final class ScanHandover {
     demand.underLimit = above.limit;
     demand.underJoin = above.underJoin;
     demand.mayBePrunedByJoin = above.mayBePruned;
+    boolean isOwn = above.joinedBy != null && relation.outputSet().contains(above.joinedBy);
+    demand.joinedBy = isOwn ? above.joinedBy.name() : null;
     demand.namesFiles = namesFiles.booleanValue();
     demand.readsVectors = SQLConf.get().parquetVectorizedReaderEnabled();
     demand.fileSystems = SparkFileSystems.known(session, table.schemes);

@@ -16,6 +16,7 @@ from twostage.planning.candidates import CandidateBuilder
 from twostage.planning.delete_index import DeleteIndex
 from twostage.planning.encrypted_files import refuse_encrypted
 from twostage.planning.index_pruning import prune_by_keys
+from twostage.planning.kept_by_keys import KeptByKeys
 from twostage.planning.name_mapping import fields_with_stale_metrics, without_metrics
 from twostage.planning.prune_files import FilePruner, PruneResult
 from twostage.planning.schema_history import key_field
@@ -79,6 +80,7 @@ class Planning:
         self.choices: list[str] = []
         self.limit_reached = False
         self.ranked: list[RankedFile] = []
+        self.kept_by_keys = KeptByKeys(predicate, keys)
         self._table = table
         self._settings = options.settings
         self._keeps_manifests = options.manifest_cache
@@ -133,6 +135,7 @@ class Planning:
                 all_match=pruning.all_match,
             )
             chosen.append(candidate)
+            self.kept_by_keys.add(file.record_count, self.bounds_of(file))
             # Avro files have no row count of their own, so a wrong count in the manifest would go unnoticed.
             is_counted = pruning.all_match and file.record_count > 0 and file.format != "avro"
             # A vector's cardinality is verified when it is read; other deletes may delete every row.

@@ -16,7 +16,7 @@ from twostage.errors import OptionError
 from twostage.indexes.of_scan import indexes_of_scan
 from twostage.metrics import Metrics
 from twostage.planning.choose_files import Planning
-from twostage.planning.estimates import drops_rows, estimate_bytes, live_rows, may_keep_most_rows
+from twostage.planning.estimates import drops_rows, estimate_bytes, live_rows
 from twostage.planning.index_threshold import threshold_from_indexes
 from twostage.planning.name_mapping import parse_name_mapping
 from twostage.planning.schema_history import key_column
@@ -134,7 +134,7 @@ def plan_scan(
         chosen,
         parallelism=options.parallelism or parallelism,
         split_size=UNREACHABLE_SPLIT_BYTES if one_group else options.split_size,
-        may_keep_most_rows=not is_cut and may_keep_most_rows(predicate, keys),
+        may_keep_most_rows=not is_cut and planning.kept_by_keys.may_be_most,
     )
     groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
     rows = sum(live_rows(candidate.task) for candidate in chosen)

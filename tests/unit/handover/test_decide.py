@@ -129,6 +129,18 @@ def test_the_readers_options_hold_whatever_the_session_says(tmp_path: Path, veri
     }
 
 
+def test_a_side_of_which_keys_have_many_rows_counts_with_all_their_memory(tmp_path: Path) -> None:
+    """Files of such rows are small, and Spark would make a hash table of them, whose chains are long."""
+    made = Table(tmp_path, {"id": "long", "k": "int"})
+    made.append([{"id": n, "k": n % 10} for n in range(20_000)])
+    decide = Decision(open_table(made.write()))
+    told = {
+        column: handed(decide(columns=("k",), returned=("k",), under_join=True, joined_by=column)).scan.bytes
+        for column in (None, "id", "k", "gone")
+    }
+    assert told[None] == told["id"] == told["gone"] < told["k"] == 20_000 * (8 + 4)
+
+
 def test_deleted_rows_are_bits(tmp_path: Path) -> None:
     made, files = table(tmp_path, files=3, version=3)
     made.delete_vectors({files[0]: [0, 99], files[2]: [50]})

@@ -6,7 +6,7 @@ import pytest
 
 from twostage.handover import key_ranges as module
 from twostage.handover.file_facts import FileFacts
-from twostage.handover.key_ranges import key_columns, ranges_of
+from twostage.handover.key_ranges import key_columns, ranges_of, rows_a_key
 from twostage.handover.protocol import KeyRange
 from twostage.schema import Field, Primitive
 
@@ -15,10 +15,10 @@ ITEM = Field(id=2, name="item", type=Primitive("long"), required=False)
 TEXT = Field(id=3, name="text", type=Primitive("string"), required=False)
 
 
-def facts(**ranges: tuple[int, int]) -> FileFacts:
+def facts(num_rows: int = 1, /, **ranges: tuple[int, int]) -> FileFacts:
     ids = {field.name: field.id for field in (DAYS, ITEM, TEXT)}
     return FileFacts(
-        file_size=1, num_rows=1, columns={}, has_all_ids=True, has_legacy_calendar=False, has_row_index=False, has_ordered_chunks=True,
+        file_size=1, num_rows=num_rows, columns={}, has_all_ids=True, has_legacy_calendar=False, has_row_index=False, has_ordered_chunks=True,
         single_values={}, ranges={ids[name]: both for name, both in ranges.items()},
     )  # fmt: skip
 
@@ -51,3 +51,12 @@ def test_no_more_values_are_looked_up_than_that(monkeypatch, limit, value):
     assert key_columns(files, [DAYS]) == ("day",)
     monkeypatch.setattr(module, limit, value)
     assert key_columns(files, [DAYS]) == ()
+
+
+def test_rows_of_a_key_are_those_of_all_whole_numbers_between_the_bounds():
+    files = [facts(600, day=(1, 10), item=(1, 60)), facts(600, day=(11, 20), item=(5, 64))]
+    assert rows_a_key(files, DAYS) == 1200 / 20
+    assert rows_a_key(files, ITEM) == 1200 / 64
+    assert rows_a_key([facts(5, item=(1, 60))], ITEM) == 1
+    assert rows_a_key([*files, facts(10**6)], DAYS) == 1, "a file whose range is not known may have any value"
+    assert rows_a_key(files, TEXT) == rows_a_key([], DAYS) == 1

@@ -62,6 +62,7 @@ def test_a_demand_without_more_keeps_nothing_from_spark() -> None:
         "under_limit": False,
         "under_join": False,
         "may_be_pruned_by_join": False,
+        "joined_by": None,
         "names_files": False,
         "reads_vectors": True,
         "file_systems": (),

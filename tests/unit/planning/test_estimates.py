@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from twostage.planning.estimates import (
-    FEW_KEYS,
+    MANY_ROWS_A_KEY,
     drops_rows,
     estimate_bytes,
     live_rows,
-    may_keep_most_rows,
     value_width,
 )
 from twostage.predicates.predicate import (
@@ -17,13 +16,7 @@ from twostage.predicates.predicate import (
     And,
     Column,
     Compare,
-    In,
-    InBloom,
-    InKeys,
-    InTuples,
     IsNull,
-    JoinKeySet,
-    KeyBloom,
     Not,
 )
 from twostage.schema import Field, Primitive, Schema, parse_type
@@ -131,27 +124,14 @@ def test_rows_that_a_filter_drops_need_no_memory() -> None:
     assert drops_rows(And((not_null, Compare("=", column, "a"))))
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(0, False), (FEW_KEYS, False), (FEW_KEYS + 1, True), (10_000, True)]
-)
-def test_most_rows_may_stay_where_no_filter_but_many_keys_of_joins_drops_any(
-    count: int, expected: bool
-) -> None:
-    column = Column(1, ("c1",), Primitive("long"))
-    not_null, own = Not(IsNull(column)), Compare("=", column, 1)
-    for key in (
-        In(column, tuple(range(count))),
-        InKeys(column, JoinKeySet(b"", count)),
-        InBloom(column, KeyBloom(b"", count)),
-        InTuples((column, column), JoinKeySet(b"", count)),
-    ):
-        assert may_keep_most_rows(And((not_null, key)), (key,)) is expected
-        assert not may_keep_most_rows(And((own, key)), (key,))
-        assert not may_keep_most_rows(And((not_null, key)), ())
-        few = In(column, (1, 2))
-        assert not may_keep_most_rows(And((key, few)), (key, few))
-    assert may_keep_most_rows(TRUE, ())
-    assert not may_keep_most_rows(own, ())
+def test_rows_of_which_keys_have_many_count_with_all_their_memory() -> None:
+    """Spark then sorts both sides of the join, where a hash table would have long chains."""
+    tasks = [scan_task(1000), scan_task(2000)]
+    few, many = MANY_ROWS_A_KEY - 0.1, float(MANY_ROWS_A_KEY)
+    assert estimate_bytes(10_000, tasks, WIDE.fields[:1], WIDE, rows_a_key=few) == 10_000 * 16 // 8
+    assert estimate_bytes(10_000, tasks, WIDE.fields[:1], WIDE, rows_a_key=many) == 10_000 * 16
+    filtered = estimate_bytes(10_000, tasks, WIDE.fields, WIDE, rows_a_key=many, is_filtered=True)
+    assert filtered == 3000
 
 
 def test_columns_of_the_scan_s_own_are_taken_off_again_by_spark() -> None:
