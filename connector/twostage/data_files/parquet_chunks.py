@@ -91,6 +91,10 @@ class RemoteChunks:
         if places and size <= memory_budget // EXPECTED_DIVISOR:
             self._expected[row_group] = [*expected, self._remote.keep(places)]
 
+    def expected_bytes(self, row_group: int) -> int:
+        """Return the bytes that are held, or on their way, of what `expect` asked for."""
+        return sum(pending.size for pending in self._expected.get(row_group, ()))
+
     def expect_filter(self, row_group: int, leaves: Iterable[int]) -> None:
         """Ask for small chunks of filter columns whose dictionaries are read first; returns at once.
 

@@ -255,6 +255,10 @@ class ParquetDataFile(DataFile):
                     wanted -= choice.tables.keys()
         self._chunks.expect(row_group.index, wanted, self.context.settings.memory_budget, pages)
 
+    def expected_bytes(self, row_group: RowGroup) -> int:
+        """Return the bytes that `expect` has asked for of a row group, and nothing has read yet."""
+        return self._chunks.expected_bytes(row_group.index)
+
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         self._count_bytes(row_group, wanted, stage)
         with self._chunks.held(row_group.index, wanted):
