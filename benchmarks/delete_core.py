@@ -94,7 +94,7 @@ def compile_all(location: str, branch: str, cache: str) -> None:
     from twostage.options import parse_options  # noqa: PLC0415
 
     options = parse_options({"path": location, "branch": branch, "deletes.cache-dir": cache})
-    for _ in compile_deletes.compile_here(compile_deletes.plan_compiling(options, {})):
+    for _ in compile_deletes.compile_files(compile_deletes.plan_compiling(options, {})):
         pass
 
 

@@ -171,18 +171,21 @@ def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, co
     from twostage.maintenance import compile_deletes  # noqa: PLC0415
 
     items = compile_deletes.plan_compiling(options, confs)
-    run: compile_deletes.Run = compile_deletes.compile_here
+    run: compile_deletes.Run = compile_deletes.compile_files
     has_spark = importlib.util.find_spec("pyspark") is not None
     total = Metrics()
     with Progress(console=console) as progress:
         bar = progress.add_task("compiling deletes", total=len(items))
         if spark or (spark is None and has_spark and len(items) >= MIN_FILES_FOR_SPARK_JOB):
             _check_spark()
-            from twostage.spark.session import run_job  # noqa: PLC0415
+            from twostage.spark.session import run_job_by_task  # noqa: PLC0415
 
             def run(items: Sequence[compile_deletes.Item]) -> Iterable[Metrics]:
-                return run_job(
-                    compile_deletes.compile_file, items, lambda done: progress.update(bar, completed=done)
+                return run_job_by_task(
+                    compile_deletes.compile_files,
+                    items,
+                    lambda done: progress.update(bar, completed=done),
+                    "twostage: compiling equality deletes",
                 )
 
         for metrics in run(items):

@@ -16,7 +16,9 @@ from tables import Table
 from twostage.deletes.anti_join import host_key_sets, load_key_sets
 from twostage.deletes.cache.memory import CACHE
 from twostage.predicates.predicate import And, Compare, In
+from twostage.reading import waiting
 from twostage.reading.expect_columns import MAX_EXPECTING
+from twostage.reading.task_state import Learned
 
 FILES, VERSIONS = 6, 20
 LAYOUT = {
@@ -110,6 +112,27 @@ def test_versions_of_a_row_that_are_deleted_take_few_requests(store):
     again, rounds = ask(store, opened, **query)
     assert again.rows == result.rows
     assert rounds == [{"GET data": VERSIONS}, {"GET data": 2}]
+
+
+def test_row_groups_that_wait_for_streamed_deletes_are_expected_until_they_are_released(store, monkeypatch):
+    """Whether columns came to some purpose is learned then, and others may be asked for; before, that ended after eight."""
+    monkeypatch.setattr(waiting, "MAX_OPEN_FILES", 4)
+    seen = []
+
+    def of(*given, begin=Learned.of):
+        seen.append(begin(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(Learned, "of", of)
+    opened = open_remote(store, "rewritten", **{"deletes.stream": "always", "io.files-ahead": "3"})
+    result, _ = ask(store, opened, **having(opened, "k", KEY))
+    assert [row[0][1] for row in result.rows] == [(VERSIONS - 1) * ROWS + 100]
+    result, _ = ask(store, opened, predicate=Compare("<", Columns(opened.table.schema)("x"), 0.002))
+    kept = [row["id"] for rows in map(rows_of, range(VERSIONS)) for row in rows if row["x"] < 0.002]
+    assert [row[0][1] for row in result.rows] == kept
+    assert [one.expecting for one in seen] == [0, 0]
+    assert all(one.payoffs.before_deletes.probed for one in seen)
+    assert seen[1].payoffs.before_deletes.pruned > MAX_EXPECTING
 
 
 def test_rows_that_deletes_take_away_after_their_pages_were_asked_for(store):

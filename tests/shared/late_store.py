@@ -244,6 +244,15 @@ class _LateHandler(_Handler):
         finally:
             store.answered(request)
 
+    def _write(self, key: str) -> None:
+        request = Request("PUT", key, None, None, time.monotonic())
+        self.store.arrived(request)
+        try:
+            super()._write(key)
+            self.wfile.flush()
+        finally:
+            self.store.answered(request)
+
     def _answer(self, request: Request, asked: str, *, body: bool) -> None:
         store = self.store
         fault = store.choose(request.method, request.key)

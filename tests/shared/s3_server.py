@@ -1,4 +1,4 @@
-"""A small S3 on this machine that misbehaves when told to: GET with ranges, HEAD and folder listings of one bucket.
+"""A small S3 on this machine that misbehaves when told to: GET with ranges, HEAD, folder listings and PUT of one bucket.
 
 Takes a folder, whose files are the bucket's objects, and rules (`Fault`); answers as S3 does, or as the first rule
 says that matches and has turns left. It checks no signature; it notes what was asked.
@@ -7,6 +7,7 @@ says that matches and has turns left. It checks no signature; it notes what was 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import socket
@@ -22,6 +23,7 @@ from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import BinaryIO
 
 BUCKET = "lake"
 ERROR = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{}</Code><Message>{}</Message></Error>'
@@ -74,6 +76,8 @@ class S3:
         self.patience = 60.0
         """Seconds for which clients bear silence; few only where a test keeps silent: else whoever counts requests would
         count one that was made again on a machine that stood still."""
+        self.parts: dict[tuple[str, int], bytes] = {}
+        """Of objects that are written in parts, by key and number, until they are whole."""
         self._lock = threading.Lock()
 
     @property
@@ -191,8 +195,67 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._object(body=True)
 
+    def do_PUT(self) -> None:
+        self._write(self._key())
+
+    def do_POST(self) -> None:
+        """Begin or end an object that is written in parts."""
+        self._body()
+        key = self._key()
+        if "uploads" in parse_qs(urlsplit(self.path).query, keep_blank_values=True):
+            self._say(
+                f"<InitiateMultipartUploadResult><UploadId>{key}</UploadId></InitiateMultipartUploadResult>"
+            )
+            return
+        numbers = sorted(number for one, number in self.store.parts if one == key)
+        self._keep(key, b"".join(self.store.parts.pop((key, number)) for number in numbers))
+        self._say("<CompleteMultipartUploadResult><ETag>1</ETag></CompleteMultipartUploadResult>")
+
+    def _key(self) -> str:
+        return unquote(urlsplit(self.path).path).lstrip("/").removeprefix(f"{BUCKET}/")
+
+    def _write(self, key: str) -> None:
+        data = self._body()
+        self.store.requests.append(("PUT", key, ""))
+        fault = self.store.choose("PUT", key)
+        if fault and fault.kind.isdigit():
+            self._error(int(fault.kind), body=True, code=fault.code)
+            return
+        if fault and fault.kind == "hang":
+            time.sleep(fault.seconds)
+        part = parse_qs(urlsplit(self.path).query).get("partNumber")
+        if part:
+            self.store.parts[key, int(part[0])] = data
+        else:
+            self._keep(key, data)
+        self.send_response_only(200)
+        self.send_header("Content-Length", "0")
+        self.send_header("ETag", '"1"')
+        self.end_headers()
+
+    def _body(self) -> bytes:
+        """Return a request's body, without the checksums that PyArrow's client sends between its chunks."""
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            data = b"".join(_chunks(self.rfile, behind=b"\r\n"))
+        else:
+            data = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        if "aws-chunked" in self.headers.get("Content-Encoding", ""):
+            data = b"".join(_chunks(io.BytesIO(data)))
+        return data
+
+    def _keep(self, key: str, data: bytes) -> None:
+        path = self.store.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_object(path, data)
+
+    def _say(self, text: str) -> None:
+        self.send_response_only(200)
+        self.send_header("Content-Length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
     def _object(self, *, body: bool) -> None:
-        key = unquote(urlsplit(self.path).path).lstrip("/").removeprefix(f"{BUCKET}/")
+        key = self._key()
         asked = self.headers.get("Range", "")
         self.store.requests.append((self.command, key, asked))
         fault = self.store.choose(self.command, key)
@@ -287,3 +350,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/xml")
         self.end_headers()
         self.wfile.write(text)
+
+
+def _chunks(stream: BinaryIO, behind: bytes = b"") -> Iterator[bytes]:
+    """Yield the chunks of a body, each behind its length in hexadecimal digits; `behind` follows the last."""
+    while size := int(stream.readline().split(b";")[0], 16):
+        yield stream.read(size)
+        stream.readline()
+    stream.read(len(behind))

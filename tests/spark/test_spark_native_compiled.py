@@ -68,7 +68,7 @@ def build(folder: Path, version: int = 2) -> Table:
 def compile_all(path, options) -> None:
     """Keep the compiled deletes of a table where the options say."""
     parsed = parse_options({"path": str(path), **options})
-    assert sum(m.counters["delete_compiled.made"] for m in compile_deletes.compile_here(
+    assert sum(m.counters["delete_compiled.made"] for m in compile_deletes.compile_files(
         compile_deletes.plan_compiling(parsed, {})))  # fmt: skip
 
 
@@ -373,7 +373,7 @@ def test_random_tables(spark, tmp_path):
         if pick.random() < 0.5:
             options["deletes.compiled-dir"] = str(tmp_path / "chosen")
         list(
-            compile_deletes.compile_here(
+            compile_deletes.compile_files(
                 compile_deletes.plan_compiling(parse_options({"path": str(path), **options}), {})
             )
         )

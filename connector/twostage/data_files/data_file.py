@@ -206,6 +206,10 @@ class DataFile(ABC):
         Without columns: that those told before will not be read.
         """
 
+    def expected_bytes(self, row_group: RowGroup) -> int:  # noqa: ARG002
+        """Return the bytes that `expect` has asked for of a row group, and nothing has read yet."""
+        return 0
+
     def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:  # noqa: ARG002
         """Return those of `rows` that may match, by a search of the column's bytes; None if it would not be cheap."""
         return None

@@ -30,6 +30,10 @@ EXPECTED_DIVISOR = 16
 """Of the task's memory: columns of a row group that take more are not asked for before they are needed."""
 
 
+PAGE_BYTES = 256 * 2**20
+"""Of one read by pages; rows are read in parts where it would be more."""
+BATCH_BYTES = 32 * 2**20
+"""Of one step of a stream, about: 65,536 rows of 40 kB would be 2.6 GB."""
 BUFFER_BYTES = 64 * 2**20
 """Of a stream's chunks, compressed, that are in memory at once."""
 REMOTE_SHARE = 4
@@ -90,6 +94,10 @@ class RemoteChunks:
         size = sum(length for _, length in (*known, *places))
         if places and size <= memory_budget // EXPECTED_DIVISOR:
             self._expected[row_group] = [*expected, self._remote.keep(places)]
+
+    def expected_bytes(self, row_group: int) -> int:
+        """Return the bytes that are held, or on their way, of what `expect` asked for."""
+        return sum(pending.size for pending in self._expected.get(row_group, ()))
 
     def expect_filter(self, row_group: int, leaves: Iterable[int]) -> None:
         """Ask for small chunks of filter columns whose dictionaries are read first; returns at once.

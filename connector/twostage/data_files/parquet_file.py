@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from twostage.columns import arrow_type
 from twostage.data_files.data_file import DataFile, descend, one_array
-from twostage.data_files.parquet_chunks import RemoteChunks, buffer_of, expected_tail
+from twostage.data_files.parquet_chunks import BATCH_BYTES, PAGE_BYTES, RemoteChunks, buffer_of, expected_tail
 from twostage.data_files.parquet_footers import kept_version, load_footer, load_remote_footer
 from twostage.data_files.remote_file import RemoteFile
 from twostage.data_files.row_group import ChunkFacts, PageBounds, RowGroup
@@ -49,10 +49,6 @@ if TYPE_CHECKING:
     from twostage.schema import Field
     from twostage.storage.task_reads import TaskReads
 
-PAGE_BYTES = 256 * 2**20
-"""Of one read by pages; rows are read in parts where it would be more."""
-BATCH_BYTES = 32 * 2**20
-"""Of one step of a stream, about: 65,536 rows of 40 kB would be 2.6 GB."""
 MAX_DECODED_AGAIN = 2
 """Times that the bytes of a row group may be decoded, in all, when it is read in windows."""
 
@@ -254,6 +250,10 @@ class ParquetDataFile(DataFile):
                     pages = self._pages.places(self._footer.row_groups[row_group.index], choice)
                     wanted -= choice.tables.keys()
         self._chunks.expect(row_group.index, wanted, self.context.settings.memory_budget, pages)
+
+    def expected_bytes(self, row_group: RowGroup) -> int:
+        """Return the bytes that `expect` has asked for of a row group, and nothing has read yet."""
+        return self._chunks.expected_bytes(row_group.index)
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
         self._count_bytes(row_group, wanted, stage)

@@ -12,32 +12,40 @@ import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from twostage.deletes.anti_join.build_from_rows import StreamedDeletes
-from twostage.deletes.anti_join.load_key_sets import load_equality
+from twostage.deletes.anti_join.choose import TaskDeletes
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.host import SUFFIX, HostCache
 from twostage.deletes.compiled.entry_name import EntryName, entry_name, name_set_with_positions
+from twostage.deletes.compiled.find import expected_bytes
 from twostage.deletes.compiled.recorder import Recorder
-from twostage.deletes.compiled.store import FolderStore, stores_for, write_entry
-from twostage.errors import OptionError, ResourceLimitError, StorageError
+from twostage.deletes.compiled.store import MAX_ENTRY_BYTES, FolderStore, PendingEntry, stores_for
+from twostage.errors import OptionError, StorageError
 from twostage.metrics import Metrics
 from twostage.planning.plan import refuse_inside
 from twostage.predicates.predicate import TRUE
 from twostage.selection import Selection
 from twostage.storage import files
-from twostage.storage.location import join
+from twostage.storage.location import join, parse_location
+from twostage.storage.pending_write import PendingWrite
 from twostage.storage.ranges import cost_of
+from twostage.task import TaskGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from twostage.deletes.anti_join.choose import EqualityAntiJoin
+    from pyroaring import BitMap64
+
+    from twostage.deletes.compiled.store import CompiledStore
     from twostage.options import ReadOptions
+    from twostage.reading.files_ahead import FilesAhead
     from twostage.table.metadata import Snapshot
     from twostage.table.pinned import PinnedTable
-    from twostage.task import ScanContext, ScanPlan, ScanTask
+    from twostage.task import DeleteFile, ScanContext, ScanPlan, ScanTask
 
     Item = tuple[ScanContext, ScanTask]
     Run = Callable[[Sequence[Item]], Iterable[Metrics]]
@@ -72,55 +80,92 @@ def plan_compiling(options: ReadOptions, confs: Mapping[str, str]) -> list[Item]
     return items
 
 
-def compile_file(item: Item) -> Metrics:
-    """Compile one data file's equality deletes, unless an entry is there.
+def compile_files(items: Iterable[Item]) -> Iterator[Metrics]:
+    """Compile data files' equality deletes, unless entries are there; yield what was counted of each.
+
+    In object stores several files are read and written at the same time, as many as a scan reads.
 
     Raises:
-        StorageError: The entry could not be kept.
+        StorageError: An entry could not be kept; those before it are.
     """
-    from twostage.data_files.open_data_file import open_data_file  # noqa: PLC0415 - only who compiles reads
+    for context, group in groupby(items, itemgetter(0)):
+        tasks = tuple(task for _, task in group)
+        if any(_takes_requests(place) for place in (context.settings.compiled_dir, tasks[0].path)):
+            yield from _compile_together(context, tasks)
+        else:
+            for task in tasks:
+                yield from _compile_file(context, task)
 
-    context, task = item
+
+def _takes_requests(place: str | None) -> bool:
+    return place is not None and not parse_location(place).is_local
+
+
+def _compile_together(context: ScanContext, tasks: tuple[ScanTask, ...]) -> Iterator[Metrics]:
+    from twostage.reading.files_ahead import FilesAhead  # noqa: PLC0415 - only who compiles reads
+
+    with FilesAhead(TaskGroup(index=0, context=context, tasks=tasks), Metrics()) as ahead:
+        yield from ahead.files(partial(_compile_file, context, ahead=ahead))
+
+
+def _compile_file(context: ScanContext, task: ScanTask, ahead: FilesAhead | None = None) -> Iterator[Metrics]:
+    """Compile one data file's equality deletes; yield what was counted once the entry is kept."""
     metrics = Metrics()
     metrics.add("delete_compiled.files")
-    deletes = [delete for delete in task.deletes if delete.content == "equality"]
+    deletes = tuple(delete for delete in task.deletes if delete.content == "equality")
     name = entry_name(context, task, deletes)
     stores = stores_for(context, metrics)
-    found = [store.read(name.text) for store in stores]
+    found = [_read(store, name, task, ahead) for store in stores]
     bitmap = next((one for one in found if one is not None), None)
     if bitmap is None:
-        recorder = Recorder()
-        with open_data_file(context, task, metrics) as data_file:
-            equality = _load_equality(context, task, metrics)
-            for row_group in recorder.counted(data_file.row_groups()):
-                if row_group.num_rows:
-                    keys = {i: data_file.read_leaf(row_group, i) for i in equality.field_ids}
-                    deleted = equality.deleted(keys, row_group.num_rows)
-                    recorder.add(row_group.first_row, Selection.all(row_group.num_rows), deleted)
-        bitmap = recorder.bitmap
+        bitmap = _probe(context, task, deletes, metrics, ahead)
         metrics.add("delete_compiled.made")
     metrics.add("delete_compiled.rows", len(bitmap))
     lacking = [store for store, one in zip(stores, found, strict=True) if one is None]
-    if lacking and not write_entry(name, bitmap, lacking, metrics):
-        reason = "; ".join(metrics.choices) or "there is no place"
-        raise StorageError("NOT_KEPT", f"Compiled deletes could not be kept: {reason}", stage="deletes")
-    return metrics
+    if lacking:
+        entry = PendingEntry(name, bitmap, lacking, metrics)
+        if not entry.is_kept(PendingWrite.block if ahead is None else ahead.turns.wait):
+            reason = "; ".join(metrics.choices) or "there is no place"
+            raise StorageError("NOT_KEPT", f"Compiled deletes could not be kept: {reason}", stage="deletes")
+    yield metrics
 
 
-def _load_equality(context: ScanContext, task: ScanTask, metrics: Metrics) -> EqualityAntiJoin:
-    """Return a task's equality deletes as key sets, where they fit in memory: the next data files find them there."""
-    try:
-        return load_equality(context, task, metrics)
-    except ResourceLimitError:
-        if context.settings.stream_deletes == "never":
-            raise
-        deletes = tuple(delete for delete in task.deletes if delete.content == "equality")
-        return StreamedDeletes(context, task, deletes, metrics)
+def _read(store: CompiledStore, name: EntryName, task: ScanTask, ahead: FilesAhead | None) -> BitMap64 | None:
+    """Return an entry's bitmap, if a store has it; other data files are read while an object store answers."""
+    if ahead is None or not isinstance(store, FolderStore) or not store.is_remote:
+        return store.read(name.text)
+    contents, place = ahead.deletes.contents, store.place(name.text)
+
+    def fetch() -> bytes:
+        pending = contents.ask_beside(store.storage, place, MAX_ENTRY_BYTES, expected_bytes(task))
+        return bytes(pending.result()[0])
+
+    return store.read(name.text, fetch=fetch)
 
 
-def compile_here(items: Sequence[Item]) -> Iterator[Metrics]:
-    """Compile data files in this process, one after the other."""
-    return map(compile_file, items)
+def _probe(
+    context: ScanContext,
+    task: ScanTask,
+    deletes: tuple[DeleteFile, ...],
+    metrics: Metrics,
+    ahead: FilesAhead | None,
+) -> BitMap64:
+    """Return the positions of a data file's rows that equality deletes remove, whatever else removes them.
+
+    Keys that fit in memory are loaded: the next data files find them there.
+    """
+    from twostage.data_files.open_data_file import open_data_file  # noqa: PLC0415 - as above
+
+    reads, deletes_ahead = (None, None) if ahead is None else (ahead.reads, ahead.deletes)
+    recorder = Recorder()
+    with open_data_file(context, task, metrics, reads) as data_file:
+        equality = TaskDeletes(context, task, metrics, deletes_ahead).load(deletes)
+        for row_group in recorder.counted(data_file.row_groups()):
+            if row_group.num_rows:
+                keys = {i: data_file.read_leaf(row_group, i) for i in equality.field_ids}
+                deleted = equality.deleted(keys, row_group.num_rows)
+                recorder.add(row_group.first_row, Selection.all(row_group.num_rows), deleted)
+    return recorder.bitmap
 
 
 def clean(options: ReadOptions, confs: Mapping[str, str], step: Callable[[int, int], None]) -> Cleaned:

@@ -84,14 +84,15 @@ class ExpectedColumns:
         self._file = file
         self._row_group = row_group
         self._columns = columns
-        self._has_asked = False
+        self._has_asked = self._has_asked_for_most = False
 
     def ask_for_most(self) -> None:
         """Ask for the select columns whole, where most rows are left: few of them are deleted."""
-        if (
-            self._file.deletes.equality
-            and self._columns.live.count > self._row_group.num_rows * MIN_SHARE_EXPECTED
-        ):
+        learned = self._file.learned
+        if not self._file.deletes.equality or learned.best is not None or learned.holds_enough:
+            return
+        if self._columns.live.count > self._row_group.num_rows * MIN_SHARE_EXPECTED:
+            self._has_asked_for_most = True
             self._expect(self._others())
 
     def ask_before_deletes(self, deletes: Sequence[DeleteFile], unproven: Selection) -> None:
@@ -114,16 +115,16 @@ class ExpectedColumns:
 
     def learn(self, metrics: Metrics) -> None:
         """Learn from what deletes have left, now that it is known; let go of what was asked for if that is nothing."""
-        if not self._has_asked:
-            return
         learned, is_left = self._file.learned, self._columns.live.count > 0
-        learned.expecting -= 1
-        payoff = learned.payoffs.before_deletes
-        payoff.add(pruned=is_left)
-        if not is_left or learned.best is not None:  # what waits for better rows may not be read at all
+        if self._has_asked:
+            learned.expecting -= 1
+            payoff = learned.payoffs.before_deletes
+            payoff.add(pruned=is_left)
+            if not is_left:
+                payoff.report(metrics)
+        # What waits for better rows may not be read at all.
+        if (self._has_asked or self._has_asked_for_most) and (not is_left or learned.best is not None):
             self._file.data_file.expect(self._row_group, ())
-        if not is_left:
-            payoff.report(metrics)
 
     def _may_ask(self) -> bool:
         if self._has_asked or not self._file.data_file.is_remote:
@@ -131,7 +132,8 @@ class ExpectedColumns:
         learned = self._file.learned
         payoff = learned.payoffs.before_deletes
         is_unknown = payoff.pruned == 0 and learned.expecting >= MAX_EXPECTING
-        return self._file.data_file.context.settings.prefetch and payoff.pays and not is_unknown
+        prefetch = self._file.data_file.context.settings.prefetch and not learned.holds_enough
+        return prefetch and payoff.pays and not is_unknown
 
     def _ask(self) -> None:
         """Ask for the select columns that were not read, keys among them."""

@@ -79,7 +79,7 @@ class FilesAhead:
             wait=self.turns.wait,
             trips=trips,
         )
-        self._contents = DeleteContents(self.reads, context.storage, group.tasks)
+        self._contents = DeleteContents(self.reads, context.storage, group.tasks, budget)
         self.deletes = DeletesAhead(self._contents, self.turns.keep)
         self.footers = HostFooters.find(context, metrics)
         self._most = MAX_FILES_AHEAD if settings.files_ahead is None else 1 + settings.files_ahead

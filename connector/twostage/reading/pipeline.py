@@ -38,6 +38,7 @@ from twostage.reading.task_state import (
 )
 from twostage.reading.waiting import WaitingRowGroups
 from twostage.storage.files import name_snapshot
+from twostage.storage.pending_write import PendingWrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -89,7 +90,7 @@ def read_tasks(
             for task in group.tasks
             for step in read_file(context, task, learned, metrics, None, still_wanted)
         )
-        with WaitingRowGroups(context) as waiting, contextlib.closing(steps):
+        with WaitingRowGroups(context) as waiting, writing(learned), contextlib.closing(steps):
             yield from emit(steps, waiting, metrics)
         return
     learned.has_few_files = len(group.tasks) <= FEW_FILES
@@ -97,8 +98,15 @@ def read_tasks(
         steps = ahead.files(
             lambda task: read_known_file(context, task, learned, metrics, ahead), still_wanted
         )
-        with contextlib.closing(steps):
+        with writing(learned, ahead.turns.wait), contextlib.closing(steps):
             yield from emit(steps, waiting, metrics, ahead)
+
+
+def writing(
+    learned: Learned, wait: Callable[[PendingWrite], None] = PendingWrite.block
+) -> contextlib.AbstractContextManager[None]:
+    """Have what is compiled within the block written while other data files are read, and by its end."""
+    return contextlib.nullcontext() if learned.compiled is None else learned.compiled.writes.together(wait)
 
 
 def emit(

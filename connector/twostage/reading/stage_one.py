@@ -210,7 +210,7 @@ def _plan_fetch(
         metrics.add("row_groups.pruned.deletes")
         return SKIP
     if probe is not None:
-        return AwaitDeletes(row_group, columns, probe)
+        return AwaitDeletes(row_group, columns, probe, expected.learn)
     if learned.best is not None:
         with metrics.timed("filter"):
             learned.best.admit_row_group(columns, learned.row_filter, metrics)

@@ -17,7 +17,7 @@ from twostage.reading.scan_predicate import ScanPredicate
 from twostage.reading.top_rows import BestRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import ExitStack
 
     from twostage.data_files.data_file import DataFile
@@ -64,6 +64,8 @@ class Learned:
     rows_kept: int = 0
     expecting: int = 0
     """Row groups whose columns are on their way while equality deletes are applied to them."""
+    holds_enough: bool = False
+    """Whether columns that came ahead of row groups that wait take so much memory that no more are to be asked for."""
     has_few_files: bool = False
     """Of an object store: waiting for one file is not hidden by reading others."""
 
@@ -172,6 +174,8 @@ class AwaitDeletes:
     row_group: RowGroup
     columns: LiveColumns
     probe: RemainingRows
+    learn: Callable[[Metrics], None]
+    """To be called once the deletes are applied: whether what was asked for of the rows was of use is known then."""
 
 
 @dataclass(frozen=True, slots=True)

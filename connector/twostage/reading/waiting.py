@@ -28,6 +28,9 @@ MAX_OPEN_FILES = 64
 """Data files that stay open while their rows wait."""
 WAITING_BUDGET_DIVISOR = 4
 """Of the task's memory: what the columns of waiting rows may take is this part of it."""
+EXPECTED_BUDGET_DIVISOR = 8
+"""The same of what was asked for of them before it is known whether they are deleted: the other half of those bytes is for columns
+that were read, so that delete files are streamed twice as often at most."""
 
 
 class WaitingRowGroups:
@@ -44,7 +47,7 @@ class WaitingRowGroups:
         self._files = contextlib.ExitStack()
         self._num_files = 0
         self._items: list[tuple[OpenTask, Fetch | AwaitDeletes]] = []
-        self._size = 0
+        self._size = self._expected = 0
 
     def __enter__(self) -> WaitingRowGroups:
         return self
@@ -65,6 +68,18 @@ class WaitingRowGroups:
             plan.columns.condense(to_the_rows=True)
         columns = plan.columns.read_columns().values()
         self._size += sum(int(array.nbytes) for array in columns) + plan.row_group.num_rows
+        self._count_expected(file, plan)
+
+    def _count_expected(self, file: OpenTask, plan: Fetch | AwaitDeletes) -> None:
+        """Count what was asked for of a row group; let go of it where that is too much: to ask again costs less than to stream."""
+        most = self._context.settings.memory_budget // EXPECTED_BUDGET_DIVISOR
+        expected = file.data_file.expected_bytes(plan.row_group)
+        if self._expected + expected > most:
+            file.data_file.expect(plan.row_group, ())
+            expected = 0
+        self._expected += expected
+        self._size += expected
+        file.learned.holds_enough = self._expected > most // 2
 
     @property
     def await_deletes(self) -> bool:
@@ -89,7 +104,10 @@ class WaitingRowGroups:
 
     def release(self, metrics: Metrics) -> Iterator[tuple[OpenTask, Fetch]]:
         """Yield the row groups that have rows left, in order; `close` then closes their files."""
-        items, self._items, self._size = self._items, [], 0
+        items, self._items = self._items, []
+        self._size = self._expected = 0
+        for file, _ in items:
+            file.learned.holds_enough = False
         self._stream_deletes(
             [(file, plan) for file, plan in items if isinstance(plan, AwaitDeletes)], metrics
         )
@@ -120,6 +138,7 @@ class WaitingRowGroups:
         for (file, plan), deleted in zip(items, results, strict=True):
             columns, learned = plan.columns, file.learned
             remove_deleted(file, plan.row_group, columns, deleted, metrics)
+            plan.learn(metrics)
             metrics.add("row_groups.pruned.deletes", columns.live.count == 0)
             if learned.best is not None:
                 learned.best.admit_row_group(columns, learned.row_filter, metrics)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from twostage.errors import NotFoundError
@@ -23,7 +24,7 @@ from twostage.spark.worker_errors import error_of_worker
 from twostage.spark.worker_tuning import SWITCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -249,9 +250,19 @@ def run_job(
     work: Callable[[Item], Result],
     items: Sequence[Item],
     progress: Callable[[int], None],
-    description: str = "twostage: compiling equality deletes",
+    description: str,
 ) -> Iterator[Result]:
-    """Yield ``work(item)`` of each item, done by a Spark job; `progress` is told how many are done meanwhile.
+    """Yield ``work(item)`` of each item, done by a Spark job; see `run_job_by_task`."""
+    return run_job_by_task(partial(map, work), items, progress, description)
+
+
+def run_job_by_task(
+    work: Callable[[Iterable[Item]], Iterable[Result]],
+    items: Sequence[Item],
+    progress: Callable[[int], None],
+    description: str,
+) -> Iterator[Result]:
+    """Yield what `work` gives for the items of each task of a Spark job; `progress` is told how many are done meanwhile.
 
     Raises:
         TwoStageError: `work` raised it in a worker; or the workers' Python has no twostage (NOT_ON_WORKERS).
@@ -269,7 +280,7 @@ def run_job(
     def run() -> None:
         context.setJobGroup(group, description, interruptOnCancel=True)
         try:
-            results.extend(context.parallelize(items, slices).map(work).collect())
+            results.extend(context.parallelize(items, slices).mapPartitions(work).collect())
         except Exception as error:  # noqa: BLE001 - raised again below, in the caller's thread
             errors.append(error)
 

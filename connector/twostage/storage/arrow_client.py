@@ -115,6 +115,14 @@ class ArrowClient:
         with _failures(name):
             return bool(self._connect().get_file_info(name).type == FileType.File)
 
+    async def put(self, name: str, data: bytes) -> None:
+        """Write an object in a thread."""
+        await event_loop().run_in_executor(self._threads, self._put, name, data)
+
+    def _put(self, name: str, data: bytes) -> None:
+        with _failures(name), self._connect().open_output_stream(name) as stream:
+            stream.write(data)
+
     def release(self, file: RangedFile) -> None:
         """Let go of the open file, which closes when no thread reads it any more."""
         file.opened = None

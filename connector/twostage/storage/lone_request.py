@@ -1,4 +1,4 @@
-"""A request that is neither for bytes nor one of a task's: a listing, a look whether something is there.
+"""A request that is neither for bytes nor one of a task's: a listing, a look whether something is there, an object to write.
 
 Takes what sends it once; gives its answer. The rule: it waits for a place in the store's window, and is repeated, as the requests of
 `TaskReads` are, so that a store that asks for less slows it and does not end it.
@@ -15,6 +15,7 @@ from twostage.storage.store_loop import event_loop, pause
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from concurrent.futures import Future
 
 Answered = TypeVar("Answered")
 
@@ -29,9 +30,14 @@ def send(key: tuple[str, ...], once: Callable[[], Awaitable[Answered]]) -> Answe
     Raises:
         RequestFailedError: It failed for good.
     """
+    return begin(key, once).result()
+
+
+def begin(key: tuple[str, ...], once: Callable[[], Awaitable[Answered]]) -> Future[Answered]:
+    """Do as `send`, but return at once: the future ends as `send` would."""
     from asyncio import run_coroutine_threadsafe  # noqa: PLC0415 - see `store_loop`
 
-    return run_coroutine_threadsafe(_repeat(key, once), event_loop()).result()
+    return run_coroutine_threadsafe(_repeat(key, once), event_loop())
 
 
 async def _repeat(key: tuple[str, ...], once: Callable[[], Awaitable[Answered]]) -> Answered:

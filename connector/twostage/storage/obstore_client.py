@@ -40,6 +40,9 @@ _LOGIN = re.compile(
 """Of a request that was made, or failed to be, for the credentials of an instance, container or service account."""
 LOWEST_RATE = 16 * 2**10
 """Bytes a second of an answer, above which it is waited for: 64 of them at a time take a connection of 8 Mbit/s."""
+PART_BYTES = 8 * 2**20
+"""Of an object that is written, sent by one request: more take longer than a silent answer is waited for where a connection has
+1 Mbit/s."""
 _SECONDS_IN_ALL = 3_600
 """For which obstore waits for one answer, at the latest; its own default is 30 s, whatever the answer's length."""
 
@@ -58,6 +61,7 @@ class ObstoreClient:
         self.key = properties.key
         self._get = obstore.get_async
         self._list = obstore.list_with_delimiter_async
+        self._put = obstore.put_async
         self._until = timeout_at
         self._seconds = properties.connect_seconds + properties.request_seconds
         self._knows_ends = properties.kind != "azure"
@@ -128,8 +132,7 @@ class ObstoreClient:
                 until.reschedule(began + self._seconds_of(last - first))
                 data = b"" if limit is not None and size > limit else await found.bytes_async()
         except TimeoutError:
-            text = f"no answer in time: slower than {LOWEST_RATE // 2**10} KiB/s"
-            raise RequestFailedError("timeout", text) from None
+            raise RequestFailedError("timeout", _too_slow()) from None
         except Exception as error:  # noqa: BLE001 - all of them are failures of this request
             raise RequestFailedError(kind_of(error), shown(error)) from None
         if limit is not None and size > limit:
@@ -162,8 +165,28 @@ class ObstoreClient:
             [one.rpartition("/")[2] for one in found["common_prefixes"]],
         )
 
+    async def put(self, name: str, data: bytes) -> None:
+        """Write an object, by one request unless it is large."""
+        await self._with_good_credentials(lambda: self._put_once(name, data))
+
+    async def _put_once(self, name: str, data: bytes) -> None:
+        is_large = len(data) > PART_BYTES
+        try:
+            async with self._until(monotonic() + self._seconds_of(len(data))):
+                await self._put(
+                    self._store, name.partition("/")[2], data, use_multipart=is_large, chunk_size=PART_BYTES
+                )
+        except TimeoutError:
+            raise RequestFailedError("timeout", _too_slow()) from None
+        except Exception as error:  # noqa: BLE001 - all of them are failures of this request
+            raise RequestFailedError(kind_of(error), shown(error)) from None
+
     def release(self, file: RangedFile) -> None:
         """Nothing is kept open for a file."""
+
+
+def _too_slow() -> str:
+    return f"no answer in time: slower than {LOWEST_RATE // 2**10} KiB/s"
 
 
 def shown(error: Exception) -> str:

@@ -65,6 +65,8 @@ class PendingRanges:
         self._lock = threading.Lock()
         self._arrived = threading.Event()
         self._missing = self._unsent = 0
+        self.size = 0
+        """Bytes of its requests, as far as their lengths are known before they are answered."""
         self._answers: list[tuple[int, memoryview, tuple[int, ...]]] = []
         self._error: TwoStageError | None = None
         self._callbacks: list[Callable[[], None]] = []
@@ -133,9 +135,10 @@ class PendingRanges:
 
     # --- called in the event loop's thread --------------------------------------------------------------
 
-    def expects(self, requests: int) -> None:
-        """Set the number of requests that `ranges` take."""
+    def expects(self, requests: int, num_bytes: int = 0) -> None:
+        """Set the number of requests that `ranges` take, and their bytes."""
         self._missing = self._unsent = requests
+        self.size = num_bytes
 
     def sends_one(self) -> None:
         """Count a request as sent."""

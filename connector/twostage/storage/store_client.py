@@ -1,6 +1,6 @@
 """What a client of an object store does: one request, one answer, or a failure of a known kind.
 
-Takes an object's name and a range; gives its bytes with the object's ETag and size. The rule: a client sends one request
+Takes an object's name and a range; gives its bytes with the object's ETag and size; or takes an object's bytes. The rule: a client sends one request
 and does not repeat it, so that whoever asked decides how often, how soon, and how many at the same time.
 """
 
@@ -116,6 +116,13 @@ class StoreClient(Protocol):
 
     async def list(self, folder: str) -> Listing:
         """Return what lies in a folder (bucket and prefix), by one request for each thousand.
+
+        Raises:
+            RequestFailedError: Of any kind.
+        """
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Write an object whole (bucket and key), or leave what was there.
 
         Raises:
             RequestFailedError: Of any kind.

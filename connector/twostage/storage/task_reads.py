@@ -241,7 +241,7 @@ class TaskReads:
             self._tell(self._pump)
 
     def _send(self, pending: PendingRanges, requests: list[_Request]) -> None:
-        pending.expects(len(requests))
+        pending.expects(len(requests), sum(request.num_bytes for request in requests))
         if self._is_closed:
             pending.fail(cancelled(pending.file))
         elif not requests:

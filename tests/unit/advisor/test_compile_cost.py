@@ -14,7 +14,7 @@ from twostage.advisor import collect as collect_module
 from twostage.advisor.collect import collect
 from twostage.advisor.column_metadata import parse_metadata
 from twostage.advisor.compile_cost import CompileCost
-from twostage.maintenance.compile_deletes import compile_here, plan_compiling
+from twostage.maintenance.compile_deletes import compile_files, plan_compiling
 from twostage.options import parse_options
 from twostage.table.manifest_entry import ContentFile
 
@@ -57,7 +57,7 @@ def test_as_much_as_compiling_does_read(tmp_path):
     deletes = {delete.path: delete.file_size for _, task in items for delete in task.deletes}
     assert len(items) == 2
     assert len(deletes) == 4
-    read = sum(metrics.counters["bytes.read"] for metrics in compile_here(items))
+    read = sum(metrics.counters["bytes.read"] for metrics in compile_files(items))
     assert read > 2 * 3_000
     assert metadata.compile_bytes == read + sum(deletes.values())
     assert sum(deletes.values()) == sum(Path(path).stat().st_size for path in deletes)

@@ -39,7 +39,7 @@ class File:
         self.is_remote = is_remote
         self.task = SimpleNamespace(constants={PLACE.id: 3})
         self.deletes = SimpleNamespace(equality=SimpleNamespace(must_fetch=lambda _: must_fetch))
-        self.learned = SimpleNamespace(payoffs=Payoffs(), expecting=0, best=None)
+        self.learned = SimpleNamespace(payoffs=Payoffs(), expecting=0, best=None, holds_enough=False)
 
     def leaf_target(self, field_id):
         return self.context.schema.field(field_id), 0
@@ -126,3 +126,32 @@ def test_most_rows_of_a_row_group_are_asked_for_whole(live, asked):
     file = File()
     file.expected(Selection.of(np.arange(ROWS) < live)).ask_for_most()
     assert file.asked == asked
+
+
+def test_whole_columns_are_let_go_of_where_no_row_is_left():
+    file, metrics = File(), Metrics()
+    expected = file.expected(Selection.all(ROWS))
+    expected.ask_for_most()
+    expected._columns.live = LIVE.first(0)
+    expected.learn(metrics)
+    assert file.asked == [(["key", "name"], None), ([], None)]
+    assert not metrics.choices
+
+
+def test_whole_columns_are_not_asked_for_under_top_n():
+    file = File()
+    file.learned.best = object()
+    expected = file.expected(Selection.all(ROWS))
+    expected.ask_for_most()
+    assert file.asked == []
+
+
+def test_nothing_is_asked_for_while_waiting_rows_hold_enough():
+    file = File()
+    file.learned.holds_enough = True
+    before_deletes(file, left=19).learn(Metrics())
+    file.expected(Selection.all(ROWS)).ask_for_most()
+    assert file.asked == []
+    file.learned.holds_enough = False
+    file.expected(Selection.all(ROWS)).ask_for_most()
+    assert file.asked == [(["key", "name"], None)]

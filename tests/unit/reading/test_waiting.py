@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,11 @@ from core_scan import open_table, scan
 from tables import Table
 from twostage.predicates.predicate import Column, Compare
 from twostage.predicates.top import TopRows
+from twostage.reading.aligned_columns import LiveColumns
+from twostage.reading.task_state import AwaitDeletes
+from twostage.reading.waiting import WaitingRowGroups
 from twostage.schema import Primitive
+from twostage.selection import Selection
 
 ALWAYS = {"deletes.stream": "always"}
 
@@ -77,3 +82,50 @@ def test_row_groups_that_better_rows_outdo(tmp_path: Path, stream: str, count: i
     assert set(found) <= set(filter(is_left, range(600)))
     if count == 1:
         assert result.count("row_groups.pruned.top-n") + result.count("files.pruned.top-n") > 0
+
+
+class File:
+    """An open file of a task; `held` bytes were asked for ahead of each of its row groups."""
+
+    def __init__(self, held: int) -> None:
+        self.held = held
+        self.let_go = 0
+        self.data_file = self
+        self.learned = SimpleNamespace(best=None, holds_enough=False)
+
+    def expected_bytes(self, _: object) -> int:
+        return self.held
+
+    def expect(self, _: object, targets: tuple[()]) -> None:
+        assert targets == ()
+        self.let_go += 1
+
+
+def waiting(budget: int) -> WaitingRowGroups:
+    return WaitingRowGroups(SimpleNamespace(limit=None, settings=SimpleNamespace(memory_budget=budget)))
+
+
+def awaits(rows: int) -> AwaitDeletes:
+    columns = LiveColumns(Selection.all(rows), lambda *_: None)
+    return AwaitDeletes(SimpleNamespace(num_rows=rows), columns, None, lambda _: None)
+
+
+def test_what_was_asked_for_ahead_counts_among_the_bytes_that_wait() -> None:
+    group, file = waiting(8000), File(held=400)
+    group.add(file, awaits(500))
+    assert not file.learned.holds_enough
+    group.add(file, awaits(500))
+    assert file.learned.holds_enough
+    assert not group.is_full
+    file.held = 0
+    group.add(file, awaits(300))
+    assert group.is_full  # 2100 of 2000 bytes; without what was asked for, 1300
+    assert file.let_go == 0
+
+
+def test_too_much_that_was_asked_for_ahead_is_let_go_of_before_deletes_are_streamed_for_it() -> None:
+    group, file = waiting(8000), File(held=400)
+    for _ in range(20):
+        group.add(file, awaits(1))
+    assert file.let_go == 18  # 800 of 1000 bytes are held
+    assert not group.is_full

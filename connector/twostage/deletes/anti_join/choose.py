@@ -103,6 +103,10 @@ class TaskDeletes:
             return NONE
         if self._stream_or_load.should_stream(deletes, num_rows):
             return self._stream(deletes)
+        return self.load(deletes)
+
+    def load(self, deletes: tuple[DeleteFile, ...]) -> EqualityAntiJoin:
+        """Return the anti-join by key sets, where they fit in memory; see `choose` for the errors."""
         key = tuple(id(delete) for delete in deletes)
         if key not in self._loaded:
             try:

@@ -324,7 +324,7 @@ class _Loader:
     ) -> Generator[tuple[DeleteFile, int, Sequence[KeyColumn], int], None, None]:
         """Yield the delete files' batches: their number of rows, the columns to compare, and how many keys remain."""
         wanted = fields_to_read(shape.every)
-        with closing(fetch_ahead(self._context, deletes, self._contents)) as fetched:
+        with closing(fetch_ahead(self._context, deletes, self._contents, are_loaded=True)) as fetched:
             for delete, content in fetched:
                 for num_rows, arrays in read_columns(
                     self._context, delete, wanted, self._metrics, content=content

@@ -27,13 +27,14 @@ from twostage.deletes.compiled.recorder import Recorder
 from twostage.deletes.compiled.store import (
     COMPILED,
     MAX_ENTRY_BYTES,
+    PendingEntry,
     folder_stores,
     host_stores,
     is_kept_by_host,
     keep_entry,
     read_entry,
-    write_entry,
 )
+from twostage.deletes.compiled.writes import EntryWrites
 from twostage.deletes.positions.position_deletes import DeletedPositions
 from twostage.errors import TwoStageError
 from twostage.storage.location import parse_location
@@ -66,17 +67,21 @@ class CompiledDeletes:
         recorder: Compiles them during the scan; None where nothing would keep the result.
         name: Of the entry that the recorder makes.
         stores: Where it is written.
+        writes: By which it is written.
     """
 
     positions: DeletedPositions | None = None
     recorder: Recorder | None = None
     name: EntryName | None = None
     stores: list[CompiledStore] = field(default_factory=list)
+    writes: EntryWrites | None = None
 
     def finish(self, metrics: Metrics) -> None:
-        """Keep what the scan has compiled, if it probed every row; to be called at the end of the task."""
-        if self.recorder is not None and self.name is not None and self.recorder.is_complete:
-            write_entry(self.name, self.recorder.bitmap, self.stores, metrics)
+        """Keep what the scan has compiled, if it probed every row; to be called once the data file is read."""
+        if self.recorder is None or self.name is None or self.writes is None:
+            return
+        if self.recorder.is_complete:
+            self.writes.add(PendingEntry(self.name, self.recorder.bitmap, self.stores, metrics))
 
     def row_groups(self, row_groups: Iterable[RowGroup]) -> Iterable[RowGroup]:
         """Return the task's row groups, counted if they are recorded."""
@@ -115,6 +120,8 @@ class CompiledFinder:
         self._asked: dict[EntryName, PendingRanges] = {}
         """Entries on their way."""
         self._readings: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
+        self.writes = EntryWrites(context.settings.memory_budget)
+        """Of what is compiled while the task runs."""
 
     def find(self, task: ScanTask, positions: DeletedPositions) -> CompiledDeletes:
         """Return the compiled deletes of a data file or a part of it, or a way to compile them while it is read.
@@ -139,7 +146,7 @@ class CompiledFinder:
                 return CompiledDeletes(DeletedPositions(COMPILED, bitmap, len(bitmap)))
         # Planning left out deletes of rows that the query does not return: what is recorded is not of all deletes.
         recorder = Recorder(positions.bitmap) if task.delete_set is None else None
-        return CompiledDeletes(None, recorder, names[-1], stores)
+        return CompiledDeletes(None, recorder, names[-1], stores, self.writes)
 
     def ask(self, task: ScanTask, contents: DeleteContents) -> None:
         """Ask for what `find` is going to read of remote folders; returns at once."""
@@ -152,7 +159,7 @@ class CompiledFinder:
         nearer = [*self._hosts(known, task), *(one for one in self._folders if not one.is_remote)]
         if any(read_entry(self._context, name, nearer) is not None for name in names):
             return
-        expected = min(task.record_count // 8, MAX_EXPECTED_BYTES)
+        expected = expected_bytes(task)
         for folder in folders:
             with contextlib.suppress(TwoStageError):  # `find` meets it again, and says so in the report
                 for name in names:
@@ -224,6 +231,11 @@ class CompiledFinder:
                 name=fingerprint.of_set(map(fingerprint.of_delete, deletes)) if are_remote else None,
             )
         return self._sets[key]
+
+
+def expected_bytes(task: ScanTask) -> int:
+    """Return about how many bytes the entry of a data file has at most: a bit for each row."""
+    return min(task.record_count // 8, MAX_EXPECTED_BYTES)
 
 
 def _equality(task: ScanTask) -> tuple[DeleteFile, ...]:

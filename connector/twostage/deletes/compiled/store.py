@@ -25,6 +25,7 @@ from twostage.deletes.compiled.entry_name import KIND
 from twostage.errors import CorruptFileError, MissingFileError, ResourceLimitError, TwoStageError
 from twostage.storage import files
 from twostage.storage.location import join, parse_location
+from twostage.storage.pending_write import PendingWrite, begin_write
 from twostage.task import Storage
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from twostage.deletes.compiled.entry_name import EntryName
     from twostage.metrics import Metrics
     from twostage.task import ScanContext
+
+    Written = Callable[[Callable[[PendingWrite], None]], bool]
+    """Takes how to wait for a request; returns whether an entry is written, once that is known."""
 
 MIN_KEYS_TO_KEEP = 10_000
 MIN_FILES_TO_KEEP = 8
@@ -70,12 +74,34 @@ def keep_entry(context: ScanContext, name: EntryName, bitmap: BitMap64) -> None:
     CACHE.put(name, bitmap, size + 2**10, limit=context.settings.memory_budget)
 
 
-def write_entry(name: EntryName, bitmap: BitMap64, stores: Iterable[CompiledStore], metrics: Metrics) -> bool:
-    """Write an entry to every store that takes it; tell whether one did."""
-    bitmap.run_optimize()
-    kept = [store.write(name.text, bitmap) for store in stores]
-    metrics.add("delete_compiled.written", int(any(kept)))
-    return any(kept)
+class PendingEntry:
+    """An entry on its way to its stores: those of object stores are written while something else is done.
+
+    Args:
+        name: The entry's.
+        bitmap: The positions.
+        stores: Where it is to be kept.
+        metrics: Gains ``delete_compiled.written`` once one of them has taken it.
+    """
+
+    def __init__(
+        self, name: EntryName, bitmap: BitMap64, stores: Iterable[CompiledStore], metrics: Metrics
+    ) -> None:
+        bitmap.run_optimize()
+        self.size = len(bitmap.serialize())
+        """Bytes in memory until it is written."""
+        self._metrics = metrics
+        self._writes = [store.begin(name.text, bitmap) for store in stores]
+
+    def is_kept(self, wait: Callable[[PendingWrite], None] = PendingWrite.block) -> bool:
+        """Tell whether a store has taken it, once all have answered.
+
+        Args:
+            wait: Called instead of waiting for a request that is not done; returns when it is.
+        """
+        kept = [write(wait) for write in self._writes]
+        self._metrics.add("delete_compiled.written", int(any(kept)))
+        return any(kept)
 
 
 class CompiledStore:
@@ -93,8 +119,8 @@ class CompiledStore:
         """Tell whether there is an entry whose name begins with `prefix`; False also where that takes a request to know."""
         raise NotImplementedError
 
-    def write(self, name: str, bitmap: BitMap64) -> bool:
-        """Keep an entry; tell whether that worked."""
+    def begin(self, name: str, bitmap: BitMap64) -> Written:
+        """Begin to keep an entry; what is returned waits for that, and tells whether it worked."""
         raise NotImplementedError
 
 
@@ -121,8 +147,9 @@ class _HostStore(CompiledStore):
     def has(self, prefix: str) -> bool:
         return bool(self._cache.names(prefix))
 
-    def write(self, name: str, bitmap: BitMap64) -> bool:
-        return self._cache.save(name, KIND, *_encode(bitmap))
+    def begin(self, name: str, bitmap: BitMap64) -> Written:
+        is_saved = self._cache.save(name, KIND, *_encode(bitmap))
+        return lambda _: is_saved
 
 
 class FolderStore(CompiledStore):
@@ -196,15 +223,33 @@ class FolderStore(CompiledStore):
             return error.code == "CORRUPT_FILE"  # it has fewer bytes
         return file_format.is_older(head)
 
-    def write(self, name: str, bitmap: BitMap64) -> bool:
-        """Keep an entry; tell whether that worked."""
+    def begin(self, name: str, bitmap: BitMap64) -> Written:
+        """Begin to keep an entry; what is returned waits for that, and tells whether it worked."""
         _, parts = file_format.encode(KIND, name.removesuffix(SUFFIX), *_encode(bitmap))
+        data, place = b"".join(parts), self.place(name)
+        failed: TwoStageError | None = None
+        pending: PendingWrite | None = None
         try:
-            files.write_all(self.storage, join(self.storage.root, name), b"".join(parts))
+            if self.is_remote:
+                pending = begin_write(self.storage, place, data)
+            else:
+                files.write_all(self.storage, place, data)
         except TwoStageError as error:
-            self._warn("failed", f"compiled deletes could not be written: {error}")
-            return False
-        return True
+            failed = error
+
+        def is_written(wait: Callable[[PendingWrite], None]) -> bool:
+            nonlocal failed
+            if pending is not None:
+                try:
+                    wait(pending)
+                    pending.result()
+                except TwoStageError as error:
+                    failed = error
+            if failed is not None:
+                self._warn("failed", f"compiled deletes could not be written: {failed}")
+            return failed is None
+
+        return is_written
 
     def _warn(self, counter: str, sentence: str) -> None:
         self._metrics.add(f"delete_compiled.{counter}")

@@ -110,15 +110,20 @@ def are_remote(deletes: Sequence[DeleteFile]) -> bool:
 
 
 def fetch_ahead(
-    context: TableContext, deletes: Sequence[DeleteFile], contents: DeleteContents | None = None
+    context: TableContext,
+    deletes: Sequence[DeleteFile],
+    contents: DeleteContents | None = None,
+    *,
+    are_loaded: bool = False,
 ) -> Generator[tuple[DeleteFile, bytes | memoryview | None], None, None]:
     """Yield delete files in order, small remote ones with their content, which many requests fetch at the same time.
 
     For a small file an object store takes longer to answer than to send it, and there may be thousands of files.
-    `contents` is what the task reads them by, if it has its own reads.
+    `contents` is what the task reads them by, if it has its own reads. With `are_loaded` all of their keys are read: then it
+    fetches larger ones, too.
     """
     if contents is not None:
-        yield from contents.in_order(deletes)
+        yield from contents.in_order(deletes, are_loaded=are_loaded)
         return
     cost = cost_of(None, context.settings.parallel_requests, is_remote=True)
     if not are_remote(deletes) or len(deletes) < 2 or cost.parallel < 2:

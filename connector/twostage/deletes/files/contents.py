@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 MAX_WHOLE_FILE_BYTES = 8 * 2**20
 """Size up to which a file is fetched in one request: the wanted columns are most of it anyway."""
+MAX_LOADED_BYTES = 64 * 2**20
+"""The same of files whose keys are all loaded, which hold little else."""
+LOADED_BUDGET_DIVISOR = 16
+"""Of the task's memory: such a file may take this part of it, if that is more than `MAX_WHOLE_FILE_BYTES`, and those ahead two."""
 MAX_VECTOR_BYTES = 4 * 2**20
 """Of deletion vectors of one Puffin file that are asked for together, for this data file and those that follow."""
 MAX_BYTES_AHEAD = 32 * 2**20
@@ -57,10 +61,20 @@ class DeleteContents:
         reads: The task's.
         storage: The scan's.
         tasks: The task's data files.
+        memory_budget: The task's memory, in bytes.
     """
 
-    def __init__(self, reads: TaskReads, storage: Storage, tasks: Iterable[DataFileWithDeletes]) -> None:
+    def __init__(
+        self,
+        reads: TaskReads,
+        storage: Storage,
+        tasks: Iterable[DataFileWithDeletes],
+        memory_budget: int = 0,
+    ) -> None:
         self._reads = reads
+        self._largest_loaded = max(
+            MAX_WHOLE_FILE_BYTES, min(MAX_LOADED_BYTES, memory_budget // LOADED_BUDGET_DIVISOR)
+        )
         self._storage = storage
         self._whole: dict[str, PendingRanges] = {}
         self._users: Counter[str] = Counter()
@@ -86,12 +100,18 @@ class DeleteContents:
         """Tell whether a vector is small and lies within its file, as the manifest has it; whoever reads others reports them."""
         return _is_sound((delete.content_offset, delete.content_size), delete.file_size)
 
-    def ask(self, deletes: Iterable[DeleteFile]) -> None:
-        """Ask for the small ones of these delete files, each whole; returns at once."""
+    def ask(self, deletes: Iterable[DeleteFile], *, are_loaded: bool = False) -> None:
+        """Ask for the small ones of these delete files, each whole; returns at once.
+
+        Args:
+            deletes: The files.
+            are_loaded: All of their keys are read: what counts as small is more then.
+        """
+        largest = self._largest_loaded if are_loaded else MAX_WHOLE_FILE_BYTES
         for delete in deletes:
-            if delete.path not in self._whole and self._is_small(delete):
+            if delete.path not in self._whole and self._is_small(delete, largest):
                 file = self._reads.file(self._storage, delete.path)
-                limit = 2 * MAX_WHOLE_FILE_BYTES
+                limit = 2 * largest
                 self._whole[delete.path] = self._reads.ask_whole(file, limit, expected=delete.file_size)
 
     def ask_beside(self, storage: Storage, path: str, limit: int, expected: int) -> PendingRanges:
@@ -106,14 +126,23 @@ class DeleteContents:
         return self._reads.ask_whole(self._reads.file(storage, path), limit, expected=expected)
 
     def await_whole(self, deletes: Sequence[DeleteFile]) -> None:
-        """Wait for the small ones of these delete files; `in_order` then gives them without waiting.
+        """Wait for the small ones of these delete files, which are loaded next; `in_order` then gives them without waiting.
+
+        Of more bytes than may be ahead, the first ones are waited for: the others come while their keys find their places.
 
         Raises:
             MissingFileError: A file is not in storage.
             StorageError: The transport failed.
         """
-        self.ask(deletes)
-        for pending in [self._whole[delete.path] for delete in deletes if delete.path in self._whole]:
+        first: list[DeleteFile] = []
+        size = 0
+        for delete in deletes:
+            size += delete.file_size if self._is_small(delete, self._largest_loaded) else 0
+            if size > self._most_ahead(are_loaded=True):
+                break
+            first.append(delete)
+        self.ask(first, are_loaded=True)
+        for pending in [self._whole[delete.path] for delete in first if delete.path in self._whole]:
             pending.result()
 
     def forget(self, delete: DeleteFile) -> None:
@@ -137,21 +166,22 @@ class DeleteContents:
                     vectors.asked.pop(place, None)
 
     def in_order(
-        self, deletes: Sequence[DeleteFile]
+        self, deletes: Sequence[DeleteFile], *, are_loaded: bool = False
     ) -> Generator[tuple[DeleteFile, memoryview | None], None, None]:
         """Yield delete files with their bytes, None for one that is too large to be read at once, or local.
 
-        The next ones are asked for meanwhile; what was yielded is forgotten.
+        The next ones are asked for meanwhile; what was yielded is forgotten. For `are_loaded` see `ask`.
 
         Raises:
             MissingFileError: A file is not in storage.
             StorageError: The transport failed.
         """
         ahead: deque[tuple[DeleteFile, PendingRanges | None, int]] = deque()
-        upcoming, size = iter(deletes), 0
+        upcoming, size, most = deque(deletes), 0, self._most_ahead(are_loaded=are_loaded)
         while True:
-            while size < MAX_BYTES_AHEAD and (delete := next(upcoming, None)) is not None:
-                self.ask([delete])
+            while upcoming and (not size or size + upcoming[0].file_size <= most):
+                delete = upcoming.popleft()
+                self.ask([delete], are_loaded=are_loaded)
                 pending = self._whole.get(delete.path)
                 ahead.append((delete, pending, 0 if pending is None else delete.file_size))
                 size += ahead[-1][2]
@@ -203,10 +233,14 @@ class DeleteContents:
         """Return how many bytes a file's positions take until they are decoded, if they are asked for ahead."""
         if delete.content == "vector":
             return delete.content_size if self.has(delete) and self.is_sound(delete) else 0
-        return delete.file_size if delete.content == "position" and self._is_small(delete) else 0
+        is_ahead = delete.content == "position" and self._is_small(delete, MAX_WHOLE_FILE_BYTES)
+        return delete.file_size if is_ahead else 0
 
-    def _is_small(self, delete: DeleteFile) -> bool:
-        return 0 < delete.file_size <= MAX_WHOLE_FILE_BYTES and self.has(delete)
+    def _most_ahead(self, *, are_loaded: bool) -> int:
+        return max(MAX_BYTES_AHEAD, 2 * self._largest_loaded) if are_loaded else MAX_BYTES_AHEAD
+
+    def _is_small(self, delete: DeleteFile, largest: int) -> bool:
+        return 0 < delete.file_size <= largest and self.has(delete)
 
 
 def _is_sound(place: tuple[int, int], file_size: int) -> bool:

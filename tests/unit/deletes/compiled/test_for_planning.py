@@ -34,7 +34,7 @@ def table(tmp_path):
     made.write()
     options = {"deletes.cache": "worker", "deletes.compiled-dir": str(tmp_path / "compiled")}
     parsed = parse_options({"path": str(made.folder), **options})
-    list(compile_deletes.compile_here(compile_deletes.plan_compiling(parsed, {})))
+    list(compile_deletes.compile_files(compile_deletes.plan_compiling(parsed, {})))
     return with_options(open_table(made.folder), options), made
 
 

@@ -34,11 +34,12 @@ def store(tmp_path_factory):
 
 
 @contextmanager
-def contents_of(store, *tasks, **limits):
+def contents_of(store, *tasks, memory_budget=0, **limits):
     properties = {key.removeprefix("catalog."): value for key, value in store.options.items()}
     store.reset()
     with TaskReads(**limits) as reads:
-        yield DeleteContents(reads, Storage(properties=properties, root=f"s3://{BUCKET}"), tasks)
+        storage = Storage(properties=properties, root=f"s3://{BUCKET}")
+        yield DeleteContents(reads, storage, tasks, memory_budget)
 
 
 def remote(name, content="position", **changes):
@@ -85,6 +86,37 @@ def test_large_and_local_files_are_left_to_their_readers(store, tmp_path):
         assert [content for _, content in contents.in_order(files)] == [None, None]
         assert store.log == []
         assert not contents.has(files[1])
+
+
+@pytest.mark.parametrize("largest", [999, 1000])
+def test_larger_files_are_fetched_where_all_of_their_keys_are_read(store, monkeypatch, largest):
+    """As much as the task's memory allows; else, as of deletes that are streamed, their readers choose what to read."""
+    monkeypatch.setattr(module, "MAX_WHOLE_FILE_BYTES", 100)
+    files = [remote(f"d{number}.parquet", "equality") for number in range(3)]
+    for are_loaded in (True, False):
+        with contents_of(store, memory_budget=largest * module.LOADED_BUDGET_DIVISOR) as contents:
+            found = [content for _, content in contents.in_order(files, are_loaded=are_loaded)]
+            is_fetched = are_loaded and largest == 1000
+            assert [content is not None for content in found] == [is_fetched] * 3
+            assert len(store.log) == 3 * is_fetched
+
+
+def test_files_to_load_are_waited_for_within_bounds(store, monkeypatch):
+    """The others come later: of tens of gigabytes of delete files not all are in memory at once."""
+    monkeypatch.setattr(module, "MAX_BYTES_AHEAD", 2000)
+    monkeypatch.setattr(module, "MAX_WHOLE_FILE_BYTES", 1000)
+    files = [remote(f"d{number}.parquet", "equality") for number in range(5)]
+    with contents_of(store) as contents:
+        contents.await_whole(files)
+        assert len(store.log) == 2
+        steps = contents.in_order(files, are_loaded=True)
+        for number, (_, content) in enumerate(steps):
+            assert bytes(content) == CONTENT[: 1000 + number]
+            assert len(store.log) <= number + 2
+    too_large = remote("d4.parquet", "equality", file_size=3000)
+    with contents_of(store) as contents:
+        contents.await_whole([too_large, files[0]])
+        assert [request.key for request in store.log] == ["d0.parquet"]
 
 
 def test_files_are_asked_for_ahead_within_bounds(store, monkeypatch):
