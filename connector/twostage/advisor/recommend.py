@@ -13,7 +13,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from twostage.advisor.choose_columns import MIN_GAIN, choose_columns
-from twostage.advisor.layout import EQUALITY, layout_for
+from twostage.advisor.layout import EQUALITY, identifier, layout_for
 from twostage.advisor.logged_predicate import RANGE
 from twostage.advisor.recommendation import Recommendation
 from twostage.advisor.selectivity import HAS_ELEMENT
@@ -144,7 +144,7 @@ def _of_choice(
                 build_cost=known.bytes + size
                 if known is not None and known.bytes and size is not None
                 else None,
-                command=f"python -m twostage index create {quote(tally.table)} --columns {quote(column)}{kind}",
+                command=f"python -m twostage index create {quote(tally.table)} --columns {quote(identifier(column))}{kind}",
             )
         )
     return found, lost
@@ -235,7 +235,7 @@ def _unused(tally: Tally, metadata: TableColumns | None) -> list[Recommendation]
                 kinds=kinds,
                 reason=reason,
                 size=size,
-                command=f"python -m twostage index drop {quote(tally.table)} --columns {quote(column)}",
+                command=f"python -m twostage index drop {quote(tally.table)} --columns {quote(identifier(column))}",
             )
         )
     return found

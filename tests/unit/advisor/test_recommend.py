@@ -214,7 +214,9 @@ def test_nothing_is_said_with_the_reason(scans, why):
 def test_names_of_a_log_are_quoted_in_commands():
     table = "lake.db.x; rm -rf ~"
     found = recommend(tally_of([scan(leaf("a`b'c"), table=table)] * 9, table=table), None)
-    assert found[0].command == "python -m twostage index create 'lake.db.x; rm -rf ~' --columns 'a`b'\"'\"'c'"
+    assert (
+        found[0].command == "python -m twostage index create 'lake.db.x; rm -rf ~' --columns '`a``b'\"'\"'c`'"
+    )
     assert found[1].command == "ALTER TABLE lake.db.`x; rm -rf ~` WRITE ORDERED BY `a``b'c`"
 
 
