@@ -56,13 +56,15 @@ class Values:
 
     def estimate(self, profile: Profile) -> int:
         """Return about how many bytes it would take."""
-        rows, values = profile.num_rows - profile.num_nulls, max(1, profile.num_distinct)
+        rows, distinct = profile.num_rows - profile.num_nulls, max(1, profile.num_distinct)
         containers = max(1, -(-profile.num_rows // 65536))
-        in_each = rows / values / containers
-        scattered = rows * 2 if in_each < _DENSE else values * containers * 8192
-        per_value = 8 + 8 * min(containers, max(1.0, rows / values))
+        scattered = heads = 0.0
+        for each, values in profile.frequencies or ((rows / distinct, distinct),):
+            in_each = each / containers
+            scattered += values * (each * 2 if in_each < _DENSE else containers * 8192)
+            heads += values * (8 + 8 * min(containers, max(1.0, each)))
         runs = profile.num_runs * 4
-        return int(min(scattered, runs) + values * (per_value + 12 + profile.value_bytes / 2))
+        return int(min(scattered, runs) + heads + distinct * (12 + profile.value_bytes / 2))
 
     def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
         """Write the bitmaps of a column."""
