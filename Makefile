@@ -190,6 +190,10 @@ bench-indexes: install ## what indexes cost to build and to ask: BENCH="columns 
 bench-index-stage-one: install ## one data file, no Spark: stage one by an index against a plain column, and building against reading (BENCH=rows)
 	$(PYTHON) benchmarks/index_stage_one.py $(BENCH)
 
+.PHONY: bench-index-kinds
+bench-index-kinds: install ## one data file, no Spark: what each kind of index takes and saves of columns of many values (BENCH="1000000 Zipf")
+	$(PYTHON) benchmarks/index_kinds.py $(BENCH)
+
 .PHONY: bench-index-answers
 bench-index-answers: .venv-bench/.installed java ## counts and groups that indexes answer, beside reading and Iceberg-Spark, 3 M rows (BENCH="FOLDER [rows] [columns] [repeats]")
 	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/index_answers.py $(or $(BENCH),build/index-answers)

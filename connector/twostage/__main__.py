@@ -210,9 +210,9 @@ def _advise(parsed: argparse.Namespace, confs: dict[str, str], console: Console)
 
     def build(table: str, column: str, kinds: str) -> None:
         """Do what ``index create`` does."""
-        if "," in column:
-            raise OptionError("BAD_OPTION", f"A name with a comma: {column!r}", stage="options")
-        created = argparse.Namespace(verb="create", names=column, kind=kinds, spark=parsed.spark)
+        from twostage.advisor.layout import identifier  # noqa: PLC0415 - as above
+
+        created = argparse.Namespace(verb="create", names=identifier(column), kind=kinds, spark=parsed.spark)
         _index(created, options_of(parsed.path or table), confs, console)
 
     def sample(work: Sequence[SampleWork]) -> Iterable[dict[int, ColumnSample]]:

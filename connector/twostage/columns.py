@@ -224,6 +224,25 @@ def split_name(name: str) -> tuple[str, ...]:
     return tuple(quoted.replace("``", "`") if quoted else plain for quoted, plain in parts)
 
 
+def find_column(schema: Schema, name: str, *, case_sensitive: bool = False) -> Field:
+    """Return the column with a name, or the field of a struct with a dotted one; what is in backticks is one part.
+
+    A column that has the whole name, dots, commas and backticks included, comes first.
+
+    Raises:
+        OptionError: There is none; the hint names the nearest one.
+    """
+    parts = split_name(name)
+    # The last: logs have names without backticks, and cannot tell a dot in a name from one between parts.
+    for path in ((name,), parts, (".".join(parts),)):
+        if (found := schema.find(path, case_sensitive=case_sensitive)) is not None:
+            return found
+    known = [".".join(schema.path(field_id)) for field_id in schema.field_ids()]
+    whole = next((one for one in known if "," in one and name in map(str.strip, one.split(","))), None)
+    hint = nearest(name, known) if whole is None else f"A name with a comma goes in backticks: `{whole}`."
+    raise OptionError("UNKNOWN_COLUMN", f"No such column: {name!r}", stage="options", hint=hint)
+
+
 def project_names(
     schema: Schema, names: Sequence[str] | None, *, case_sensitive: bool = False
 ) -> tuple[Field, ...]:
@@ -240,13 +259,7 @@ def project_names(
         return schema.fields
     wanted: dict[int, set[int] | None] = {}
     for name in names:
-        path = (name,) if schema.find((name,), case_sensitive=case_sensitive) else split_name(name)
-        found = schema.find(path, case_sensitive=case_sensitive)
-        if found is None:
-            known = [".".join(schema.path(field_id)) for field_id in schema.field_ids()]
-            raise OptionError(
-                "UNKNOWN_COLUMN", f"No such column: {name!r}", stage="options", hint=nearest(name, known)
-            )
+        found = find_column(schema, name, case_sensitive=case_sensitive)
         top = schema.top_level(found.id)
         kept = wanted.setdefault(top.id, set())
         if found.id == top.id:

@@ -55,7 +55,7 @@ TESTED_ELSEWHERE = {
     "__main__.py": "unit/maintenance/test_compile_deletes.py",
     # Every kind of index, of every type, against the filter.
     **{f"indexes/{name}.py": "unit/indexes/test_data_file_index.py" for name in ("build", "kind")},
-    **{f"indexes/kinds/{name}.py": "unit/indexes/test_data_file_index.py" for name in ("bins", "postings")},
+    "indexes/kinds/bins.py": "unit/indexes/test_data_file_index.py",
     # As a table's owner runs it.
     **{
         f"maintenance/{name}.py": "unit/maintenance/test_table_indexes.py"

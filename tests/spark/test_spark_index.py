@@ -8,7 +8,7 @@ import twostage
 from lakehouse import executed_plan
 from tables import Table
 from twostage.__main__ import main
-from twostage.errors import NotFoundError
+from twostage.errors import NotFoundError, OptionError
 
 
 def make(folder):
@@ -40,6 +40,21 @@ def test_spark_jobs_build_indexes(spark, tmp_path):
     assert indexes.drop() > 4
     with pytest.raises(NotFoundError, match="has no indexes"):
         indexes.refresh()
+
+
+def test_a_list_has_names_as_they_are_and_a_text_has_them_in_backticks(spark, tmp_path):
+    names = ("a,b", "c d", "e.f", "g`h")
+    table = Table(tmp_path / "t", {"id": "long", **dict.fromkeys(names, "int")})
+    table.append([{"id": row, **dict.fromkeys(names, row % 7)} for row in range(60)])
+    table.write()
+    indexes = twostage.index(spark, str(table.folder))
+    for given in (list(names), ["`a,b`", "`c d`", "`e.f`", "`g``h`"], "`a,b`, c d, `e.f`, `g``h`"):
+        assert indexes.create(given, "values") == 1
+        (status,) = indexes.list()
+        assert tuple(status.columns) == names
+        assert indexes.drop(given) == 2
+    with pytest.raises(OptionError, match=r"in backticks: `a,b`"):
+        indexes.create("a,b", "values")
 
 
 def test_by_the_command_line(spark, tmp_path, capsys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twostage.columns import arrow_schema, project_names, project_spark, spark_schema
+from twostage.columns import arrow_schema, find_column, project_names, project_spark, spark_schema
 from twostage.errors import OptionError, UnsupportedFeatureError
 from twostage.schema import Field, Primitive, Struct, parse_schema
 
@@ -41,6 +41,14 @@ def test_dotted_names():
     fields = project_names(SCHEMA, ["st.`y z`", "`a.b`", "a.b", "ID"])
     assert [field.name for field in fields] == ["st", "a.b", "id"]
     assert [child.name for child in fields[0].type.fields] == ["y z"]
+
+
+def test_what_a_log_calls_a_column_in_backticks_is_found():
+    """It separates the parts of a name and dots in it alike, and a command has each part in backticks that needs it."""
+    schema = parse_schema({"schema-id": 0, "fields": [{"id": 1, "name": "a.b,c", "type": "int"}]})
+    assert find_column(schema, "a.`b,c`").id == find_column(schema, "a.b,c").id == 1
+    with pytest.raises(OptionError, match=r"goes in backticks: `a\.b,c`"):
+        find_column(schema, "c")
 
 
 def test_a_wrong_name_gets_the_nearest_right_one():

@@ -12,16 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.selectivity import Cardinalities
 from twostage.errors import CorruptFileError
+from twostage.indexes.answer import ROWS_OF_A_PAGE
 from twostage.indexes.file_keys import FILES
+from twostage.indexes.kind import Profile
 from twostage.indexes.kinds.registered import KINDS
-from twostage.schema import parse_type
+from twostage.schema import Primitive, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VERSION = 1
 BYTES_PER_ROW = {"values": 2.0, "postings": 3.5, "sorted": 3.5, "bins": 1.0, "elements": 3.5}
-"""Of an index of a kind, for each row, of `elements` for each element; of `values` at most: rows that are neighbours take less."""
+"""Of an index of a kind, for each row, of `elements` for each element; of `values` at most: rows that are neighbours take less,
+but more values than `MAX_DISTINCT_FOR_VALUES` something for each."""
+MAX_DISTINCT_FOR_VALUES = 1_000
+"""Different values of a data file up to which a column gets the index kind ``values``, as ``index create --kind auto`` decides."""
+MAX_BYTES_OF_A_ROW = 4.0
+"""That ``values`` of more may take."""
+_BYTES_OF_A_VALUE = 16.0
+"""In an index, where it is not known."""
 BYTES_PER_KEY = 3.0
 """Of a `files` index, for each distinct value of each data file."""
 _BITS = {"int": 32, "date": 32}
@@ -85,6 +94,19 @@ class ColumnMetadata:
             return _BITS.get(self.type, 64)
         return min(64, max(1, math.ceil(self.distinct_per_file)).bit_length())
 
+    def has_bitmaps(self, files: int) -> bool:
+        """Whether the kind ``values`` fits a column of a table of so many files.
+
+        It has few values, or each is in about every page, so that row positions of one save no page, and that many bitmaps fit.
+        How many rows the frequent values have is not known: all are taken to be about equally frequent.
+        """
+        distinct = self.distinct_per_file
+        if distinct is None:
+            return False
+        size = self.index_bytes("values", files)
+        fits = size is not None and size <= MAX_BYTES_OF_A_ROW * self.rows
+        return distinct <= MAX_DISTINCT_FOR_VALUES or (distinct < ROWS_OF_A_PAGE and fits)
+
     @property
     def possible_kinds(self) -> tuple[str, ...]:
         """The kinds of index that a column of this type can have."""
@@ -109,7 +131,22 @@ class ColumnMetadata:
             return self.slices * self.rows / 8
         if kind not in BYTES_PER_ROW:
             return None
+        if kind == "values" and (self.distinct_per_file or 0.0) > MAX_DISTINCT_FOR_VALUES:
+            return self._bytes_of_many_bitmaps(files)
         return BYTES_PER_ROW[kind] * self.rows * (self.entries_per_row if kind == "elements" else 1.0)
+
+    def _bytes_of_many_bitmaps(self, files: int) -> float:
+        each = max(1, round(self.rows / max(1, files)))
+        profile = Profile(
+            type=Primitive("long"),
+            num_rows=each,
+            num_distinct=min(each, round(self.distinct_per_file or 1.0)),
+            num_nulls=round((self.nulls or 0) / max(1, files)),
+            value_bytes=_BYTES_OF_A_VALUE,
+            num_runs=each,
+            column_bytes=0,
+        )
+        return float(KINDS["values"].estimate(profile) * files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twostage import option_values
 from twostage.advisor.collect_command import write_file
 from twostage.advisor.print_what_if import print_what_if
+from twostage.columns import split_name
 from twostage.errors import OptionError, TwoStageError, mask
 
 if TYPE_CHECKING:
@@ -272,9 +274,13 @@ def _indexed(texts: list[str]) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for text in texts:
         table, equals, columns = text.partition("=")
-        if not equals:
+        try:
+            listed = option_values.columns(columns) if equals else ()
+        except ValueError:
+            listed = ()
+        if not listed:
             raise OptionError("BAD_OPTION", f"Not of the form TABLE=COLUMN,…: {text}", stage="options")
-        names = frozenset(name.strip() for name in columns.split(",") if name.strip())
+        names = frozenset(".".join(split_name(name)) for name in listed)
         found[table] = found.get(table, frozenset()) | names
     return found
 

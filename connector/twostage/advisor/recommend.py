@@ -13,11 +13,11 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from twostage.advisor.choose_columns import MIN_GAIN, choose_columns
-from twostage.advisor.layout import EQUALITY, layout_for
+from twostage.advisor.column_metadata import MAX_DISTINCT_FOR_VALUES
+from twostage.advisor.layout import EQUALITY, identifier, layout_for
 from twostage.advisor.logged_predicate import RANGE
 from twostage.advisor.recommendation import Recommendation
 from twostage.advisor.selectivity import HAS_ELEMENT
-from twostage.advisor.tally import MAX_DISTINCT_FOR_VALUES
 from twostage.advisor.votes import Vote
 from twostage.report.funnel import format_bytes
 
@@ -105,7 +105,7 @@ def _of_choice(
         saved = sum(vote.saved_by(best) - vote.saved_by(best - {column}) for vote in votes)
         saved = min(saved, float(tally.entries))
         known = None if metadata is None else metadata.columns.get(column)
-        kinds = _kinds(tally, column, known)
+        kinds = _kinds(tally, column, known, 1 if metadata is None else metadata.files)
         sizes = [known.index_bytes(kind, metadata.files) if known and metadata else None for kind in kinds]
         size = None if not sizes or None in sizes else sum(one or 0.0 for one in sizes)
         saved_bytes = tally.bytes_saved(saved)
@@ -144,7 +144,7 @@ def _of_choice(
                 build_cost=known.bytes + size
                 if known is not None and known.bytes and size is not None
                 else None,
-                command=f"python -m twostage index create {quote(tally.table)} --columns {quote(column)}{kind}",
+                command=f"python -m twostage index create {quote(tally.table)} --columns {quote(identifier(column))}{kind}",
             )
         )
     return found, lost
@@ -158,14 +158,15 @@ def _needs_none(known: ColumnMetadata, metadata: TableColumns | None) -> bool:
     return bool(files and known.bytes) and known.bytes / files < MIN_COLUMN_BYTES
 
 
-def _kinds(tally: Tally, column: str, known: ColumnMetadata | None) -> tuple[str, ...]:
+def _kinds(tally: Tally, column: str, known: ColumnMetadata | None, files: int) -> tuple[str, ...]:
     """Return the kinds of index that answer what is asked of a column."""
     asked = set(tally.operators[column])
     if HAS_ELEMENT in asked:
         return ("elements",)
-    distinct = known.distinct_per_file if known is not None else None
-    if distinct is not None and distinct <= MAX_DISTINCT_FOR_VALUES:
-        return ("values",)
+    if known is not None and known.has_bitmaps(files):
+        few = (known.distinct_per_file or 0.0) <= MAX_DISTINCT_FOR_VALUES
+        if few or not tally.ordered[column]:  # which sorted rows alone give
+            return ("values",)
     kinds = []
     if asked & _RANGES:
         kinds.append("sorted")
@@ -235,7 +236,7 @@ def _unused(tally: Tally, metadata: TableColumns | None) -> list[Recommendation]
                 kinds=kinds,
                 reason=reason,
                 size=size,
-                command=f"python -m twostage index drop {quote(tally.table)} --columns {quote(column)}",
+                command=f"python -m twostage index drop {quote(tally.table)} --columns {quote(identifier(column))}",
             )
         )
     return found

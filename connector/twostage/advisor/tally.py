@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 MAX_TEMPLATES = 20_000
 """That are kept at once: of more, those so far vote."""
-MAX_DISTINCT_FOR_VALUES = 1_000
-"""Different values of a data file up to which a column gets the index kind ``values``, as ``index create --kind auto`` decides."""
 
 
 @dataclass(slots=True)
@@ -95,7 +93,9 @@ class Tally:
         """Scans whose aggregates indexes answered, for all data files or for most; by column."""
         self.metadata = metadata
         self._kinds = (
-            {} if metadata is None else {name: _kinds(one) for name, one in metadata.columns.items()}
+            {}
+            if metadata is None
+            else {name: _kinds(one, metadata.files) for name, one in metadata.columns.items()}
         )
         self.existing: dict[str, tuple[str, ...]] = (
             {}
@@ -377,10 +377,8 @@ def _votes(summed: Mapping[tuple[frozenset[str], ...], list[float]]) -> list[Vot
     ]
 
 
-def _kinds(known: ColumnMetadata) -> tuple[str, ...]:
+def _kinds(known: ColumnMetadata, files: int) -> tuple[str, ...]:
     """Return the kinds of index that a column would have."""
     if known.has_elements:
         return ("elements",)
-    if known.distinct_per_file is not None and known.distinct_per_file <= MAX_DISTINCT_FOR_VALUES:
-        return ("values",)
-    return ("postings", "files", "sorted")
+    return ("values",) if known.has_bitmaps(files) else ("postings", "files", "sorted")

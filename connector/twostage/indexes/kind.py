@@ -71,6 +71,7 @@ class Profile:
         value_bytes: Mean size of a distinct value.
         num_runs: Runs of equal neighbours.
         column_bytes: The column's bytes in the data files, encoded and compressed.
+        frequencies: Rows of each value, and how many values have about so many; empty: all are about equally frequent.
     """
 
     type: Primitive
@@ -80,6 +81,7 @@ class Profile:
     value_bytes: float
     num_runs: int
     column_bytes: int
+    frequencies: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

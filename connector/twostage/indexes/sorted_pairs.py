@@ -269,6 +269,18 @@ class SortedPairs:
             nbytes=blocks * size + pages * min(PAGE, self._num_blocks) * _ENTRY.itemsize,
         )
 
+    def held(self, keys: Words, reader: BlobReader) -> int:
+        """Return how many pairs some keys have, at least: blocks that begin with one, of which nothing but the directory is read.
+
+        Of a directory that did not come with the footer, those of its pages that begin with one.
+        """
+        firsts, pairs = self._firsts, PAGE * BLOCK
+        if reader.is_at_hand(self._pages):
+            pages = [self._page(number, reader).firsts for number in range(len(self._listed))]
+            firsts, pairs = np.concatenate([np.zeros(0, np.uint64), *pages]), BLOCK
+        begun = np.searchsorted(firsts, keys, "right") - np.searchsorted(firsts, keys, "left")
+        return int(np.maximum(begun - 1, 0).sum()) * pairs
+
     def find(self, keys: Words, reader: BlobReader) -> tuple[Words, Words]:
         """Return the pairs of some keys (uint64): their keys and their numbers, in the order of the keys."""
         keys = distinct(np.sort(keys))

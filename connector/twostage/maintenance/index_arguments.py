@@ -25,7 +25,11 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
     verbs = index.add_subparsers(dest="verb", required=True)
     creating = verbs.add_parser("create", help="index columns")
     creating.add_argument(
-        "--columns", dest="names", required=True, metavar="A,B", help="names, dotted for fields of structs"
+        "--columns",
+        dest="names",
+        required=True,
+        metavar="A,B",
+        help="names, dotted for fields of structs, in backticks if they have a comma",
     )
     creating.add_argument(
         "--kind",

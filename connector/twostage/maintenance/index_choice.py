@@ -1,16 +1,17 @@
 """Which kinds of indexes a column should have, if any: ``--kind auto``; and whether it can have those that are named.
 
 Takes a sample of the columns' values; gives for each column its kinds, or the reason why none would pay. The rules, from
-what was measured (docs/indexes.md): few values get bitmaps, for counts and groups; of scattered values text gets postings,
-numbers get sorted rows, both a place in the table-wide index; what is sorted or clustered gets nothing, because bounds of files and
-pages tell as much; and all together stay below `MAX_SHARE_OF_TABLE` of the table.
+what was measured (docs/indexes.md, "Where auto stops"): few values get bitmaps, for counts and groups, and so do more of which
+few make most rows, while that takes at most `MAX_BYTES_OF_A_ROW`; of other scattered values text gets postings, numbers get
+sorted rows; all but few values get a place in the table-wide index, unless every file has them all; what is sorted or clustered
+gets nothing, because bounds of files and pages tell as much; and all together stay below `MAX_SHARE_OF_TABLE` of the table.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +20,22 @@ import pyarrow.compute as pc
 from twostage.data_files.data_file import descend
 from twostage.data_files.open_data_file import open_data_file
 from twostage.errors import OptionError, UnsupportedFeatureError, nearest
+from twostage.indexes.answer import ROWS_OF_A_PAGE
 from twostage.indexes.file_keys import FILES
-from twostage.indexes.keys import indexed_type, key_class
+from twostage.indexes.keys import hash_values, indexed_type, key_class
 from twostage.indexes.kind import Profile
 from twostage.indexes.kinds.elements import Elements, non_null_elements
 from twostage.indexes.kinds.registered import KINDS
 from twostage.maintenance.index_arguments import AUTO
 from twostage.maintenance.index_files import is_stored
+from twostage.maintenance.value_frequencies import estimate
 from twostage.metrics import Metrics
 from twostage.schema import Primitive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from twostage.indexes.kind import CountedValues
     from twostage.schema import Field
@@ -39,7 +44,13 @@ if TYPE_CHECKING:
 MAX_SHARE_OF_TABLE = 0.15
 """Of the table's bytes is what indexes may take together."""
 MAX_VALUES_FOR_BITMAPS = 1_000
-"""Distinct values of a data file up to which each gets a bitmap."""
+"""Distinct values of a data file up to which each gets a bitmap, whatever that takes."""
+MAX_BYTES_OF_A_ROW = 4.0
+"""That an index may take of a column of more values."""
+MIN_SHARE_OF_FREQUENT = 0.5
+"""Of the rows: where as many have values that are in every page, postings of a value save no page, and its bitmap all of them."""
+MAX_SHARE_IN_OTHER_FILES = 0.9
+"""Of a file's values: where other files have more of them, an index of files leaves none out."""
 _CLUSTERED_RUN = 64
 """Rows of a mean run of equal values from which a column is clustered."""
 _PARTS = 16
@@ -70,12 +81,16 @@ class ColumnEstimate:
         is_ordered: Neighbours mostly ascend, or mostly descend, and not from a least value on again and again.
         num_files: Data files of the table.
         is_nested: The values are elements of lists or keys of maps.
+        frequent: The share of the rows whose value is in about every page.
+        in_other_files: The share of a sampled file's values that the other ones have.
     """
 
     profile: Profile
     is_ordered: bool
     num_files: int
     is_nested: bool = False
+    frequent: float = 0.0
+    in_other_files: float = 0.0
 
 
 def profile_columns(
@@ -107,66 +122,96 @@ def profile_columns(
     rows = sum(task.record_count for task in tasks) // max(1, len(tasks))
     samples = {}
     for field_id, arrays in found.items():
-        kind = context.schema.field(field_id).type
+        kind, known = context.schema.field(field_id).type, counted.get(field_id)
         if arrays and isinstance(kind, Primitive):
-            samples[field_id] = _sample(kind, arrays, rows, len(tasks))
+            samples[field_id] = _sample(kind, arrays, rows, len(tasks), known)
         elif arrays and (inner := indexed_type(kind)) is not None:
             elements = [non_null_elements(array)[1] for array in arrays]
             share = sum(map(len, elements)) / max(1, sum(map(len, arrays)))
-            sample = _sample(inner, elements, round(rows * share), len(tasks))
+            sample = _sample(inner, elements, round(rows * share), len(tasks), known)
             samples[field_id] = replace(sample, is_nested=True)
-    for field_id in samples.keys() & counted.keys():
-        profile = samples[field_id].profile
-        distinct = counted[field_id].among(profile.num_rows - profile.num_nulls)
-        profile = replace(profile, num_distinct=max(1, round(distinct)))
-        samples[field_id] = replace(samples[field_id], profile=profile)
     return samples
 
 
-def _sample(kind: Primitive, arrays: Sequence[pa.Array], rows: int, num_files: int) -> ColumnEstimate:
+def _sample(
+    kind: Primitive,
+    arrays: Sequence[pa.Array],
+    rows: int,
+    num_files: int,
+    counted: CountedValues | None = None,
+) -> ColumnEstimate:
     """Return what a mean data file of `rows` rows has, judging by the beginning of some."""
     each = [_measure(array) for array in arrays]
-    sampled = np.array([one[0] for one in each], np.float64)
-    distinct, nulls, runs, ascents, nbytes = (
-        float(np.mean([one[place] / max(1, one[0]) for one in each])) for place in range(1, 6)
-    )
-    overlap = float(np.mean([one[6] for one in each]))
-    mean = max(1.0, float(sampled.mean()))
-    # Where less than a tenth is new, more rows bring few new values; else they bring as many again.
-    grown = distinct * mean if distinct < 0.1 else distinct * rows
+    nulls, runs, ascents, nbytes = (float(np.mean([one.shares[place] for one in each])) for place in range(4))
+    overlap = float(np.mean([one.overlap for one in each]))
+    num_nulls = int(nulls * rows)
+    distinct = None if counted is None else counted.among(rows - num_nulls)
+    frequencies = estimate([one.counts for one in each], rows - num_nulls, distinct)
     profile = Profile(
         type=kind,
         num_rows=rows,
-        num_distinct=max(1, round(grown)),
-        num_nulls=int(nulls * rows),
+        num_distinct=max(1, round(frequencies.num_distinct)),
+        num_nulls=num_nulls,
         value_bytes=nbytes,
         num_runs=max(1, int(runs * rows)),
         column_bytes=int(nbytes * rows),
+        frequencies=frequencies.classes,
     )
-    is_ordered = (ascents > 0.98 or ascents < 0.02) and overlap <= _MAX_OVERLAP
-    return ColumnEstimate(profile=profile, is_ordered=is_ordered, num_files=num_files)
+    return ColumnEstimate(
+        profile=profile,
+        is_ordered=(ascents > 0.98 or ascents < 0.02) and overlap <= _MAX_OVERLAP,
+        num_files=num_files,
+        frequent=frequencies.share_from(max(2.0, rows / ROWS_OF_A_PAGE)),
+        in_other_files=_in_others([one.values for one in each]),
+    )
 
 
-def _measure(array: pa.Array) -> tuple[float, float, float, float, float, float, float]:
-    """Return rows, distinct values, NULLs, runs, the share of changes that ascend (times the rows), bytes, and overlap.
+class _Measured(NamedTuple):
+    """Of the looked-at rows of a data file.
 
-    Overlap: of `_PARTS` equal parts of the rows, in how many the bounds hold a value, on average.
+    Attributes:
+        shares: Of the rows: NULLs, runs, changes that ascend (of the changes); and the bytes of a row.
+        overlap: Of `_PARTS` equal parts of the rows, in how many the bounds hold a value, on average.
+        values: The distinct ones.
+        counts: How often each occurs.
     """
-    present = array.drop_null()
+
+    shares: tuple[float, float, float, float]
+    overlap: float
+    values: pa.Array
+    counts: NDArray[np.int64]
+
+
+def _measure(array: pa.Array) -> _Measured:
+    present, rows = array.drop_null(), max(1, len(array))
+    nulls, nbytes = array.null_count / rows, array.nbytes / rows
     if len(present) < 2:
-        return len(array), len(present), array.null_count, len(present), 1.0, array.nbytes, 1.0
+        ascending = 1.0 / rows
+        counts = np.ones(len(present), np.int64)
+        return _Measured((nulls, len(present) / rows, ascending, nbytes), 1.0, present, counts)
     codes = present.dictionary_encode()
     order = pc.sort_indices(codes.dictionary).to_numpy()
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    ranked = ranks[codes.indices.to_numpy()]
+    indices = codes.indices.to_numpy()
+    ranked = ranks[indices]
     steps = np.diff(ranked)
-    changes = max(1, int(np.count_nonzero(steps)))
-    ascending = int(np.count_nonzero(steps > 0)) / changes * len(array)
-    runs = float(np.count_nonzero(steps)) + 1
+    changes = int(np.count_nonzero(steps))
+    ascending = int(np.count_nonzero(steps > 0)) / max(1, changes)
     spans = [int(part.max() - part.min()) for part in np.array_split(ranked, min(_PARTS, len(ranked)))]
     overlap = sum(spans) / max(1, len(order) - 1)
-    return len(array), len(codes.dictionary), array.null_count, runs, ascending, array.nbytes, overlap
+    shares = (nulls, (changes + 1) / rows, ascending, nbytes)
+    return _Measured(shares, overlap, codes.dictionary, np.bincount(indices, minlength=len(order)))
+
+
+def _in_others(values: Sequence[pa.Array]) -> float:
+    """Return the share of a file's distinct values that others have, on average; 0 of a single file."""
+    held = sum(map(len, values))
+    if len(values) < 2 or not held:
+        return 0.0
+    union = len(np.unique(np.concatenate([hash_values(array) for array in values if len(array)])))
+    # As if each of two files had a share of the other's values: of all, what is there more than once.
+    return (held - union) / (held * (1.0 - 1.0 / len(values)))
 
 
 def choose_kinds(
@@ -219,10 +264,32 @@ def _fitting(sample: ColumnEstimate) -> tuple[tuple[str, ...], str]:
         return ("values",), f"about {profile.num_distinct:,} values in a data file"
     if profile.num_rows / profile.num_runs > _CLUSTERED_RUN:
         return (), "not indexed: equal values are neighbours, bounds of pages tell as much"
-    kinds = ["postings" if key_class(profile.type) == "text" else "sorted"]
-    if sample.num_files > 1:
+    each = KINDS["values"].estimate(profile) / profile.num_rows
+    is_frequent = sample.frequent >= MIN_SHARE_OF_FREQUENT
+    about = f"about {profile.num_distinct:,} {'' if is_frequent else 'scattered '}values in a data file"
+    if is_frequent:
+        about += f", {sample.frequent:.0%} of the rows have such as are in every page"
+    if is_frequent and each <= MAX_BYTES_OF_A_ROW:
+        kinds = ["values"]
+    else:
+        kinds = ["postings" if key_class(profile.type) == "text" else "sorted"]
+        about += f" (values: {each:.1f} bytes a row, too many)" if is_frequent else ""
+    if kinds == ["sorted"]:
+        about += _others_beside_sorted(profile)
+    if sample.num_files > 1 and sample.in_other_files <= MAX_SHARE_IN_OTHER_FILES:
         kinds.append(FILES)
-    return tuple(kinds), f"about {profile.num_distinct:,} scattered values in a data file"
+    elif sample.num_files > 1:
+        about += "; not files, every data file has nearly all values"
+    return tuple(kinds), about
+
+
+def _others_beside_sorted(profile: Profile) -> str:
+    """Return why the other kinds that answer ranges are not chosen: slices never fit beside sorted rows of so many values."""
+    reasons = ["; not bins, which leave rows to check in every page"]
+    if KINDS["slices"].refuses(profile.type) is None:
+        both = sum(KINDS[kind].estimate(profile) for kind in ("sorted", "slices")) / profile.num_rows
+        reasons.append(f", nor slices beside it, together {both:.1f} bytes a row")
+    return "".join(reasons)
 
 
 def _estimate(kind: str, sample: ColumnEstimate) -> float:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from twostage import option_values
+from twostage.errors import OptionError
 from twostage.indexes.place import list_indexes
 from twostage.maintenance.table_indexes import OwnedIndexes
 from twostage.maintenance.verify_indexes import verify_indexes
@@ -71,8 +73,23 @@ def run_command(
 
 
 def names_in(text: str) -> list[str]:
-    """Return names of columns that commas separate."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Return names of columns that commas separate; what is in backticks may hold commas, and keeps the backticks.
+
+    Raises:
+        OptionError: A backtick has no second one.
+
+    >>> names_in("a, s.`b,c`, d e")
+    ['a', 's.`b,c`', 'd e']
+    """
+    if not text.strip(", "):
+        return []
+    try:
+        return list(option_values.columns(text))
+    except ValueError:
+        raise OptionError(
+            "BAD_OPTION", f"Not names of columns: {text!r}", stage="options",
+            hint="Separate names by commas; one that holds a comma, a dot or a backtick goes in backticks: `a,b`.`c``d`.",
+        ) from None  # fmt: skip
 
 
 def _step(progress: Progress, text: str) -> Callable[[int, int], None]:

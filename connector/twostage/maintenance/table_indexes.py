@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twostage.catalog.load_table import load_table
-from twostage.columns import split_name
+from twostage.columns import find_column
 from twostage.deletes.cache import fingerprint
-from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError, mask, nearest
+from twostage.errors import NotFoundError, OptionError, UnsupportedFeatureError, mask
 from twostage.indexes.file_keys import FILES, file_key
 from twostage.indexes.keys import indexed_type
 from twostage.indexes.place import MAX_NAME, SUFFIX, IndexGroup, index_place, list_indexes
@@ -395,16 +395,7 @@ class OwnedIndexes:
         return [self._field_id(name) for name in names]
 
     def _field_id(self, name: str) -> int:
-        schema = self._table.schema
-        sensitive = self._options.case_sensitive
-        found = schema.find((name,), case_sensitive=sensitive) or schema.find(
-            split_name(name), case_sensitive=sensitive
-        )
-        if found is None:
-            known = [".".join(schema.path(field_id)) for field_id in schema.field_ids()]
-            raise OptionError(
-                "UNKNOWN_COLUMN", f"No such column: {name!r}", stage="options", hint=nearest(name, known)
-            )
+        found = find_column(self._table.schema, name, case_sensitive=self._options.case_sensitive)
         if indexed_type(found.type) is None:
             raise UnsupportedFeatureError(
                 "NO_INDEX", f"Column {name!r} has a type without indexes: {found.type}", stage="index"

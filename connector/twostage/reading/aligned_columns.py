@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twostage.formats.promotion import MAX_TEXT_BYTES
+from twostage.indexes.answer import ROWS_OF_A_PAGE
 from twostage.selection import Selection
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ MIN_UNREAD_ROWS_PER_LIVE_ROW = 1.5
 
 MIN_ROWS_PER_ROW_READ_ALONE = 1000
 """Where there are more, a column is read for chosen rows alone: few pages hold them, and stage two reads few, too."""
+MIN_PAGES_PER_ROW_IN_DOUBT = 2
+"""Where there are as many, rows that an index leaves in doubt are read alone: of the column that is half, at most."""
 
 
 class LiveColumns:
@@ -55,13 +58,18 @@ class LiveColumns:
             self._columns[field_id] = self._read(field_id, self.base)
         return self._columns[field_id]
 
-    def part(self, field_id: int, places: NDArray[np.int64], *, keep: bool) -> pa.Array:
+    def part(
+        self, field_id: int, places: NDArray[np.int64], *, keep: bool, in_doubt: bool = False
+    ) -> pa.Array:
         """Return a field's values for the rows at some places of the base (ascending).
 
         For very few rows only these are read, if the file can skip the others; with `keep` the field is read for all
-        rows, as it is going to be used again.
+        rows, as it is going to be used again. With `in_doubt` an index knows of all other rows: few are then those that are
+        in few pages of the range, as the base may be few rows in all of its pages.
         """
         few = self.reads_parts and len(places) * MIN_ROWS_PER_ROW_READ_ALONE < self.base.count
+        if in_doubt and self.reads_parts:
+            few = few or len(places) * MIN_PAGES_PER_ROW_IN_DOUBT * ROWS_OF_A_PAGE <= self.base.num_rows
         if keep or not few or field_id in self._columns:
             return self.column(field_id).take(pa.array(places))
         chosen = np.zeros(self.base.count, np.bool_)

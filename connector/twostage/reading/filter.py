@@ -19,7 +19,6 @@ from twostage.predicates.costs import Costs
 from twostage.predicates.evaluate import evaluate
 from twostage.predicates.residual import Residuals
 from twostage.predicates.row_columns import RowColumns
-from twostage.predicates.truth import Truth
 from twostage.reading.aligned_columns import MIN_ROWS_PER_LIVE_ROW, LiveColumns
 from twostage.reading.prune_row_groups import row_group_bounds
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from twostage.options import ReadSettings
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.residual import Changed
+    from twostage.predicates.truth import Truth
     from twostage.reading.index_answers import RowGroupAnswers
     from twostage.reading.payoff import Payoff
     from twostage.reading.scan_predicate import Conjunct, ScanPredicate
@@ -159,11 +159,14 @@ def filter_rows(
         learn: Takes the conjunct that is evaluated first, and those of all rows for which it is true.
         decide: Takes a predicate; gives what is left of it to evaluate on these rows, without a column being read.
     """
+    known: dict[int, Truth] = {}
 
     def read(field_id: int, places: NDArray[np.int64] | None) -> pa.Array:
         if places is None:
             return columns.column(field_id)
-        return columns.part(field_id, places, keep=field_id in row_filter.shared)
+        # Both ends of a range, which an index knows, are one look at the rows in doubt: no reason to read the column whole.
+        keep = field_id in row_filter.shared and not known
+        return columns.part(field_id, places, keep=keep, in_doubt=bool(known))
 
     clock = row_filter.costs.clock = metrics.clock
     bytes_read = row_filter.costs.bytes_read = metrics.filter_bytes
@@ -187,7 +190,7 @@ def filter_rows(
             columns.condense()
         if columns.live.count:
             count = columns.base.count
-            predicate, known = left, dict[int, Truth]()
+            predicate, known = left, {}
             if row_filter.answers is not None:
                 predicate, known = row_filter.answers.known_parts(conjunct, columns.base)
                 predicate = predicate if decide is None else decide(predicate, None)

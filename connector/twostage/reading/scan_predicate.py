@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext
 
 
+RANGE_KINDS = frozenset({"sorted", "slices", "bins", "values"})
+"""Kinds of indexes that answer a range at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conjunct:
     """One of the parts that must all be true of a row."""
@@ -84,14 +88,15 @@ class ScanPredicate:
 
 
 def _parts(normal: Predicate, context: ScanContext) -> tuple[Predicate, ...]:
-    """Return the conjuncts; two that make a range of a column with sorted rows are one, which these answer."""
+    """Return the conjuncts; two that make a range of a column are one, where an index of it reads less for both together."""
     parts = tree.conjuncts(normal)
     if context.indexes is None:
         return parts
     kinds = {field_id: names for group in context.indexes.groups for field_id, names in group.columns}
     plain = [part for part in parts if part not in context.keys]
     for one in ranges_in(tree.And(tuple(plain))) if len(plain) > 1 else ():
-        if "sorted" in kinds.get(one.column.field_id, ()) and {one.low, one.high} <= set(plain):
+        answered = not RANGE_KINDS.isdisjoint(kinds.get(one.column.field_id, ()))
+        if answered and {one.low, one.high} <= set(plain):
             place = parts.index(one.low)
             others = [part for part in parts if part not in (one.low, one.high)]
             both = tree.And((one.low, one.high))

@@ -61,7 +61,7 @@ class Indexes:
         """Index columns; return how many data files were indexed.
 
         Args:
-            columns: Names, dotted for fields of structs; as one text, separated by commas.
+            columns: Names as they are, dotted for fields of structs; in one text separated by commas, and one with a comma in backticks.
             kind: ``auto``, or ``values``, ``postings``, ``sorted``, ``bins``, ``slices``, ``elements`` and ``files``, separated by commas.
 
             progress: Called with the number of units of work done, and of all, while they are done.

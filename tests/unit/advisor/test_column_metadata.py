@@ -29,6 +29,23 @@ def test_sizes_of_indexes():
 
 
 @pytest.mark.parametrize(
+    ("distinct", "least", "most", "fits"),
+    [
+        (1_000.0, 2.0, 2.0, True),
+        (8_000.0, 3.0, 3.6, True),
+        (15_000.0, 4.1, 5.0, False),
+        (200_000.0, 8.0, 40.0, False),
+    ],
+)
+def test_bitmaps_of_many_values_take_something_for_each(distinct, least, most, fits):
+    """Two bytes a row, and of each data file a head and an entry for each value."""
+    column = ColumnMetadata(type="long", rows=4_000_000, distinct_per_file=distinct)
+    assert least * column.rows <= column.index_bytes("values", 4) <= most * column.rows
+    assert column.has_bitmaps(4) is fits
+    assert ColumnMetadata(rows=4_000_000).has_bitmaps(4) is False
+
+
+@pytest.mark.parametrize(
     ("facts", "size"),
     [
         ({"distinct_per_file": 90.0}, 7 * 1000 / 8),

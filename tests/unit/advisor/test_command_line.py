@@ -84,6 +84,9 @@ def test_thresholds(log, capsys):
     out = capsys.readouterr().out
     assert "Index dev" not in out
     assert "Drop the index of old" in out
+    assert main(["advise", "--log", log, "--indexed", "lake.db.ev=`old, too`,s.`x`"]) == 0
+    assert "Drop the index of old, too" in (out := capsys.readouterr().out)
+    assert "--columns '`old, too`'" in out
     assert main(["advise", "--log", log, "--queries", "100"]) == 0
     assert "No table of the log" in capsys.readouterr().out
     assert main(["advise", "--log", log, "--table", "other"]) == 0
@@ -94,7 +97,14 @@ def test_thresholds(log, capsys):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--indexed", "a"], ["--metadata", "/nowhere.json"], ["--metadata", EVENTS], ["--log", "/nowhere"]],
+    [
+        ["--indexed", "a"],
+        ["--indexed", "a="],
+        ["--indexed", "a=`b"],
+        ["--metadata", "/nowhere.json"],
+        ["--metadata", EVENTS],
+        ["--log", "/nowhere"],
+    ],
 )
 def test_what_is_refused(log, capsys, arguments):
     assert main(["advise", "--log", log, *arguments]) == 1

@@ -99,6 +99,20 @@ def test_the_kind_follows_what_is_asked(op, distinct, kinds):
     assert first.kinds == kinds
 
 
+@pytest.mark.parametrize("op", ["=", ">"])
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_values_that_are_in_every_page_get_bitmaps_unless_first_rows_are_wanted(op, is_ordered):
+    scans = [scan(leaf("a", op), bytes__filter=10**9)] * 100
+    tally = tally_of(scans)
+    tally.ordered["a"] += is_ordered
+    column = ColumnMetadata(type="long", rows=4_000_000, distinct_per_file=8_000, bloom_share=1.0)
+    known = replace(metadata(), rows=4_000_000, columns={"a": column})
+    first = recommend(tally, known)[0]
+    assert first.kinds == (
+        ({"=": ("postings", "files"), ">": ("sorted",)}[op]) if is_ordered else ("values",)
+    )
+
+
 def test_lists_that_are_searched_get_an_index_of_their_elements():
     """Of 3.5 bytes an element; neither an order of rows nor a Bloom filter finds them."""
     tally = tally_of([scan(leaf("tags", "has element"))] * 9)
@@ -214,7 +228,9 @@ def test_nothing_is_said_with_the_reason(scans, why):
 def test_names_of_a_log_are_quoted_in_commands():
     table = "lake.db.x; rm -rf ~"
     found = recommend(tally_of([scan(leaf("a`b'c"), table=table)] * 9, table=table), None)
-    assert found[0].command == "python -m twostage index create 'lake.db.x; rm -rf ~' --columns 'a`b'\"'\"'c'"
+    assert (
+        found[0].command == "python -m twostage index create 'lake.db.x; rm -rf ~' --columns '`a``b'\"'\"'c`'"
+    )
     assert found[1].command == "ALTER TABLE lake.db.`x; rm -rf ~` WRITE ORDERED BY `a``b'c`"
 
 

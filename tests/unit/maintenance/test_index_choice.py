@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,7 +17,7 @@ from twostage.__main__ import main
 from twostage.advisor.kept_metadata import counted_values
 from twostage.indexes.file_keys import FILES
 from twostage.maintenance import index_choice
-from twostage.maintenance.index_choice import _sample, choose_kinds
+from twostage.maintenance.index_choice import MAX_VALUES_FOR_BITMAPS, _sample, choose_kinds
 from twostage.schema import Primitive
 
 ROWS = 20_000
@@ -57,6 +59,76 @@ def test_kinds_by_what_the_values_are_like(name, kinds, reason):
     (choice,) = choose_kinds({1: sample}, [1], 10**9)
     assert choice.kinds == kinds
     assert reason in choice.reason
+
+
+def _zipf(kind: str, rows: int, values: int) -> pa.Array:
+    """The n-th most frequent value has one n-th of the first one's rows; their order says nothing."""
+    drawn = np.random.default_rng(5)
+    weights = 1.0 / np.arange(1, values + 1)
+    ranks = drawn.permutation(values)[drawn.choice(values, rows, p=weights / weights.sum())]
+    return pa.array(np.char.mod("name-%06d", ranks) if kind == "string" else ranks)
+
+
+@pytest.mark.parametrize("kind", ["long", "string"])
+@pytest.mark.parametrize(
+    ("values", "chosen", "reason"),
+    [
+        (4_000, "values", "of the rows have such as are in every page"),
+        (60_000, None, "bytes a row, too many)"),
+    ],
+)
+def test_many_values_of_which_few_make_most_rows_get_bitmaps_while_these_fit(kind, values, chosen, reason):
+    array = _zipf(kind, 400_000, values)
+    sample = _sample(Primitive(kind), [array.slice(0, 131_072)], len(array), num_files=8)
+    assert sample.profile.num_distinct > MAX_VALUES_FOR_BITMAPS
+    (choice,) = choose_kinds({1: sample}, [1], 10**9)
+    assert choice.kinds == (chosen or {"long": "sorted", "string": "postings"}[kind], FILES)
+    assert reason in choice.reason
+    assert "scattered" not in choice.reason
+
+
+def test_as_many_values_that_are_in_few_pages_each_get_none():
+    drawn = np.random.default_rng(6)
+    array = pa.array(drawn.integers(0, 40_000, 600_000))
+    sample = _sample(Primitive("long"), [array.slice(0, 131_072)], len(array), num_files=8)
+    (choice,) = choose_kinds({1: sample}, [1], 10**9)
+    assert choice.kinds == ("sorted", FILES)
+    assert "scattered values in a data file; not bins, which" in choice.reason
+    assert re.search(r"nor slices beside it, together 5\.\d bytes a row", choice.reason)
+    doubles = _sample(
+        Primitive("double"), [array.slice(0, 131_072).cast(pa.float64())], len(array), num_files=1
+    )
+    (choice,) = choose_kinds({1: doubles}, [1], 10**9)
+    assert choice.kinds == ("sorted",)
+    assert "not bins" in choice.reason
+    assert "slices" not in choice.reason
+
+
+@pytest.mark.parametrize(("spread", "has_files"), [(0, False), (5_000, True)])
+def test_files_that_all_have_the_same_values_need_no_index_of_files(spread, has_files):
+    drawn = np.random.default_rng(7)
+    arrays = [pa.array(drawn.integers(0, 5_000, 131_072) + file * spread) for file in range(4)]
+    sample = _sample(Primitive("long"), arrays, 400_000, num_files=8)
+    (choice,) = choose_kinds({1: sample}, [1], 10**9)
+    assert choice.kinds == (("values", FILES) if has_files else ("values",))
+    assert ("every data file has nearly all values" in choice.reason) != has_files
+
+
+def test_a_chosen_index_of_frequent_values_is_as_large_as_was_said(tmp_path, capsys):
+    table = Table(tmp_path / "t", {"id": "long", "v": "long", "wide": "string"})
+    values = _zipf("long", 60_000, 1_500).to_pylist()
+    drawn = random.Random(8)
+    table.append(
+        [{"id": row, "v": value, "wide": f"{drawn.getrandbits(400):x}"} for row, value in enumerate(values)]
+    )
+    table.write()
+    assert main(["index", "create", str(table.folder), "--columns", "v"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    (estimated,) = re.findall(r"v: values: about 1,\d\d\d values .* about ([\d,]+) bytes", said)
+    (built,) = re.findall(r"([\d,]+) bytes of index files", said)
+    size, real = (int(text.replace(",", "")) for text in (estimated, built))
+    assert 0.85 * real < size < 1.3 * real
+    assert real < 4 * len(values)
 
 
 def test_neighbours_that_are_equal_need_no_index():

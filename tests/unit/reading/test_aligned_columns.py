@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from twostage.reading import aligned_columns
 from twostage.reading.aligned_columns import LiveColumns, plain
 from twostage.selection import Selection
 
@@ -90,6 +91,20 @@ def test_few_rows_are_read_alone_only_where_the_file_can(reads_parts: bool) -> N
     assert reads.done == [(1, 1 if reads_parts else ROWS)]
     columns.part(2, np.array([17]), keep=True)  # will be asked for again
     assert reads.done[1] == (2, ROWS)
+
+
+@pytest.mark.parametrize(("rows_of_a_page", "expected"), [(ROWS // 2, 1), (ROWS // 2 + 1, 40)])
+def test_rows_in_doubt_are_read_alone_where_they_are_in_few_pages(
+    monkeypatch: pytest.MonkeyPatch, rows_of_a_page: int, expected: int
+) -> None:
+    """Of a few rows that are in all pages, an index knows all but one."""
+    monkeypatch.setattr(aligned_columns, "ROWS_OF_A_PAGE", rows_of_a_page)
+    reads = Reads()
+    columns = LiveColumns(Selection.of(np.arange(ROWS) < 40), reads, reads_parts=True)
+    columns.condense()
+    assert columns.part(1, np.array([17]), keep=False, in_doubt=True).to_pylist() == [17 * 7]
+    assert columns.part(2, np.array([17]), keep=False).to_pylist() == [17 % 13]
+    assert reads.done == [(1, expected), (2, 40)]
 
 
 def test_rows_are_cut_sooner_while_nothing_was_read() -> None:

@@ -20,7 +20,7 @@ from twostage.indexes import open_index
 from twostage.indexes.puffin import read_footer
 from twostage.predicates.key_set import key_set
 from twostage.predicates.predicate import And, Compare, In, InKeys, IsNull, Not, Or, Predicate, StringMatch
-from twostage.reading import index_answers
+from twostage.reading import aligned_columns, index_answers
 
 ROWS = 2000
 KINDS = {"a": ("values",), "b": ("postings",), "c": ("sorted", "bins"), "s": ("values",)}
@@ -218,6 +218,46 @@ def test_two_comparisons_that_make_a_range_are_asked_as_one(table):
         for mode in ("none", "cnf", "dnf"):
             for cache in ("off", "memory", "memory"):
                 check(table, rows, where, **{"filter.normalize": mode, "filter.cache": cache})
+
+
+@pytest.mark.parametrize("kind", ["values", "slices"])
+def test_kinds_that_tell_a_range_exactly_are_asked_once(tmp_path, kind):
+    """Each end alone would read most of the bitmaps."""
+    table = Table(tmp_path / "t", {"id": "long", "n": "long"})
+    drawn = random.Random(8)
+    numbers = [drawn.randrange(3_000) for _ in range(6_000)]
+    table.append([{"id": row, "n": None if n < 30 else n} for row, n in enumerate(numbers)])
+    table.write()
+    (path,) = index_table(open_table(table.folder), {"n": (kind,)})
+    for low, high in ((1_000, 1_020), (0, 40), (2_990, 9_999), (50, 40)):
+        found = run(table, lambda c, a=low, b=high: And((Compare(">=", c("n"), a), Compare("<", c("n"), b))))
+        if low < high:
+            assert list(found.metrics.predicates) == [f"n >= {low} AND n < {high}: by index, exact"]
+        share = 0.3 if kind == "values" else 1.01
+        assert found.metrics.counters["indexes.bytes_read"] < share * path.stat().st_size
+
+
+def test_of_a_range_the_rows_at_its_ends_are_read_alone(tmp_path, monkeypatch):
+    """The rows between are in every page, and an index knows them."""
+    monkeypatch.setattr(aligned_columns, "ROWS_OF_A_PAGE", 200)
+    table = Table(tmp_path / "t", {"id": "long", "c": "double"})
+    drawn = random.Random(9)
+    values = [drawn.uniform(0, 1) for _ in range(10_000)]
+    table.append(
+        [{"id": row, "c": value} for row, value in enumerate(values)],
+        dictionary=False, page_size=800, page_index=True, row_group_size=10_000,
+    )  # fmt: skip
+    table.write()
+    index_table(open_table(table.folder), {"c": ("sorted",)})
+
+    def where(c):
+        return And((Compare(">=", c("c"), ends[0]), Compare("<=", c("c"), ends[1])))
+
+    ends = sorted(values)[5_000:5_200:199]
+    off, on = (run(table, where, index=index, **{"io.merge-gap": "1"}) for index in ("off", "auto"))
+    assert on.metrics.counters["indexes.used"] == 1
+    assert on.count("rows.fetched") == 200
+    assert 0 < on.count("bytes.filter") < 0.3 * off.count("bytes.filter")
 
 
 def test_not_is_within_the_rows_that_are_not_null(table):

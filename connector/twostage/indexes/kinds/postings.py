@@ -86,9 +86,11 @@ class PostingsReader:
     def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:  # noqa: ARG002
         """Return what `find` would read."""
         points = _points(wanted)
-        return (
-            None if points is None else self._pairs.cost(len(points), reader) + LookupCost(unsure=len(points))
-        )
+        if points is None:
+            return None
+        held = self._pairs.held(points >> np.uint64(64 - self._pairs.key_bits), reader)  # of frequent values
+        share = min(1.0, held / max(1, self._num_rows))
+        return self._pairs.cost(len(points), reader, share) + LookupCost(unsure=len(points) + held)
 
 
 def hash_bits(num_rows: int) -> int:

@@ -25,7 +25,7 @@ from twostage.indexes.puffin import BadIndexError, checked
 from twostage.indexes.value_runs import ValueRuns
 from twostage.indexes.wanted import Range
 from twostage.predicates.evaluate import evaluate
-from twostage.predicates.predicate import Compare, In
+from twostage.predicates.predicate import And, Compare, In
 from twostage.schema import Primitive, Type
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from twostage.indexes.kind import ColumnValues, Profile, Workshop
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
+    from twostage.predicates.predicate import Predicate
 
 _DENSE = 4096
 """Rows of 65,536 from which a bitmap has 8 kB for them."""
@@ -55,13 +56,15 @@ class Values:
 
     def estimate(self, profile: Profile) -> int:
         """Return about how many bytes it would take."""
-        rows, values = profile.num_rows - profile.num_nulls, max(1, profile.num_distinct)
+        rows, distinct = profile.num_rows - profile.num_nulls, max(1, profile.num_distinct)
         containers = max(1, -(-profile.num_rows // 65536))
-        in_each = rows / values / containers
-        scattered = rows * 2 if in_each < _DENSE else values * containers * 8192
-        per_value = 8 + 8 * min(containers, max(1.0, rows / values))
+        scattered = heads = 0.0
+        for each, values in profile.frequencies or ((rows / distinct, distinct),):
+            in_each = each / containers
+            scattered += values * (each * 2 if in_each < _DENSE else containers * 8192)
+            heads += values * (8 + 8 * min(containers, max(1.0, each)))
         runs = profile.num_runs * 4
-        return int(min(scattered, runs) + values * (per_value + 12 + profile.value_bytes / 2))
+        return int(min(scattered, runs) + heads + distinct * (12 + profile.value_bytes / 2))
 
     def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
         """Write the bitmaps of a column."""
@@ -91,11 +94,8 @@ class ValuesReader:
         self._num_rows = num_rows
 
     def find(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> Found | None:
-        """Return the rows of the values for which the leaf is TRUE; None for a `Range`, whose ends are asked one by one."""
-        if isinstance(leaf, Range):
-            return None
+        """Return the rows of the values for which the leaf is TRUE."""
         plain = _plain(leaf)
-        assert not isinstance(plain, Range)
         chosen: list[tuple[Block, NDArray[np.int64]]] = []
         for block in self._candidates(wanted, reader):
             assert isinstance(leaf.column.type, Primitive)
@@ -108,8 +108,6 @@ class ValuesReader:
 
     def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:  # noqa: ARG002
         """Return what `find` would read: all bitmaps of the blocks, if it is no list of values."""
-        if isinstance(leaf, Range):
-            return None
         blocks = self._dictionary.candidates(None if wanted is None else wanted.intervals)
         if not blocks:
             return LookupCost()
@@ -173,9 +171,11 @@ class ValuesReader:
         return found
 
 
-def _plain(leaf: Leaf) -> Leaf:
+def _plain(leaf: Leaf) -> Predicate:
     """Return the leaf that is TRUE for what is wanted of keys, of values that are not NULL."""
     match leaf:
+        case Range(low, high):
+            return And((low, high))
         case Compare("<>", column, value):
             return Compare("=", column, value)
         case In(_, _, True):
