@@ -60,6 +60,11 @@ def _stems(name: str) -> frozenset[str]:
     return frozenset(part[:4].lower() for part in _WORD.findall(name))
 
 
+def _letters(name: str) -> str:
+    """Return a name in lower case without what separates its words."""
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
 def _shared(some: frozenset[str], others: frozenset[str]) -> float:
     """Return which share of two names' words both have."""
     return len(some & others) / max(1, len(some | others))
@@ -76,6 +81,9 @@ def nearest(word: str, choices: Iterable[str], max_listed: int = 10) -> str:
     if len(alike) > 1:
         return f"Write it as one of these, which differ by case alone: {', '.join(alike)}."
     lowered = {choice.lower(): choice for choice in known}
+    same = [choice for choice in known if _letters(choice) == _letters(word) != ""]
+    if same:
+        return f"Did you mean '{same[0]}'?"
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
     meant = lowered[close[0]] if close else ""
     by_words = {choice: _shared(_stems(word), _stems(choice)) for choice in known}

@@ -47,6 +47,7 @@ _OF_CHANGES = re.compile(r"(?:start|end|begin|from|until|since|stream|incrementa
 _OF_CATALOGS = re.compile(
     r"(?i)(?:s3|gcs|adls|hdfs|client|rest|oauth2?)\.|(?:uri|type|warehouse|token|credential|scope)$"
 )
+_OF_SNAPSHOTS = re.compile(r"(?i)(?:as[-_.]?of|at|date|ref|time|timestamp|time[-_.]?travel)")
 _MIN_SIMILARITY = 0.8
 """Ratio of `difflib` from which two names count as spellings of one option."""
 
@@ -70,6 +71,8 @@ def unknown_option(name: str, known: tuple[str, ...]) -> OptionError:
     hint = nearest(name, known)
     if _OF_CATALOGS.match(name):
         hint = f"Properties of catalogs and stores begin with 'catalog.': catalog.{name}."
+    if _OF_SNAPSHOTS.fullmatch(name):
+        hint = "Options that choose a snapshot: versionAsOf, timestampAsOf, snapshot-id, branch, tag, as-of-timestamp."
     if _OF_CHANGES.match(name):  # the nearest option would select other rows
         hint = f"Changes between snapshots and streams are not read yet. {_WHOLE}"
     return OptionError("UNKNOWN_OPTION", f"Unknown option: {name!r}", stage="options", hint=hint)

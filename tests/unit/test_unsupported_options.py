@@ -22,6 +22,9 @@ from twostage.unsupported_options import unknown_option
         ("until-snapshot", "UNKNOWN_OPTION", "Changes between snapshots and streams are not read yet"),
         ("s3.endpoint", "UNKNOWN_OPTION", "begin with 'catalog.': catalog.s3.endpoint."),
         ("warehouse", "UNKNOWN_OPTION", "begin with 'catalog.': catalog.warehouse."),
+        ("timestamp", "UNKNOWN_OPTION", "choose a snapshot: versionAsOf, timestampAsOf"),
+        ("timeTravel", "UNKNOWN_OPTION", "choose a snapshot: versionAsOf, timestampAsOf"),
+        ("indexlocation", "UNKNOWN_OPTION", "Did you mean 'index.location'?"),
         ("zzz", "UNKNOWN_OPTION", "Known: "),
     ],
 )

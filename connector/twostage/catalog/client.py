@@ -8,8 +8,10 @@ with secrets masked, and no request to a service takes longer than `CALL_SECONDS
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twostage.catalog.metadata_locator import LOCATOR
@@ -33,6 +35,8 @@ CALL_SECONDS = 120
 """Timeout of a request to a catalog service; PyIceberg itself has none."""
 MAX_CATALOGS = 16
 """Open catalogs to keep per process."""
+_SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:|file:)([^?]+)(?:\?.*)?")
+_LACKING = re.compile(r"(?i)no such table|does not exist|UndefinedTable")
 _SERVICES = ("rest", "glue", "hive", "dynamodb", "bigquery")
 _catalogs: dict[Any, Any] = {}
 _lock = threading.Lock()
@@ -124,6 +128,7 @@ def _open(catalog: CatalogReference) -> Any:
     with _lock:
         if key in _catalogs:
             return _catalogs[key]
+    _check_database(catalog)
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
     opened = load_catalog(catalog.name, **{**catalog.properties, "py-io-impl": LOCATOR})
@@ -133,6 +138,22 @@ def _open(catalog: CatalogReference) -> Any:
         while len(_catalogs) >= MAX_CATALOGS:
             _catalogs.pop(next(iter(_catalogs)))
         return _catalogs.setdefault(key, opened)
+
+
+def _check_database(catalog: CatalogReference) -> None:
+    """Raise if a SQL catalog's file of SQLite is not there: SQLite would make an empty one.
+
+    Raises:
+        OptionError: It is not there.
+    """
+    named = _SQLITE_FILE.fullmatch(catalog.properties.get("uri", "")) if is_sql(catalog.properties) else None
+    if named is not None and not Path(named[1]).exists():
+        raise OptionError(
+            "BAD_CATALOG",
+            f"Catalog {catalog.name} has no database: there is no file {named[1]}",
+            stage="catalog",
+            hint=f"Check spark.sql.catalog.{catalog.name}.uri: an absolute path has four slashes, sqlite:////path.",
+        )
 
 
 def within(seconds: float, call: Callable[[], _T], catalog: str) -> _T:
@@ -235,9 +256,13 @@ def _translate(error: Exception, catalog: str, text: str) -> TwoStageError:
             stage="catalog",
             hint=f"Its properties are spark.sql.catalog.{catalog}.*, options catalog.*, or PyIceberg's configuration.",
         )
+    is_empty = "SQLAlchemyError" in names and "iceberg_" in text and _LACKING.search(text)
     return StorageError(
         "CATALOG_FAILED",
         f"Catalog {catalog} failed: {text}",
         transient=bool(names & _TRANSIENT),
         stage="catalog",
+        hint=f"No Iceberg catalog is in that database: check spark.sql.catalog.{catalog}.uri."
+        if is_empty
+        else None,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from twostage.errors import MissingFileError, NotFoundError, nearest
+from twostage.errors import MissingFileError, NotFoundError, TwoStageError, nearest
 from twostage.storage.files import exists, list_folder, missing_bucket
 from twostage.storage.immutable_files import is_named_once, read_immutable, read_version
 from twostage.storage.location import join, parent, parse_location
@@ -29,6 +29,8 @@ _METADATA_FILE = re.compile(
 )
 _HINT = "version-hint.text"
 _MAX_HINT_BYTES = 1024
+_MAX_FOLDERS_ABOVE = 6
+"""That are looked at for a table around a path: a data file lies below a folder for each partition field."""
 
 
 def is_metadata_file(path: str) -> bool:
@@ -141,16 +143,35 @@ def _read_hint(storage: Storage, folder: str, version: str) -> str:
 
 
 def _near_tables(storage: Storage, path: str) -> str:
-    """Return a hint with the tables inside `path`, or with the nearest sibling folder."""
+    """Return a hint with the tables inside `path`, the table around it, or with the nearest sibling folder."""
     inside = [entry.name for entry in list_folder(storage, path) if entry.is_folder]
     tables = [name for name in inside if is_table(storage, join(path, name))]
     if tables:
         return f"It is a folder of tables: {', '.join(tables[:10])}."
     folder, _, name = path.rstrip("/").rpartition("/")
+    if around := _table_around(storage, folder):
+        names = [e.name for e in list_folder(storage, folder) if _METADATA_FILE.fullmatch(e.name)]
+        meant = nearest(name, names) if names else ""
+        inside_it = f"It lies inside a table's folder: load that, {around}."
+        return meant if meant.startswith("Did you mean") else inside_it
     beside = [e.name for e in list_folder(storage, folder or "/") if e.is_folder and e.name != name]
     if not beside:
         return "Nothing is there, nor beside it." if not inside else f"It holds: {', '.join(inside[:10])}."
     return nearest(name, beside)
+
+
+def _table_around(storage: Storage, folder: str) -> str:
+    """Return the folder of the table that a folder is, or lies in; empty if there is none, or nobody may look."""
+    for _ in range(_MAX_FOLDERS_ABOVE):
+        if not folder.strip("/") or folder.endswith(("://", ":/", ":")):
+            break
+        try:
+            if is_table(storage, folder):
+                return folder
+        except TwoStageError:
+            break
+        folder = folder.rpartition("/")[0]
+    return ""
 
 
 def is_table(storage: Storage, folder: str) -> bool:

@@ -68,7 +68,7 @@ def test_pyiceberg_yaml(lake: SqlCatalog, tmp_path: Path, no_configuration: Path
     )
     events_of(load("lake.db.events"), lake)
     # A Spark conf of the same name wins; the rest comes from the file.
-    with pytest.raises(StorageError):
+    with pytest.raises(OptionError, match="there is no file"):
         load("lake.db.events", {"spark.sql.catalog.lake.uri": f"sqlite:///{tmp_path}/absent/c.db"})
 
 
@@ -180,10 +180,13 @@ def test_no_catalog_is_created_by_reading(tmp_path: Path, lake: SqlCatalog) -> N
     assert lake.name == "lake"
     absent = tmp_path / "absent.db"
     confs = {"spark.sql.catalog.l2.type": "jdbc", "spark.sql.catalog.l2.uri": f"jdbc:sqlite:{absent}"}
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(OptionError, match=r"BAD_CATALOG.*no file .*absent\.db.*catalog\.l2\.uri"):
         load("l2.db.events", confs)
-    assert caught.value.code == "CATALOG_FAILED"
-    assert not absent.exists() or absent.stat().st_size == 0
+    assert not absent.exists()
+    absent.touch()  # another database, without a catalog's tables
+    with pytest.raises(StorageError, match=r"CATALOG_FAILED.*No Iceberg catalog is in that database"):
+        load("l2.db.events", confs)
+    assert absent.stat().st_size == 0
 
 
 def test_lost_metadata_file(lake: SqlCatalog, tmp_path: Path) -> None:

@@ -290,6 +290,29 @@ def test_a_bucket_that_is_not_there(tmp_path: Path, write_table: Callable[..., P
             load_table(parse_options({"path": "h.db.t"}), confs)
 
 
+def test_a_path_inside_a_table(tmp_path: Path, write_table: Callable[..., Path]) -> None:
+    """Its data files, manifests and folders, and a misspelled metadata file, lead to the table."""
+    table = tmp_path / "db" / "t"
+    write_table(table, "v3.metadata.json", location=str(table))
+    (table / "data" / "p=1" / "q=2").mkdir(parents=True)
+    (table / "data" / "p=1" / "q=2" / "part-0.parquet").touch()
+    (table / "metadata" / "snap-1.avro").touch()
+    whole = f"It lies inside a table's folder: load that, {table}."
+    for inside, hint in (
+        ("data", whole),
+        ("data/p=1/q=2/part-0.parquet", whole),
+        ("data/p=1/q=3", whole),
+        ("metadata/snap-1.avro", whole),
+        ("metadata/v3.metadata.jsn", "Did you mean 'v3.metadata.json'?"),
+    ):
+        with pytest.raises(NotFoundError) as caught:
+            load(table / inside)
+        assert (caught.value.code, caught.value.hint) == ("TABLE_NOT_FOUND", hint)
+    with serve(tmp_path) as server, pytest.raises(NotFoundError) as caught:
+        load_table(parse_options({"path": "s3://lake/db/t/data/p=1", **server.options}))
+    assert caught.value.hint == "It lies inside a table's folder: load that, s3://lake/db/t."
+
+
 @pytest.mark.parametrize("path", ["hdfs://namenode:8020/w/t", "viewfs://cluster/w/t"])
 def test_hadoop_whose_library_is_not_there(path: str) -> None:
     """In a process of its own: Arrow tries once."""
