@@ -225,7 +225,8 @@ def test_executors_need_none_of_our_classes(tmp_path):
 
 
 def test_sides_of_which_keys_have_many_rows_are_sorted(spark, tmp_path):
-    """Their hash table would have long chains. One that only tells whether a key is there has none."""
+    """Their hash table would have long chains. One that only tells whether a key is there has none, and few rows follow few."""
+    few = "(SELECT a.* FROM facts a JOIN facts c ON a.id = c.id WHERE a.id < 10)"
     made = Table(tmp_path / "t", {"id": "long", "k": "int"})
     made.append([{"id": n, "k": n // 20} for n in range(20_000)])
     load(spark, made.write()).createOrReplaceTempView("facts")
@@ -236,6 +237,7 @@ def test_sides_of_which_keys_have_many_rows_are_sorted(spark, tmp_path):
             ("SELECT a.id, b.k FROM facts a JOIN facts b ON a.id = b.id", 20_000, False),
             ("SELECT a.id, b.id FROM facts a LEFT JOIN facts b ON a.k = b.k AND a.id < b.id", 191_000, True),
             ("SELECT a.id FROM facts a WHERE a.k IN (SELECT k FROM facts)", 20_000, False),
+            (f"SELECT few.id, b.id FROM {few} few JOIN facts b ON few.k = b.k", 200, False),
         ):
             frame = spark.sql(query)
             assert frame.count() == rows

@@ -39,7 +39,7 @@ class ScanDemand:
     may_be_pruned_by_join: bool = False
     """The other side of a join is filtered, so that its keys may prune this side while the query runs."""
     joined_by: str | None = None
-    """The only column by which the nearest join finds its rows, if that join gives a row for each pair."""
+    """The only column by which the nearest join finds its rows, if that gives a row for each pair, and nothing filters its other side."""
     names_files: bool = False
     """It calls ``input_file_name()`` or its like, which know a file only under Spark's own readers."""
     reads_vectors: bool = True

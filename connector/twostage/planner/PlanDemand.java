@@ -31,7 +31,10 @@ final class PlanDemand {
   final boolean underJoin;
   /** The other side of a join is filtered: its keys may prune this side while the query runs. */
   final boolean mayBePruned;
-  /** The column by which the nearest join, that gives a row for each pair, finds the rows of this side; null if it is not one. */
+  /**
+   * The column by which the nearest join finds the rows of this side, if it gives a row for each pair and the other side may
+   * have many rows; null if there are several columns.
+   */
   final Attribute joinedBy;
   /** How many rows the nearest limit lets pass, if only projections are in between; null for no such limit. */
   private final Integer count;
@@ -96,8 +99,8 @@ final class PlanDemand {
     boolean keys = node instanceof Join && ((Join) node).condition().isDefined()
         && isSelective((LogicalPlan) node.children().apply(1 - place));
     return new PlanDemand(
-        null, new ArrayList(), false, underJoin || node instanceof Join, mayBePruned || keys, joinedBy(node, place), null, null,
-        null);
+        null, new ArrayList(), false, underJoin || node instanceof Join, mayBePruned || keys,
+        keys ? null : joinedBy(node, place), null, null, null);
   }
 
   /** The only column that a join, but a semi or anti join, compares for equality on the side of its child; null if none. */
