@@ -53,7 +53,7 @@ def test_a_catalog_s_properties_are_given_as_other_options_are(capsys, tmp_path)
         "--catalog.type=sql",
     ]
     assert main(arguments) == 1
-    assert f"there is no file {tmp_path}/none.db" in capsys.readouterr().err  # of the catalog of these properties
+    assert f"there is no file {tmp_path}/none.db" in capsys.readouterr().err
 
 
 def test_report(log, capsys):
