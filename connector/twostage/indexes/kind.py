@@ -146,11 +146,13 @@ class IndexKind(Protocol):
         name: Lower-case letters: part of file names.
         certainty: What its answers are: ``exact``, ``at most`` or ``between``.
         of_elements: It answers what is asked of elements of lists and keys of maps (`HasElement`), and nothing else.
+        answers_ranges: Both ends of a range (`Range`) are looked up at once.
     """
 
     name: str
     certainty: str
     of_elements: bool
+    answers_ranges: bool
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it; None if they can."""

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext
 
 
-RANGE_KINDS = frozenset({"sorted", "slices", "bins", "values"})
-"""Kinds of indexes that answer a range at once."""
-
-
 @dataclass(frozen=True, slots=True)
 class Conjunct:
     """One of the parts that must all be true of a row."""
@@ -92,10 +88,13 @@ def _parts(normal: Predicate, context: ScanContext) -> tuple[Predicate, ...]:
     parts = tree.conjuncts(normal)
     if context.indexes is None:
         return parts
+    from twostage.indexes.kinds.registered import KINDS  # noqa: PLC0415 - most scans have no indexes
+
+    for_ranges = {kind.name for kind in KINDS.values() if kind.answers_ranges}
     kinds = {field_id: names for group in context.indexes.groups for field_id, names in group.columns}
     plain = [part for part in parts if part not in context.keys]
     for one in ranges_in(tree.And(tuple(plain))) if len(plain) > 1 else ():
-        answered = not RANGE_KINDS.isdisjoint(kinds.get(one.column.field_id, ()))
+        answered = not for_ranges.isdisjoint(kinds.get(one.column.field_id, ()))
         if answered and {one.low, one.high} <= set(plain):
             place = parts.index(one.low)
             others = [part for part in parts if part not in (one.low, one.high)]

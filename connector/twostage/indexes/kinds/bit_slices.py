@@ -48,6 +48,7 @@ class BitSlices:
     name = "slices"
     certainty = "exact"
     of_elements = False
+    answers_ranges = True
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""

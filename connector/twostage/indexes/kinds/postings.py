@@ -40,6 +40,7 @@ class Postings:
     name = "postings"
     certainty = "at most"
     of_elements = False
+    answers_ranges = False
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""

@@ -120,6 +120,7 @@ class SortedRows:
     name = "sorted"
     certainty = "between"
     of_elements = False
+    answers_ranges = True
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""

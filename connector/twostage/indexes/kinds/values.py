@@ -49,6 +49,7 @@ class Values:
     name = "values"
     certainty = "exact"
     of_elements = False
+    answers_ranges = True
 
     def refuses(self, kind: Type) -> str | None:
         """Return why columns of a type cannot have it."""

@@ -30,6 +30,7 @@ class Zeros:
     name = "zeros"
     certainty = "exact"
     of_elements = False
+    answers_ranges = False
     lies = False
 
     def refuses(self, kind: Any) -> str | None:
