@@ -1,8 +1,8 @@
 """Decides whether Spark's own Parquet reader does a relation's scan.
 
 Takes what the query needs of the relation; gives the reason why the scan stays with us, or the pinned files and the
-settings under which Spark reads them as we would. The rule: after an error on the way the scan stays here, where the
-same error is raised if the query meets it.
+settings under which Spark reads them as we would. The rule: if deciding fails, the scan stays here, where the same error
+is raised should the query run into it.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ _OPTIONS = {
     "mergeSchema": "false",
 }
 _DELETE_WIDTH = 8 + 4
-"""Bytes per row, as Spark's optimizer counts them, of the two columns that tell deleted rows."""
+"""Bytes per row, as Spark's optimizer counts them, of the two columns that identify deleted rows."""
 _RANGE_WIDTH = 8 + 8
-"""Those of a file's range of a key column."""
+"""Bytes per row of the two columns with a file's range of a key column."""
 _CHECKSUMS = "parquet.page.verify-checksum.enabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitsKeys:
-    """The scan stays with us until it is known whether keys of a join come. Then Spark's reader does it."""
+    """The scan stays with us until it is known whether keys of a join will come; then Spark's reader does it."""
 
     columns: tuple[str, ...]
-    """The columns by which keys can leave out files; those of others would serve nothing."""
+    """The columns whose keys can prune files; keys of others would be useless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +106,9 @@ def hand_over(
         options: The reader's options.
         demand: What the query needs of the relation.
         bind: Makes a predicate of the planner's JSON.
-        plan_scan: Plans the scan of a projection, a predicate, a hint and the first rows by an order.
-        top: The first rows by an order, if the query wants only these of the rows that match its filters.
-        awaited_keys: The scan stayed only because keys of a join may prune it. It is known by now whether they come.
+        plan_scan: Plans a scan from its projection, predicate, hint and top-n.
+        top: The top-n, if the query wants no other rows of those that match its filters.
+        awaited_keys: The scan stayed only because keys of a join might prune it. By now it is known whether they come.
         has_keys: They do, for columns that `AwaitsKeys` named.
     """
     reason = stays_by_query(table, options, demand)
@@ -125,13 +125,13 @@ def hand_over(
             hints.append(TRUE if bound is None else weaken(bound))
             projected.update(conjunct.columns)
     try:
-        # As the scan would be planned here, so that the plan serves if it stays.
+        # Planned as for reading here, so that the plan can be used if the scan stays.
         projection = tuple(by_name[name] for name in demand.columns if name in projected)
         wanted = (projection, both(TRUE, *exact), both(TRUE, *hints))
         if top is not None and not hints:
             first = plan_scan(*wanted, top)
-            # Its files are some of the scan's: what keeps these here, such as equality deletes that were not compiled,
-            # keeps the whole scan here, and they are planned once.
+            # Its files are a subset of the scan's: what keeps them here, such as equality deletes that were not compiled,
+            # keeps the whole scan here, without planning it a second time.
             keeps_first = (
                 stays_by_top(first)
                 or stays_by_plan(first, demand.file_systems)
@@ -141,7 +141,7 @@ def hand_over(
                 return keeps_first
         plan = plan_scan(*wanted, None)
         metrics = Metrics()
-        # Spark's reader does it, whatever its filter drops; Spark sees the filter, too, whose keys may prune the other side.
+        # Spark's reader does it, however many rows its filter drops: Spark then sees the filter, whose keys may prune the other side.
         is_small_side = demand.under_join and is_small(plan)
         may_be_pruned = demand.may_be_pruned_by_join and not awaited_keys
         compiled = (
@@ -162,7 +162,7 @@ def hand_over(
             found = stays_by_join(plan, found, fields, options.dynamic_filter_min_bytes) or found
         if isinstance(found, str):
             return found
-        serves_no_keys = not options.dynamic_filter_files or (is_small_side and _sees_no_keys(plan))
+        serves_no_keys = not options.dynamic_filter_files or (is_small_side and _needs_no_keys(plan))
         columns = () if serves_no_keys else _key_columns(found, fields)
         if columns and may_be_pruned:
             return AwaitsKeys(columns=columns)
@@ -185,8 +185,8 @@ def hand_over(
     )
 
 
-def _sees_no_keys(plan: ScanPlan) -> bool:
-    """Return whether a small side is Spark's at once: it takes no time, or Spark is to see a filter that it has itself."""
+def _needs_no_keys(plan: ScanPlan) -> bool:
+    """Return whether a small side goes to Spark at once: reading it takes no time, or it has a filter for Spark to see."""
     return plan.estimated_rows < MIN_ROWS_TO_AWAIT_KEYS or _is_filtered(plan)
 
 
@@ -195,7 +195,7 @@ def _is_filtered(plan: ScanPlan) -> bool:
 
 
 def _key_columns(facts: list[FileFacts], fields: tuple[Field, ...]) -> tuple[str, ...]:
-    """Return the columns by which keys can leave out files; none if Spark's reader would give rows for their ranges."""
+    """Return the columns whose keys can prune files; none if their ranges would make Spark's reader return rows, not batches."""
     width = len(fields) + NUM_DELETE_COLUMNS + 2 * key_ranges.MAX_KEY_COLUMNS
     return key_ranges.key_columns(facts, fields) if width <= MAX_COLUMNS else ()
 
@@ -289,7 +289,7 @@ def _handed_over(
             files=listed,
             deleted=None if deleted is None else DeletedRows(size=deleted.size, texts=tuple(deleted.texts)),
             key_columns=tuple(key.name for key in keys),
-            # Of all columns that Spark reads; it takes off those that only its filter needs.
+            # For all columns that Spark reads; Spark subtracts those that only its filter needs.
             bytes=estimate_bytes(
                 plan.estimated_rows,
                 files,
@@ -307,5 +307,5 @@ def _handed_over(
 
 def _located(path: str, file_systems: tuple[str, ...]) -> str:
     located = location_for_spark(path, file_systems)
-    assert located is not None, path  # stays_by_plan has looked at each
+    assert located is not None, path  # stays_by_plan checked each
     return located

@@ -2,7 +2,7 @@
 
 Takes data files with their positional deletes and deletion vectors, and the positions that their equality deletes remove;
 gives one bit for each row of a file with deletes, set where the row is deleted, and each file's first bit. The rule: a
-file's bits begin on a byte, and those of files without deletes begin behind all others, where no bit is set.
+file's bits begin on a byte, and those of files without deletes begin after all others, where no bit is set.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask
 
 _ROWS_PER_CHUNK = 2**18
-"""Rows are marked in chunks that fit a processor's cache: 5 M of 10 M rows take 10 ms, in chunks of 4 M rows twice that."""
+"""Rows are marked in chunks that fit the CPU's cache: 5 M of 10 M rows take 10 ms, and twice that in chunks of 4 M rows."""
 _SAMPLE_BYTES = 2**13
 _NUM_SAMPLES = 8
 _MIN_COMPRESSION_RATIO = 4
-"""Bits are compressed if samples of them get this many times shorter; otherwise sending them as they are is faster."""
+"""Bits are compressed if samples of them shrink at least this many times; otherwise sending them as they are is faster."""
 _BYTES_PER_TEXT = 3 * 2**20
 """Compressed bytes in one text: Jackson, which reads the answer, refuses texts of 20,000,000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedBits:
-    """The deleted rows of a scan's files, as one bit for each row: set where it is deleted."""
+    """The deleted rows of a scan's files: one bit for each row, set where it is deleted."""
 
     firsts: list[int]
     """For each file, the bit of its first row."""
     size: int
     """Bits."""
     texts: list[str]
-    """Bytes of eight bits, the lowest first: compressed by zlib, cut, and each part in Base64."""
+    """The bits in bytes, lowest bit first: compressed by zlib, cut into parts, each in Base64."""
     rows: int
     by_equality: int
     """Of these, the rows that only equality deletes remove."""
@@ -56,7 +56,7 @@ class DeletedBits:
 def num_bits(files: Sequence[ScanTask]) -> int:
     """Return the size of the bit set.
 
-    Behind the bits of the files with deletes come as many as the longest of the other files has rows: all other files
+    After the bits of the files with deletes come as many as the longest of the other files has rows: all other files
     begin there, and none of these bits is set.
     """
     return _bits_of_files_with_deletes(files) + max(
@@ -134,8 +134,8 @@ def _mark(packed: NDArray[np.uint8], positions: DeletedPositions, num_rows: int)
 def _texts(data: memoryview) -> list[str]:
     step = max(_SAMPLE_BYTES, len(data) // _NUM_SAMPLES)
     sample = b"".join(data[start : start + _SAMPLE_BYTES] for start in range(0, len(data), step))
-    is_worth = len(zlib.compress(sample, 1)) * _MIN_COMPRESSION_RATIO <= len(sample)
-    sent = zlib.compress(data, 1 if is_worth else 0)
+    compresses_well = len(zlib.compress(sample, 1)) * _MIN_COMPRESSION_RATIO <= len(sample)
+    sent = zlib.compress(data, 1 if compresses_well else 0)
     return [
         base64.b64encode(sent[start : start + _BYTES_PER_TEXT]).decode("ascii")
         for start in range(0, len(sent), _BYTES_PER_TEXT)

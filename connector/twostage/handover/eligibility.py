@@ -31,46 +31,46 @@ if TYPE_CHECKING:
 MAX_FOOTERS_AT_ANY_SIZE = 64
 """Footers, or delete files, that are opened however small the data files are."""
 MAX_FOOTERS = 1_000
-"""Footers, or delete files, that are opened at all: parsing a footer takes the driver 1 to 5 ms."""
+"""Footers, or delete files, that are opened at most: parsing a footer takes the driver 1 to 5 ms."""
 MIN_KEPT_SHARE = 0.4
-"""Share of the rows that the filter keeps, from which on Spark reads and filters all of them: where it kept half of 1.5 M
+"""Share of rows kept by the filter from which on Spark reads and filters all of them: where it kept half of 1.5 M
 rows x 16 columns, Spark took 0.42 s, we 0.47. `make bench PAGES=scans` compares the two readers."""
 MAX_TOP_N_SHARE = 0.5
-"""Share of a full scan's bytes, up to which reading the first sort key first, and little else, pays."""
+"""Share of a full scan's bytes up to which reading the first sort key first, and little else, pays."""
 MIN_TOP_N_BYTES = 4 * 2**20
-"""Bytes of the files: fewer Spark's reader reads in about the time that a Python task takes to start."""
+"""Bytes of the files: Spark's reader reads fewer in about the time that a Python task takes to start."""
 MIN_BYTES_TO_PROBE = 16 * 2**20
-"""Bytes of the planned files: below, either reader is fine, and 5 ms of probing how many rows the filter keeps is not. For a
-side of a join it is Spark's, because the join waits the 30-65 ms that a Python task takes to start."""
+"""Bytes of the planned files: below, either reader is fast, and 5 ms of probing how many rows the filter keeps does not pay. A
+side of a join goes to Spark's, because the join would wait the 30-65 ms that a Python task takes to start."""
 MIN_ROWS_TO_AWAIT_KEYS = 50_000
-"""Of a small side, from which on leaving out files by keys saves more than the 10 ms that it takes to decide twice. In TPC-DS
-query 50 at scale 1, a hash table of all 278,000 rows of 2.6 MiB took 0.7 s of CPU more than one of the files that keys leave
+"""Rows of a small side from which on pruning files by keys saves more than the 10 ms that deciding twice takes. In TPC-DS
+query 50 at scale 1, a hash table of all 278,000 rows (2.6 MiB) took 0.7 s more CPU than one of the files that keys keep
 (`make bench PAGES=tpcds`)."""
 NUM_DELETE_COLUMNS = 2
-"""That Spark reads in addition, to leave out deleted rows: a row's position in its file, and the file's first bit."""
+"""Columns that Spark reads in addition, to leave out deleted rows: a row's position in its file, and the file's first bit."""
 MAX_DELETED_BITS = 2**27
-"""One for each row of the files with deletes: 16 MiB, which an executor gets once a stage and each task decompresses."""
+"""One bit for each row of the files with deletes: 16 MiB, sent to an executor once a stage and decompressed by each task."""
 MAX_DELETED_POSITIONS = 2**23
-"""In positional delete files: 0.4 s to read, once."""
+"""Positions in positional delete files: 0.4 s to read, once."""
 MAX_JOIN_COLUMN_BYTES = 4 * 2**20
 """Bytes of columns that Spark's reader reads in less time than keys of a join could save, whatever they leave out. Of TPC-DS at
 scale 1, query 53 (10 MiB) took 1.4 s of CPU with Spark's reader, which leaves out files by the keys, and 1.1 s with ours, which
-drops rows; query 12 (3 MiB) 0.61 and 0.67 s. Leaving out files for Spark's reader where all keys that come are of columns that
-cluster the files was tried up to 64 MiB: of 23 queries, four turns each, 65 and 22 took less (1.8 for 2.5 s of CPU, 2.8 for 3.1),
-57 and 50 more (1.9 for 1.6, 0.95 for 0.78), the others the same, 4 % less together. (`make bench PAGES=tpcds` asks them.)"""
+drops rows; query 12 (3 MiB) 0.61 and 0.67 s. Pruning files for Spark's reader where the files are clustered by all columns of
+which keys come was tried up to 64 MiB: of 23 queries, four runs each, 65 and 22 took less CPU (1.8 instead of 2.5 s, 2.8 of 3.1),
+57 and 50 more (1.9 instead of 1.6 s, 0.95 of 0.78), the others the same, all together 4 % less (`make bench PAGES=tpcds`)."""
 MAX_JOIN_FILE_BYTES = 256 * 2**20
-"""Bytes of files, up to which their footers are opened to learn the bytes of the columns."""
+"""Bytes of files up to which their footers are opened to learn the bytes of the columns."""
 MIN_BYTES_PER_FOOTER = 8 * 2**20
 """Bytes of a file that take far longer to read than its footer takes to parse."""
 MAX_FILES_OF_A_STORE = 16
-"""Of an object store, that Spark's reader opens however small they are."""
+"""Files in an object store that Spark's reader opens however small they are."""
 MIN_BYTES_OF_A_STORES_FILE = 32 * 2**20
-"""On average, of more files: where a request took 30 ms, Iceberg's own reader in Spark took 0.23 s for each file of 2.4 MB (400
-files, two threads), most of it waiting for one request after another. Ours ask for those of many files at once
+"""Bytes per file, on average, where there are more files: with requests of 30 ms, Iceberg's own reader in Spark took 0.23 s for each
+file of 2.4 MB (400 files, two threads), mostly waiting for one request after another. Ours sends those of many files at once
 (`make bench PAGES=object-store`)."""
 MAX_COLUMNS = 100
-"""Spark's own default of ``spark.sql.codegen.maxFields``: of more columns its reader gives rows, not batches, and all
-that stands above works row by row. 3 M rows x 120 columns took 11.8 s so, here 9.1 s."""
+"""Spark's own default of ``spark.sql.codegen.maxFields``: of more columns its reader returns rows, not batches, and all
+operators above work row by row. 3 M rows x 120 columns took 11.8 s that way, 9.1 s here."""
 TYPES = frozenset("boolean int long float double decimal string binary date timestamp timestamptz".split())
 _LOCAL = ("file",)
 _CODECS = frozenset(("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW"))
@@ -161,7 +161,7 @@ def stays_by_plan(plan: ScanPlan, file_systems: Collection[str] = ()) -> str | N
 
 
 def _stays_by_location(path: str, storage: Storage, file_systems: Collection[str]) -> str | None:
-    """Return why Spark's file systems may not read a file, or another one under its name."""
+    """Return why Spark's file systems may fail to read a file, or read another one under its name."""
     location = parse_location(path)
     if location.family in _LOCAL:
         has_colon = ":" in posixpath.basename(location.path)
@@ -198,7 +198,7 @@ def location_for_spark(path: str, file_systems: Collection[str]) -> str | None:
 
 
 def _stays_by_deletes(files: Sequence[ScanTask], num_columns: int) -> str | None:
-    """Return why Spark cannot leave out the deleted rows: by its columns, or because the driver would read or send too much."""
+    """Return why Spark cannot leave out the deleted rows: too many columns, or too much for the driver to read or send."""
     if not any(task.deletes for task in files):
         return None
     if num_columns > MAX_COLUMNS - NUM_DELETE_COLUMNS:
@@ -240,7 +240,7 @@ def stays_by_top(plan: ScanPlan) -> str | None:
 
 
 def is_small(plan: ScanPlan) -> bool:
-    """Return whether the files of a scan are so small that any reader reads them in less time than a Python task starts."""
+    """Return whether a scan's files are so small that any reader reads them in less time than a Python task takes to start."""
     return sum(task.file_size for task in files_of(plan)) < MIN_BYTES_TO_PROBE
 
 
@@ -280,7 +280,7 @@ def stays_by_join(
         plan: The plan of the scan.
         facts: What is known of its files; empty before their footers were read.
         fields: The columns that Spark would read.
-        max_column_bytes: Of these columns, for a side that does not; None: `MAX_JOIN_COLUMN_BYTES`.
+        max_column_bytes: Of these columns, for a side that is handed over; None: `MAX_JOIN_COLUMN_BYTES`.
     """
     if not facts:
         files = sum(task.file_size for task in files_of(plan))
@@ -400,7 +400,7 @@ def _is_widened(kind: Primitive, column: ColumnFacts) -> bool | None:
                 return None
             if logical.scale != kind.scale or not 0 < logical.precision <= kind.precision:
                 return None
-            # Of these Spark makes longs: wrong ones of values of 9 to 15 bytes, and none of byte arrays. 16 bytes are right,
+            # Spark reads these as longs: values of 9 to 15 bytes wrongly, and byte arrays not at all. 16 bytes are right,
             # and rare.
             is_wide = physical == "BYTE_ARRAY" or (physical == "FIXED_LEN_BYTE_ARRAY" and column.width > 8)
             if is_wide and kind.precision <= _DIGITS_OF_A_LONG:

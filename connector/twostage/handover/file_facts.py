@@ -1,8 +1,8 @@
 """What footers of Parquet files say that decides whether Spark's reader reads the files as we do.
 
 Takes located files; gives `FileFacts`, small plain values, cached in the process by the file's path and modification
-time, of a remote file by its store and size. The rule: facts hold for every row group of the file, and a column that is nested or repeated has none, so that no
-decision relies on it.
+time, a remote file's by its path, store and size. The rule: facts hold for every row group of the file, and a column that
+is nested or repeated has none, so that no decision relies on it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 MAX_CACHED_FILES = 10_000
 """Files whose facts are cached, about 400 bytes a column."""
 _CONCURRENT_FOOTERS = 8
-"""Footers read at the same time, by one scan."""
+"""Footers that one scan reads at the same time."""
 _LEGACY_CALENDAR = "org.apache.spark.legacyDateTime"
 _SPARK_VERSION = "org.apache.spark.version"
 _ROW_INDEX = "_tmp_metadata_row_index"
 _INEXACT_STATISTICS = ("float", "double")
-"""Statistics do not tell 0.0 from -0.0, and NaN not at all."""
+"""Types whose statistics do not tell 0.0 from -0.0, and leave out NaN."""
 _WHOLE = ("INT32", "INT64")
 _LONG, _DATE = Primitive("long"), Primitive("date")
 
@@ -72,17 +72,17 @@ class FileFacts:
     has_all_ids: bool
     """Every top-level column has a field id, and none is given twice at any depth."""
     has_legacy_calendar: bool
-    """Spark says of this file of its own that dates before 1582 are Julian."""
+    """Spark wrote the file, and says in its footer that dates before 1582 are Julian."""
     has_row_index: bool
     """A column has the name under which Spark's reader gives the positions of rows."""
     has_ordered_chunks: bool
-    """Each row group begins with its first column and, by the bytes that the footer states, has its middle in the file; no two
-    begin at one place. Spark's reader gives a row group to the split that has this middle: outside the file there is none."""
+    """Each row group begins with its first column and, by the bytes that the footer states, has its midpoint in the file; no two
+    begin at one offset. Spark's reader assigns a row group to the split with its midpoint: outside the file there is none."""
     single_values: Mapping[int, Any]
-    """By field id, of the columns in question, those that statistics prove to have one value in all rows: it, or None."""
+    """By field id: the value of each column in question that statistics prove to have one value, or only NULL, in all rows."""
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """By field id, of the columns of whole numbers and dates (days since 1970), the least and the greatest value by
-    statistics of all row groups; no entry for one that has none."""
+    """By field id: the least and the greatest value of a column of whole numbers or dates (days since 1970), by the
+    statistics of all row groups; no entry for a column without them."""
 
 
 _cache: cachetools.LRUCache[Any, FileFacts] = cachetools.LRUCache(MAX_CACHED_FILES)
@@ -107,7 +107,7 @@ def file_facts(
         source: The scan's storage.
         paths: Located files.
         constants: The columns in question for `FileFacts.single_values`, by field id, with their types.
-        sizes: The files' sizes in bytes; with them, the footers of remote files are asked for together.
+        sizes: The files' sizes in bytes; with them, the footers of remote files are requested together.
 
     Raises:
         TwoStageError: A footer is not there, damaged, encrypted, or of an unknown codec.
@@ -124,7 +124,7 @@ def file_facts(
 def _keys(
     source: Storage, paths: Sequence[str], constants: Mapping[int, Primitive], sizes: Sequence[int]
 ) -> list[Any]:
-    """Return the cache's keys: a remote file has no time of change here, but its store, and its size in the manifest."""
+    """Return the cache's keys: in place of a modification time, a remote file has its store and its size in the manifest."""
     columns, stores = frozenset(constants.items()), stores_of(source.properties)
     return [
         (path, stamp := files.stamp(path), 0 if stamp else size, stores, columns)
@@ -167,7 +167,7 @@ def _of_remote_files(
 
 
 class _RemoteEnd:
-    """A remote file of whose end the footer is read; that is asked for when this is made."""
+    """The end of a remote file, to read its footer from; requested when this is made."""
 
     def __init__(self, reads: TaskReads, file: RangedFile, path: str) -> None:
         self.path = path
@@ -177,7 +177,7 @@ class _RemoteEnd:
         self._tail = reads.ask(file, [(self._start, self.size - self._start)])
 
     def read_at(self, length: int, offset: int) -> bytes:
-        """Return bytes at a place."""
+        """Return bytes at an offset."""
         if offset >= self._start:
             return bytes(self._tail.result()[0][offset - self._start : offset - self._start + length])
         return bytes(self._reads.ask(self._file, [(offset, length)]).result()[0])
@@ -206,7 +206,7 @@ def facts_of(footer: Footer, constants: Mapping[int, Primitive]) -> FileFacts:
 
 
 def _has_its_middle(group: RowGroupMetadata, file_size: int) -> bool:
-    """Tell whether Spark's reader finds a row group in the split where ours does, as parquet-java's filter by midpoint has it."""
+    """Tell whether Spark's reader finds a row group in the same split as ours, by parquet-java's midpoint rule."""
     if not group.columns or group.columns[0].start != group.start:
         return False
     size = group.compressed_bytes if group.stated_bytes is None else group.stated_bytes
@@ -236,7 +236,7 @@ def _column(footer: Footer, node: SchemaNode) -> ColumnFacts | None:
 
 
 def _ranges(footer: Footer, nodes: Sequence[SchemaNode]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the columns of whole numbers and dates of which statistics bound every value, with the bounds."""
+    """Yield the columns of whole numbers and dates whose values statistics bound, with the bounds."""
     for node in nodes:
         leaf = node.leaf
         if node.field_id is None or leaf is None or leaf.max_repetition or leaf.physical_name not in _WHOLE:

@@ -2,9 +2,8 @@
 
 Takes a plan; gives an estimate from statistics where they suffice, otherwise from some pages of the filter columns, read as
 stage one reads them. It decides which reader reads a scan, never which rows come back. The rule: a probe costs a few
-pages, of the first file, one in the middle and the last, and no further file after MAX_PAGES_PROBED; in an object store it takes as
-many round trips as one file. It does not depend on a clock,
-so that two runs of a query use the same reader.
+pages of the first, the middle and the last file, and no further file after MAX_PAGES_PROBED; in an object store it takes as
+many round trips as one file. It does not depend on a clock, so that two runs of a query use the same reader.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 PROBE_ROWS = 4_096
 """Rows probed in a file; at least a page of each filter column is decoded for them."""
 MAX_PAGES_PROBED = 24
-"""Of filter columns, counting one for each column and file; a page of 20,000 rows takes about a millisecond."""
+"""Pages of filter columns, counted as one for each column and file; a page of 20,000 rows takes about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ def _probe_files(
         for task in tasks:
             yield probe(task, None)
         return
-    # Remote files are probed at the same time. The reads end first, so that no thread waits for them any more.
+    # Remote files are probed at the same time. The reads are closed first, so that no thread is left waiting for them.
     with ThreadPoolExecutor(len(tasks), "twostage-probe") as pool, driver_reads() as reads:
         yield from pool.map(lambda task: probe(task, reads), tasks)
 

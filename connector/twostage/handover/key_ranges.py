@@ -1,9 +1,8 @@
-"""What the ranges of a column's values in files tell of keys of joins, where Spark's own reader does the scan.
+"""How keys of joins prune whole files by the ranges of their values, where Spark's own reader does the scan.
 
-Takes the facts of the scan's files; gives the columns by which keys leave out whole files, with each file's range of their
-values, and how many rows have a key. Spark looks up every value of a
-file's range among the keys once they have come, and does not read the file if it finds none. The rule: a file of which
-the range is not known, or too wide to look up, is read.
+Takes the facts of the scan's files; gives the columns whose keys can prune files, with each file's range of their values,
+and how many rows share a key. Once the keys have come, Spark looks up every value of a file's range among them, and does not
+read the file if it finds none. The rule: a file whose range is unknown, or too wide to look up, is read.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
 
 TYPES = ("int", "long", "date")
 MAX_KEY_COLUMNS = 2
-"""For each key column Spark's reader carries two more, and Spark plans the sides of joins that give its keys once more."""
+"""For each key column Spark's reader carries two more, and Spark plans the join side that gives its keys once more."""
 MAX_VALUES_PER_FILE = 10_000
 """Values of a file's range: 27 years of days. Spark looks up about 10 of them in a microsecond."""
 MAX_VALUES_LOOKED_UP = 1_000_000
-"""Of all files of a scan: 0.1 s."""
+"""Values of the ranges of all files of a scan: 0.1 s."""
 MAX_SHARE_OF_A_FILE = 0.5
-"""Of all files' values, which a file's range has on average; in files that are not clustered by the column, keys of any
-join find something."""
+"""Share of all files' values that a file's range covers on average; in files that are not clustered by the column, any
+join's keys find something."""
 
 
 def key_columns(facts: Sequence[FileFacts], fields: Sequence[Field]) -> tuple[str, ...]:
-    """Return the columns by whose values the files are clustered, the most clustered first.
+    """Return the columns by which the files are clustered, the most clustered first.
 
     Args:
         facts: Those of the scan's files.
@@ -54,9 +53,9 @@ def ranges_of(known: FileFacts, columns: Sequence[Field]) -> tuple[KeyRange, ...
 
 
 def rows_a_key(facts: Sequence[FileFacts], field: Field) -> float:
-    """Return how many rows have a value of a column at least, on average; 1 where that is not known.
+    """Return how many rows, on average, share a value of a column at least; 1 where that is not known.
 
-    All whole numbers between the least and the greatest value are taken for values.
+    Every whole number between the least and the greatest value counts as a value.
     """
     if not isinstance(field.type, Primitive) or field.type.name not in TYPES:
         return 1.0
@@ -68,7 +67,7 @@ def rows_a_key(facts: Sequence[FileFacts], field: Field) -> float:
 
 
 def _share(facts: Sequence[FileFacts], field: Field) -> float:
-    """Return which share of all files' values a file's range has on average; 1 if it is of no use."""
+    """Return the share of all files' values that a file's range covers on average; 1 if it is of no use."""
     if not isinstance(field.type, Primitive) or field.type.name not in TYPES:
         return 1.0
     ranges = [known.ranges.get(field.id) for known in facts]

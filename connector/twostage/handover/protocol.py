@@ -1,4 +1,4 @@
-"""What the planner's Java says of a relation, and what it is told of a scan that Spark's own reader does.
+"""What the planner's Java says about a relation, and what it is told about a scan that Spark's own reader does.
 
 Plain values. `ScanDemand` is part of the request ``hand_over``, `SparkScan` of its answer; the planner's `Requests.java`
 and `Answers.java` have classes of the same names with the same fields.
@@ -39,7 +39,7 @@ class ScanDemand:
     may_be_pruned_by_join: bool = False
     """The other side of a join is filtered, so that its keys may prune this side while the query runs."""
     joined_by: str | None = None
-    """The only column by which the nearest join finds its rows, if that gives a row for each pair, and nothing filters its other side."""
+    """The only column that the nearest join compares, if that gives a row for each pair, and nothing filters its other side."""
     names_files: bool = False
     """It calls ``input_file_name()`` or its like, which know a file only under Spark's own readers."""
     reads_vectors: bool = True
@@ -50,7 +50,7 @@ class ScanDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """The least and the greatest value of a column in a file, but NULL; dates are days since 1970."""
+    """The least and the greatest non-NULL value of a column in a file; dates are days since 1970."""
 
     column: str
     lower: int
@@ -67,7 +67,7 @@ class SparkFile:
     first_bit: int | None
     """Where its rows begin among `DeletedRows`; None where no file of the scan has deleted rows."""
     ranges: tuple[KeyRange, ...]
-    """Of the scan's key columns, those in which keys of a join can leave the file out; it is read if it has none."""
+    """Of those key columns of the scan whose keys can prune the file; it is read if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class DeletedRows:
     size: int
     """Bits."""
     texts: tuple[str, ...]
-    """Bytes of eight bits, the lowest first: compressed by zlib, cut, and each part in Base64."""
+    """The bits in bytes, lowest bit first: compressed by zlib, cut into parts, each in Base64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +91,10 @@ class SparkScan:
     files: tuple[SparkFile, ...]
     deleted: DeletedRows | None
     key_columns: tuple[str, ...]
-    """The columns of which files have ranges."""
+    """The columns that `SparkFile.ranges` may have."""
     bytes: int
     """What the optimizer is to take for the scan's size."""
     ids: Mapping[str, int]
     """Field ids by the columns' names in the table."""
     options: Mapping[str, str]
-    """The reader's options, which hold whatever the session's settings are."""
+    """The reader's options, which override the session's settings."""
