@@ -17,7 +17,7 @@ from twostage.indexes.file_keys import FILES
 from twostage.indexes.kinds.bins import BINS
 from twostage.indexes.kinds.bit_slices import MAX_INTERVALS
 from twostage.indexes.kinds.sorted_rows import MAX_SHARE_FOUND
-from twostage.indexes.sorted_pairs import BLOCK
+from twostage.indexes.sorted_pairs import PAIRS_PER_BLOCK
 from twostage.planning.index_pruning import MIN_FILES_TO_LOOK_UP
 from twostage.reading.index_answers import MIN_GAIN
 from twostage.storage.ranges import LOCAL
@@ -136,7 +136,8 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
         return Offer(cost=cost, nbytes=asked * block + values, to_check=0, unsure=0, is_exact=True)
     if ("postings" in kinds or "sorted" in kinds) and leaf.op in _POINTS:
         found = rows * scan.share(leaf)
-        held = found if found > keys * 2 * BLOCK else 0.0  # of frequent values, which the directory tells
+        # Of frequent values, which the directory tells.
+        held = found if found > keys * 2 * PAIRS_PER_BLOCK else 0.0
         nbytes = keys * 1.125 * _POSTINGS_BLOCK + _BYTES_OF_A_ROW * held
         cost = nbytes + keys * 2.125 * LOCAL.gap  # a page of the directory for each
         return Offer(cost=cost, nbytes=nbytes, to_check=keys + held, unsure=0, is_exact=False)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.schema import Field
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound="KindReader")
 MAX_BYTES = 64 * 2**20
 """Of indexes that the driver reads for one query: 0.1 s of reading and decoding."""
@@ -231,11 +231,11 @@ class IndexedFile:
         index: DataFileIndex,
         field: Field,
         kind: type[Kind],
-        ask: Callable[[Kind, BlobReader], Told],
-    ) -> Told | None:
+        ask: Callable[[Kind, BlobReader], Result],
+    ) -> Result | None:
         """Return what a column's index of one kind says to a question, counting what is read; None if it is bad."""
 
-        def counted(kind: Kind, reader: BlobReader) -> Told:
+        def counted(kind: Kind, reader: BlobReader) -> Result:
             try:
                 return ask(kind, reader)
             finally:

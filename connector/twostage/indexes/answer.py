@@ -1,6 +1,6 @@
 """What an index says of a predicate: for which rows of a data file it is TRUE, at most and at least, in three-valued logic.
 
-Takes bitmaps of row positions; gives an `IndexAnswer`, and the answers of AND, OR and NOT over such. The rule: bounds, never
+Takes bitmaps of row positions; gives an `IndexAnswer`, and the answers of AND, OR and NOT over them. The rule: bounds, never
 guesses. Every row for which the predicate is TRUE is in `possible`, and it is TRUE for every row in `certain`; likewise
 for the rows where it is not FALSE. NOT swaps and complements these bounds, so that it stays right where an index gives
 too many rows.
@@ -17,17 +17,17 @@ Certainty = Literal["exact", "at most", "at least", "between"]
 
 
 ROWS_OF_A_PAGE = 20_000
-"""Writers begin another page after so many rows, or after 1 MiB: few scattered rows to check are in all pages."""
+"""Writers begin a new page after this many rows, or after 1 MiB: even a few scattered rows to check are in all pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupCost:
-    """What it takes to read something: upper estimates.
+    """What a look-up takes: upper estimates.
 
     Attributes:
         requests: Reads.
         nbytes: Their bytes.
-        unsure: Rows that the answer will leave to check, about.
+        unsure: About how many rows the answer will leave to check.
     """
 
     requests: int = 0

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COOKIE = 12346
-"""Of bitmaps without runs."""
+"""Marks bitmaps without runs."""
 _CONTAINER_ROWS, _CONTAINER_WORDS = 2**16, 2**10
 _MAX_ARRAY_ROWS = 4096
-"""A container of more rows has bits."""
+"""A container of more rows is a bitmap."""
 
 
 def serialize(bitmap: BitMap) -> bytes:
-    """Return a bitmap's bytes, runs where these are smaller."""
+    """Return a bitmap's bytes, with runs where these are smaller."""
     bitmap.run_optimize()
     return bytes(bitmap.serialize())
 
 
 def checksum(data: bytes) -> int:
-    """Return the checksum that a directory has of a bitmap's bytes (`puffin.checked`)."""
+    """Return the checksum that a directory keeps of a bitmap's bytes (`puffin.checked`)."""
     return zlib.crc32(data)
 
 
@@ -42,7 +42,7 @@ def deserialize(data: bytes, num_rows: int) -> BitMap:
     """Return the bitmap of some bytes.
 
     Raises:
-        BadIndexError: They are none, or hold a position that the file does not have.
+        BadIndexError: They are no bitmap, or have a position beyond the file's rows.
     """
     try:
         bitmap = BitMap.deserialize(data)
@@ -56,7 +56,7 @@ def deserialize(data: bytes, num_rows: int) -> BitMap:
 def of_rows(rows: NDArray[np.integer]) -> BitMap:
     """Return the bitmap of row positions.
 
-    pyroaring takes an `array` as it stands, 5 to 13 ns a position in order; of a NumPy array it makes a Python number of each, 120 to 250.
+    pyroaring takes an `array` as it is, 5 to 13 ns a sorted position; from a NumPy array it makes Python ints, 120 to 250 ns each.
     """
     return BitMap(array("I", np.ascontiguousarray(rows, np.uint32).tobytes()))
 
@@ -64,7 +64,7 @@ def of_rows(rows: NDArray[np.integer]) -> BitMap:
 def of_words(words: NDArray[np.uint64], num_rows: int) -> BitMap:
     """Return the bitmap of the rows whose bit is set; bits beyond the last row do not count.
 
-    The words are containers of the format as they stand, so that 65,536 rows take 2 µs instead of 300.
+    The words already are containers of the format, so that 65,536 rows take 2 µs instead of 300.
     """
     count = -(-num_rows // _CONTAINER_ROWS)
     padded = np.zeros(count * _CONTAINER_WORDS, np.uint64)

@@ -1,8 +1,8 @@
 """Builds the index of one data file: all kinds of all its columns, published whole or not at all.
 
 Takes the values of some columns, in the order of the rows; gives an index file at its place. The rules: every row of the data
-file is in it, deleted ones included; memory stays within a budget; what is half written has another name, or no footer,
-and counts for nothing; and building the same again gives an index that says the same.
+file is in it, deleted ones included; memory stays within a budget; a half-written file has another name, or no footer,
+and is ignored; and building again gives an equivalent index.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twostage.errors import mask
 from twostage.indexes import bitmaps
 from twostage.indexes.data_file_index import NULLS
 from twostage.indexes.file_stamp import NO_STAMP
-from twostage.indexes.kind import MAX_ROWS_OF_A_FILE, Workshop
+from twostage.indexes.kind import MAX_ROWS_OF_A_FILE, BuildResources
 from twostage.indexes.kinds.registered import KINDS
 from twostage.indexes.puffin import IndexWriter
 from twostage.storage import files
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from twostage.task import Storage
 
 _COPIED = 4 * 2**20
-"""Bytes that are copied at once from the finished file."""
+"""Bytes of the finished file that are copied at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Built:
 
     Attributes:
         nbytes: Of the index file.
-        refused: What values have no index of a kind, as sentences.
+        refused: Which kinds could not index which values, and why, as text.
     """
 
     nbytes: int
@@ -68,7 +68,7 @@ def build_index(
     """
     refused: list[str] = []
     with tempfile.TemporaryDirectory(prefix="twostage-index-") as folder:
-        workshop = Workshop(folder=Path(folder), budget=budget)
+        resources = BuildResources(folder=Path(folder), budget=budget)
         made = Path(folder, "index")
         with made.open("wb") as stream:
             writer = IndexWriter(stream, dict(properties))
@@ -78,7 +78,7 @@ def build_index(
                     break
                 _write_nulls(values, writer)
                 for name in kinds:
-                    reason = KINDS[name].build(values, writer, workshop)
+                    reason = KINDS[name].build(values, writer, resources)
                     if reason is not None:
                         refused.append(f"{name}: {reason}")
             writer.properties["columns"] = ",".join(str(values.field_id) for values, _ in columns)
@@ -94,8 +94,8 @@ def describe(
 
     Args:
         data_file: `fingerprint.of_data_file`.
-        path: As the metadata names it, for people.
-        num_rows: That it holds.
+        path: Its path in the metadata, for people.
+        num_rows: Its rows.
         size: Its bytes.
         version: Its ETag, if it has one.
         stamp: Of a local file (`file_stamp`).

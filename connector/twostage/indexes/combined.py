@@ -40,19 +40,19 @@ def combine(predicate: Predicate, answers: Mapping[int, IndexAnswer], num_rows: 
 
 
 def every_row(num_rows: int) -> IndexAnswer:
-    """Return the answer of what is TRUE for every row."""
+    """Return the answer of a predicate that is TRUE for every row."""
     every = bitmaps.whole(num_rows)
     return IndexAnswer.of_leaf(num_rows, possible=every, certain=every, null=bitmaps.whole(0))
 
 
 def no_row(num_rows: int) -> IndexAnswer:
-    """Return the answer of what is FALSE for every row."""
+    """Return the answer of a predicate that is FALSE for every row."""
     none = bitmaps.whole(0)
     return IndexAnswer.of_leaf(num_rows, possible=none, certain=none, null=none)
 
 
 def never_true(num_rows: int) -> IndexAnswer:
-    """Return the answer of what is FALSE or NULL for every row, nobody knows which."""
+    """Return the answer of a predicate that is FALSE or NULL for every row, it is unknown which."""
     every, none = bitmaps.whole(num_rows), bitmaps.whole(0)
     return IndexAnswer(
         num_rows=num_rows,
@@ -64,7 +64,7 @@ def never_true(num_rows: int) -> IndexAnswer:
 
 
 def unknown(num_rows: int) -> IndexAnswer:
-    """Return the answer of what may be anything for every row."""
+    """Return the answer of a predicate that may be anything for any row."""
     every, none = bitmaps.whole(num_rows), bitmaps.whole(0)
     return IndexAnswer(
         num_rows=num_rows,

@@ -1,8 +1,8 @@
-"""The index of one data file, open: which rows a leaf of a predicate is TRUE for, and what it costs to know.
+"""The index of one data file, open: which rows a leaf of a predicate is TRUE for, and what it costs to find out.
 
 Takes an index file's footer and a leaf; gives an `IndexAnswer`. The rules: the kinds see non-NULL values alone, NULL and NOT are
-decided here, by the bitmap of the NULL rows; an index that turns out bad is not asked again, and that is counted once; and
-an index of another data file is none.
+decided here, by the bitmap of the NULL rows; an index that turns out bad is not used again, and that is counted once; and
+an index of another data file counts as none.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
     IndexLeaf = Compare | CompareLength | HasElement | In | IsNull | Range | StringMatch
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound="KindReader")
 NULLS = "nulls"
 """The kind of the blobs that every indexed column has."""
 BYTES_OF_A_PAGE = 32 * 2**10
-"""That are read to check a row that a kind is not sure of, about."""
-MUCH_MORE = 4
-"""Times as many bytes as another kind's, from which an exact kind is not worth reading where rows can be checked."""
+"""About how many are read to check a row that a kind is not sure of."""
+MAX_EXACT_BYTES_RATIO = 4
+"""An exact kind is preferred if it reads at most this many times the bytes of another kind, whose rows would have to be checked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ class ValueCounts:
 
 @dataclass(slots=True, eq=False)
 class _Column:
-    """What is open of one column: `kinds` by name, in the order to ask them."""
+    """One column, opened: `kinds` by name, in the order in which to try them."""
 
     type: Primitive
     num_nulls: int
@@ -82,7 +82,7 @@ class _Column:
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """What was learned of an index file: its `columns` by field id."""
+    """What is known by now about an index file: its `columns` by field id."""
 
     columns: dict[int, _Column] = field(default_factory=dict)
     is_bad: bool = False
@@ -94,7 +94,7 @@ class DataFileIndex:
     Args:
         storage: How to open the index file.
         path: The index file.
-        footer: Of it.
+        footer: Its footer.
 
     Attributes:
         num_rows: Of the data file.
@@ -120,7 +120,7 @@ class DataFileIndex:
             raise BadIndexError(f"an index of {self.num_rows} rows")
 
     def through(self, file: RangedObject) -> DataFileIndex:
-        """Return this index as a task reads it whose threads take turns; what either learns of the file, both know."""
+        """Return this index for a task whose threads take turns, read through `file`; both share what either learns of it."""
         own = copy.copy(self)
         own._file = file  # noqa: SLF001 - its own copy
         return own
@@ -137,14 +137,14 @@ class DataFileIndex:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes of memory it takes while nothing was looked for."""
+        """About how many bytes of memory it takes before the first look-up."""
         directories = sum(
             blob.length for (*_, part), blob in self._footer.blobs.items() if part == "directory"
         )
         return len(self._footer.tail) + 4 * directories + 2000 + 1000 * len(self._footer.blobs)
 
     def is_of(self, version: bytes) -> bool:
-        """Tell whether it is of the data file that has this ETag now (`files.version_of`); unknown ones fit."""
+        """Tell whether it is of the data file that has this ETag now (`files.version_of`); an unknown one matches."""
         return not self._etag or not version or self._etag == version.hex()
 
     def is_in_place(self, stamp: bytes) -> bool:
@@ -158,20 +158,20 @@ class DataFileIndex:
     def find(
         self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False, only: str | None = None
     ) -> IndexAnswer | None:
-        """Return for which rows a leaf is TRUE; None if no index of its column tells.
+        """Return for which rows a leaf is TRUE; None if no index of its column can tell.
 
-        Exact kinds are asked first, if they do not read much more than others; then those that read least.
+        Exact kinds are tried first, if they do not read much more than others; then those that read least.
 
         Args:
             leaf: A comparison of an indexed column.
             metrics: Gains a warning if the index turns out bad.
-            exactly: Ask exact kinds first whatever they read.
-            only: Ask this kind alone.
+            exactly: Try exact kinds first whatever they read.
+            only: Try this kind alone.
         """
         return self._safely(lambda reader: self._find(leaf, reader, exactly=exactly, only=only), metrics)
 
     def cost(self, leaf: IndexLeaf, metrics: Metrics, *, exactly: bool = False) -> LookupCost | None:
-        """Return what `find` would read, about; None if it would give None."""
+        """Return about what `find` would read; None if it would return None."""
         return self._safely(lambda reader: self._cost(leaf, reader, exactly=exactly), metrics)
 
     def value_counts(self, field_id: int, metrics: Metrics) -> ValueCounts | None:
@@ -194,12 +194,12 @@ class DataFileIndex:
         self,
         field_id: int,
         kind: type[Kind],
-        ask: Callable[[Kind, BlobReader], Told | None],
+        ask: Callable[[Kind, BlobReader], Result | None],
         metrics: Metrics,
-    ) -> Told | None:
-        """Return what a column's index of one kind, that of these readers, says to a question; None without it."""
+    ) -> Result | None:
+        """Return what `ask` returns for a column's reader of one class; None if the column has no such index."""
 
-        def answer(reader: BlobReader) -> Told | None:
+        def answer(reader: BlobReader) -> Result | None:
             column = self._column(field_id, reader)
             kinds = () if column is None else column.kinds.values()
             found = next((one for one in kinds if isinstance(one, kind)), None)
@@ -222,18 +222,18 @@ class DataFileIndex:
 
     # --- what may find the file bad -------------------------------------------------------------------
 
-    def _safely(self, ask: Callable[[BlobReader], Told | None], metrics: Metrics) -> Told | None:
+    def _safely(self, ask: Callable[[BlobReader], Result | None], metrics: Metrics) -> Result | None:
         if self.is_bad:
             return None
         try:
             if isinstance(self._file, RangedObject):
-                # No lock: whoever waits hands the turn on, also to a thread that asks the same. What both learn is the same.
+                # No lock: a thread that waits hands its turn on, perhaps to one with the same look-up. Both learn the same.
                 return ask(BlobReader(self._file, self._footer, is_remote=True))
             with self._lock, self._file as file:
                 return ask(BlobReader(file, self._footer, is_remote=file.is_remote))
         except (
             ValueError,
-            TypeError,  # made-up fences of another type
+            TypeError,  # forged fences of another type
             LookupError,
             ArithmeticError,
             MemoryError,
@@ -302,7 +302,7 @@ class DataFileIndex:
             cost = kind.cost(leaf, wanted, reader)
             if cost is not None:
                 found.append((cost, name, kind, wanted))
-        much = MUCH_MORE * min((cost.nbytes for cost, *_ in found), default=0) + TAIL_BYTES
+        much = MAX_EXACT_BYTES_RATIO * min((cost.nbytes for cost, *_ in found), default=0) + TAIL_BYTES
 
         pages = -(-self.num_rows // ROWS_OF_A_PAGE)
 
@@ -350,7 +350,7 @@ class DataFileIndex:
         reader: BlobReader,
         name: str,
     ) -> IndexAnswer:
-        """Return the answer of a leaf whose wanted rows were found: as `predicates.evaluate` has it for NULL."""
+        """Return the answer of a leaf whose wanted rows were found, with NULLs treated as in `predicates.evaluate`."""
         possible, certain = found.possible, found.certain
         if null:
             possible, certain = possible - null, certain - null
@@ -394,15 +394,15 @@ class DataFileIndex:
 
 
 def _is_text_test(leaf: IndexLeaf, built: Primitive) -> bool:
-    """Tell whether a leaf tests the text itself, which only its evaluation tells."""
+    """Tell whether a leaf tests the text itself, so that only evaluating it can tell."""
     is_text = isinstance(leaf, StringMatch | CompareLength) and leaf.column.cast is None
     return is_text and built == leaf.column.type == Primitive("string")
 
 
 class _Lazy:
-    """An index file that is opened when the first byte is read of it.
+    """An index file that is opened when it is first read.
 
-    A remote one stays open: that takes a request, and then holds no connection.
+    A remote one stays open: opening takes a request, and no connection is kept.
     """
 
     def __init__(self, storage: Storage, path: str) -> None:

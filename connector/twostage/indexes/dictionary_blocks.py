@@ -1,4 +1,4 @@
-"""Sorted values in blocks, each with how many rows it has and where their bitmap lies; found by fences between the blocks.
+"""Sorted values in blocks, each value with its number of rows and their bitmap's place; found by fences between the blocks.
 
 Takes runs of values with their bitmaps; writes three blobs (blocks, bitmaps, directory), and gives from an open file the
 blocks that may hold some keys. The rules: fences never rule out a block that holds a wanted key; every block and bitmap
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BLOCK_VALUES = 512
 BLOCK_BYTES = 32 * 2**10
-"""Of values; one longer value has a block of its own."""
+"""Bytes of values in a block; a longer value has a block of its own."""
 MAX_BLOCK_BYTES = 2**28
 """Decompressed; a larger block is not read."""
 _COPIED_BYTES = 2**20
@@ -56,7 +56,7 @@ _SCHEMA = (("rows", pa.uint32()), ("length", pa.uint32()), ("crc", pa.uint32()))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Values in order; for each its rows' number, and its bitmap's place in the blob, length and CRC-32."""
+    """Values in order; for each its number of rows, and its bitmap's offset in the blob, length in bytes and CRC-32."""
 
     values: pa.Array
     rows: NDArray[np.int64]
@@ -120,7 +120,7 @@ class Dictionary:
     """The blocks of one column in an open file.
 
     Raises:
-        BadIndexError: The directory is none.
+        BadIndexError: The directory is malformed.
     """
 
     def __init__(self, field_id: int, kind: str, num_rows: int, reader: BlobReader) -> None:
@@ -166,7 +166,7 @@ class Dictionary:
         return sorted(found)
 
     def _limit(self, key: int | bytes | None) -> Any:
-        """Return an interval's limit as fences are: numbers beyond 64 bits are bytes there."""
+        """Return an interval's limit in the form of the fences, where numbers beyond 64 bits are bytes."""
         if isinstance(key, int) and self._fences and isinstance(self._fences[0], bytes):
             return _wide_key(key)
         return key
@@ -247,7 +247,7 @@ def _separator(last: bytes | None, first: int | bytes) -> int | bytes:
 
 
 def _steps(values: pa.Array) -> Iterator[tuple[int, int]]:
-    """Yield the limits of blocks."""
+    """Yield the start and end of each block."""
     lane = read_lane(values)
     if not isinstance(lane, Text):
         for start in range(0, len(values), BLOCK_VALUES):

@@ -1,7 +1,7 @@
 """Writes the runs of a table-wide index, and merges them: see `indexes.file_keys`, which reads them.
 
 Takes hashes of the distinct values of data files, or runs; gives a new run at its place. The rules: a run is published whole or not at
-all, the same data files give the same name, and what is merged goes only when the new run is there.
+all, the same data files give the same name, and merged runs are removed only when the new run is there.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RunBuilder:
         self.stamps: list[bytes] = []
 
     def begin(self, key: bytes, stamp: bytes = NO_STAMP) -> None:
-        """Go on with another data file (`file_key`, `file_stamp`); one without values holds none of any."""
+        """Start the next data file (`file_key`, `file_stamp`); it need not have values."""
         self.members.append(key)
         self.stamps.append(stamp)
 
@@ -96,7 +96,7 @@ class RunBuilder:
 
 
 def level_of(num_pairs: int) -> int:
-    """Return the level of a run of so many pairs: each level holds `FANOUT` times as many.
+    """Return the level of a run of this many pairs: each level holds `FANOUT` times as many.
 
     >>> level_of(1_000), level_of(2**18), level_of(2**28)
     (0, 1, 6)
@@ -114,7 +114,7 @@ def merge_runs(
     metrics: Metrics,
     live: Collection[bytes] | None = None,
 ) -> str | None:
-    """Merge runs of one column into one, and remove them; return its name, None if one of them is gone or bad.
+    """Merge runs of one column into one, and remove them; return its name, None if one of them is missing or bad.
 
     Args:
         place: Where they are.
@@ -134,7 +134,7 @@ def merge_runs(
             stamp = one.stamps.get(key, NO_STAMP)
             if is_replaced(
                 stamps.get(key, NO_STAMP), stamp
-            ):  # which of the two is there now, nobody knows here
+            ):  # which of the two is there now is not known here
                 replaced.add(key)
             elif stamp != NO_STAMP or key not in stamps:
                 stamps[key] = stamp
@@ -162,7 +162,7 @@ def merge_runs(
 def _copy(
     place: IndexPlace, run: IndexRun, opened: OpenRun, ordinals: dict[bytes, int], builder: RunBuilder
 ) -> None:
-    """Add a run's pairs to another one, their data files numbered as there."""
+    """Add a run's pairs to the builder's, with its ordinals of their data files."""
     numbers = np.array([ordinals.get(key, -1) for key in opened.keys], np.int64)
     bits = np.uint64(opened.pairs.number_bits)
     with open_run_file(place, run.name) as file:

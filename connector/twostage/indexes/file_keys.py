@@ -51,16 +51,16 @@ if TYPE_CHECKING:
 FILES = "files"
 """The kind's name, in groups' names and in runs."""
 KEY_BITS = 32
-"""Of a hash: a look-up among 500 million pairs finds 0.1 wrong files."""
+"""Bits of a hash: a look-up among 500 million pairs finds 0.1 wrong files."""
 MEMBER_BYTES = 12
 MAX_POINTS = 100_000
-"""A list of more values is not looked up."""
+"""Values of an IN list; a longer one is not looked up."""
 FANOUT = 4
 """Runs of one level that are merged into one."""
 
 
 def file_key(task: ScanTask) -> bytes:
-    """Return what stands for a data file in a run: 12 bytes of a hash of its path, size, rows, sequence number and time."""
+    """Return a data file's key in runs: 12 bytes of a hash of its path, size, rows, sequence number and time."""
     facts = (
         task.path,
         files.modified(task.path),
@@ -120,7 +120,7 @@ class ScannedFiles:
 
         Args:
             paths: By key.
-            versions: By path, the ETags of objects that somebody has asked for.
+            versions: By path, the ETags that are known of objects.
         """
         known = versions or {}
         stamps = {key: file_stamp(path) for key, path in paths.items()}
@@ -137,7 +137,7 @@ def find_files(
     scanned: ScannedFiles | None = None,
     bad: set[str] | None = None,
 ) -> FileAnswer | None:
-    """Return which data files may hold the values that a leaf asks for.
+    """Return which data files may hold a leaf's values.
 
     Args:
         place: Where the table's indexes are.
@@ -145,8 +145,8 @@ def find_files(
         leaf: ``=``, ``<=>`` or ``IN``; None is returned for any other, and for a column without runs.
         metrics: Gains ``indexes.ignored`` for a run that is bad.
         memory: Bytes that this process may keep of indexes.
-        scanned: The data files in question, if they are known: spares reading the list of those of a run that has them all.
-        bad: Names of runs that turned out bad, to which others are added: these are not read again, and warned of once.
+        scanned: The data files in question, if known: then the list of a run of just these need not be read.
+        bad: Names of runs that turned out bad, added to here: they are not read again, and warned about once.
     """
     bad = set() if bad is None else bad
     if not isinstance(leaf, Compare | In) or (isinstance(leaf, Compare) and leaf.op not in ("=", "<=>")):
@@ -217,7 +217,7 @@ class OpenRun:
     Attributes:
         keys: The data files, by ordinal; `members` the same as a set.
         stamps: By data file (`file_stamp`, `version_stamp`).
-        first_cost: What reading it took, until it was counted.
+        first_cost: What opening it took, until that is counted.
     """
 
     type: Primitive
@@ -237,7 +237,7 @@ class OpenRun:
         return len(self.footer.tail) + 200 * (len(self.keys) + len(self.stamps)) + 10_000
 
     def replaced(self, scanned: ScannedFiles | None) -> frozenset[bytes]:
-        """Return the data files that are other ones by now."""
+        """Return the data files that were replaced since."""
         now = scanned.stamps if scanned is not None and self.stamps else {}
         return frozenset(
             key for key, stamp in now.items() if is_replaced(self.stamps.get(key, NO_STAMP), stamp)
@@ -271,9 +271,9 @@ def read_run(place: IndexPlace, run: IndexRun, scanned: ScannedFiles | None = No
     """Read a run's directory.
 
     Raises:
-        MissingFileError: It is gone.
+        MissingFileError: It is not there any more.
         StorageError: The store failed.
-        CorruptFileError: It is no run that can be used; ValueError and LookupError the same.
+        CorruptFileError: It is not a usable run; so do ValueError and LookupError.
     """
     with open_run_file(place, run.name) as file:
         return _read(file, run, scanned)
@@ -319,5 +319,5 @@ def _read(file: pa.NativeFile | RangedObject, run: IndexRun, scanned: ScannedFil
 
 
 def digest_of(members: Iterable[bytes]) -> str:
-    """Return what stands for a list of data files or stamps in a run's name."""
+    """Return the digest of a list of data files or stamps in a run's name."""
     return hashlib.sha256(b"".join(members)).hexdigest()[:24]

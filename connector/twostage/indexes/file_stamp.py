@@ -1,8 +1,8 @@
-"""What tells a data file from one that is put in its place, as an index keeps it.
+"""Stamps by which an index tells a data file from one that was put in its place.
 
-Takes a local file's path; gives 8 bytes: which host says it, and a hash of the file's time of change, which nobody can set. Of an
-object it takes the ETag. The rule: what one host says is not compared with what another one says, because a copy or another mount
-of the same file has another time.
+Takes a local file's path; gives 8 bytes: which host it was, and a hash of the file's change time (ctime), which nobody can set. For
+an object it takes the ETag. The rule: stamps of different hosts are not compared, because a copy or another mount of the same file
+has another time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from twostage.storage import files
 
 STAMP_BYTES = 8
 NO_STAMP = bytes(STAMP_BYTES)
-"""Of a file that nothing tells apart: one that is missing, or an object whose ETag nobody has asked for."""
+"""Of a file that cannot be told apart: one that is missing, or an object whose ETag is not known."""
 _HALF = STAMP_BYTES // 2
 _BY_STORE = b"etag"
-"""Says a stamp of an object, in a host's place."""
+"""Marks the stamp of an object, in place of a host."""
 
 
 def file_stamp(path: str) -> bytes:
-    """Return what stands for a located local file as it is now; `NO_STAMP` if it is remote or missing."""
+    """Return the stamp of a located local file as it is now; `NO_STAMP` if it is remote or missing."""
     found = files.stamp(path)
     if not found:
         return NO_STAMP
@@ -32,7 +32,7 @@ def file_stamp(path: str) -> bytes:
 
 
 def version_stamp(version: bytes) -> bytes:
-    """Return what stands for an object that has this ETag; `NO_STAMP` if the store names none.
+    """Return the stamp of an object that has this ETag; `NO_STAMP` if the store names none.
 
     >>> is_replaced(version_stamp(b"1"), version_stamp(b"2")), is_replaced(version_stamp(b"1"), version_stamp(b""))
     (True, False)

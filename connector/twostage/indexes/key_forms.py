@@ -1,7 +1,7 @@
-"""Sortable numbers of a column's values, numbers and text alike, and how they are spread.
+"""Sortable numbers for a column's values, numbers and text alike, and their quantiles.
 
-Takes the values of a column in chunks; gives how they become int64 keys in Spark's order (`KeyForm`), and quantiles of these.
-The rule: of two values the greater one never has the lesser key; where keys of text are equal, only the text tells.
+Takes the values of a column in chunks; gives their mapping to int64 keys in Spark's order (`KeyForm`), and quantiles of these.
+The rule: of two values the greater one never has the lesser key; where keys of text are equal, only the text decides.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     Longs = NDArray[np.int64]
 
 _SAMPLED = 1 << 18
-"""Values that quantiles are drawn from: of 256 of them, a few thousand rows each, the counts differ by a tenth."""
+"""Values that quantiles are drawn from: the rows of 256 quantiles, a few thousand each, then differ by a tenth."""
 MAX_PREFIX = 2**12
-"""Bytes that all texts begin with which keys leave out."""
+"""Bytes of the texts' common prefix that keys leave out."""
 _WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """How text becomes numbers: the eight bytes behind `prefix`, which all values begin with; None for numbers."""
+    """How text becomes numbers: the eight bytes after `prefix`, which all values begin with; None for numbers."""
 
     prefix: bytes | None
 
@@ -56,9 +56,9 @@ class KeyForm:
         return _signed(np.where(left == 0, np.uint64(0), words >> unused << unused))
 
     def limits(self, interval: Interval) -> tuple[int, int, bool]:
-        """Return the least and the greatest key of an interval's values, and whether keys between them are of it.
+        """Return the least and the greatest key of an interval's values, and whether all values with keys from one to the other are in it.
 
-        For text keys do not tell all: a value of the first or last key may lie outside.
+        Not so for text: a value with the first or last key may lie outside.
         """
         if self.prefix is None:
             assert isinstance(interval.low, int)
@@ -90,7 +90,7 @@ def form_of(values: ColumnValues) -> KeyForm:
         return KeyForm(None)
     prefix: bytes | None = None
     for _, array in non_null(values.chunks()):
-        for scalar in pc.min_max(array).values():  # what these begin with, all do
+        for scalar in pc.min_max(array).values():  # their common prefix is that of all
             text = scalar.as_buffer().to_pybytes()
             prefix = text if prefix is None else _shared(prefix, text)
         if not prefix:
@@ -118,7 +118,7 @@ def sample_keys(values: ColumnValues, form: KeyForm) -> Longs | None:
 
 
 def quantiles(sample: Longs, bins: int) -> Longs:
-    """Return the greatest keys of all bins but the last, ascending; a bin of its own for each value where they are few."""
+    """Return the greatest keys of all bins but the last, ascending; where there are few values, each has its own bin."""
     values = distinct(sample)
     if len(values) <= bins:
         return values[:-1]

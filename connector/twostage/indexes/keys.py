@@ -1,8 +1,8 @@
-"""A column's values as keys: numbers, wide numbers or bytes, which are equal and ordered as Spark has the values.
+"""A column's values as keys: numbers, wide numbers or bytes, which compare as Spark compares the values.
 
 Takes Arrow arrays in the scan's types, without NULLs; gives sortable int64 keys and 64-bit hashes. The rule: two values
-that our predicates find equal (-0.0 and 0.0, all NaN, an int and the same long) have the same key and hash, and keys of
-different order have values of that order.
+that our predicates find equal (-0.0 and 0.0, all NaN, an int and the same long) have the same key and hash, and different
+keys are in the order of their values.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def key_class(kind: Type) -> KeyClass | None:
-    """Return how values of a type are keys; None for a type whose values are not compared."""
+    """Return the class of a type's keys; None for a type whose values are not compared."""
     return _CLASSES.get(kind.name) if isinstance(kind, Primitive) else None
 
 
 def indexed_type(kind: Type) -> Primitive | None:
-    """Return the type of the values that an index of a column has: its own, its elements' or its keys'; None for others."""
+    """Return the type of the values in an index of a column: its own, its elements' or its keys'; None if it cannot have one."""
     element = element_of(kind)
     inner = kind if element is None else element.type
     return inner if isinstance(inner, Primitive) and inner.name in _CLASSES else None
@@ -149,7 +149,7 @@ def hash_words(words: Longs) -> Hashes:
 def hash_bytes(offsets: NDArray[np.signedinteger[Any]], data: NDArray[np.uint8]) -> Hashes:
     """Return hashes of texts in Arrow's layout.
 
-    Short ones all at once, eight bytes of each at a time; longer ones one by one, by a library.
+    Short ones are hashed together, eight bytes at a time; longer ones one by one, by xxhash.
     """
     lengths = np.diff(offsets)
     is_long = lengths > MAX_SHORT_BYTES

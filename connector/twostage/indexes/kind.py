@@ -47,11 +47,11 @@ class ColumnValues(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
+class BuildResources:
     """What building may use.
 
     Attributes:
-        folder: For what exceeds the memory; removed afterwards.
+        folder: For what exceeds the budget; removed afterwards.
         budget: Bytes of memory.
     """
 
@@ -71,7 +71,7 @@ class Profile:
         value_bytes: Mean size of a distinct value.
         num_runs: Runs of equal neighbours.
         column_bytes: The column's bytes in the data files, encoded and compressed.
-        frequencies: Rows of each value, and how many values have about so many; empty: all are about equally frequent.
+        frequencies: Rows of a value, and how many values have about that many; empty: all are about equally frequent.
     """
 
     type: Primitive
@@ -89,10 +89,10 @@ class CountedValues:
     """How many distinct values there are among some entries, as ``advise collect`` counted; entries are not NULL.
 
     Attributes:
-        entries: Of a mean row group.
-        distinct: Of these.
-        all_entries: Of all row groups that were read.
-        all_distinct: Of these.
+        entries: In an average row group.
+        distinct: Distinct values among these.
+        all_entries: In all row groups that were read.
+        all_distinct: Distinct values among these.
     """
 
     entries: float
@@ -101,7 +101,7 @@ class CountedValues:
     all_distinct: float
 
     def among(self, entries: float) -> float:
-        """Return about how many distinct values there are among so many entries.
+        """Return about how many distinct values there are among this many entries.
 
         >>> counted = CountedValues(entries=1e5, distinct=1e4, all_entries=1e7, all_distinct=1e5)
         >>> round(counted.among(1e6)), round(counted.among(1e7)), round(counted.among(1e3))
@@ -127,8 +127,8 @@ class KindReader(Protocol):
         """Return the rows of a leaf's wanted values; None if this kind cannot tell.
 
         Args:
-            leaf: One column's comparison. With ``wanted.is_negated``, the rows of what is wanted, not of the leaf.
-            wanted: What the leaf asks of keys; None where keys cannot tell.
+            leaf: One column's comparison. With ``wanted.is_negated``, find the rows of the wanted values, not of the leaf.
+            wanted: The keys that the leaf asks for; None where keys cannot tell.
             reader: Of the file.
 
         Raises:
@@ -136,7 +136,7 @@ class KindReader(Protocol):
         """
 
     def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:
-        """Return what `find` would read, at most; None if it would give None."""
+        """Return what `find` would read, at most; None if it would return None."""
 
 
 class IndexKind(Protocol):
@@ -145,7 +145,7 @@ class IndexKind(Protocol):
     Attributes:
         name: Lower-case letters: part of file names.
         certainty: What its answers are: ``exact``, ``at most`` or ``between``.
-        of_elements: It answers what is asked of elements of lists and keys of maps (`HasElement`), and nothing else.
+        of_elements: It answers tests for elements of lists and keys of maps (`HasElement`), and nothing else.
         answers_ranges: Both ends of a range (`Range`) are looked up at once.
     """
 
@@ -160,8 +160,8 @@ class IndexKind(Protocol):
     def estimate(self, profile: Profile) -> int:
         """Return about how many bytes it would take."""
 
-    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
-        """Write the blobs of one column; return why these values cannot have this kind, with nothing written then."""
+    def build(self, values: ColumnValues, writer: IndexWriter, resources: BuildResources) -> str | None:
+        """Write the blobs of one column; or write nothing and return why these values cannot have this kind."""
 
     def open(self, field_id: int, num_rows: int, reader: BlobReader) -> KindReader:
         """Return the reader of one column's blobs.

@@ -1,7 +1,7 @@
-"""The indexes of many data files as the driver asks them: each file in a thread of its own, where that takes requests.
+"""The indexes of many data files as the driver uses them: each file in a thread of its own, where that takes requests.
 
 Takes data files and what to ask their indexes; gives the answers, in the files' order. The rules: an index serves only the data
-file that is there now, which its store is asked for with the index's own first bytes; what one file waits for, no other does.
+file that is there now, whose version is requested along with the index's first bytes; and no file waits for another's requests.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileIndexes:
-    """The indexes of one data file, of which the ends were asked for if they are remote."""
+    """The indexes of one data file; the ends of remote ones are already requested."""
 
     _context: ScanContext
     _task: ScanTask
     _asked: Mapping[str, RangedObject]
     _data_file: RangedObject | None
-    """None: it is local, and its index names its time of change."""
+    """None: it is local, and its index has its change time."""
     reads: TaskReads | None = None
-    """What all files are read by; None: nothing is remote."""
+    """Reads all files; None: nothing is remote."""
 
     @staticmethod
     def ask(context: ScanContext, task: ScanTask, reads: TaskReads | None) -> FileIndexes:
-        """Ask for the ends of a data file's indexes, and for its version; returns at once.
+        """Request the ends of a data file's indexes, and its version; returns at once.
 
         Args:
             context: The scan, with the indexes.
@@ -92,7 +92,7 @@ def ask_files(
         context: The scan.
         indexes: The table's.
         items: What stands for the data files.
-        task_of: Tells an item's data file.
+        task_of: Returns an item's data file.
         work: Called in several threads at the same time, if anything is remote.
     """
     context = replace(context, indexes=indexes)
@@ -103,7 +103,7 @@ def ask_files(
         return
     settings = context.settings
     parallel = min(len(items), settings.parallel_requests or MOST_IN_FLIGHT, MOST_IN_FLIGHT)
-    # The reads end first, so that no thread waits for them any more.
+    # The reads are closed first, so that no thread is left waiting for them.
     with (
         ThreadPoolExecutor(max(1, parallel), "twostage-index") as pool,
         driver_reads(

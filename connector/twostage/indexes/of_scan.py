@@ -1,8 +1,8 @@
-"""The indexes that a scan may ask: found in the driver by one listing, sent to its tasks.
+"""The indexes that a scan may use: found in the driver by one listing, sent to its tasks.
 
 Takes a table's storage, the options and the predicate; gives a `ScanIndexes` of the groups of columns that the predicate
-reads, or None. The rule: a table without indexes costs no more than that listing, and of a remote place none for a minute
-after one that was empty.
+reads, or None. The rule: a table without indexes costs no more than that listing, and an empty remote place is not listed
+again for a minute.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from twostage.task import Storage
 
 SECONDS_EMPTY = 60.0
-"""How long a remote place that was empty is not listed again: a request of some 30 ms for each scan."""
+"""How long an empty remote place is not listed again: that would take each scan a request of some 30 ms."""
 _empty: cachetools.TTLCache[Hashable, bool] = cachetools.TTLCache(1_000, SECONDS_EMPTY)
 _lock = threading.Lock()
 
@@ -41,7 +41,7 @@ class ScanIndexes:
     Attributes:
         place: Where they are.
         groups: Columns that are indexed per data file.
-        table: What planning may ask: table-wide indexes.
+        table: What planning may use: table-wide indexes.
         every: All groups of indexed columns that the table has.
     """
 
@@ -57,7 +57,7 @@ class ScanIndexes:
 
     @property
     def of_tasks(self) -> ScanIndexes | None:
-        """What tasks may ask; None if that is nothing."""
+        """What tasks may use; None if that is nothing."""
         return replace(self, table=TableIndexes(), every=()) if self.groups else None
 
     def described(self, schema: Schema) -> str:
@@ -82,9 +82,9 @@ def indexes_of_scan(
     own_folders: Iterable[str] = (),
     sort_key: int | None = None,
 ) -> ScanIndexes | None:
-    """Return the indexes that a scan may ask; None if the table has none, or neither predicate nor order reads a column.
+    """Return the indexes that a scan may use; None if the table has none, or neither predicate nor order reads a column.
 
-    Without groups and runs if there is none of the columns that they read.
+    They are without groups and runs if none has a column that these read.
 
     Args:
         storage: The table's.

@@ -2,8 +2,8 @@
 
 Takes a task and a group of indexed columns; gives a `DataFileIndex`, or None if there is none, or one that cannot be used:
 that is counted as a warning and changes no row. The rule: the index file's name is the data file's fingerprint, and its
-footer must say the same path's size and rows and, on the host that made it, time of change, so that an index serves only what it
-was made of.
+footer must state the same fingerprint and rows and, on the host that built it, the same change time, so that an index serves only
+the file that it was built from.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask
 
 _ABSENT_BYTES = 200
-SMALL_BYTES = 256 * 2**10
-"""A remote data file of fewer is read whole with one request, which takes no longer than that for its index: 10,000 files of 66 kB
+MIN_REMOTE_BYTES = 256 * 2**10
+"""A smaller remote data file is read whole with one request, which takes no longer than the one for its index: 10,000 files of 66 kB
 were read in 21.6 s without their indexes, and in 31 s with them."""
 REPLACED = "the data file was replaced, or its owner or mode changed, since it was indexed"
-"""Why an index does not serve that names the right file, size and time."""
+"""Why an index is not used that names the right file, size and time."""
 OTHER_VERSION = "the data file was replaced since it was indexed"
-"""The same of an object, whose ETag tells."""
+"""The same for an object, by its ETag."""
 
 
 def is_worth_asking(context: ScanContext, task: ScanTask) -> bool:
-    """Tell whether a task should ask for indexes of its data file: there may be some, and reading them may save a request."""
+    """Tell whether a task should look for indexes of its data file: there may be some, and they may save a request."""
     indexes = context.indexes
-    return indexes is not None and not (indexes.place.is_remote and task.file_size < SMALL_BYTES)
+    return indexes is not None and not (indexes.place.is_remote and task.file_size < MIN_REMOTE_BYTES)
 
 
 def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[str, RangedObject]:
-    """Ask for the ends of the remote index files of a task's data file; returns at once.
+    """Request the ends of the remote index files of a task's data file; returns at once.
 
     Args:
         context: The scan.
@@ -55,7 +55,7 @@ def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[
         reads: Of the task.
 
     Returns:
-        By path, for `open_index`. Those that this process knows are not asked for.
+        By path, for `open_index`. Those that this process has cached are not requested.
     """
     indexes = context.indexes
     if indexes is None or not indexes.place.is_remote:
@@ -78,7 +78,7 @@ def ask_indexes(context: ScanContext, task: ScanTask, reads: TaskReads) -> dict[
 
 
 class _Keys(NamedTuple):
-    """Under which a worker keeps an index, and that there is none: one may be built while the worker lives."""
+    """The keys under which a worker caches an index, and, per scan, that there is none: one may be built while the worker lives."""
 
     found: tuple[Hashable, ...]
     absent: tuple[Hashable, ...]
@@ -110,7 +110,7 @@ def open_index(
     path = place.index_file(group, task)
     keys, limit = _keys(context, place, path), context.settings.memory_budget
     file = None if asked is None else asked.get(path)
-    # Whoever waits for the task's requests hands the turn on, which nobody may do with a lock: it is read twice at worst.
+    # A thread that waits for the task's requests hands its turn on, so it may hold no lock: the index is read twice at worst.
     with contextlib.nullcontext() if file is not None else CACHE.exclusive(keys.found):
         found: DataFileIndex | None = CACHE.get(keys.found)
         if found is not None and found.is_bad:
@@ -139,9 +139,9 @@ def open_index_of(
     metrics: Metrics,
     version: bytes,
 ) -> DataFileIndex | None:
-    """Return the index of the object that is there now, where `open_index` gave one of another that was there before.
+    """Return the index of the object that is there now, where `open_index` returned that of an earlier one.
 
-    The worker may have kept that one, and the index may have been built again since: it is read once more in a scan.
+    The worker may have cached that one, and the index may have been built again since: it is read once more in a scan.
 
     Args:
         context: The scan.
@@ -173,7 +173,7 @@ def open_index_of(
 def read_index(
     place: IndexPlace, path: str, task: ScanTask, metrics: Metrics, asked: RangedObject | None = None
 ) -> DataFileIndex | None:
-    """Read an index file's footer, whatever this process remembers; None as for `open_index`."""
+    """Read an index file's footer, whatever this process has cached; None as for `open_index`."""
     try:
         with contextlib.ExitStack() as opened:
             file = asked or opened.enter_context(files.open_file(place.storage, path))

@@ -1,4 +1,4 @@
-"""Where a table's indexes are, and which there are: one listing of one folder tells.
+"""Where a table's indexes are, and which there are, by one listing of one folder.
 
 Takes the table's `Storage` and the option ``index.location``; gives an `IndexPlace`, and from its listing the groups of
 columns that are indexed per data file, and the runs of table-wide indexes. The rules: never inside the table's own
@@ -7,7 +7,7 @@ write there decides which rows are returned, as with the table itself.
 
 Layout: ``<location>/<table>/columns-….json`` says that a group of columns is indexed, ``<location>/<table>/columns-…/``
 has a Puffin file for each data file, ``<location>/<table>/files-….puffin`` are runs. Table and data files are named by
-fingerprints: a table or file that was made anew under an old name has other ones.
+fingerprints: a table or file that was created anew under an old name has another one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Index files: Puffin, written once, read by ranges, each range with its checksum.
 
-Takes blobs in parts; gives a file, and from a file its `PuffinFooter` and byte ranges of blobs. The rule: no byte is used before a
-checksum of it was compared. The footer has one of its own, a blob has one over the whole (for `verify`), and whoever reads
-a part of a blob brings the part's checksum from a place that was checked before.
+Takes blobs in parts; gives a file, and from a file its `PuffinFooter` and byte ranges of blobs. The rule: no byte is used before its
+checksum was compared. The footer has one of its own, a blob has one over the whole (for `verify`), and a reader of
+a part of a blob has the part's checksum from bytes that were checked before.
 
-Blobs that are needed to find anything in the others (`at_end`) stand before the footer, so that one read of the tail
+Blobs that are needed to find anything in the others (`at_end`) come just before the footer, so that one read of the tail
 usually brings both.
 Source: Puffin spec, "File structure" and "Footer"; the blob types are our own.
 """
@@ -34,7 +34,7 @@ MAGIC = b"PFA1"
 FORMAT = 4
 """Version of the layout of our files: raise it when what is written changes its meaning."""
 TAIL_BYTES = 64 * 2**10
-"""Read at once when a file is opened: a local read of it takes 15 µs, a request as long as one of a few bytes."""
+"""Bytes read when a file is opened: locally this takes 15 µs, remotely as long as a request for a few bytes."""
 MAX_FOOTER_BYTES = 16 * 2**20
 _TYPE = "twostage-index"
 _END = struct.Struct("<i4s4s")
@@ -99,7 +99,7 @@ class IndexWriter:
             kind: The kind of index.
             part: Which part of it.
             parts: Its bytes; those of a blob `at_end` are kept in memory.
-            at_end: Write it behind all others, beside the footer.
+            at_end: Write it after all others, just before the footer.
             properties: Plain values.
         """
         if at_end:
@@ -145,7 +145,7 @@ class IndexWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PuffinFooter:
-    """What an index file says of itself, checked.
+    """What an index file says about itself, checked.
 
     Attributes:
         blobs: By field id, kind and part.
@@ -166,7 +166,7 @@ def read_footer(
     """Read a file's footer.
 
     Raises:
-        BadIndexError: It has none that can be used.
+        BadIndexError: It has no usable one.
     """
     size = file.size()
     length = min(size, tail_bytes)
@@ -276,7 +276,7 @@ class BlobReader:
         return data
 
     def read_ranges(self, blob: Blob, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Read ranges of a blob (start, length), neighbours together; the caller compares their checksums."""
+        """Read ranges of a blob (start, length), adjacent ones together; the caller compares their checksums."""
         found: list[memoryview] = [memoryview(b"")] * len(ranges)
         requests = merge(ranges, self.request_cost)
         places = [(request.start, request.end - request.start) for request in requests]
@@ -297,7 +297,7 @@ class BlobReader:
     def _read_together(
         self, file: RangedObject, blob: Blob, places: Sequence[tuple[int, int]]
     ) -> list[bytes | memoryview]:
-        """Read ranges of a blob (start, length) that are asked for at the same time, but for those at hand."""
+        """Read ranges of a blob (start, length); those that did not come with the footer are requested together."""
         missing = [place for place in places if place[1] and not self.is_at_hand(blob, place[0])]
         read = file.read_ranges([(self._place(blob, *place), place[1]) for place in missing])
         self.cost += LookupCost(requests=len(missing), nbytes=sum(length for _, length in missing))
@@ -324,7 +324,7 @@ def checked(data: Buffer, crc: int) -> Buffer:
     """Return the bytes, if they have this checksum.
 
     Raises:
-        BadIndexError: They have not.
+        BadIndexError: They do not.
     """
     if zlib.crc32(data) != crc:
         raise BadIndexError("a checksum does not match")

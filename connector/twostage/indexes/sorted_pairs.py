@@ -1,12 +1,12 @@
 """Sorted (key, number) pairs in blocks: numbers found by key with one or two reads of a few kilobytes.
 
-Takes pairs of a key (a hash of at most 40 bits) and a number (a row's position, a data file's ordinal), in any order and
-of any count; gives blobs, and from these the numbers of some keys. The rule: every pair that was added is found, and no
+Takes any number of pairs of a key (a hash of at most 40 bits) and a number (a row's position, a data file's ordinal), in any
+order; gives blobs, and from these the numbers of some keys. The rule: every pair that was added is found, and no
 other; memory stays within a budget (pairs beyond it are spilled to files by the upper bits of their keys, and sorted one
-file after the other; a file that the budget does not hold, of one key perhaps, is cut by the next bits, those of numbers included).
+file after the other; a file that the budget does not hold, perhaps of one key, is split by the next bits, those of numbers included).
 
-Blocks have `BLOCK` pairs: keys (`twostage_native.sorted_keys`), then numbers, bit-packed, then a CRC-32. Pages list the first
-keys, lengths and widths of `PAGE` blocks, and the directory lists the pages. About 2.5 bits a pair beyond those of its number
+Blocks have `PAIRS_PER_BLOCK` pairs: keys (`twostage_native.sorted_keys`), then numbers, bit-packed, then a CRC-32. Pages list the first
+keys, lengths and widths of `BLOCKS_PER_PAGE` blocks, and the directory lists the pages. About 2.5 bits a pair beyond those of its number
 and of the mean distance between keys.
 """
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
 
-BLOCK = 1024
-PAGE = 512
-"""Blocks of a page: 7 kB."""
+PAIRS_PER_BLOCK = 1024
+BLOCKS_PER_PAGE = 512
+"""7 kB."""
 MAX_KEY_BITS = 40
 MAX_NUMBER_BITS = 32
 _HEAD = struct.Struct("<QBBI")
@@ -46,8 +46,8 @@ _PAGE_ENTRY = np.dtype([("first", "<u8"), ("start", "<u8"), ("crc", "<u4")])
 _CRC = struct.Struct("<I")
 _MAX_PARTS = 4096
 _CUT_BITS = 6
-"""By which a file of pairs that is too large is cut."""
-_AT_ONCE = 32
+"""Bits by which a file of pairs that is too large is split."""
+_BLOCKS_AT_ONCE = 32
 """Blocks that are packed at once: their pairs and what is made of them stay in a core's cache."""
 
 
@@ -69,7 +69,7 @@ class PairSorter:
         self.count = 0
         self._folder = folder
         self._budget = max(budget, 2**16)
-        # Sorting takes as much again, and so do the blocks made of it.
+        # Sorting takes as much again, and so do the blocks made of them.
         parts = -(-expected * 8 * 4 // self._budget)
         self._part_bits = min(max(parts - 1, 0).bit_length(), _MAX_PARTS.bit_length() - 1, key_bits)
         self._held: list[Words] = []
@@ -134,7 +134,7 @@ class PairSorter:
         path.unlink()
 
     def _steps(self, path: Path) -> Iterator[Words]:
-        """Yield the pairs of a file as they are there, as many at once as the budget holds."""
+        """Yield the pairs of a file in the file's order, as many at once as the budget holds."""
         with path.open("rb") as file:
             while len(step := np.fromfile(file, np.uint64, self._budget // 32)):
                 yield step
@@ -158,9 +158,13 @@ def write_pairs(
         for part in parts:
             pairs = np.concatenate([rest, part]) if len(rest) else part
             total += len(part)
-            end = len(pairs) // BLOCK * BLOCK
-            for start in range(0, end, BLOCK * _AT_ONCE):
-                yield packed(pairs[start : min(start + BLOCK * _AT_ONCE, end)].reshape(-1, BLOCK))
+            end = len(pairs) // PAIRS_PER_BLOCK * PAIRS_PER_BLOCK
+            for start in range(0, end, PAIRS_PER_BLOCK * _BLOCKS_AT_ONCE):
+                yield packed(
+                    pairs[start : min(start + PAIRS_PER_BLOCK * _BLOCKS_AT_ONCE, end)].reshape(
+                        -1, PAIRS_PER_BLOCK
+                    )
+                )
             rest = pairs[end:]
         if len(rest):
             yield packed(rest.reshape(1, -1))
@@ -180,8 +184,8 @@ def write_pairs(
     table = np.array(entries, _ENTRY)
     starts = np.concatenate([[0], np.cumsum(table["length"], dtype=np.uint64)]) if entries else np.zeros(1)
     pages, listed = [], []
-    for start in range(0, len(table), PAGE):
-        page = table[start : start + PAGE].tobytes()
+    for start in range(0, len(table), BLOCKS_PER_PAGE):
+        page = table[start : start + BLOCKS_PER_PAGE].tobytes()
         pages.append(page)
         listed.append((table["first"][start], starts[start], zlib.crc32(page)))
     head = _HEAD.pack(total, key_bits, number_bits, len(table))
@@ -231,7 +235,7 @@ class SortedPairs:
         reader: Of the file; the directory is read at once.
 
     Raises:
-        BadIndexError: The directory is not one.
+        BadIndexError: The directory is malformed.
     """
 
     def __init__(self, field_id: int, kind: str, reader: BlobReader) -> None:
@@ -245,8 +249,8 @@ class SortedPairs:
         fits = (
             0 < self.key_bits <= MAX_KEY_BITS
             and 0 < self.number_bits <= MAX_NUMBER_BITS
-            and self._num_blocks == -(-self.count // BLOCK)
-            and len(self._listed) == -(-self._num_blocks // PAGE)
+            and self._num_blocks == -(-self.count // PAIRS_PER_BLOCK)
+            and len(self._listed) == -(-self._num_blocks // BLOCKS_PER_PAGE)
             and self._pages.length == self._num_blocks * _ENTRY.itemsize
         )
         if not fits:
@@ -255,7 +259,7 @@ class SortedPairs:
         self._kept: dict[int, _Page] = {}
 
     def cost(self, num_keys: int, reader: BlobReader, share: float = 0.0) -> LookupCost:
-        """Return what looking for so many keys, or ranges that hold a share of all pairs, reads, at most on average."""
+        """Return what a look-up of this many keys, or of ranges that hold a share of all pairs, reads at most, on average."""
         if not self.count:
             return LookupCost()
         within = int(share * self._num_blocks)
@@ -266,18 +270,18 @@ class SortedPairs:
         size = self._blocks.length // max(1, self._num_blocks) + 1
         return LookupCost(
             requests=requests + pages,
-            nbytes=blocks * size + pages * min(PAGE, self._num_blocks) * _ENTRY.itemsize,
+            nbytes=blocks * size + pages * min(BLOCKS_PER_PAGE, self._num_blocks) * _ENTRY.itemsize,
         )
 
-    def held(self, keys: Words, reader: BlobReader) -> int:
-        """Return how many pairs some keys have, at least: blocks that begin with one, of which nothing but the directory is read.
+    def min_count(self, keys: Words, reader: BlobReader) -> int:
+        """Return how many pairs some keys have at least: those of blocks that begin with one, by the directory alone.
 
-        Of a directory that did not come with the footer, those of its pages that begin with one.
+        If the pages did not come with the footer: those of pages that begin with one.
         """
-        firsts, pairs = self._firsts, PAGE * BLOCK
+        firsts, pairs = self._firsts, BLOCKS_PER_PAGE * PAIRS_PER_BLOCK
         if reader.is_at_hand(self._pages):
             pages = [self._page(number, reader).firsts for number in range(len(self._listed))]
-            firsts, pairs = np.concatenate([np.zeros(0, np.uint64), *pages]), BLOCK
+            firsts, pairs = np.concatenate([np.zeros(0, np.uint64), *pages]), PAIRS_PER_BLOCK
         begun = np.searchsorted(firsts, keys, "right") - np.searchsorted(firsts, keys, "left")
         return int(np.maximum(begun - 1, 0).sum()) * pairs
 
@@ -311,10 +315,12 @@ class SortedPairs:
         """Return the keys of the first (the `last`) `count` pairs, ascending: uint64; of all if there are fewer."""
         if not self.count:
             return np.zeros(0, np.uint64)
-        num_blocks = min(self._num_blocks, -(-count // BLOCK) + 1)  # the last block may have one pair
+        num_blocks = min(
+            self._num_blocks, -(-count // PAIRS_PER_BLOCK) + 1
+        )  # the last block may have one pair
         first = self._num_blocks - num_blocks if last else 0
         blocks = [
-            self._page(number // PAGE, reader).block(number % PAGE)
+            self._page(number // BLOCKS_PER_PAGE, reader).block(number % BLOCKS_PER_PAGE)
             for number in range(first, first + num_blocks)
         ]
         read = reader.read_ranges(self._blocks, [(block.start, block.length) for block in blocks])
@@ -338,7 +344,7 @@ class SortedPairs:
 
     def _candidates(self, lows: Words, highs: Words, reader: BlobReader) -> list[_Block]:
         """Return the blocks that may hold a key of one of the ascending ranges, in order."""
-        # What stands before a key's first occurrence may end with it.
+        # The block before the first one that begins with a key may end with it.
         low = np.maximum(np.searchsorted(self._firsts, lows, "left") - 1, 0)
         high = np.maximum(np.searchsorted(self._firsts, highs, "right") - 1, low)
         touched = {
@@ -358,15 +364,17 @@ class SortedPairs:
 
     def _page(self, number: int, reader: BlobReader) -> _Page:
         if number not in self._kept:
-            first = number * PAGE
-            count = min(PAGE, self._num_blocks - first)
+            first = number * BLOCKS_PER_PAGE
+            count = min(BLOCKS_PER_PAGE, self._num_blocks - first)
             entry = self._listed[number]
             size = _ENTRY.itemsize
             data = checked(reader.read(self._pages, first * size, count * size), int(entry["crc"]))
             table = np.frombuffer(data, _ENTRY)
             lengths = table["length"].astype(np.int64)
             starts = int(entry["start"]) + np.cumsum(lengths) - lengths
-            counts = np.minimum(BLOCK, self.count - BLOCK * np.arange(first, first + count))
+            counts = np.minimum(
+                PAIRS_PER_BLOCK, self.count - PAIRS_PER_BLOCK * np.arange(first, first + count)
+            )
             self._kept[number] = _Page(
                 table["first"].astype(np.uint64), starts, lengths, table["width"].copy(), counts
             )

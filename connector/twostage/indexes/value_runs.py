@@ -1,7 +1,7 @@
 """Values with the bitmaps of their rows, sorted; collected chunk by chunk, whatever their number, within a budget.
 
 Takes the non-NULL values of a column with their positions; gives (value, bitmap) pairs in the order of the values, each value
-once. The rule: floats are one zero and one NaN; what exceeds the budget goes to files, and is merged range by range.
+once. The rule: floats have one zero and one NaN; what exceeds the budget goes to files, and is merged range by range.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_SHARE = 4
-"""Of the budget is what may be held before it is spilled; merging a range takes as much again, twice."""
+_BUDGET_DIVISOR = 4
+"""Runs of more than this part of the budget are spilled; merging a range takes as much again, twice."""
 _PIVOTS = 64
-"""Values of each run that the ranges' limits are drawn from, at least."""
+"""Values of each run that the ranges' limits are chosen from, at least."""
 _ROWS_AT_ONCE = 1 << 20
-"""Rows whose values are sorted at once: a bitmap for each value of 65,536 rows is made sixteen times, and joined again."""
-_MOST_OF_AN_ARRAY = 1 << 31
-"""Bytes of text in an array of Arrow's with offsets of 32 bits."""
-_AT_ONCE = 1 << 14
-"""Bitmaps that are Python objects at a time, while those of rows are made: of a million values they would take 130 MB."""
+"""Rows whose values are sorted at once: of 65,536 at once, a value's bitmap would be made sixteen times as often, and joined again."""
+_MAX_ARRAY_BYTES = 1 << 31
+"""Bytes of text in an Arrow array with offsets of 32 bits."""
+_BITMAPS_AT_ONCE = 1 << 14
+"""Bitmaps that are Python objects at a time, while those of rows are made: those of a million values would take 130 MB."""
 _OBJECT_BYTES = 100
-"""Of a value's bitmap as a Python object, and of the value's places in arrays."""
+"""Bytes of a value's bitmap as a Python object, and of the value's places in arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class ValueRun:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, as Python objects of bitmaps while runs are joined."""
+        """Bytes of memory while runs are joined, when bitmaps are Python objects."""
         return int(self.values.nbytes + self.bitmaps.nbytes) + _OBJECT_BYTES * len(self.values)
 
 
@@ -60,7 +60,7 @@ class ValueRuns:
 
     def __init__(self, folder: Path, budget: int) -> None:
         self._folder = folder
-        self._budget = max(budget // _SHARE, 2**16)
+        self._budget = max(budget // _BUDGET_DIVISOR, 2**16)
         self._waiting: list[tuple[NDArray[np.int64], pa.Array]] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._runs: list[ValueRun] = []
@@ -70,7 +70,7 @@ class ValueRuns:
     def add(self, places: NDArray[np.int64], array: pa.Array) -> None:
         """Add non-NULL values with their rows' positions in the data file."""
         nbytes = array.nbytes + places.nbytes
-        if 2 * (self._waiting_bytes + nbytes) > min(self._budget, _MOST_OF_AN_ARRAY):
+        if 2 * (self._waiting_bytes + nbytes) > min(self._budget, _MAX_ARRAY_BYTES):
             self._sort()
         self._waiting.append((places, array))
         self._waiting_rows += len(array)
@@ -79,7 +79,7 @@ class ValueRuns:
             self._sort()
 
     def _sort(self) -> None:
-        """Make a run of what waits."""
+        """Make a run of the waiting values."""
         if not self._waiting:
             return
         places = np.concatenate([own for own, _ in self._waiting])
@@ -87,7 +87,10 @@ class ValueRuns:
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         rows = np.ascontiguousarray(places[_order(codes, len(values))], np.uint32)
         limits = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(codes, minlength=len(values)))])
-        parts = [_bitmaps(rows, limits[a : a + _AT_ONCE + 1]) for a in range(0, len(values), _AT_ONCE)]
+        parts = [
+            _bitmaps(rows, limits[a : a + _BITMAPS_AT_ONCE + 1])
+            for a in range(0, len(values), _BITMAPS_AT_ONCE)
+        ]
         run = ValueRun(values, pa.concat_arrays(parts))
         self._runs.append(run)
         self._held += run.nbytes
@@ -96,7 +99,7 @@ class ValueRuns:
             self._spill()
 
     def _spill(self) -> None:
-        """Write what is held to a file, joined to one run."""
+        """Write the runs in memory to a file, joined to one."""
         joined = _joined(self._runs)
         schema = pa.schema([("value", joined.values.type), ("bitmap", joined.bitmaps.type)])
         with pa.OSFile(self._path(self._files), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
@@ -140,7 +143,7 @@ class ValueRuns:
 
 
 def normal(array: pa.Array) -> pa.Array:
-    """Return values of which equal ones are the same: no -0.0, one NaN.
+    """Return values in which equal ones have the same bits: no -0.0, one NaN.
 
     >>> normal(pa.array([-0.0, 0.0])).to_pylist()
     [0.0, 0.0]
@@ -169,7 +172,7 @@ def _bitmaps(rows: NDArray[np.uint32], limits: NDArray[np.int64]) -> pa.Array:
 
 
 def _order(codes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the order of numbers below `count` that keeps equal ones as they are: NumPy counts those of 16 bits."""
+    """Return the stable order of numbers below `count`: those of 16 bits NumPy sorts by radix."""
     return np.argsort(codes.astype(np.uint16) if count <= 1 << 16 else codes, kind="stable")
 
 
@@ -194,7 +197,7 @@ def _joined(runs: list[ValueRun]) -> ValueRun:
 
 
 def _pivots(runs: list[ValueRun], ranges: int) -> list[pa.Scalar]:
-    """Return values that divide all runs' values into about so many equal ranges."""
+    """Return values that divide all runs' values into about this many equal ranges."""
     count = max(_PIVOTS, 4 * ranges // len(runs))
     drawn = [
         run.values.take(pa.array(np.linspace(0, len(run.values) - 1, count, dtype=np.int64))) for run in runs
@@ -208,5 +211,5 @@ def _pivots(runs: list[ValueRun], ranges: int) -> list[pa.Scalar]:
 
 
 def _count_less(values: pa.Array, pivot: pa.Scalar) -> int:
-    """Return how many of the values are less; NaN, which is not, stands last."""
+    """Return how many of the values are less than the pivot; NaN, which is not, sorts last."""
     return int(pc.sum(pc.less(values, pivot)).as_py() or 0)

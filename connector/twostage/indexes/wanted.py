@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Leaf: TypeAlias = "Compare | HasElement | In | StringMatch | CompareLength | Range"
 
 _LEAST, _GREATEST = -(2**127), 2**127 - 1
-"""Of any number's key."""
+"""Limits of any number's key."""
 _LONG_LEAST, _LONG_GREATEST = -(2**63), 2**63 - 1
 
 
@@ -123,10 +123,10 @@ def wanted_of(leaf: Leaf, built: Primitive) -> Wanted | None:
 
 
 def ranges_in(predicate: Predicate) -> list[Range]:
-    """Return the ranges in a predicate whose NOTs are around leaves: neighbours in an AND, of one column.
+    """Return the ranges in a predicate whose NOTs are around leaves: children of one AND that compare one column.
 
-    A comparison that stands in several places, as in a filter in disjunctive normal form, is part of none: elsewhere it
-    has no such neighbour.
+    A comparison in several places, as in a filter in disjunctive normal form, is part of none: elsewhere it may lack its
+    counterpart.
     """
     times = Counter(map(id, leaves(predicate)))
     return [one for one in _neighbours(predicate) if times[id(one.low)] == times[id(one.high)] == 1]
@@ -149,7 +149,7 @@ def _neighbours(predicate: Predicate) -> list[Range]:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Return the least text that is greater than all that begin so; None if there is none.
+    """Return the least text that is greater than all with this prefix; None if there is none.
 
     >>> after_prefix(b"ab"), after_prefix(bytes([97, 255])), after_prefix(b"")
     (b'ac', b'b', None)

@@ -16,7 +16,7 @@ from twostage.indexes import bitmaps
 from twostage.indexes.data_file_index import NULLS, DataFileIndex
 from twostage.indexes.keys import hash_values
 from twostage.indexes.puffin import BadIndexError, BlobReader, IndexWriter, read_footer
-from twostage.indexes.sorted_pairs import BLOCK, PairSorter, SortedPairs, write_pairs
+from twostage.indexes.sorted_pairs import PAIRS_PER_BLOCK, PairSorter, SortedPairs, write_pairs
 from twostage.metrics import Metrics
 from twostage.predicates.predicate import Column, Compare, In, IsNull, StringMatch
 from twostage.schema import Primitive
@@ -116,7 +116,7 @@ def test_pairs_of_more_bits_are_refused(tmp_path):
 def test_blobs_beyond_four_gibibytes(tmp_path):
     """The blocks begin before 2**32 and end behind it, the directory is behind: in a file with a hole."""
     drawn = np.random.default_rng(3)
-    keys = drawn.integers(0, 2**32, 30 * BLOCK).astype(np.uint64)
+    keys = drawn.integers(0, 2**32, 30 * PAIRS_PER_BLOCK).astype(np.uint64)
     pairs_of(tmp_path / "x", 32, 20, keys, np.arange(len(keys), dtype=np.uint64), EDGE - 40_000)
     with pa.OSFile(str(tmp_path / "x")) as file:
         footer, _ = read_footer(file)

@@ -15,7 +15,7 @@ from twostage.deletes.cache import fingerprint
 from twostage.indexes import open_index as module
 from twostage.indexes.build import build_index, describe
 from twostage.indexes.of_scan import ScanIndexes
-from twostage.indexes.open_index import SMALL_BYTES, ask_indexes, is_worth_asking, open_index
+from twostage.indexes.open_index import MIN_REMOTE_BYTES, ask_indexes, is_worth_asking, open_index
 from twostage.indexes.place import IndexGroup, IndexPlace, TableIndexes, index_place
 from twostage.metrics import Metrics
 from twostage.options import ReadSettings
@@ -206,8 +206,8 @@ def test_small_data_files_are_read_without_remote_indexes(scan):
     assert not is_worth_asking(context, task)
     for where, size, expected in (
         (place, 100, True),
-        (remote, SMALL_BYTES - 1, False),
-        (remote, SMALL_BYTES, True),
+        (remote, MIN_REMOTE_BYTES - 1, False),
+        (remote, MIN_REMOTE_BYTES, True),
     ):
         indexes = ScanIndexes(place=where, groups=(GROUP,), table=TableIndexes())
         found = is_worth_asking(replace(context, indexes=indexes), replace(task, file_size=size))

@@ -1,8 +1,8 @@
 """Bins: for each row the number of its value's quantile bin, as eight bit slices; for ranges of scattered values.
 
 One byte a row, whatever the type. A range is answered by reading the slices: rows of bins that lie inside are certain, those of
-the two edge bins are possible. A column of at most 256 different values is answered exactly. Bins are intervals of keys,
-in Spark's order; text goes by the eight bytes behind what all values begin with.
+the two edge bins are possible. A column of at most 256 distinct values is answered exactly. Bins are intervals of keys,
+in Spark's order; the keys of text are the eight bytes after the prefix of all values.
 
 Source: O'Neil and Quass, Improved Query Performance with Variant Indexes, 1997 (bit-sliced indexes); Rinfret, O'Neil,
 O'Neil, Bit-Sliced Index Arithmetic, 2001.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.indexes.kind import ColumnValues, Profile, Workshop
+    from twostage.indexes.kind import BuildResources, ColumnValues, Profile
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
     from twostage.schema import Type
@@ -60,8 +60,8 @@ class Bins:
         """Return about how many bytes it would take."""
         return profile.num_rows + BINS * 16
 
-    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
-        """Write the slices of a column, the highest bit first; reads it once more for what `budget` bytes hold of them."""
+    def build(self, values: ColumnValues, writer: IndexWriter, resources: BuildResources) -> str | None:
+        """Write the slices of a column, the highest bit first; reads it once for each batch of slices that the budget holds."""
         form = form_of(values)
         sample = sample_keys(values, form)
         if sample is None:
@@ -69,7 +69,7 @@ class Bins:
         bounds = quantiles(sample, BINS)
         least = np.full(len(bounds) + 1, 2**63 - 1, np.int64)
         greatest = np.full(len(bounds) + 1, -(2**63), np.int64)
-        at_once = min(BITS, max(1, workshop.budget // 4 // max(1, values.num_rows // 8)))
+        at_once = min(BITS, max(1, resources.budget // 4 // max(1, values.num_rows // 8)))
 
         def slices() -> Iterator[bytes]:
             for first in range(0, BITS, at_once):
@@ -171,7 +171,7 @@ class BinsReader:
 def _codes(
     values: ColumnValues, form: KeyForm, bounds: Longs, least: Longs, greatest: Longs
 ) -> Iterator[NDArray[np.uint64]]:
-    """Yield the bins of all rows, 0 for NULL; notes each bin's extremes."""
+    """Yield the bins of all rows, 0 for NULL; updates each bin's extremes."""
     for chunk in values.chunks():
         codes = np.zeros(len(chunk), np.uint64)
         present = chunk.drop_null() if chunk.null_count else chunk

@@ -1,4 +1,4 @@
-"""Bit slices: for each bit of a whole number the bitmap of the rows that have it, for sums, extremes and exact ranges.
+"""Bit slices: for each bit of a whole number the bitmap of the rows that have it set, for sums, extremes and exact ranges.
 
 A value is stored as its distance from the least one, so that a column takes as many bitmaps as that distance has bits. A
 sum of any rows is then a few counts of common rows, whatever the values, and a comparison is exact. Whole numbers are
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from twostage.indexes.kind import ColumnValues, Profile, Workshop
+    from twostage.indexes.kind import BuildResources, ColumnValues, Profile
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
     from twostage.schema import Type
@@ -39,7 +39,7 @@ _HEAD = struct.Struct("<IBqq")
 """Rows, slices, the least and the greatest value."""
 _BITS = 64
 MAX_INTERVALS = 16
-"""Of a list of values: each takes as long as a range."""
+"""Intervals of a list of values: each takes as long as a range."""
 
 
 class BitSlices:
@@ -58,17 +58,17 @@ class BitSlices:
         return None if is_whole else f"values of type {kind} are no whole numbers"
 
     def estimate(self, profile: Profile) -> int:
-        """Return about how many bytes it would take: as if the values lay closely together."""
+        """Return about how many bytes it would take if the values were dense."""
         return profile.num_rows * min(_BITS, max(1, profile.num_distinct).bit_length()) // 8
 
-    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
-        """Write the slices of a column, the highest bit first; reads it once more for what `budget` bytes hold of them."""
+    def build(self, values: ColumnValues, writer: IndexWriter, resources: BuildResources) -> str | None:
+        """Write the slices of a column, the highest bit first; reads it once for each batch of slices that the budget holds."""
         limits = _limits(values)
         if limits is None:
             return "decimals beyond 64 bits"
         least, greatest = limits
         bits = (greatest - least).bit_length()
-        at_once = max(1, workshop.budget // 4 // max(1, values.num_rows // 8))
+        at_once = max(1, resources.budget // 4 // max(1, values.num_rows // 8))
         lengths, sums = np.zeros(bits, np.uint64), np.zeros(bits, np.uint32)
 
         def slices() -> Iterator[bytes]:
@@ -171,13 +171,13 @@ class BitSlicesReader:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlicedColumn:
-    """The slices of a column, the highest bit first; a row without a value is in none of them, like one of the least.
+    """The slices of a column, the highest bit first; a row that is NULL is in none of them, like one of the least value.
 
     Attributes:
         num_rows: Of the data file.
         least: Of all values; with `greatest` the keys of `indexes.keys.order_keys`: decimals as unscaled numbers.
         greatest: Of all values.
-        slices: For each bit of the distance from `least` the rows that have it.
+        slices: For each bit of the distance from `least` the rows that have it set.
     """
 
     num_rows: int
@@ -242,6 +242,6 @@ def _codes(values: ColumnValues, least: int, shift: int) -> Iterator[NDArray[np.
             keys = order_keys(chunk.drop_null() if chunk.null_count else chunk)
             assert keys is not None
             valid = chunk.is_valid().to_numpy(zero_copy_only=False) if chunk.null_count else slice(None)
-            # Numbers wrap at 64 bits, so that also distances of 2**63 and more are right.
+            # Numbers wrap at 64 bits, so that distances of 2**63 and more are right, too.
             codes[valid] = keys.view(np.uint64) - np.uint64(least % 2**64) >> np.uint64(shift)
         yield codes

@@ -1,7 +1,7 @@
 """Elements: of a list or a map, the rows that hold a value, in the order of a hash of their elements or keys.
 
-The postings of all elements: about 3.5 bytes an element. A value is found with one or two reads of a few kilobytes. At most: a
-look-up may bring rows of other values. NULL elements are left out, so that an answer does not tell FALSE from NULL.
+The postings of all elements: about 3.5 bytes an element. A value is found with one or two reads of a few kilobytes. The answer is
+*at most*: it may have rows of other values. NULL elements are left out, so that it does not tell FALSE from NULL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from twostage.indexes.kind import ColumnValues, Workshop
+    from twostage.indexes.kind import BuildResources, ColumnValues
     from twostage.indexes.puffin import IndexWriter
     from twostage.schema import Type
 
@@ -38,11 +38,11 @@ class Elements(Postings):
             return f"type {kind} has no elements"
         return None if key_class(element.type) else f"elements of type {element.type} are not compared"
 
-    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
+    def build(self, values: ColumnValues, writer: IndexWriter, resources: BuildResources) -> str | None:
         """Write the postings of a column's elements."""
         key_bits = hash_bits(values.num_rows)
         number_bits = max(1, (values.num_rows - 1).bit_length())
-        sorter = PairSorter(key_bits, number_bits, workshop.folder, workshop.budget, 4 * values.num_rows)
+        sorter = PairSorter(key_bits, number_bits, resources.folder, resources.budget, 4 * values.num_rows)
         first = 0
         for chunk in values.chunks():
             rows, present = non_null_elements(chunk)
@@ -54,7 +54,7 @@ class Elements(Postings):
 
 
 def non_null_elements(lists: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return for each element that is not NULL the place of its row, ascending, and these elements; of maps, the keys.
+    """Return the non-NULL elements, of maps the keys, and for each the place of its row (int64, ascending), which come first.
 
     >>> import pyarrow as pa
     >>> rows, elements = non_null_elements(pa.array([[1, None], None, [], [2, 3]]))
@@ -63,7 +63,7 @@ def non_null_elements(lists: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """
     offsets, elements = elements_of(lists)
     rows = np.repeat(np.arange(len(lists)), np.diff(offsets))
-    kept = lists.is_valid().to_numpy(zero_copy_only=False)[rows]  # elements may lie behind a NULL list
+    kept = lists.is_valid().to_numpy(zero_copy_only=False)[rows]  # a NULL list may have elements in the array
     if elements.null_count:
         kept &= elements.is_valid().to_numpy(zero_copy_only=False)
     places = np.flatnonzero(kept)

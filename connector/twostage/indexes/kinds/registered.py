@@ -17,4 +17,4 @@ if TYPE_CHECKING:
 KINDS: dict[str, IndexKind] = {
     kind.name: kind for kind in (Values(), Postings(), SortedRows(), Bins(), BitSlices(), Elements())
 }
-"""In the order in which they are asked: exact answers first."""
+"""In the order in which they are tried: exact answers first."""

@@ -1,10 +1,10 @@
 """Sorted rows: row positions in the order of their values, for ranges, prefixes and keys of scattered values.
 
-About 3.5 bytes a row, whatever the type. A range of few rows is found with one or two reads, of as many bytes as it has rows; a
+About 3.5 bytes a row, whatever the type. A range of few rows is found with one or two reads, in proportion to its rows; a
 range of more than a sixteenth of the rows is not answered, as reading the column takes less time. Keys are cut to the rank
-of a value's quantile and its place within it, so that of a range only the rows whose keys are those of its ends are left to
-check, about as many as `postings` have by chance. Text goes by the eight bytes behind what all values begin with, of which
-digits and letters use few bits: more rows are left to check.
+of a value's quantile and its place within it, so that only the rows whose cut keys are those of a range's ends are left to
+check, about as many as `postings` find by chance. The keys of text are the eight bytes after the prefix of all values, of
+which digits and letters use few bits: more rows are left to check.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from twostage.schema import Primitive
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from twostage.indexes.kind import ColumnValues, Profile, Workshop
+    from twostage.indexes.kind import BuildResources, ColumnValues, Profile
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
     from twostage.schema import Type
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 _BIN_BITS = 8
 MAX_SHARE_FOUND = 1 / 16
-"""Of the rows; of more, making their bitmap takes more time than reading the column."""
+"""Share of the rows; making the bitmap of more takes longer than reading the column."""
 _ROWS_FOUND_ANYWAY = 4096
 """Rows that are found whatever share they are."""
 _TEXT_KEYS = 16
-"""Different keys that a quantile of text has at least; numbers have as many as rows, or are exact."""
+"""Distinct keys that a quantile of text has at least; numbers have as many as rows, or are exact."""
 _HEAD = struct.Struct("<HBBH")
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
@@ -66,7 +66,7 @@ class Scale:
 
     @property
     def _firsts(self) -> Words:
-        """The least key that each quantile may have, as unsigned distances to the least key of all are."""
+        """The least key that each quantile may have, as uint64: distances from it wrap."""
         firsts = (self.edges[:-1].view(np.uint64) + np.uint64(1)).copy()
         firsts[0] = self.edges[:1].view(np.uint64)[0]
         return firsts
@@ -82,13 +82,13 @@ class Scale:
         return (cut >> np.uint64(self._inner)).astype(np.int64)
 
     def cut(self, keys: Longs) -> tuple[Words, Words, Words]:
-        """Return keys cut, which are ordered as these are: uint64.
+        """Return keys cut, in the same order: uint64.
 
         Args:
             keys: From the least to the greatest key of all.
 
         Returns:
-            The cut keys; and what was cut off, and what it could be at most.
+            The cut keys; what was cut off; and the most that it could be.
         """
         bins = np.searchsorted(self.edges[1:-1], keys, "left")
         shifts = self._shifts[bins]
@@ -133,7 +133,7 @@ class SortedRows:
         rows = profile.num_rows - profile.num_nulls
         return rows * (hash_bits(rows) + 3) // 8
 
-    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
+    def build(self, values: ColumnValues, writer: IndexWriter, resources: BuildResources) -> str | None:
         """Write the rows of a column."""
         form = form_of(values)
         sample = sample_keys(values, form)
@@ -149,7 +149,7 @@ class SortedRows:
         scale = Scale(edges, hash_bits(values.num_rows))
         counts = np.zeros(len(edges) - 1, np.int64)
         number_bits = max(1, (values.num_rows - 1).bit_length())
-        sorter = PairSorter(scale.key_bits, number_bits, workshop.folder, workshop.budget, values.num_rows)
+        sorter = PairSorter(scale.key_bits, number_bits, resources.folder, resources.budget, values.num_rows)
         for places, array in non_null(values.chunks()):
             keys = form.keys(array)
             assert keys is not None
@@ -190,7 +190,7 @@ class SortedRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cuts:
-    """Cut keys of intervals: those from `low` to `high` are possible, those between them certain, and an end where it says so."""
+    """Cut keys of intervals: from `low` to `high` they are possible, between these certain, and at an end where its flag says so."""
 
     low: Words
     high: Words
@@ -214,9 +214,9 @@ class SortedRowsReader:
         return int(self._pairs.count)
 
     def best(self, count: int, reader: BlobReader, *, last: bool) -> Longs:
-        """Return keys that the `count` rows of the least (the `last`: greatest) numbers reach, best first: int64.
+        """Return bounds of the least (`last`: greatest) numbers of `count` rows, best first: int64 keys.
 
-        As many rows as stand before a key, and one more, have a number as good as it or a better one.
+        At place i, at least i + 1 rows have a number as good as the key or better.
         """
         if self._form.prefix is not None:
             raise BadIndexError("sorted rows of another type")
@@ -243,7 +243,7 @@ class SortedRowsReader:
         return Found(bitmaps.of_rows(rows), bitmaps.of_rows(rows[certain & ~shared]))
 
     def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:
-        """Return what `find` would read, about."""
+        """Return about what `find` would read."""
         del leaf
         cuts = self._cuts(wanted)
         if cuts is None:
@@ -262,7 +262,7 @@ class SortedRowsReader:
     def _count(self, cuts: _Cuts) -> float:
         """Return about how many rows intervals hold.
 
-        A quantile of twice as many rows as it should have has one value of very many: it counts as a whole.
+        A quantile of more than twice the usual rows has one very frequent value: it counts as a whole.
         """
         counts = self._counts.astype(np.float64)
         usual = 2 * self._num_rows / 2**_BIN_BITS
@@ -277,7 +277,7 @@ class SortedRowsReader:
         return float((high - low).sum())
 
     def _cuts(self, wanted: Wanted | None) -> _Cuts | None:
-        """Return the cut keys of the wanted values; None for what keys do not tell."""
+        """Return the cut keys of the wanted values; None where keys cannot tell."""
         if wanted is None or len(wanted.intervals) > MAX_POINTS:
             return None
         if (self._form.prefix is not None) != (wanted.key_class == "text"):
@@ -292,6 +292,6 @@ class SortedRowsReader:
         lows, highs = (np.array([pair[place] for pair in limits], object) for place in (0, 1))
         low, low_off, _ = self._scale.cut(np.maximum(lows, least).astype(np.int64))
         high, high_off, masks = self._scale.cut(np.minimum(highs, greatest).astype(np.int64))
-        if self._form.prefix is not None:  # of the ends' own keys only the text tells
+        if self._form.prefix is not None:  # for the ends' own keys only the text decides
             return _Cuts(low, high, (lows < least).astype(bool), (highs > greatest).astype(bool))
         return _Cuts(low, high, low_off == 0, (high_off == masks) | (highs >= greatest).astype(bool))

@@ -1,9 +1,9 @@
 """Value bitmaps: for each value the bitmap of its rows, for columns of few values.
 
-Exact, for every comparison of the column, also those that only the text itself tells (suffixes, lengths): they are
+Exact, for every comparison of the column, also those that need the text itself (suffixes, lengths): they are
 evaluated on the values by the same code that filters rows. The values are sorted, in blocks, so that a range, a prefix
-or a list reads the blocks that may hold it; bitmaps lie in the same order. For counts, groups and wide ORs: a single
-value of few is found as fast in a dictionary-encoded column, which is smaller.
+or a list reads the blocks that may hold it; bitmaps lie in the same order. For counts, groups and wide ORs: one of few
+values is found as fast in a dictionary-encoded column, which is smaller.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from twostage.indexes.dictionary_blocks import Block
-    from twostage.indexes.kind import ColumnValues, Profile, Workshop
+    from twostage.indexes.kind import BuildResources, ColumnValues, Profile
     from twostage.indexes.puffin import BlobReader, IndexWriter
     from twostage.indexes.wanted import Leaf, Wanted
     from twostage.predicates.predicate import Predicate
 
 _DENSE = 4096
-"""Rows of 65,536 from which a bitmap has 8 kB for them."""
+"""Rows among 65,536 from which on a bitmap takes 8 kB for them."""
 
 
 class Values:
@@ -67,9 +67,9 @@ class Values:
         runs = profile.num_runs * 4
         return int(min(scattered, runs) + heads + distinct * (12 + profile.value_bytes / 2))
 
-    def build(self, values: ColumnValues, writer: IndexWriter, workshop: Workshop) -> str | None:
+    def build(self, values: ColumnValues, writer: IndexWriter, resources: BuildResources) -> str | None:
         """Write the bitmaps of a column."""
-        runs = ValueRuns(workshop.folder, workshop.budget)
+        runs = ValueRuns(resources.folder, resources.budget)
         for places, array in non_null(values.chunks()):
             runs.add(places, array)
         write_dictionary(
@@ -78,7 +78,7 @@ class Values:
             self.name,
             runs.merged(),
             lambda data: len(BitMap.deserialize(data)),
-            workshop.folder,
+            resources.folder,
         )
         return None
 
@@ -108,7 +108,7 @@ class ValuesReader:
         return Found(rows, rows)
 
     def cost(self, leaf: Leaf, wanted: Wanted | None, reader: BlobReader) -> LookupCost | None:  # noqa: ARG002
-        """Return what `find` would read: all bitmaps of the blocks, if it is no list of values."""
+        """Return what `find` would read: all bitmaps of the blocks, unless the leaf is a list of values."""
         blocks = self._dictionary.candidates(None if wanted is None else wanted.intervals)
         if not blocks:
             return LookupCost()
@@ -126,12 +126,12 @@ class ValuesReader:
 
     @property
     def num_values(self) -> int:
-        """How many different values the column has."""
+        """How many distinct values the column has."""
         return int(self._dictionary.num_values)
 
     @property
     def num_blocks(self) -> int:
-        """In how many blocks they are, in order."""
+        """How many blocks they are in."""
         return self._dictionary.num_blocks
 
     def nbytes(self) -> int:
@@ -144,7 +144,7 @@ class ValuesReader:
         return block.values, self._bitmaps([(block, np.arange(len(block.values)))], reader)
 
     def ends(self, reader: BlobReader) -> pa.Array:
-        """Return the least and the greatest value, in an array of two; of none for a column of NULLs."""
+        """Return the least and the greatest value, in an array of two; an empty one for a column of NULLs."""
         numbers = [0, self.num_blocks - 1] if self.num_values else []
         blocks = list(self._dictionary.read(numbers, reader))
         if not blocks:
@@ -173,7 +173,7 @@ class ValuesReader:
 
 
 def _plain(leaf: Leaf) -> Predicate:
-    """Return the leaf that is TRUE for what is wanted of keys, of values that are not NULL."""
+    """Return the leaf that is TRUE for the wanted ones among the non-NULL values."""
     match leaf:
         case Range(low, high):
             return And((low, high))

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from index_columns import FIELD, Values, build, check, opened
-from twostage.indexes.sorted_pairs import BLOCK, PAGE
+from twostage.indexes.sorted_pairs import BLOCKS_PER_PAGE, PAIRS_PER_BLOCK
 from twostage.metrics import Metrics
 from twostage.predicates.predicate import Column, Compare, In
 from twostage.schema import Primitive
@@ -16,13 +16,13 @@ COLUMN = Column(FIELD, ("x",), KIND)
 
 
 def test_frequent_values_leave_many_rows_to_check(tmp_path):
-    frequent = 20 * BLOCK
+    frequent = 20 * PAIRS_PER_BLOCK
     array = pa.array([7] * frequent + [8] * 300 + list(range(100, 30_000)))
     index = opened(build(tmp_path, Values(array, KIND), ("postings",)))
 
     def asked(leaf):
         cost, answer = index.cost(leaf, Metrics()), check(index, leaf, array)
-        assert len(answer.possible) <= cost.unsure + 2 * BLOCK
+        assert len(answer.possible) <= cost.unsure + 2 * PAIRS_PER_BLOCK
         return cost
 
     often, rare = asked(Compare("=", COLUMN, 7)), asked(Compare("=", COLUMN, 20_000))
@@ -32,7 +32,13 @@ def test_frequent_values_leave_many_rows_to_check(tmp_path):
     assert asked(In(COLUMN, (9, 8, 7))).unsure == often.unsure + 2
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(PAGE * BLOCK // 2, 0), (PAGE * BLOCK * 3, PAGE * BLOCK)])
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (BLOCKS_PER_PAGE * PAIRS_PER_BLOCK // 2, 0),
+        (BLOCKS_PER_PAGE * PAIRS_PER_BLOCK * 3, BLOCKS_PER_PAGE * PAIRS_PER_BLOCK),
+    ],
+)
 def test_of_a_directory_that_did_not_come_along_pages_are_counted(tmp_path, monkeypatch, rows, expected):
     array = pa.array([7] * rows + list(range(100, 1_100)))
     index = opened(build(tmp_path, Values(array, KIND), ("postings",)))

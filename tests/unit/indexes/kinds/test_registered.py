@@ -39,7 +39,7 @@ class Zeros:
     def estimate(self, profile: Any) -> int:
         return profile.num_rows // 8
 
-    def build(self, values: Any, writer: Any, workshop: Any) -> str | None:
+    def build(self, values: Any, writer: Any, resources: Any) -> str | None:
         found = BitMap()
         for places, array in non_null(values.chunks()):
             found |= bitmaps.of_rows(places[array.to_numpy() == 0])
