@@ -1,8 +1,7 @@
 """Answers the planner's question whether metadata alone answers a query's aggregates.
 
 Takes the wanted aggregates; gives the rows for Spark's ``LocalScan`` and the plan that the report is about, or the
-reason why files are read. The rule: an error met on the way is no answer; the scan raises the
-same one if it is one.
+reason why files are read. The rule: an error on the way means no answer; if it matters, the scan raises the same one.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class AnsweredAggregates:
     lacks: str
     """What the metadata of the first of them lacks."""
     by_index: int
-    """For how many of the data files indexes answered."""
+    """How many data files indexes answered for."""
     source: str
     """Where the rows are from, for EXPLAIN."""
 
@@ -74,10 +73,10 @@ class MetadataAnswers:
         take: bool,
         mix: bool = False,
     ) -> AnsweredAggregates | str:
-        """Return `answer_aggregates` of the table that `pin` names; to `take` it is to let it wait no longer.
+        """Return `answer_aggregates` of the table that `pin` names; with `take` it waits no longer.
 
         The request ``mixed``, which may `mix` metadata and files, comes first; for the others an answer that leaves files
-        out is none.
+        out counts as none.
         """
         started = time.perf_counter_ns()
         key = (pin, wanted, predicate)

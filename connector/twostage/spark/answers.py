@@ -71,14 +71,14 @@ class PushAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopAnswer:
-    """The first rows' text for EXPLAIN; None where the scan leaves nothing out for them."""
+    """The top-n's text for EXPLAIN; None where the scan leaves nothing out for it."""
 
     text: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer:
-    """What the optimizer is told of a scan."""
+    """What the optimizer is told about a scan."""
 
     scan: str
     rows: int
@@ -88,7 +88,7 @@ class PlanAnswer:
     indexed: str
     """The table's indexed columns with their kinds, for EXPLAIN."""
     placed: bool
-    """Whether its tasks are to be placed on executors: which of them live is then to be said with the request to read."""
+    """Whether its tasks are to be placed on executors: the request to read must then list those that are alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,8 @@ class HandOverAnswer:
     awaits_keys: bool = False
     """The reason is that keys of a join may prune the scan: ask again if none will come, or only for `key_columns`."""
     key_columns: tuple[str, ...] = ()
-    """While it awaits keys, the only columns for which they are wanted: Spark's reader does the scan in any case, and leaves
-    out files by them. None: keys of any column, which our own reader filters rows by."""
+    """While it awaits keys, the only columns whose keys are wanted: Spark's reader does the scan in any case, and prunes
+    files by them. Empty: keys of any column, by which our own reader filters rows."""
     handed_over: SparkScan | None
 
 

@@ -88,11 +88,11 @@ _NOT_FOUND = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
 
 
 class Bridge:
-    """Answers the planner. One for the whole process, whatever Spark contexts follow each other.
+    """Answers the planner. One for the whole process, whatever the number of its Spark contexts.
 
     Args:
-        reinstall: Does the work of `enable` again, in another Spark context than the connected one. Spark gives a session
-            that follows a stopped one its planner, too, which would read with what was made for the stopped context.
+        reinstall: Does the work of `enable` again, in another Spark context than the connected one. A session that follows
+            a stopped one inherits its planner, which would read with what was made for the stopped context.
     """
 
     def __init__(self, reinstall: Callable[[SparkContext], None] = lambda _: None) -> None:
@@ -129,7 +129,7 @@ class Bridge:
         """Let the tasks of this context report from now on.
 
         Raises:
-            OptionError: The conf of the listener's port is none.
+            OptionError: The conf of the listener's port is not a port.
         """
         self._reports.connect(context, self.scans.started())
 
@@ -167,7 +167,7 @@ class Bridge:
     # tables
 
     def _reconnect(self) -> None:
-        """Connect to the Spark context of this moment, if it is another one than the connected."""
+        """Connect to the active Spark context, if another one is connected."""
         context = active_context()
         if context is not None and self._reports.context not in (None, context):
             self._reinstall(context)
@@ -385,7 +385,7 @@ class Bridge:
         function, partitions = pickle_reader(
             TwoStageReader(wanted, plan.groups, self._reports.of_tasks), TwoStageSource({}), wanted
         )
-        # Spark writes one partition of nothing where there is none; a task costs tens of milliseconds.
+        # Spark writes one empty partition where there is none; a task costs tens of milliseconds.
         return _text(function), tuple(_text(one) for one in partitions) if plan.groups else ()
 
     def started_scans(

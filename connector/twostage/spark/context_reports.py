@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ContextReports:
-    """The way of reports from tasks to the driver, for one Spark context after another."""
+    """Brings reports from tasks to the driver, for one Spark context after another."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class ContextReports:
             earlier: The scans that Spark has read.
 
         Raises:
-            OptionError: The conf of the listener's port is none.
+            OptionError: The conf of the listener's port is not a port.
         """
         with self._lock:
             if self.context is not context:

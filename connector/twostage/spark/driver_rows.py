@@ -1,8 +1,8 @@
-"""Whether a function of PySpark's gives the rows of ``createDataFrame`` on as they are.
+"""Whether a function of PySpark's passes the rows of ``createDataFrame`` on unchanged.
 
 Takes the pickled function of a ``PythonRDD``; the planner's ``DriverRows.java`` asks. ``createDataFrame`` sends its rows
 through a function of PySpark's own that changes nothing; ``sc.parallelize(…).map(f).toDF()`` looks the same in Spark's plan,
-and may make any number of any rows, others each time. The rule: in doubt, it changes them.
+and may return any number of any rows, different ones each time. The rule: in doubt, it changes them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def passes_rows_on(command: bytes, context: SparkContext | None) -> bool:
     """Tell whether a pickled function is that of ``createDataFrame``, by comparing the two.
 
-    Nothing is unpickled. All texts and bytes of the two pickles, among them the functions' names and byte code, are the same;
-    numbers are not compared: they hold how many rows are pickled together.
+    Nothing is unpickled. All texts and bytes of the two pickles, among them the functions' names and byte code, must be the
+    same; numbers are not compared: one of them says how many rows are pickled together.
 
     Args:
         command: A function with its serializers, as PySpark pickles them for its workers.

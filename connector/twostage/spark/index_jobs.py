@@ -61,10 +61,9 @@ class Indexes:
         """Index columns; return how many data files were indexed.
 
         Args:
-            columns: Names as they are, dotted for fields of structs; in one text separated by commas, and one with a comma in backticks.
+            columns: Names as they are, dotted for fields of structs; in one string separated by commas, a name with a comma in backticks.
             kind: ``auto``, or ``values``, ``postings``, ``sorted``, ``bins``, ``slices``, ``elements`` and ``files``, separated by commas.
-
-            progress: Called with the number of units of work done, and of all, while they are done.
+            progress: Called meanwhile with the number of units of work that are done, and of all.
 
         Raises:
             OptionError: No such column or kind; it has these kinds already; there is no place.
@@ -77,7 +76,7 @@ class Indexes:
         """Index the data files that have no index yet, or one that cannot be used; return how many.
 
         Args:
-            progress: Called with the number of units of work done, and of all, while they are done.
+            progress: Called meanwhile with the number of units of work that are done, and of all.
         """
         self._progress = progress
         return self._built(self._owned().refresh())

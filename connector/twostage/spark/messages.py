@@ -1,6 +1,6 @@
 """JSON of the planner's Java, to the classes of `requests.py` and back from those of `answers.py`.
 
-The rule: both sides say exactly the same fields. A field that is missing, unknown, or of another type is an error that
+The rule: both sides have exactly the same fields. A field that is missing, unknown, or of another type is an error that
 names it, not a default: it means that the two sides are of different versions.
 """
 

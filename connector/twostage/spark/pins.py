@@ -50,9 +50,9 @@ class Pin:
     case_sensitive: bool
     """How the names in queries match; those in options match as the option of that name says."""
     schema: Schema
-    """The table's columns, and the metadata columns behind them."""
+    """The table's columns, then the metadata columns."""
     confs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The session's confs by which a table with short-lived credentials was loaded; none of other tables."""
+    """The session's confs by which a table with short-lived credentials was loaded; empty for other tables."""
     asked_at: float = float("-inf")
     """When the catalog was last asked for new credentials, on the monotonic clock."""
 
@@ -73,7 +73,7 @@ class Pin:
         return self.options.dynamic_filter and self.table.metadata_table is None
 
     def bind_top(self, first: FirstRows | None) -> TopRows | None:
-        """Make the first rows by an order of the planner's; None where the scan leaves nothing out for them."""
+        """Make a top-n of the planner's first rows; None where the scan leaves nothing out for it."""
         from twostage.predicates.bind import bind_top  # noqa: PLC0415
 
         if first is None or not self.options.top_n or self.table.metadata_table is not None:
@@ -95,7 +95,7 @@ class Pins:
     def add(
         self, table: PinnedTable, options: ReadOptions, raw: Mapping[str, str], confs: Mapping[str, str]
     ) -> LoadAnswer:
-        """Remember a table and return what Java is told of it.
+        """Remember a table and return what Java is told about it.
 
         Args:
             table: The table at its pinned snapshot.
@@ -152,7 +152,7 @@ class Pins:
             key: The whole table's.
             whole: The whole table.
             only: The files, as the manifests write their paths.
-            by_index: For how many of the other files indexes answered.
+            by_index: How many of the other files indexes answered for.
         """
         part = replace(whole, table=replace(whole.table, only_files=only, answered_by_index=by_index))
         part_key = hashlib.sha256(repr((key, sorted(only), by_index)).encode()).hexdigest()
@@ -180,7 +180,7 @@ class Pins:
             return pinned
 
     def find_for_planning(self, key: str, text: str | None) -> Pin:
-        """Return the table of a key as `find` does, with new credentials where those that its catalog vended end soon.
+        """Return the table of a key as `find` does, with new credentials where those that its catalog vended expire soon.
 
         Raises:
             UnknownPinError: See `find`.

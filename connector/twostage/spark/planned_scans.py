@@ -29,9 +29,9 @@ MAX_PLANS_AHEAD = 100
 """Plans that wait for their scan, between the request ``hand_over`` and the scan's own ``plan``: those of a whole query,
 for it decides about all its scans first."""
 MAX_KEY_BYTES = 64 * 2**20
-"""Of a scan's sets and Bloom filters of join keys, in sum over its tasks: each partition that Spark keeps has them."""
+"""Bytes of a scan's sets and Bloom filters of join keys, summed over its tasks: each partition that Spark keeps has them."""
 MAX_TASKS_AHEAD = 20_000
-"""Tasks of these plans in sum; one plan alone may have more."""
+"""Tasks of these plans in total; one plan alone may have more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class PlannedScans:
         return plan
 
     def plan_again(self, pinned: Pin, request: HandOverRequest, scan_id: str, **wanted: Any) -> ScanPlan:
-        """Return the plan of another scan in place of one that was planned here and is not read: the same plan, if it can be."""
+        """Return the plan of a scan that replaces one that was planned here and is not read: the same plan, if it serves."""
         found = self.find(scan_id)
         if found is None or found.started or not _serves(found.plan, wanted):
             return self.plan(pinned, request, **wanted)
@@ -118,7 +118,7 @@ class PlannedScans:
 def _with_small_filters(plan: ScanPlan) -> ScanPlan:
     """Return the plan without sets and Bloom filters of join keys, if they took too much memory; the keys' range stays.
 
-    Tuples go first, because the keys of each of their columns stay. A set has left out files by now.
+    Tuples go first, because the keys of each of their columns stay. Sets have pruned files by now.
     """
     sizes = {
         part: _weight(part) for part in plan.context.keys if isinstance(part, InBloom | InKeys | InTuples)

@@ -1,6 +1,6 @@
-"""What the driver asked of object stores for each table, from one scan of the table to the next.
+"""What the driver requested of object stores for each table, from one scan of the table to the next.
 
-Takes what is read while requests of the planner are answered; gives the counters of the scan that Spark reads then. The rule:
+Takes what is read while requests of the planner are answered; gives the counters of the scan that Spark reads next. The rule:
 what was read counts once, for the first scan after it.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twostage.task import ScanPlan
 
 MAX_TABLES = 64
-"""Of which something is counted; queries of more than that have not begun to read."""
+"""Tables that have counts; with more, the oldest counts are dropped."""
 
 
 class PlanningRequests:
@@ -33,7 +33,7 @@ class PlanningRequests:
 
     @contextmanager
     def counted(self, pin: str = "") -> Iterator[list[str]]:
-        """Count for a pinned table what is read in the block; whoever knows its key later appends it to the list."""
+        """Count for a pinned table what is read in the block; a caller that learns its key later appends it to the list."""
         metrics, late = Metrics(), [pin]
         try:
             with counted_for(metrics):

@@ -1,6 +1,6 @@
 """Writes the query log of a driver: a line for each scan of each query that ends in a session with a log.
 
-Takes what Spark's listeners tell of a query, with the plans of its scans; a thread of its own collects what the tasks
+Takes what Spark's listeners say about a query, with the plans of its scans; a thread of its own collects what the tasks
 reported, and appends. The rules: a query waits for nothing of this; and whatever fails here is a warning, once for each
 place, never the query's error.
 """
@@ -37,16 +37,16 @@ QUERY_LOG = "spark.twostage.query-log"
 LITERALS = f"{QUERY_LOG}-literals"
 FILE_SIZE = f"{QUERY_LOG}-file-size"
 _MAX_WAITING = 10_000
-"""Queries that wait to be logged; of more, the newest are not logged, and a warning says so."""
+"""Queries that wait to be logged; while there are as many, further ones are not logged, and a warning says so."""
 _MAX_KNOWN = 10_000
 _MAX_BATCH = 1_000
 _OF_A_READ = ("time.tasks", "spark.scan.ms", "spark.rows")
-"""Counters of which one differs when a scan is read again: nanoseconds do."""
+"""Counters, one of which differs when a scan is read again: the first is in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ended:
-    """A query that has ended, at a time, with the plans of its scans."""
+    """A query that has ended, when it did, and the plans of its scans."""
 
     time: datetime.datetime
     request: EndedRequest
@@ -126,7 +126,7 @@ class QueryLogWriter:
 
     def _scans(self, ended: _Ended) -> list[LoggedScan]:
         request = ended.request
-        # Without the scheduler's word: asking would wait for the listeners, and all tasks of this query have ended.
+        # Without asking the scheduler: that would wait for the listeners, and all tasks of this query have ended.
         reports = [
             (
                 plan,

@@ -34,17 +34,17 @@ LISTENER_CONFS = ("spark.master", "spark.driver.host", "spark.driver.bindAddress
 """The confs that decide where a driver listens."""
 _LAST_PORT = 65_535
 _MAX_MESSAGE_BYTES = 1 << 20
-"""Of one message; messages have some kilobytes."""
+"""Bytes of one message; most have some kilobytes."""
 _MAX_CONNECTIONS = 20_000
 _FILES_PER_CONNECTION = 2
 """Of the files that this process may open, one in this many may be a connection."""
 _MAX_UNSIGNED_CONNECTIONS = 256
-"""Connections that have not sent a signed message yet; of more, the oldest is closed. Anyone who finds the port opens them."""
+"""Connections that have not sent a signed message yet; with more, the oldest is closed. Anyone who finds the port can open them."""
 _MAX_UNSIGNED_BYTES = 64 << 20
-"""That arrived on all connections and are not part of a complete message yet."""
+"""Bytes that arrived on all connections and are not part of a complete message yet."""
 _LAST_REPORT_SECONDS = 1.0
 _NO_FILE_SECONDS = 0.1
-"""Pause before accepting again when this process or the system has no file for another connection."""
+"""Pause before accepting again when this process or the system has no file descriptor for another connection."""
 
 
 class ReportListener:
@@ -198,7 +198,7 @@ def listen(conf: Mapping[str, str], *, max_scans: int) -> ReportListener | None:
     A cluster's messages cross its network unencrypted, as Spark's own do; where Spark encrypts its own, there are none.
 
     Raises:
-        OptionError: The conf of the port is none.
+        OptionError: The conf of the port is not a port.
     """
     master = conf.get("spark.master", "")
     is_local = master == "local" or master.startswith("local[")

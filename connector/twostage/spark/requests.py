@@ -40,7 +40,7 @@ class AggregateFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedAggregates:
-    """The different functions of an aggregation, and the columns that it groups by."""
+    """The distinct functions of an aggregation, and the columns that it groups by."""
 
     functions: tuple[AggregateFunction, ...]
     groups: tuple[str, ...]
@@ -119,7 +119,7 @@ class ReadRequest(PlanRequest):
     scan: str
     """The id that `PlanAnswer` gave."""
     executors: tuple[str, ...]
-    """On which the tasks are to be placed, as Spark's scheduler takes them for preferred locations; none: wherever Spark does."""
+    """Where to place the tasks, as Spark's scheduler takes preferred locations; empty: wherever Spark does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class HandOverRequest(PinnedRequest):
     aggregates: WantedAggregates | None
     parallelism: int
     planned: str | None
-    """The id of the relation's scan, as planned here, where it awaited keys of a join, and it is known whether any come;
+    """The id of the relation's scan as planned here, if it awaited keys of a join and it is known now whether any come;
     None before."""
     has_keys: bool
     """They do, for the columns that the first answer wanted keys of."""
@@ -177,7 +177,7 @@ class EndedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassesRowsOnRequest:
-    """Tell whether a function of PySpark's gives the rows of an RDD on as they are."""
+    """Tell whether a function of PySpark's passes the rows of an RDD on unchanged."""
 
     command: str
     """The function with its serializers, pickled, in Base64."""

@@ -47,7 +47,7 @@ _CATALOG_OPTIONS = (
 )
 _POLL_SECONDS = 0.2
 _LOG_SECONDS = 10.0
-"""That the end of the process waits for the query log."""
+"""Seconds that the process waits for the query log when it ends."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _lock = threading.Lock()
@@ -130,7 +130,7 @@ def _use_own_python(context: Any) -> None:
 def _use_domain_sockets(context: Any) -> None:
     """Let the workers of a local session be reached through a Unix domain socket.
 
-    Over TCP, delayed acknowledgements add about 40 ms to a task. Spark reads it when it first starts workers; on a
+    Over TCP, delayed acknowledgements add about 40 ms to a task. Spark reads the conf when it first starts workers; on a
     cluster it belongs in the session's configuration.
     """
     folder = str(spark_internals.gateway_of(context).jvm.System.getProperty("java.io.tmpdir"))
@@ -140,7 +140,7 @@ def _use_domain_sockets(context: Any) -> None:
 
 @contextlib.contextmanager
 def _own_daemon(context: Any) -> Iterator[None]:
-    """Let the next workers of a local session be forked from our daemon, if their Python can import it; try that meanwhile.
+    """Let the next workers of a local session be forked from our daemon, if their Python can import it: tried in the background.
 
     That it can be imported here proves nothing: there may be two Pythons, or a changed ``sys.path``. And if Spark could not
     start its daemon, no Python task of the session would run at all.

@@ -176,7 +176,7 @@ class TwoStageSource(DataSource):
 def parse_source_options(raw: Mapping[str, str]) -> ReadOptions:
     """Validate the options and require a table.
 
-    CREATE TABLE … USING twostage hands over the new table's properties as well; they say nothing of the read.
+    CREATE TABLE … USING twostage hands over the new table's properties as well; they say nothing about the read.
 
     Raises:
         OptionError: A wrong option, or none that names a table.

@@ -109,7 +109,7 @@ def is_stopped(session: SparkSession) -> bool:
 
 
 def active_context() -> SparkContext | None:
-    """Return the Spark context of this process; the public way to it makes one where there is none."""
+    """Return the Spark context of this process; the public way would create one where there is none."""
     found: SparkContext | None = member(module_member("pyspark", "SparkContext"), "_active_spark_context")
     return found
 
@@ -136,7 +136,7 @@ def worker_python(context: SparkContext) -> str:
 
 
 def identity_command(context: SparkContext) -> bytes:
-    """Return what a worker gets to do for the rows of ``createDataFrame``: a function that changes nothing, pickled."""
+    """Return what a worker runs for the rows of ``createDataFrame``: a function that changes nothing, pickled."""
     rdd = member(context.parallelize([()]), "_pickled")()
     serializers = member(rdd, "_prev_jrdd_deserializer"), member(rdd, "_jrdd_deserializer")
     serializer = module_member("pyspark.serializers", "CloudPickleSerializer")()

@@ -1,6 +1,6 @@
 """Lets a task that Spark has ended stop soon, and without a traceback.
 
-Where Spark has its rows before a task of ours has read all (``show``, ``take``, ``LIMIT``), it only closes the connection to
+Where Spark has enough rows before a task of ours has read all (``show``, ``take``, ``LIMIT``), it only closes the connection to
 the Python worker. The worker notices when it next writes, seconds later where few rows match, and PySpark's daemon then
 prints the traceback of a broken pipe, though nothing is wrong. The rule: nothing is silenced but a task of ours, or one
 that has not begun, and only when Spark has closed the connection.
@@ -29,7 +29,7 @@ class NoLongerWantedError(BrokenPipeError):
 
 
 def still_wanted() -> Callable[[], None]:
-    """Return what raises `NoLongerWantedError` once Spark has closed its end of this worker's connection."""
+    """Return a function that raises `NoLongerWantedError` once Spark has closed its end of this worker's connection."""
     descriptor = worker_connection()
     if descriptor is None or not hasattr(select, "POLLRDHUP"):
         return lambda: None
@@ -75,7 +75,7 @@ def _is_hang_up(error: BaseException | None, accumulator: int | None) -> bool:
 
 
 class _Hook:
-    """`sys.excepthook` of a worker that no daemon made."""
+    """`sys.excepthook` of a worker that no daemon forked."""
 
     def __init__(self, accumulator: int, otherwise: Callable[..., Any]) -> None:
         self._accumulator = accumulator

@@ -1,6 +1,6 @@
 """The reports that a Spark task sends to the driver while it runs, since Spark may end it at any moment.
 
-Spark brings a Python accumulator to the driver when a task's last row was read. Where it needs no more rows before
+Spark brings a Python accumulator to the driver when a task's last row was read. Where it needs no more rows before that
 (``show``, ``take``, ``LIMIT``), or where a task fails, it never does. So a task also sends its metrics itself: when it
 begins, before batches, and when it ends, over its worker's connection to the driver (see `report_listener.py`). The rule: a
 task does not wait for the driver, and a driver that cannot be reached changes nothing but the report.
@@ -37,7 +37,7 @@ RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped", "failed"
 LENGTH = struct.Struct("!I")
 SIGNATURE_SIZE = hashlib.sha256().digest_size
 _CONNECT_MILLISECONDS = 20
-"""Waited for a connection that is not established when a task ends; then it is given up, once for a worker."""
+"""Wait for a connection that is not established when a task ends; then the worker gives it up for good."""
 _SECONDS_BETWEEN_REPORTS = 0.1
 ScanReports = dict[str, dict[int, "TaskReport"]]
 """Reports by scan id and task group."""
@@ -68,7 +68,7 @@ class TaskReport:
 
 
 def merge_reports(into: ScanReports, more: ScanReports) -> ScanReports:
-    """Put reports among those that are there, and return these."""
+    """Merge more reports into those that are there, and return these."""
     for scan_id, groups in more.items():
         known = into.setdefault(scan_id, {})
         for index, report in groups.items():
@@ -103,7 +103,7 @@ class TaskReports:
         end_quietly(self.accumulator.aid)
 
     def of(self, group: TaskGroup, metrics: Metrics) -> RunningTask:
-        """Return what reports a task; a context manager around its work."""
+        """Return the reporter of a task: a context manager around its work."""
         return RunningTask(self, group, metrics)
 
 

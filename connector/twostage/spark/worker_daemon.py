@@ -2,7 +2,7 @@
 
 Takes the place of PySpark's daemon as ``spark.python.daemon.module``, and runs it after these imports. Otherwise a new worker
 imports for a quarter of a second before its first task, and since Spark ends workers after an idle minute, most queries typed
-at a notebook would begin with that. The rule, for which PySpark 4.2 imports only after it has forked: no thread may run in a
+into a notebook would begin with that. The rule, because of which PySpark 4.2 imports only after it has forked: no thread may run in a
 process that forks. If one does, or anything fails, this process becomes PySpark's own daemon. Numba, which few scans need, is
 imported once no worker was forked for some seconds.
 """
@@ -63,7 +63,7 @@ def imported() -> bool:
             del os.environ[_ARROW]  # what users start from their own code is not ours to set
     if not is_alone:
         return False
-    os.register_at_fork(after_in_child=_other_numbers)
+    os.register_at_fork(after_in_child=_reseed_numpy)
     gc.collect()
     gc.freeze()  # no worker's collection walks what was imported
     return True
@@ -92,7 +92,7 @@ def prepare_when_idle() -> None:
     os.register_at_fork(after_in_parent=set_alarm, after_in_child=leave)
 
 
-def _other_numbers() -> None:
+def _reseed_numpy() -> None:
     """Let NumPy's own random numbers differ between workers, as they do where each imports it (Python's own do)."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()

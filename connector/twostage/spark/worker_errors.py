@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HIDE = "SPARK_HIDE_TRACEBACK"
 """What Spark's conf ``spark.sql.execution.pyspark.udf.hideTraceback.enabled`` sets in the environment of workers."""
 _WORKER = "PYTHON_WORKER_FACTORY_"
-"""How those variables begin by which Spark tells a worker process where to connect."""
+"""Prefix of the variables by which Spark tells a worker process where to connect."""
 
 _OURS = re.compile(r"\[TWOSTAGE\.([A-Z_]+)\] (.+)")
 

@@ -22,7 +22,7 @@ SWITCH = "TWOSTAGE_WORKER_TUNING"
 LONG_NANOSECONDS = 2_000_000
 """A collection that took longer has walked objects that stay: modules, compiled kernels, caches."""
 _CLOCK_SKEW_SECONDS = 1.0
-"""By which a file system's clock may be off."""
+"""Seconds by which a file system's clock may be off."""
 MAX_FREEZES = 4
 """Times that a worker excludes what stays from later collections (`gc.freeze`): after its imports, and after kernels were
 compiled. Other code's objects of that moment are excluded, too, and never freed if they end in a cycle: hence a limit."""
