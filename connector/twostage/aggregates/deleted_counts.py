@@ -1,7 +1,7 @@
 """How many rows positional deletes remove, counted in the driver where nothing else keeps metadata from answering.
 
 Takes data files with their positional delete files; gives the number of deleted rows of each. The rule: the driver
-reads delete files only, never a data file, and no more of them than take as long as starting tasks would.
+reads delete files only, never a data file, and only as many as take no longer than starting tasks would.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class ColumnProof:
     upper: Any = None
 
     def of_part(self, num_rows: int, part: int) -> ColumnProof:
-        """Return what is left of it for `part` of the file's `num_rows` rows, of which it is not known which they are."""
+        """Return what still holds for `part` of the file's `num_rows` rows, whichever they are."""
         if part == num_rows:
             return self
         if self.nulls == num_rows:

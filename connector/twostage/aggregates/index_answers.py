@@ -1,8 +1,8 @@
 """Aggregates of the data files for which metadata proves too little, answered by their indexes in the driver.
 
 Takes data files with their deletes; gives for each the groups with their aggregates, or why it must be read. The rules: a file
-without a fitting index is read, and no other for its sake; no data file is opened but to ask its store whether it is
-still the one that was indexed; and the driver reads no more of indexes and deletes than takes as long as starting
+without a suitable index is read, and no other because of it; no data file is opened, except to ask its store whether it is
+still the one that was indexed; and the driver reads only as much of indexes and deletes as takes no longer than starting
 tasks would.
 """
 
@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 MAX_FILES = 256
 """Data files whose indexes the driver reads for one query: 1 ms each, a Spark task takes 10 ms to start."""
 MAX_IN_VAIN = 16
-"""Data files that are asked in vain before the others are not asked any more."""
+"""Data files that are tried in vain before the others are not tried any more."""
 MAX_WAITING_FILES = 20_000
-"""Data files for which a table-wide index is asked before."""
+"""Data files that table-wide indexes are used to prune first."""
 _FORMATS = ("parquet", "orc")
 _VALUES = {Values.name, BitSlices.name}
-"""Kinds that tell values."""
+"""Kinds that give values."""
 
 Groups = dict["Group", list[Any]]
 
@@ -122,7 +122,7 @@ class IndexAnswers:
         self._asked: list[ScanTask] = []
         self._deletes: SharedDeletes | None = None
         self._in_vain = 0
-        """Files that were asked in vain while none was answered for."""
+        """Files that were tried in vain while none was answered for."""
         self._reason = ""
         self._context = ScanContext(
             scan_id=uuid.uuid4().hex,
@@ -155,7 +155,7 @@ class IndexAnswers:
             aggregates: The aggregates.
             groups: The columns to group by.
             predicate: The query's filter.
-            needs_values: Columns of which metadata tells no file's values.
+            needs_values: Columns whose values metadata gives for no file.
 
         Raises:
             OptionError: ``index.location`` lies inside the table.
@@ -203,7 +203,7 @@ class IndexAnswers:
         yield from zip(asked, self._answers(asked), strict=True)
 
     def _without_pruned(self, waiting: Sequence[WaitingFile]) -> list[WaitingFile]:
-        """Return the files that may hold the keys of the predicate, as table-wide indexes tell."""
+        """Return the files that may hold the keys of the predicate, by table-wide indexes."""
         kept = prune_by_keys(
             [one.candidate for one in waiting],
             self._predicate,
@@ -216,12 +216,12 @@ class IndexAnswers:
         return [one for one in waiting if id(one.candidate) in left]
 
     def _answers(self, asked: Sequence[WaitingFile]) -> Generator[Groups | str, None, None]:
-        """Yield the answer of each file; if the first ones have none, the others are not asked."""
+        """Yield the answer of each file; if the first ones have none, the others are not tried."""
         self._asked = [one.task for one in asked]
         return ask_files(self._context, self._indexes, asked, lambda one: one.task, self._of_file)
 
     def _load_positions(self, task: ScanTask, reads: TaskReads | None) -> LoadPositions:
-        """Ask for a file's positional deletes and vectors; return what loads them."""
+        """Request a file's positional deletes and vectors; return the function that loads them."""
         if reads is None or not task.deletes:
             return load_positions
         with self._lock:
@@ -273,7 +273,7 @@ class IndexAnswers:
         return found
 
     def _constant(self, entry: ContentFile, field: Field) -> Any:
-        """Return a partition's value, of types of which it is the group's."""
+        """Return a partition's value, for types in which it is the group's, too."""
         found = self._proofs.constant_of(entry, field)
         return ... if isinstance(found, float) else found
 

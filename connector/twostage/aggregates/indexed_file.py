@@ -1,7 +1,7 @@
-"""What the indexes of one data file say of its columns: where they are NULL, which values they have and in which rows.
+"""What the indexes of one data file say about its columns: where they are NULL, which values they have and in which rows.
 
 Takes the open indexes of a data file; gives bitmaps of row positions, and values in the internal form of `schema.py`. The
-rules: deletes are not applied here; what is read and compared is paid from a budget, because the driver does it for all
+rules: deletes are not applied here; what is read and compared is charged to a budget, because the driver does it for all
 files, and what exceeds the budget is not answered (`UnansweredError`).
 """
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound="KindReader")
 MAX_BYTES = 64 * 2**20
-"""Of indexes that the driver reads for one query: 0.1 s of reading and decoding."""
+"""Bytes of indexes that the driver reads for one query: 0.1 s of reading and decoding."""
 MAX_CONTAINERS = 2**19
-"""Of 65,536 rows each, in which bitmaps are compared for one query: about 1 µs for one."""
+"""Containers of bitmaps, of 65,536 rows each, that are compared for one query: about 1 µs for one."""
 MAX_BITMAPS = 10_000
-"""Of one column of a data file that are decoded: 2 to 5 µs for a small one."""
+"""Bitmaps of one column of a data file that are decoded: 2 to 5 µs for a small one."""
 MAX_LISTED = 100_000
 """Values of one column of a data file that are listed without their bitmaps."""
 
@@ -51,7 +51,7 @@ class UnansweredError(Exception):
 
 @dataclass(slots=True)
 class DriverBudget:
-    """What is left of what the driver may do for one query; threads that share it may exceed it a little."""
+    """What the driver may still do for one query; threads that share it may exceed it a little."""
 
     nbytes: int = MAX_BYTES
     containers: int = MAX_CONTAINERS
@@ -60,17 +60,17 @@ class DriverBudget:
         """Pay for reading some bytes.
 
         Raises:
-            UnansweredError: There are not so many left.
+            UnansweredError: There are not that many left.
         """
         self.nbytes -= nbytes
         if self.nbytes < 0:
             raise UnansweredError(f"more than {MAX_BYTES >> 20} MiB of indexes would have to be read first")
 
     def compare(self, bitmaps: int, num_rows: int) -> None:
-        """Pay for comparing so many pairs of bitmaps.
+        """Pay for comparing this many pairs of bitmaps.
 
         Raises:
-            UnansweredError: There are not so many left.
+            UnansweredError: There are not that many left.
         """
         self.containers -= bitmaps * (1 + num_rows // 65536)
         if self.containers < 0:
@@ -121,7 +121,7 @@ class IndexedFile:
         return self._columns[field.id]
 
     def counts(self, field: Field) -> tuple[list[Any], list[int], int]:
-        """Return a column's values in ascending order, the rows of each, and the rows without; reads no bitmaps.
+        """Return a column's values in ascending order, the number of rows of each, and that of NULLs; reads no bitmaps.
 
         Raises:
             UnansweredError: It has no bitmaps of values, or too many.
@@ -153,7 +153,7 @@ class IndexedFile:
             return value_of_key(sliced.extreme(present, last=last), field.type) if present else None
         index = self._index_of_values(field)
         is_whole = len(rows) == self.num_rows
-        if not is_whole and self._is_small(index, field):  # kept for the next question
+        if not is_whole and self._is_small(index, field):  # cached for the next call
             values = self.values(field)
             self.budget.compare(len(values), self.num_rows)
             ordered = reversed(values) if last else iter(values)
@@ -184,7 +184,7 @@ class IndexedFile:
         return _internal(found, field)[0] if len(found) else None
 
     def sum(self, field: Field, rows: BitMap) -> Sum:
-        """Return the sum of a column in some rows, of which there are some, and none of which is NULL.
+        """Return the sum of a column in some rows: one or more, none of which is NULL.
 
         Raises:
             UnansweredError: It has neither bit slices nor bitmaps of values, or too many.
@@ -233,7 +233,7 @@ class IndexedFile:
         kind: type[Kind],
         ask: Callable[[Kind, BlobReader], Result],
     ) -> Result | None:
-        """Return what a column's index of one kind says to a question, counting what is read; None if it is bad."""
+        """Return what `ask` returns for a column's reader of one class, counting what is read; None if the index is bad."""
 
         def counted(kind: Kind, reader: BlobReader) -> Result:
             try:

@@ -1,8 +1,8 @@
 """Aggregates of selected rows of one data file, by the bitmaps of its columns.
 
-Takes the indexes of a data file, a bitmap of its rows, and what its metadata proves of columns; gives for each group that has
+Takes the indexes of a data file, a bitmap of its rows, and what its metadata proves about columns; gives for each group that has
 rows the values of the aggregates, as `totals.py` adds them up. The rule: as Spark aggregates these rows; NULL is a group of its
-own, and of a column that holds zeros the sign of an extreme zero is not known, so that it is not answered.
+own, and an extreme of floats that is zero is not answered, because its sign is not known.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from twostage.schema import Field
 
 GROUPED_BY_INDEX = GROUPED | {"float", "double"}
-"""Types to group by, and whose different values are counted: an index has one zero and one NaN, as Spark's groups have."""
+"""Types to group by, and whose distinct values are counted: an index has one zero and one NaN, as Spark's groups have."""
 COMPARED_BY_INDEX = COMPARED | {"string"}
 """Types of minima and maxima: an index has whole texts, in Spark's order."""
 _NOTHING = ColumnProof(None)
@@ -36,7 +36,7 @@ class GroupsOfFile:
 
     Args:
         file: Its indexes.
-        proof_of: What metadata proves of a column over all rows of the file, or why it proves nothing.
+        proof_of: What metadata proves about a column over all rows of the file, or why it proves nothing.
         constant_of: The value that the partition gives a column in all rows; ``...`` where it does not.
     """
 
@@ -76,7 +76,7 @@ class GroupsOfFile:
         }
 
     def _counted(self, by: Field, aggregates: Sequence[Aggregate]) -> dict[Group, list[Any]] | None:
-        """Return the aggregates of all rows by one column, if the numbers of rows of its values tell them; else None."""
+        """Return the aggregates of all rows by one column, if its values' numbers of rows suffice; else None."""
         if self._constant(by) is not ...:
             return None
         if not all(
@@ -95,7 +95,7 @@ class GroupsOfFile:
         return found
 
     def _divided(self, rows: BitMap, groups: Sequence[Field]) -> Iterator[tuple[Group, BitMap]]:
-        """Yield each group with those of the rows that are of it."""
+        """Yield each group with its members among the rows."""
         if not groups:
             yield (), rows
             return
@@ -126,7 +126,7 @@ class GroupsOfFile:
         # A default may be -0.0; groups have one zero.
         return 0.0 if isinstance(value, float) and value == 0 else value
 
-    # --- one aggregate of the rows of one group, of which there are some --------------------------------
+    # --- one aggregate of the rows of one group, one or more --------------------------------------------
 
     def _value(self, part: Aggregate, rows: BitMap) -> Any:
         if part.field is None:

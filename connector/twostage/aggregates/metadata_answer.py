@@ -3,7 +3,7 @@
 Takes a pinned table, aggregates, columns to group by and a predicate; returns the result rows, or the reason why files
 must be read. The result equals that of reading every file, provided that the metrics are right, which pruning relies on
 too. Position delete files are read if there are few. Files of which metadata proves too little are answered by their
-indexes (`index_answers.py`); if some of them have none that tells, the answer may omit these files and name them
+indexes (`index_answers.py`); if some of them have none that suffices, the answer may omit these files and name them
 (``unread``), so that Spark reads only those. `file_proofs.py` decides what a file's metadata proves.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from twostage.task import DeleteFile
 
 MIN_FILES_TO_SUM_COUNTS = 20_000
-"""Data files from which record counts are summed without decoding manifest entries, which takes 30 us each."""
+"""Data files from which on record counts are summed without decoding manifest entries, which takes 30 us each."""
 MAX_DELETE_FILES_TO_READ = 256
 """Position delete files: reading one takes the driver 1 to 4 ms, starting a Spark task 10 ms."""
 
@@ -105,10 +105,10 @@ def answer(
         counted = _sum_record_counts(table, planning, len(aggregates))
         if counted is not None:
             return counted
-    # Numbers of different values cannot be added up.
+    # Numbers of distinct values cannot be added up.
     mix = mix and all(part.function != "distinct" for part in aggregates)
     found = _Answering(table, options, planning, aggregates, groups, predicate, mix=mix)
-    return found.answer(untold_by_metadata(table, aggregates, groups))
+    return found.answer(not_in_metadata(table, aggregates, groups))
 
 
 class _Answering:
@@ -139,12 +139,12 @@ class _Answering:
         self._waiting: list[WaitingFile] = []
         self._by_index = 0
 
-    def answer(self, untold: Untold | None) -> AggregateAnswer | str:
-        """Return the answer, or why files must be read; `untold` is what metadata tells of no file."""
-        if untold is not None and self._index_answers(untold.columns) is None:
-            return untold.reason
+    def answer(self, lacking: NotInMetadata | None) -> AggregateAnswer | str:
+        """Return the answer, or why files must be read; metadata is `lacking` this for all files."""
+        if lacking is not None and self._index_answers(lacking.columns) is None:
+            return lacking.reason
         if (
-            not self._by_metadata(None if untold is None else untold.reason)
+            not self._by_metadata(None if lacking is None else lacking.reason)
             or not self._by_indexes()
             or not self._rest.is_worth_mixing
             or (self._rest.paths and not self._totals.may_be_mixed)
@@ -167,16 +167,16 @@ class _Answering:
         )
 
     def _index_answers(self, needs_values: frozenset[int] = frozenset()) -> IndexAnswers | None:
-        """Return what answers by indexes, looked for when the first file needs it."""
+        """Return what answers by indexes, searched for when the first file needs it."""
         if not self._looked_for_indexes:
             self._looked_for_indexes = True
             self._indexes = self._open_indexes(needs_values)
         return self._indexes
 
-    def _lack(
+    def _add_unproven(
         self, file: ContentFile, pruning: PruneResult, deletes: tuple[DeleteFile, ...], lacking: str
     ) -> bool:
-        """Take note of a file that metadata is `lacking` something of; return whether to examine further files."""
+        """Record a file for which metadata is `lacking` something; return whether to examine further files."""
         if self._index_answers() is None:
             return self._rest.add(file, lacking)
         candidate = self._planning.candidate(file, pruning, deletes)
@@ -206,7 +206,7 @@ class _Answering:
             if lacking is None:
                 goes_on = self._rest.add(file, None)
             else:
-                goes_on = self._lack(file, pruning, deletes, lacking)
+                goes_on = self._add_unproven(file, pruning, deletes, lacking)
             if not goes_on:
                 return False
         lacking = to_read.too_much
@@ -223,7 +223,9 @@ class _Answering:
                 known = proofs.of(file, pruning, (), num_deleted=num_deleted)
                 found = known if isinstance(known, str) else self._totals.add_proof(known)
             if not (
-                self._rest.add(file, None) if found is None else self._lack(file, pruning, deletes, found)
+                self._rest.add(file, None)
+                if found is None
+                else self._add_unproven(file, pruning, deletes, found)
             ):
                 return False
         return True
@@ -277,17 +279,17 @@ def refusal(table: PinnedTable, predicate: Predicate) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
-    """What metadata tells of no data file, and so which columns' values indexes must tell."""
+class NotInMetadata:
+    """Why metadata alone answers for no data file, and the columns whose values indexes must give."""
 
     reason: str
     columns: frozenset[int]
 
 
-def untold_by_metadata(
+def not_in_metadata(
     table: PinnedTable, aggregates: tuple[Aggregate, ...], groups: tuple[Field, ...]
-) -> Untold | None:
-    """Return what metadata alone tells of no file, if that is known without reading manifests; else None."""
+) -> NotInMetadata | None:
+    """Return what metadata alone tells for no file, if that is known without reading manifests; else None."""
     columns = {field.id for field in table.schema.fields}
     identity = {
         part.source_id
@@ -310,4 +312,4 @@ def untold_by_metadata(
             reasons[field.id] = f"{field.name} is no column to group by"
         elif field.id not in identity:
             reasons[field.id] = f"{field.name} is no identity partition"
-    return Untold(next(iter(reasons.values())), frozenset(reasons)) if reasons else None
+    return NotInMetadata(next(iter(reasons.values())), frozenset(reasons)) if reasons else None

@@ -1,7 +1,7 @@
-"""The live rows of a data file for which a predicate is TRUE, as its indexes tell: a bitmap, or why they do not.
+"""The live rows of a data file for which a predicate is TRUE, by its indexes: a bitmap, or why they cannot tell.
 
 Takes the indexes of a data file, its deletes and the predicate. The rule: exactly these rows, never a guess. Leaves are
-decided by the file's bounds or by an index; equality deletes by what was compiled of them, or by the values of their key
+decided by the file's bounds or by an index; equality deletes by their compiled form, or by the values of their key
 columns, which are compared as the reader compares rows; a row in doubt is permitted only if it is deleted.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     LoadPositions = Callable[[ScanContext, ScanTask, Metrics], DeletedPositions]
 
 _ZEROS = ("float", "double")
-"""Types of which an index has one zero; equality deletes tell 0.0 from -0.0."""
+"""Types in which an index has one zero; equality deletes tell 0.0 from -0.0."""
 
 
 def select_rows(
@@ -60,7 +60,7 @@ def select_rows(
         context: How to read deletes.
         task: The whole data file, with its deletes.
         predicate: The query's; `tree.TRUE` for a file of which all rows are known to match.
-        bounds_of: Tells the bounds of the file's columns; None: they must not prune.
+        bounds_of: Returns the bounds of the file's columns; None: they must not prune.
         load: Reads the positional deletes and vectors.
 
     Raises:
@@ -155,7 +155,7 @@ def _deleted_by_values(file: IndexedFile, context: ScanContext, task: ScanTask) 
 
 
 class _KeyColumn:
-    """A key column's different values in a data file, NULL among them, and the rows of each.
+    """A key column's distinct values in a data file, NULL among them, and the rows of each.
 
     Attributes:
         field_id: The column.

@@ -1,9 +1,9 @@
-"""Sums of whole numbers, and how far from zero their parts may lead.
+"""Sums of whole numbers, and how far from zero their partial sums may be.
 
 Takes numbers of rows and values as unscaled integers; gives a `Sum`, and the value of ``sum(c)`` as Spark has it. The rule: a
 sum is answered only where the order of additions cannot matter. So there are none of floats, and those of integers stay
-within 64 bits with all values taken as positive: Spark's long sums do not overflow then in any order. Those of which an
-average is made stay within 2**53, because Spark's averages add doubles.
+within 64 bits with all values taken as positive: then Spark's long sums overflow in no order. Those that an
+average is made of stay within 2**53, because Spark's averages add doubles.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from twostage.schema import Type
 
 MAX_DIGITS = 38
-"""Of a decimal."""
+"""Digits of a decimal."""
 MORE_DIGITS = 10
-"""That ``sum`` of a decimal has before the point, as in Spark: more than 10**10 rows could overflow it."""
+"""Digits that ``sum`` of a decimal adds before the point, as in Spark: only more than 10**10 rows could overflow it."""
 MAX_EXACT = 2**53
-"""Up to which a double has every whole number."""
+"""Up to this a double represents every whole number."""
 MAX_LONG = 2**63 - 1
 _EXACTLY = Context(prec=2 * MAX_DIGITS)
 
@@ -35,7 +35,7 @@ class Sum:
 
     Attributes:
         value: The sum; of decimals without the point.
-        magnitude: At least the sum of the values without their signs.
+        magnitude: The sum of the values without their signs, or more.
     """
 
     value: int
@@ -64,7 +64,7 @@ def type_of_sum(kind: Type) -> Primitive:
 
 
 def sum_of(kind: Type, counted: Iterable[tuple[Any, int]]) -> Sum:
-    """Return the sum of values in internal form, each so many times."""
+    """Return the sum of values in internal form, each as many times as its count says."""
     value = magnitude = 0
     for number, times in counted:
         unscaled = _unscaled(kind, number)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_GROUPS = 10_000
 """Groups of an answer, which are kept in the driver."""
 MAX_DISTINCT = 2**20
-"""Different values that are kept for ``count(DISTINCT …)``."""
+"""Distinct values that are kept for ``count(DISTINCT …)``."""
 
 Function = Literal["rows", "count", "distinct", "min", "max", "sum"]
 Group = tuple[Any, ...]
@@ -28,7 +28,7 @@ Group = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``count(*)`` (``rows``), or `function` of a column; ``distinct`` counts its different values."""
+    """``count(*)`` (``rows``), or `function` of a column; ``distinct`` counts its distinct values."""
 
     function: Function
     field: Field | None = None
@@ -49,14 +49,14 @@ class Totals:
         self._magnitudes = [0] * len(aggregates)
 
     def add_proof(self, known: FileProof) -> str | None:
-        """Add what metadata proves of a file; return what it does not prove, if anything."""
+        """Add what metadata proves about a file; return what it does not prove, if anything."""
         if not known.rows:
             return None
         found = _values_of(known, self._aggregates)
         return found if isinstance(found, str) else self.add({known.group: found})
 
     def add(self, groups: Mapping[Group, list[Any]]) -> str | None:
-        """Add the groups of a file, each with a value for every aggregate: a set for ``distinct``, a `Sum` for ``sum``; return why not, if so."""
+        """Add the groups of a file, each with a value for every aggregate: a set for ``distinct``, a `Sum` for ``sum``; return why not, if it cannot be."""
         if len(self._groups) + len(groups) > MAX_GROUPS and len(self._groups.keys() | groups) > MAX_GROUPS:
             return f"more than {MAX_GROUPS} groups"
         self._distinct += sum(
@@ -84,7 +84,7 @@ class Totals:
 
     @property
     def may_be_mixed(self) -> bool:
-        """Whether other rows may be added to the sums: where they overflow does not depend on the order then."""
+        """Whether other rows may be added to the sums: whether they overflow then does not depend on the order."""
         return all(
             magnitude <= MAX_EXACT
             for part, magnitude in zip(self._aggregates, self._magnitudes, strict=True)
@@ -99,7 +99,7 @@ class Totals:
 
 
 def _may_be_averaged(field: Field, aggregates: tuple[Aggregate, ...]) -> bool:
-    """Tell whether an average may be made of a column's sum: it is asked for as that and the number of the values.
+    """Tell whether an average may be made of a column's sum: Spark asks for that sum and the number of values.
 
     Of a column that is never NULL, that number is the number of rows.
     """
@@ -140,7 +140,7 @@ def _merged(function: Function, left: Any, right: Any) -> Any:
 
 
 def _is_less(left: Any, right: Any) -> bool:
-    """Tell whether a value stands before another; NaN is the greatest."""
+    """Tell whether a value sorts before another; NaN is the greatest."""
     if isinstance(left, float) and (math.isnan(left) or math.isnan(right)):
         return not math.isnan(left)
     return bool(left < right)
