@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _THROTTLED = re.compile(r"SERVICE_UNAVAILABLE|SLOW_DOWN|HTTP (?:\w+ )*(?:429|503)|ServerBusy|TooManyRequests")
 THREADS = 24
-"""As many connections as PyArrow's S3 client keeps open."""
+"""As many as the connections that PyArrow's S3 client keeps open."""
 
 
 class ArrowClient:
@@ -34,7 +34,7 @@ class ArrowClient:
     Args:
         key: See `StoreClient`.
         file_system: Connected.
-        connect: Returns the file system with which to open the next file, where its credentials renew themselves. It may block.
+        connect: Returns the file system to open the next file with, if its credentials renew themselves. It may block.
     """
 
     asks_for_version = False
@@ -73,7 +73,7 @@ class ArrowClient:
         with own.lock:
             if own.file is None:
                 file_system = self._connect()
-                # Before opening: the time of a file that is replaced between the two must not stand for the bytes of the former one.
+                # Before opening: if the file is replaced in between, the new one's time must not stand for the old one's bytes.
                 written = _written(file_system, file.name)
                 opened = file_system.open_input_file(file.name)
                 tags = opened.metadata() or {}
@@ -129,9 +129,9 @@ class ArrowClient:
 
 
 def _written(file_system: Any, name: str) -> str:
-    """Return what stands for the ETag of a file of HDFS, which has none: when it was written. Takes a request there.
+    """Return what replaces the ETag of a file of HDFS, which has none: when it was written. Takes a request there.
 
-    Without, nothing would tell that a file was replaced, so that no footer could be kept.
+    Without it, nothing would tell that a file was replaced, so that no footer could be cached.
     """
     if file_system.type_name != "hdfs":
         return ""
@@ -161,7 +161,7 @@ def _failures(path: str) -> Iterator[None]:
 
 
 def _kind_of(error: StorageError) -> FailureKind:
-    """Return how a request failed; PyArrow repeats requests itself, so that what failed then fails, throttling aside."""
+    """Return how a request failed; PyArrow repeats requests itself, so that its failures are final, except for throttling."""
     if error.code in ("ACCESS_DENIED", "CREDENTIALS_EXPIRED"):
         return "denied"
     return "throttled" if _THROTTLED.search(error.message) else "other"

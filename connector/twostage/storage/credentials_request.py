@@ -1,8 +1,8 @@
 """One request for new credentials to the REST catalog that vended a table's.
 
 Takes a `CredentialsEndpoint`; gives the properties that the catalog vends for the table's location. A bearer token that has
-expired is renewed first, by OAuth2's client credentials, if they came along. The rules: a request ends in time, it follows no
-redirection, so that authorisation goes where the catalog is and nowhere else, and what it says of a failure shows no secret.
+expired is renewed first, by OAuth2's client credentials, if they were given. The rules: a request ends in time, it follows no
+redirection, so that authorisation goes where the catalog is and nowhere else, and what it says about a failure shows no secret.
 Source: Iceberg's REST specification, ``loadCredentials``.
 """
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 10.0
-"""Without a byte of an answer."""
+"""Longest wait for the next byte of an answer."""
 ANSWER_SECONDS = 30.0
 """For all of an answer, whose bytes may come one by one."""
 MAX_ANSWER_BYTES = 2**20
-"""Of an answer; those of catalogs have a few thousand."""
+"""Catalogs' answers have a few thousand."""
 MAX_TEXT = 200
 """Characters that are repeated of what a server or library said."""
 MAX_UNMASKED = 3
@@ -129,10 +129,10 @@ def _as_it_is(request: PreparedRequest) -> PreparedRequest:
 
 
 def _content(answer: Response) -> bytes:
-    """Return all bytes of an answer, of which there may be neither many nor late ones."""
+    """Return all bytes of an answer; one that is too long or too slow is refused."""
     ends = time.monotonic() + ANSWER_SECONDS
     found = bytearray()
-    # What is there: `read` waits for as many bytes as it is asked for. Before 2.1 urllib3 has nothing else.
+    # `read1` returns what is there; `read`, all that urllib3 has before 2.1, waits for as many bytes as it is asked for.
     read = getattr(answer.raw, "read1", answer.raw.read)
     while part := read(2**16, decode_content=True):
         found += part
@@ -144,7 +144,7 @@ def _content(answer: Response) -> bytes:
 
 
 def _said(answer: _Answer) -> str:
-    """Return what a refusal says by Iceberg's or OAuth2's form of an error, if it has either."""
+    """Return the message of a refusal in Iceberg's or OAuth2's form of an error, if it has either."""
     try:
         found = json.loads(answer.content)
         error = found.get("error", "")

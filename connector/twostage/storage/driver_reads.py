@@ -1,7 +1,7 @@
-"""What is read of object stores for the driver: counted for the query that is being planned.
+"""What the driver reads from object stores: counted for the query that is being planned.
 
-Takes nothing but a block of code to count in; gives `TaskReads` for whoever has none of a task. The rule: what is counted are
-requests, and round trips that one reader after another waited for; in tasks, where nobody counts here, nothing is.
+Takes nothing but a block of code to count in; gives `TaskReads` to callers outside tasks. The rule: requests are counted, and
+round trips that one reader after another waited for; in tasks, which count for themselves, nothing is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def counted_for(metrics: Metrics) -> Iterator[None]:
 
 
 def count_listing() -> None:
-    """Count a listing: one request, for which whoever lists waits."""
+    """Count a listing: one request that the caller waits for."""
     _add(_counting.get(), 1, 1)
 
 

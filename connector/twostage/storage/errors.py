@@ -70,7 +70,7 @@ _DAMAGE = (
 
 @contextlib.contextmanager
 def name_snapshot(snapshot_id: int | None) -> Iterator[None]:
-    """Add to the errors of the block which snapshot was read, and what a missing file of it means."""
+    """Add to errors of the block which snapshot was read, and what it means if one of its files is missing."""
     try:
         yield
     except TwoStageError as error:

@@ -22,7 +22,7 @@ _EXPIRED = re.compile(
     r"(?i)ExpiredToken|TokenRefreshRequired|token (?:\w+ )*expired|EXPIRED_TOKEN|signature not valid in the specified time"
 )
 _YEAR_10000 = 253_402_300_800_000
-"""Milliseconds since 1970, beyond which no date has a name; a time that far away says nothing."""
+"""Milliseconds since 1970, beyond which dates cannot be shown; a time that far away says nothing."""
 RENEWED_BEFORE_MS = 5 * 60 * 1000
 """Credentials that end sooner are renewed. Source: Iceberg's `VendedCredentialsProvider`."""
 EXPIRED = "Credentials of the storage have expired: "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.errors import StorageError, UnsupportedFeatureError
 from twostage.storage.known_properties import check_properties
-from twostage.storage.vended_credentials import with_credentials_of_now
+from twostage.storage.vended_credentials import with_current_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,13 +47,13 @@ def remote_name(location: Location) -> str:
 def file_system(storage: Storage, location: Location) -> Any:
     """Return pyarrow's file system for a location, connected once per process and set of properties.
 
-    Credentials that renew themselves make another one when they are renewed; one that is in use keeps those that it has.
+    When credentials renew themselves, another file system is made; one that is in use keeps those that it has.
 
     Raises:
         UnsupportedFeatureError: A scheme without a file system, or a login inside the path.
         StorageError: The properties are wrong, or Hadoop's library is not found.
     """
-    storage = with_credentials_of_now(storage)
+    storage = with_current_credentials(storage)
     key = (location.scheme, location.authority, frozenset(storage.properties.items()))
     with _lock:
         if key not in _file_systems:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _PART_PREFIX, _PART_SUFFIX = ".twostage-", ".part"
 STALE_SECONDS = 3600.0
-"""Whoever writes a file writes to it more often than this: a half-written one that is older was left by a process that died."""
+"""A writer writes to its file more often than this: an older half-written one was left by a process that died."""
 
 __all__ = [
     "STALE_SECONDS",
@@ -395,7 +395,7 @@ def list_folder(storage: Storage, path: str) -> list[FolderEntry]:
 
 
 def _local_entry(entry: os.DirEntry[str]) -> FolderEntry | None:
-    """Return what a local folder has under a name; None if it is gone by now, as a writer's temporary file, or leads nowhere."""
+    """Return an entry of a local folder; None if it is gone by now, as a writer's temporary file, or a link that leads nowhere."""
     try:
         status = entry.stat()
     except FileNotFoundError:

@@ -1,10 +1,10 @@
 """Files of an object store that never change: read many at a time, and kept by the process.
 
 Takes a scan's `Storage` and paths; gives the files' bytes, in order. Metadata, manifest lists and manifests of Iceberg's writers
-have a UUID in their names and are never written again, so that a query of a table that was queried before asks for none of
-them. The rules: a file without such a name is read each time, unless a listing has just told its ETag; what is kept serves only the same path under the same policy and
-the same configuration (`store_identity`). A file that was removed meanwhile may still be
-served.
+have a UUID in their names and are never written again, so that a query of a table that was queried before requests none of
+them. The rules: a file without such a name is read each time, unless a listing has just shown its ETag; what is kept serves
+only the same path under the same policy and the same configuration (`store_identity`). A file that was removed meanwhile may
+still be served.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_KEPT_BYTES = 64 * 2**20
 MAX_KEPT_FILE_BYTES = 8 * 2**20
 """A larger one is read again: reading it takes as long as some requests in any case."""
 MAX_AHEAD = 64
-"""Files asked for before the first one is used."""
+"""Files requested before the first one is used."""
 MAX_AHEAD_BYTES = 64 * 2**20
 """Bytes of these."""
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -83,7 +83,7 @@ def _plain(etag: str) -> str:
 
 
 class ImmutableReads:
-    """Files of a remote table that are asked for together, whoever takes them one after another. Use it as a context manager.
+    """Files of a remote table that are requested together and taken one by one. Use it as a context manager.
 
     Args:
         storage: The scan's.
@@ -102,7 +102,7 @@ class ImmutableReads:
         self._opened.close()
 
     def ask(self, path: str, size: int) -> None:
-        """Ask for a located file, unless that was done or it is kept; returns at once, but for a local one.
+        """Request a located file, unless that was done or it is kept; returns at once, except for a local one.
 
         Args:
             path: The file.
@@ -147,13 +147,13 @@ def read_immutables(
     first: int = MAX_AHEAD,
     reads: ImmutableReads | None = None,
 ) -> Generator[bytes, None, None]:
-    """Yield the bytes of files of a remote table, in order; those to come are on their way.
+    """Yield the bytes of files of a remote table, in order; the next ones are already on their way.
 
     Args:
         storage: The scan's.
         paths: Located files, each with its size in bytes as the metadata has it. A local one among them is read in its turn.
-        first: How many files to ask for before the first one is used.
-        reads: What they are asked for by, and some may have been before; by default their own.
+        first: How many files to request before the first one is used.
+        reads: What requests them, and may have requested some before; by default one of their own.
 
     Raises:
         TwoStageError: See `files.read_all`, at the file that cannot be read.
@@ -183,7 +183,7 @@ def is_named_once(path: str) -> bool:
 
 
 def forget() -> None:
-    """Keep nothing of what was read so far."""
+    """Drop everything that was kept so far."""
     with _lock:
         _kept.clear()
 

@@ -36,7 +36,7 @@ _HADOOP = ("hdfs", "viewfs")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A path in parts. `family` is the scheme without synonyms; `path` starts behind the authority.
+    """A path in parts. `family` is the scheme without synonyms; `path` starts after the authority.
 
     >>> parse_location("s3a://lake/db/t")
     Location(scheme='s3a', family='s3', authority='lake', path='/db/t')

@@ -1,7 +1,7 @@
-"""A request that is neither for bytes nor one of a task's: a listing, a look whether something is there, an object to write.
+"""A request that neither reads bytes nor belongs to a task: a listing, a check whether an object exists, an object to write.
 
-Takes what sends it once; gives its answer. The rule: it waits for a place in the store's window, and is repeated, as the requests of
-`TaskReads` are, so that a store that asks for less slows it and does not end it.
+Takes a function that sends it once; gives its answer. The rule: it waits for a place in the store's window, and is repeated, as the
+requests of `TaskReads` are, so that a store that throttles slows it down and does not end it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def send(key: tuple[str, ...], once: Callable[[], Awaitable[Answered]]) -> Answe
     """Return what `once` answers; the calling thread waits for it.
 
     Args:
-        key: Of the client that sends it.
+        key: The key of the client that sends it.
         once: Sends it once. It is called in the event loop's thread.
 
     Raises:

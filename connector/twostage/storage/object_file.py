@@ -1,4 +1,4 @@
-"""An object in a store as a file of pyarrow's, for whoever reads a few files outside a task's pipeline.
+"""An object in a store as a file of pyarrow's, to read a few files outside a task's pipeline.
 
 Takes a `Storage` and a path; gives an open file. Its requests are sent as those of tasks are: in the store's window, repeated
 when they fail, all of one version of the object. The rule: opening tells whether the object is there, with one request, whose
@@ -37,7 +37,7 @@ def open_object(storage: Storage, path: str) -> ObjectFile:
 
 
 class ObjectFile(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types
-    """An open object. Threads may read it at places at the same time."""
+    """An open object. Threads may read it at offsets at the same time."""
 
     def __init__(self, cursor: _Cursor, mode: str) -> None:  # noqa: ARG002 - what `__cinit__` has taken
         super().__init__()
@@ -48,7 +48,7 @@ class ObjectFile(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types
         return self._object.size()
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        """Return the bytes at a place, fewer at the object's end."""
+        """Return the bytes at an offset, fewer at the object's end."""
         self._assert_open()
         return self._object.read_at(nbytes, offset)
 
@@ -74,13 +74,13 @@ class _Cursor(io.RawIOBase):
         return found
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Go to an offset."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence)
         self._position = offset + (self.file.size() if start is None else start)
         return self._position
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the offset."""
         return self._position
 
     def readable(self) -> bool:

@@ -33,18 +33,17 @@ _TIMEOUT = re.compile(r"kind: Timeout|TimedOut|operation timed out")
 _STALE = re.compile(
     r"ExpiredToken|Invalid(?:Token|AccessKeyId)|TokenRefreshRequired|RequestExpired|AuthenticationFailed|HTTP 401"
 )
-"""Of a refusal, as `shown` says it, that new credentials may end, whatever was said of the end of the old ones."""
+"""Matches a refusal, as `shown` puts it, that new credentials may cure, whatever the stated end of the old ones."""
 _LOGIN = re.compile(
     r"(?i)credential provider|oauth|https?://(?:169\.254\.|metadata\.google|sts\.|\[?fd00:ec2)"
 )
-"""Of a request that was made, or failed to be, for the credentials of an instance, container or service account."""
+"""Matches a request, sent or not, for the credentials of an instance, container or service account."""
 LOWEST_RATE = 16 * 2**10
-"""Bytes a second of an answer, above which it is waited for: 64 of them at a time take a connection of 8 Mbit/s."""
+"""Bytes a second below which an answer is given up: 64 answers at a time take a connection of 8 Mbit/s."""
 PART_BYTES = 8 * 2**20
-"""Of an object that is written, sent by one request: more take longer than a silent answer is waited for where a connection has
-1 Mbit/s."""
+"""Bytes of a written object that one request sends: at 1 Mbit/s, more take longer than the wait for a silent answer."""
 _SECONDS_IN_ALL = 3_600
-"""For which obstore waits for one answer, at the latest; its own default is 30 s, whatever the answer's length."""
+"""Longest that obstore waits for one answer; its own default is 30 s, whatever the answer's length."""
 
 
 class ObstoreClient:
@@ -101,7 +100,7 @@ class ObstoreClient:
             vended = self._credentials.vended
             if not await vended.renewed_since(number):
                 raise
-        # obstore keeps credentials until they end, by what was said of them.
+        # obstore keeps credentials until their stated end.
         if self._connected_with < vended.number:
             self._connected_with = vended.number
             self._store = self._connect()
@@ -140,7 +139,7 @@ class ObstoreClient:
         return StoreAnswer(data, found.meta["e_tag"] or "", size)
 
     def _seconds_of(self, num_bytes: int) -> float:
-        """Return for how many seconds an answer of so many bytes is waited for."""
+        """Return how many seconds to wait for an answer of this many bytes."""
         return self._seconds + num_bytes / LOWEST_RATE
 
     async def list(self, folder: str) -> Listing:
@@ -182,7 +181,7 @@ class ObstoreClient:
             raise RequestFailedError(kind_of(error), shown(error)) from None
 
     def release(self, file: RangedFile) -> None:
-        """Nothing is kept open for a file."""
+        """Do nothing: no file is kept open."""
 
 
 def _too_slow() -> str:
@@ -208,7 +207,7 @@ def shown(error: Exception) -> str:
 
 
 def kind_of(error: Exception) -> FailureKind:
-    """Return what an exception of obstore says of the request."""
+    """Return what an exception of obstore says about the request."""
     name, text = type(error).__name__, str(error)
     if isinstance(error, FileNotFoundError):
         return "missing"

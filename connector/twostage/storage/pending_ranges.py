@@ -31,7 +31,7 @@ class Reads(Protocol):
         """Wait until it is done."""
 
     def released(self, num_bytes: int) -> None:
-        """Count bytes as let go of."""
+        """Count bytes as released."""
 
 
 class Gathered:
@@ -60,7 +60,7 @@ class PendingRanges:
         self.file = file
         self.ranges = tuple(ranges)
         self.trip = reads.trips.behind + any(length for _, length in ranges)
-        """Which one it is of the round trips that wait one for another, from 1; ranges of no bytes take none."""
+        """Its number in the chain of round trips that wait for each other, from 1; ranges of no bytes take none."""
         self._reads = reads
         self._lock = threading.Lock()
         self._arrived = threading.Event()
@@ -79,7 +79,7 @@ class PendingRanges:
 
     @property
     def is_sent(self) -> bool:
-        """Whether all of its requests were sent, or it has failed: nothing would hurry it."""
+        """Whether all of its requests were sent, or it has failed: it cannot be hurried."""
         return self._unsent <= 0 or self._arrived.is_set()
 
     def on_done(self, callback: Callable[[], None]) -> None:
@@ -94,7 +94,7 @@ class PendingRanges:
         callback()
 
     def block(self) -> None:
-        """Wait until `done`, without a thought for anybody's turn."""
+        """Wait until `done`, without handing a turn on."""
         self._reads.hurry(self)
         self._arrived.wait()
 
@@ -123,7 +123,7 @@ class PendingRanges:
         return found
 
     def release(self) -> None:
-        """Let go of the bytes: as many others may be fetched ahead. What `result` returned stays valid."""
+        """Release the bytes: as many others may be fetched ahead. What `result` returned stays valid."""
         with self._lock:
             self._answers, self._is_released = [], True
             num_bytes, self._num_bytes = self._num_bytes, 0

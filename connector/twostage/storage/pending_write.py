@@ -1,8 +1,8 @@
-"""One object on its way to a store: sent at once, while whoever wrote it does something else.
+"""One object on its way to a store: sent at once, while its writer does something else.
 
 Takes a `Storage`, a path and the object's bytes; gives a `PendingWrite`. The rules: an object is there whole, or what was there
 before is; the request waits for a place in the store's window, and is repeated, as those of `TaskReads` are; and every
-`PendingWrite` ends. Whoever writes many objects bounds how many bytes wait.
+`PendingWrite` ends. A caller that writes many objects bounds how many bytes wait.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PendingWrite:
 
     Args:
         file: The object.
-        sent: What becomes of the request.
+        sent: The outcome of the request.
     """
 
     def __init__(self, file: RangedFile, sent: Future[None]) -> None:

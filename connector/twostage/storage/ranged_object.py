@@ -1,6 +1,6 @@
-"""An object in a store as a file to read at places, by the requests of a task.
+"""An object in a store as a file to read at offsets, by the requests of a task.
 
-Takes a task's reads and a path; gives bytes at places, of several at a time. The rule: its size need not be known; the first
+Takes a task's reads and a path; gives bytes at offsets, several ranges at a time. The rule: its size need not be known; the first
 request may be for its end, whose answer tells it.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twostage.task import Storage
 
 END_BYTES = 64 * 2**10
-"""Of an object's end that are asked for to learn its size, where nobody says how many."""
+"""Bytes of an object's end that are requested to learn its size, where the caller does not say how many."""
 
 
 class RangedObject:
@@ -38,12 +38,12 @@ class RangedObject:
         self._first: PendingRanges | None = None
 
     def ask_end(self, length: int = END_BYTES) -> None:
-        """Ask for its last `length` bytes, which are kept; returns at once."""
+        """Request its last `length` bytes, which are kept; returns at once."""
         if self._end is None:
             self._end = self._reads.ask_end(self._file, length)
 
     def ask_version(self) -> None:
-        """Ask for its first byte, whose answer tells the ETag; returns at once."""
+        """Request its first byte, whose answer tells the ETag; returns at once."""
         if self._first is None:
             self._first = self._reads.ask(self._file, [(0, 1)])
 
@@ -69,14 +69,14 @@ class RangedObject:
             except CorruptFileError as error:
                 if error.code != "CORRUPT_FILE":
                     raise
-                # Stores know no end of an object without bytes: they say that there is no such range.
+                # Of an object without bytes, stores say that there is no such range.
                 self._end = self._reads.ask_whole(self._file, END_BYTES)
                 self._end.result()
         assert self._file.size is not None
         return self._file.size
 
     def read_at(self, length: int, place: int) -> bytes:
-        """Return the bytes at a place, fewer at the object's end."""
+        """Return the bytes at an offset, fewer at the object's end."""
         size = self.size()
         length = max(0, min(length, size - place))
         if self._end is not None:
@@ -87,5 +87,5 @@ class RangedObject:
         return bytes(self.read_ranges([(place, length)])[0])
 
     def read_ranges(self, places: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return the bytes of places (offset, length), which are asked for together."""
+        """Return the bytes of ranges (offset, length), which are requested together."""
         return self._reads.ask(self._file, places).result()

@@ -28,8 +28,8 @@ class RequestCost:
     largest: int = 64 * 2**20
     """Bytes up to which requests grow by merging; a single range may be larger."""
     part: int = 8 * 2**20
-    """Bytes above which a remote range is asked for in parts at once: at 50 to 100 MB/s on a connection, as many take three
-    to ten times as long as the first of them."""
+    """Bytes above which a remote range is requested in parts at once: at 50 to 100 MB/s on a connection, that many take three
+    to ten times as long as the first byte."""
 
 
 LOCAL = RequestCost(gap=32 * 2**10, parallel=1)
@@ -81,7 +81,7 @@ def merge(ranges: Sequence[tuple[int, int]], cost: RequestCost) -> list[RangeReq
 
 
 def parts_of(start: int, end: int, part: int) -> list[tuple[int, int]]:
-    """Return the parts in which a long range is asked for, of equal length and at most `part` bytes.
+    """Return the parts in which a long range is requested, of equal length and at most `part` bytes.
 
     >>> parts_of(10, 40, 12)
     [(10, 20), (20, 30), (30, 40)]

@@ -1,7 +1,7 @@
-"""What to look at where no connection to a store comes about.
+"""What to check where a store cannot be reached.
 
-Takes the properties that open files; gives a hint that names properties, never their values. The rule: only a failure that
-says that there was no connection has it, so that it misleads nobody whose store is there and fails.
+Takes the properties that open files; gives a hint that names properties, never their values. The rule: only a failure to
+connect gets it, so that it misleads nobody whose store is reached and fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MIN_SIMILARITY = 0.85
 
 
 def is_unreached(text: str) -> bool:
-    """Return whether a client says that it found no way to the store.
+    """Return whether a client says that it could not reach the store.
 
     >>> is_unreached("curlCode: 7, Could not connect to server"), is_unreached("curlCode: 18, Transferred a partial file")
     (True, False)
@@ -42,7 +42,7 @@ def is_unreached(text: str) -> bool:
 
 
 def reach_hint(location: Location, properties: Mapping[str, str]) -> str | None:
-    """Return what to look at, of a store that was not reached; None where no property says where the store is.
+    """Return what to check of a store that was not reached; None where no property says where the store is.
 
     Args:
         location: What was to be read.

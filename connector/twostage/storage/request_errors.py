@@ -29,7 +29,7 @@ def cancelled(file: RangedFile) -> StorageError:
 
 
 def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> TwoStageError:
-    """Return the error of a request that failed for good, after so many attempts."""
+    """Return the error of a request that failed for good, after this many attempts."""
     path, stage, text = file.path, "storage", file.mask(failure.text)
     match failure.kind:
         case "missing":

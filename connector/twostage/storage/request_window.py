@@ -1,7 +1,7 @@
 """How many requests to one store may be in flight, over all tasks of a process.
 
-A window as TCP has it: it begins small, grows by one with each answer up to its limit, and is halved when the store asks
-for less. What was too much is not for ever: a store that has not asked for less for a while is tried with twice as many. It is
+A window like TCP's: it begins small, grows by one with each answer up to its limit, and is halved when the store
+throttles. What was too much is not for ever: a store that has not throttled for a while is tried with twice as many. It is
 the process's, not a query's: two queries of one executor share it, and each executor finds out for itself. The rule: at least
 one request is always allowed, so that a throttled query goes on slowly.
 Source: RFC 5681, slow start and multiplicative decrease.
@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import asyncio
 
-FIRST = 16
+FIRST_SIZE = 16
 """Requests in flight at first: a store's front end answers that many at any time, and the next round trip has 32."""
-MOST = 256
+MAX_SIZE = 256
 """Requests to one store in flight from one process, whatever its tasks ask for."""
 GROWTH_AFTER_THROTTLING = 0.25
 """Places that a window gains with each round trip once it was too large: a store refuses few requests then."""
 
 QUIET_SECONDS = 30.0
-"""Without throttling, after which a window may grow fast to twice the size that was too large: stores add capacity where they are
-asked for much, within minutes."""
+"""Without throttling, after which a window may grow fast to twice the size that was too large: under load, stores add capacity
+within minutes."""
 
 
 class RequestWindow:
     """The window of one store. Its methods are called in the event loop's thread."""
 
-    def __init__(self, first: int = FIRST, most: int = MOST) -> None:
+    def __init__(self, first: int = FIRST_SIZE, most: int = MAX_SIZE) -> None:
         self.size = float(first)
         self.in_flight = 0
         self._most = most
@@ -41,7 +41,7 @@ class RequestWindow:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def enter(self) -> float:
-        """Wait for a place, and return the time; whoever got one calls `leave` with it."""
+        """Wait for a place, and return the time; the caller then calls `leave` with it."""
         if self.in_flight < int(self.size) and not self._waiting:
             self.in_flight += 1
             return time.monotonic()

@@ -1,6 +1,6 @@
 """How often a task repeats requests, and after which pause.
 
-A failed request is repeated a few times; a store that asks for less is asked again until it has answered nothing for a
+A failed request is repeated a few times; a throttled one, until the store has answered nothing for a
 minute. The rule: repetitions end, whatever the store does; and many requests that fail at the same time end sooner than
 each of them would alone. A budget is that of one `TaskReads`: of a Spark task, of a query's planning, of a file that the driver
 opens for itself. Tasks know nothing of each other, so that a query may repeat as often as all of its tasks together.
@@ -14,20 +14,20 @@ import time
 from collections import Counter
 
 MOST_ATTEMPTS = {"broken": 6, "timeout": 3, "throttled": 1_000}
-"""Of one request, of which those count that failed in the same way as the last one."""
+"""Attempts of one request, counting those that failed in the same way as the last one."""
 PATIENCE_SECONDS = 60.0
-"""A store that throttles and answers no request of the task for so long has failed."""
+"""A store that throttles and answers no request of the task for this long has failed."""
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = {"broken": 8.0, "timeout": 8.0, "throttled": 2.0}
 """After throttling it is the window that keeps requests back."""
 RETRIES_OF_EACH_IN_FLIGHT = 2
 """For each request that a task may have in flight, throttled ones not counted: all connections may break once, and once more
-while they are made anew."""
+while they are established again."""
 LEAST_RETRIES = 32
 """Of a task that has few requests in flight."""
 RETRIES_PER_ANSWER = 0.25
-MOST_SAVED = 4
-"""Times what a task has at first, that its answers earn it at most."""
+MAX_BUDGET_RATIO = 4
+"""Most that answers can earn a task, as a multiple of what it has at first."""
 
 
 class RetryBudget:
@@ -45,7 +45,7 @@ class RetryBudget:
 
     def answered(self) -> None:
         """Note that the store answered a request."""
-        self._left = min(MOST_SAVED * self.first, self._left + RETRIES_PER_ANSWER)
+        self._left = min(MAX_BUDGET_RATIO * self.first, self._left + RETRIES_PER_ANSWER)
         self._answered_at = time.monotonic()
 
     def pause(self, kind: str, attempt: int) -> float | None:
@@ -69,7 +69,7 @@ class RetryBudget:
 
 
 class Attempts:
-    """Those of one request: `number` counts them all.
+    """The attempts of one request: `number` counts them all.
 
     Args:
         budget: Of its task.

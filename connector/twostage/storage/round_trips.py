@@ -1,6 +1,6 @@
-"""How many round trips to a store wait one for another: a logical clock for each thread of a task.
+"""How many round trips to a store wait for each other: a logical clock for each thread of a task.
 
-A request depends on all answers that its thread has used before, and on those that a thread had used from which it got
+A request depends on all answers that its thread has used before, and on those used by threads that handed it
 something. So each thread counts the longest chain behind what it knows; what it hands to another takes the count along
 (L. Lamport, "Time, clocks, and the ordering of events in a distributed system", 1978). Chains are exact whatever the
 machine does meanwhile: times are not looked at.
@@ -19,5 +19,5 @@ class RoundTrips(threading.local):
         """Round trips, one after another, behind what the calling thread knows."""
 
     def reach(self, trips: int) -> None:
-        """Count an answer as used, or something as taken over, that had so many round trips behind it."""
+        """Count an answer as used, or something as taken over, with this many round trips behind it."""
         self.behind = max(self.behind, trips)

@@ -1,7 +1,7 @@
 """What a client of an object store does: one request, one answer, or a failure of a known kind.
 
-Takes an object's name and a range; gives its bytes with the object's ETag and size; or takes an object's bytes. The rule: a client sends one request
-and does not repeat it, so that whoever asked decides how often, how soon, and how many at the same time.
+Takes an object's name and a range; gives its bytes with the object's ETag and size; or takes an object's bytes. The rule: a
+client sends one request and does not repeat it, so that the caller decides how often, how soon, and how many at the same time.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RangedFile:
     vended: VendedCredentials | None = field(default=None, repr=False)
     """Those credentials, if they renew themselves."""
     reach: str | None = None
-    """What to look at where no connection to its store comes about."""
+    """What to check where its store cannot be reached."""
     opened: Any = field(default=None, repr=False)
     """What the client keeps open for it."""
 
@@ -99,15 +99,15 @@ class StoreClient(Protocol):
     key: tuple[str, ...]
     """Names the store; requests to stores of the same key share a window."""
     asks_for_version: bool
-    """Each request is for the object with ``file.etag``. Else what was read is to be compared with the object at the end."""
+    """Each request is for the object with ``file.etag``. Otherwise the object's ETag must be compared after reading."""
 
     async def get(self, file: RangedFile, start: int, end: int | None, limit: int | None) -> StoreAnswer:
         """Return the bytes from `start` to `end` (None: the end of the object), of the object with ``file.etag``.
 
         Args:
             file: What to read.
-            start: The first byte; below 0, with `end` None: so many bytes before the end, or the first one of a shorter object.
-            end: The byte behind the last.
+            start: The first byte; below 0, with `end` None: this many bytes before the end, or the first one of a shorter object.
+            end: The byte after the last.
             limit: Bytes; a larger object is a failure of kind ``too large``, before its bytes are read.
 
         Raises:

@@ -1,9 +1,9 @@
-"""Which store a path is of, and for whom what was read of it may be kept.
+"""Which store a path belongs to, and for whom what was read from it may be cached.
 
 Takes properties that open files, and those of a catalog; gives plain values for the keys of caches. The rules: two stores whose
 buckets have the same name are told apart, and what tells them apart holds no secret; and what was read for one user's
 configuration, logins included, serves no other. Credentials that a catalog vends change with each query and are no part of it:
-whoever has none of the catalog's answer never gets as far as to ask for what is kept.
+a user whom the catalog does not answer never gets as far as the caches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STORE_PROPERTIES = (
     *("endpoint", "account-name", "project-id", "service.host", "storage-authority", "storage-scheme"),
     *("account-host", "hdfs.host", "hdfs.port"),
 )
-"""Ends of the storage properties that say which store a path is of."""
+"""Suffixes of the storage properties that say which store a path belongs to."""
 _VENDED = frozenset(
     (
         *("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.session-token-expires-at-ms"),
@@ -38,16 +38,16 @@ _VENDED = frozenset(
     )
 )
 _VENDED_PREFIXES = ("adls.sas-token.", "adls.sas-token-expires-at-ms.")
-"""With the account's name behind them."""
+"""Followed by the account's name."""
 
 _key = os.urandom(32)
-"""Of this process and those forked from it: a scope is sent to executors, which are not to guess at a catalog's password by it."""
+"""Of this process and those forked from it: a scope is sent to executors, which must not be able to guess a catalog's password by it."""
 
 _masked = lru_cache(256)(mask)
 
 
 def stores_of(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return what storage properties say of which store a path is of, without logins.
+    """Return the storage properties that say which store a path belongs to, without logins.
 
     >>> stores_of({"s3.endpoint": "http://me:secret@h", "s3.secret-access-key": "k"})
     (('s3.endpoint', 'http://***@h'),)
@@ -76,7 +76,7 @@ def scope_of(catalog: str, properties: Mapping[str, str]) -> str:
 
 
 def kept_for(storage: Storage) -> bytes:
-    """Return for whom what is read by these properties may be kept: a hash, because logins are part of it."""
+    """Return for whom what is read with these properties may be cached: a hash, because logins are part of it."""
     given = sorted(storage.properties.items())
     if storage.scope:
         given = [item for item in given if not is_vended(item[0])]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 60.0
 ASSUMED_REGION = "us-east-1"
-"""Of an endpoint that is not AWS, for which no region was given."""
+"""Region of an endpoint that is not AWS's, if none was given."""
 _TRUE = ("true", "t", "yes", "y", "1", "on")
 _ARROW_S3 = (
     "s3.role-arn",
@@ -59,7 +59,7 @@ class StoreProperties:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What requests share a window: those to one bucket of one host."""
+        """Equal for requests that share a window: those to one bucket of one host."""
         return (self.kind, str(self.config.get("endpoint", self.config.get("base_url", ""))), self.bucket)
 
 
@@ -140,7 +140,7 @@ def _s3(bucket: str, given: Mapping[str, str], vended: VendedCredentials | None)
 
 
 def _bucket_region(bucket: str) -> str:
-    """Return the region that AWS says a bucket is in, as PyIceberg asks for it; empty if it does not say."""
+    """Return the region that a bucket is in according to AWS, as PyIceberg asks for it; empty if it does not say."""
     from pyarrow.fs import resolve_s3_region  # noqa: PLC0415
 
     try:

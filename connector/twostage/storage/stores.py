@@ -56,7 +56,7 @@ def client_of(storage: Storage, location: Location, name: str) -> StoreClient:
 
 def _connect(storage: Storage, location: Location, *, use_arrow: bool) -> StoreClient:
     check_properties(location, storage.properties, by_arrow=False)
-    if use_arrow or find_spec("obstore") is None:  # a cluster may have been given less than was asked for
+    if use_arrow or find_spec("obstore") is None:  # a cluster may lack it
         found: StoreProperties | str = "PyArrow is wanted"
     else:
         found = store_properties(location, storage.properties, vended_credentials(storage))

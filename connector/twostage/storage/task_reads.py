@@ -1,4 +1,4 @@
-"""The bytes that one task reads of remote files: asked for at once, fetched many at a time, handed out when they are needed.
+"""The bytes that one task reads of remote files: requested early, fetched many at a time, handed out when they are needed.
 
 Takes ranges of files; gives `PendingRanges`, whose bytes arrive while the task does something else. One place owns what is
 in flight: how many requests (the task's limit, and the store's window), how many bytes (a budget), repetitions, the
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 MOST_IN_FLIGHT = 64
 """Requests of one task at the same time."""
 MOST_BYTES = 256 * 2**20
-"""Of requests that were sent and not released, where nobody says how much memory the task has."""
+"""Bytes of requests that were sent and not released, if it is not given how much memory the task has."""
 
 CLOSE_SECONDS = 5.0
-"""For which `close` waits for requests to be gone; their bytes are wanted no more in any case."""
+"""That `close` waits for requests to end; their bytes are not wanted any more."""
 
 
 class _Request:
@@ -83,12 +83,12 @@ class TaskReads:
 
     Args:
         metrics: Counts requests, bytes, repetitions and time.
-        cost: What a request costs, by which ranges are merged; ``parallel`` is not looked at.
+        cost: What a request costs, by which ranges are merged; ``parallel`` is ignored.
         most_in_flight: Requests at the same time.
-        most_bytes: Bytes that were asked for ahead and not released.
+        most_bytes: Bytes that were requested ahead and not released.
         wait: Called instead of waiting for a read that is not done; returns when it is (`PendingRanges.block` waits).
-            Whoever runs several readers by turns hands the turn on in it.
-        trips: Of the task, where several threads ask and hand on what they learn.
+            A caller that runs several readers by turns hands the turn on in it.
+        trips: Those of the task, where several threads read and hand on what they learn.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class TaskReads:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._has_ended = threading.Event()
-        # Of several threads; nobody waits for a lock, since bytes may be let go of anywhere (`__del__`).
+        # Shared by threads without a lock, since bytes may be released anywhere (`__del__`).
         self._told: deque[Callable[[], None]] = deque()
         self._is_woken = False
         self._freed: deque[int] = deque()
         self._is_short = False
-        """Whether a request waits for bytes to be let go of."""
+        """Whether a request waits for bytes to be released."""
         # In the event loop's thread only:
         self._queue: deque[_Request] = deque()
         self._running: dict[asyncio.Task[None], PendingRanges] = {}
@@ -135,7 +135,7 @@ class TaskReads:
     def file(
         self, storage: Storage, path: str, size: int | None = None, etag: str | None = None
     ) -> RangedFile:
-        """Return a remote file to ask for ranges of; takes no request.
+        """Return a remote file to read ranges of; takes no request.
 
         Args:
             storage: The scan's.
@@ -175,9 +175,9 @@ class TaskReads:
         return file
 
     def ask(self, file: RangedFile, ranges: Sequence[tuple[int, int]]) -> PendingRanges:
-        """Ask for ranges (offset, length) of a file; returns at once.
+        """Request ranges (offset, length) of a file; returns at once.
 
-        Near ranges are read by one request, by the cost of a request, and long ones by several. A range of no bytes takes none.
+        Near ranges share a request, depending on its cost, and long ones take several. A range of no bytes takes none.
         """
         pending = PendingRanges(self, file, ranges)
         wanted = [number for number, (_, length) in enumerate(ranges) if length]
@@ -192,7 +192,7 @@ class TaskReads:
         return pending
 
     def ask_whole(self, file: RangedFile, limit: int | None = None, *, expected: int = 0) -> PendingRanges:
-        """Ask for a whole file, whose size need not be known; `result` has one range.
+        """Request a whole file, whose size need not be known; `result` has one range.
 
         Args:
             file: The file.
@@ -204,9 +204,9 @@ class TaskReads:
         return pending
 
     def ask_end(self, file: RangedFile, length: int) -> PendingRanges:
-        """Ask for the last `length` bytes of a file, or all of a shorter one; its size need not be known.
+        """Request the last `length` bytes of a file, or all of a shorter one; its size need not be known.
 
-        `result` has one range. Of Azure's stores, which know no ranges from the end, it takes two requests.
+        `result` has one range. On Azure, which has no ranges from the end, it takes two requests.
         """
         pending = PendingRanges(self, file, [(-length, length)])
         self._send(pending, [_Request(pending, -length, None, (0,), expected=length)])
@@ -223,7 +223,7 @@ class TaskReads:
         self._files.clear()
 
     def hurry(self, pending: PendingRanges) -> None:
-        """Send what is asked for by `pending` before everything else, whatever the budget of bytes says."""
+        """Send the requests of `pending` before everything else, whatever the budget of bytes says."""
         if self._loop is not None and not pending.is_sent:
             self._tell(partial(self._put_first, pending))
 
@@ -235,7 +235,7 @@ class TaskReads:
         pending.block()
 
     def released(self, num_bytes: int) -> None:
-        """Count bytes as let go of."""
+        """Count bytes as released."""
         self._freed.append(num_bytes)
         if self._is_short:
             self._tell(self._pump)
@@ -254,8 +254,8 @@ class TaskReads:
     def _tell(self, what: Callable[[], None]) -> None:
         """Have something done in the event loop's thread, which is woken once for all that it is told meanwhile.
 
-        To wake it takes a system call, after which the two threads wait for each other: of a scan of small files that was
-        a third of the time.
+        Waking it takes a system call, after which the two threads wait for each other: a third of the time of a scan of
+        small files.
         """
         self._told.append(what)
         if not self._is_woken and self._loop is not None and not self._loop.is_closed():
@@ -286,9 +286,9 @@ class TaskReads:
             self._pump()
 
     def _has_room(self, num_bytes: int) -> bool:
-        """Tell whether the budget has room for so many bytes; if not, whoever lets go of bytes tells."""
+        """Tell whether the budget has room for this many bytes; if not, `released` will wake the event loop."""
         for is_short in (False, True):
-            self._is_short = is_short  # before looking once more: what is freed after that is told
+            self._is_short = is_short  # before looking once more: what is freed after that wakes the loop
             while self._freed:
                 self._held_bytes -= self._freed.popleft()
             if not self._held_bytes or self._held_bytes + num_bytes <= self._most_bytes:
@@ -395,7 +395,7 @@ class TaskReads:
 
 
 def _check(file: RangedFile, request: _Request, answer: StoreAnswer) -> None:
-    """Compare an answer with what is known of the object, and learn from the first one."""
+    """Compare an answer with what is known about the object, and learn from the first one."""
     if file.etag is None:
         file.etag = answer.etag
         file.size = answer.size

@@ -1,8 +1,8 @@
 """Vended credentials that renew themselves, in whichever process reads the files.
 
-Takes a scan's `Storage` whose catalog says where credentials are renewed; gives its properties with the credentials of now.
-They are renewed some minutes before they end, in a thread of its own, while the old ones serve; only who finds them ended waits.
-The rules: a process asks once for a table, however many files and requests want to know; a failure changes nothing, the store
+Takes a scan's `Storage` whose catalog says where credentials are renewed; gives its properties with the current credentials.
+They are renewed some minutes before they end, in a thread of its own, while the old ones serve; only a caller that finds them
+ended waits. The rules: a process asks once for a table, however many files and requests need them; a failure changes nothing, the store
 then says that the credentials have expired; and nobody waits longer than `WAIT_SECONDS`.
 Source: Iceberg's `VendedCredentialsProvider`, `OAuth2RefreshCredentialsHandler` and `VendedAdlsCredentialProvider`.
 """
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from twostage.task import CredentialsEndpoint, Storage
 
 SPREAD_MS = 2 * 60 * 1000
-"""Within which the processes of a query ask, each at its own time: a thousand workers would ask in the same second."""
+"""Over which the processes of a query spread their requests: otherwise a thousand workers would ask in the same second."""
 ENDED_MS = 5_000
 """Credentials that end sooner are not sent any more: the store's clock may be ahead, and a request takes its time."""
 PAUSE_SECONDS = 15.0
 """After a failure, before the catalog is asked again."""
 WAIT_SECONDS = 20.0
-"""For which an answer is waited for; a request that takes longer is given up, and the next one may be sent."""
+"""Longest wait for an answer; a request that takes longer is given up, and the next one may be sent."""
 MAX_TABLES = 64
 """Kept by the process."""
 _NEEDED = (
@@ -43,7 +43,7 @@ _NEEDED = (
     ("gcs.oauth2.token",),
     ("adls.sas-token",),
 )
-"""Of each kind of store, what makes credentials."""
+"""The properties that are the credentials of each kind of store."""
 
 _lock = threading.Lock()
 _known: dict[Any, VendedCredentials] = {}
@@ -53,7 +53,7 @@ class VendedCredentials:
     """The credentials of one table in this process.
 
     Attributes:
-        properties: Those of the storage, with the credentials of now. Replaced as a whole, never changed.
+        properties: Those of the storage, with the current credentials. Replaced as a whole, never changed.
         number: How often they were renewed.
         failure: Why the last request for new ones gave none, masked; empty if it did.
     """
@@ -74,7 +74,7 @@ class VendedCredentials:
         return expires_at(self.properties)
 
     def renew_in_time(self) -> Future[None] | None:
-        """Ask for new ones if these end soon; return what to wait for if they have ended, None if they will do."""
+        """Ask for new ones if these end soon; return what to wait for if they have ended, None if they still serve."""
         until = self.until
         if until is None:
             return None
@@ -107,7 +107,7 @@ class VendedCredentials:
             self._asked_at = now
             asking: Future[None] = Future()
             self._asking = asking
-            asking.set_running_or_notify_cancel()  # whoever waits no more does not cancel it for the others
+            asking.set_running_or_notify_cancel()  # a caller that stops waiting does not cancel it for the others
         try:
             threading.Thread(
                 target=self._run, args=(asking,), name="twostage-credentials", daemon=True
@@ -140,7 +140,7 @@ class VendedCredentials:
                 self.failure, self._failed_at = why, time.monotonic()
 
     def _take(self, vended: Mapping[str, str]) -> None:
-        """Put what was vended in the place of the old credentials, all of them.
+        """Replace all of the old credentials by what was vended.
 
         Raises:
             NotVendedError: They are no credentials, or do not end later than the old ones.
@@ -165,11 +165,11 @@ class VendedCredentials:
 
 
 class CredentialProvider:
-    """Gives obstore the credentials of now, at once or, where they have ended, when the catalog has answered.
+    """Gives obstore the current credentials, at once or, where they have ended, when the catalog has answered.
 
     Args:
         vended: The table's.
-        shape: Makes obstore's form of them from properties, without their end.
+        shape: Returns them in obstore's form, without their end, given the properties.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class CredentialProvider:
 
 
 async def answered(asked: Future[None]) -> None:
-    """Wait for a request in the event loop, not for ever."""
+    """Wait for a request in the event loop, but not for ever."""
     from asyncio import wait_for, wrap_future  # noqa: PLC0415 - see `store_loop`
 
     with contextlib.suppress(TimeoutError):
@@ -218,7 +218,7 @@ def vended_credentials(storage: Storage) -> VendedCredentials | None:
         return _known[key]
 
 
-def with_credentials_of_now(storage: Storage) -> Storage:
+def with_current_credentials(storage: Storage) -> Storage:
     """Return the storage with credentials that are good now, for a client that takes no provider; may wait for the catalog."""
     vended = vended_credentials(storage)
     if vended is None:

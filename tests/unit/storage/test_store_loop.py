@@ -42,8 +42,8 @@ properties = dict(pair.split("=", 1) for pair in sys.argv[1:])
 storage = Storage(root="s3://lake/t", properties=properties)
 print(read_all(storage, "s3://lake/t/fast"), exists(storage, "s3://lake/t/./fast"), flush=True)
 reads = TaskReads()
-asked = [reads.ask_whole(reads.file(storage, f"s3://lake/t/slow{n}")) for n in range(request_window.FIRST + 1)]
-while min(window.in_flight for window in request_window._windows.values()) < request_window.FIRST:
+asked = [reads.ask_whole(reads.file(storage, f"s3://lake/t/slow{n}")) for n in range(request_window.FIRST_SIZE + 1)]
+while min(window.in_flight for window in request_window._windows.values()) < request_window.FIRST_SIZE:
     time.sleep(0.01)
 held = [CACHE.lock, immutable_files._lock, file_systems._lock, stores._lock]
 for lock in held:

@@ -15,7 +15,7 @@ from twostage.storage.credentials_request import NotVendedError
 from twostage.storage.vended_credentials import (
     CredentialProvider,
     vended_credentials,
-    with_credentials_of_now,
+    with_current_credentials,
 )
 from twostage.task import CredentialsEndpoint, Storage
 
@@ -110,7 +110,7 @@ def test_credentials_that_are_good_for_long_are_given_as_they_are(catalog):
 def test_without_an_end_or_an_endpoint_nothing_is_asked(catalog):
     assert CredentialProvider(vended_credentials(storage(None)), shape)()["expires_at"] is None
     assert vended_credentials(Storage(properties=keys("k", 1))) is None
-    assert with_credentials_of_now(known := Storage(properties=keys("k", 1))) is known
+    assert with_current_credentials(known := Storage(properties=keys("k", 1))) is known
     assert catalog.asked == 0
 
 
@@ -146,7 +146,7 @@ def test_those_that_have_ended_are_waited_for_by_all_who_want_them_with_one_requ
         catalog.gate.set()
         assert {one.result() for one in asked} == {("key-1", True)}
     assert catalog.asked == 1
-    assert with_credentials_of_now(opened).properties["s3.access-key-id"] == "key-1"
+    assert with_current_credentials(opened).properties["s3.access-key-id"] == "key-1"
     assert catalog.asked == 1
 
 
