@@ -32,16 +32,16 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * An aggregation that metadata and indexes answer for most files: the other files are read and aggregated, and both results
- * are merged. Counts and sums are added, of minima and maxima the extreme is taken, and of one column both sides give the different
- * values as groups, which are then counted. A group of one side alone is part of the result.
+ * are merged. Counts and sums are added, of minima and maxima the extreme is taken, and the distinct values of one column come from
+ * both sides as groups, which are then counted. A group of only one side is part of the result.
  */
 final class AggregateFromMetadataAndFiles {
   private final Aggregate node;
   private final ScanHandover scans;
-  /** The different aggregate functions, as a request has them and as Spark does. */
+  /** The distinct aggregate functions, as a request has them and as Spark does. */
   private final List wanted = new ArrayList();
   private final List functions = new ArrayList();
-  /** The column whose different values are counted: both sides give them as groups. Null for none. */
+  /** The column whose distinct values are counted: both sides give them as groups. Null for none. */
   private AttributeReference distinct;
   /** The groups of both sides: the query's, and that column. */
   private final List groups = new ArrayList();

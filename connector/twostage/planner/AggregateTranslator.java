@@ -102,7 +102,7 @@ final class AggregateTranslator {
     if (expression instanceof AggregateExpression) {
       AggregateExpression aggregate = (AggregateExpression) expression;
       if (aggregate.aggregateFunction() instanceof Average) {
-        // What isn't answered as it is, Spark asks for again as sum and count.
+        // If it isn't answered as it is, Spark asks for it again as sum and count.
         Average average = (Average) aggregate.aggregateFunction();
         return isPlain(aggregate) && !aggregate.isDistinct() && isSummed(average.child(), average.evalMode())
             && add(function("sum", name(average.child(), columns)), functions)
@@ -125,13 +125,13 @@ final class AggregateTranslator {
     return function != null;
   }
 
-  /** Whether it is of all rows, and of one argument. */
+  /** Whether it is of all rows, and has one argument. */
   private static boolean isPlain(AggregateExpression expression) {
     return expression.filter().isEmpty() && expression.mode() == Complete$.MODULE$
         && expression.aggregateFunction().children().size() == 1;
   }
 
-  /** Whether sums of this type don't depend on the order of rows, and where they overflow, that is an error or wraps. */
+  /** Whether sums of this type don't depend on the order of rows, and an overflow is an error or wraps. */
   private static boolean isSummed(Expression child, scala.Enumeration.Value mode) {
     DataType type = child.dataType();
     return (type instanceof IntegerType || type instanceof LongType || type instanceof DecimalType)
@@ -165,7 +165,7 @@ final class AggregateTranslator {
     return null;
   }
 
-  /** Null where a function is to be of a column and there is none. */
+  /** Null where a function needs a column and there is none. */
   private static Requests.AggregateFunction function(String name, String column) {
     return column == null && !name.equals("rows") ? null : new Requests.AggregateFunction(name, column);
   }

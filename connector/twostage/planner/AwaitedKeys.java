@@ -24,14 +24,14 @@ final class AwaitedKeys {
   /** The attributes that the scan must return, and the conjuncts of the filters above it, in the demand's order. */
   private final List needed;
   private final List predicates;
-  /** The columns by which keys leave out whole files for Spark's reader; none: by all columns, and for our own reader. */
+  /** The columns whose keys prune whole files for Spark's reader; empty: keys of all columns, for our own reader. */
   final List columns;
   /** Spark's scan of the relation; null if it was decided that there is none. */
   private LogicalPlan scan;
   private boolean isDecided;
-  /** The scan has what keys leave out its files by. */
+  /** The scan has the columns by which keys prune its files. */
   private boolean isPruned;
-  /** Why the scan stays though it was asked for; null if it was not, or it does not stay. */
+  /** Why the scan stays though it could have been handed over; null if that was not asked, or it does not stay. */
   private String reason;
 
   AwaitedKeys(

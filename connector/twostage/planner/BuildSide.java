@@ -25,21 +25,21 @@ import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.storage.StorageLevel;
 import scala.collection.immutable.Seq;
 
-/** What is known of the side of a join that gives its keys, before it has run. */
+/** What is known about the side of a join that gives its keys, before it has run. */
 final class BuildSide {
-  /** Of a session: the bytes that a second reading of a side may cost, for its keys, as a share of those of the scan. */
+  /** A session's conf: the bytes that reading a side again, for its keys, may cost, as a share of those of the scan. */
   private static final String MAX_SHARE = "spark.twostage.dynamicFilter.maxBuildShare";
   private static final String DEFAULT_MAX_SHARE = "0.125";
-  /** Of a session: the bytes that a second reading of a side may cost at all; its keys come to the driver. */
+  /** A session's conf: the bytes that reading a side again may cost at most; its keys come to the driver. */
   private static final String MAX_BYTES = "spark.twostage.dynamicFilter.maxBuildBytes";
   private static final String DEFAULT_MAX_BYTES = "64m";
 
-  /** Of a file or a range without a filter: 100,000 numbers or so. Larger ones may have all keys that there are. */
+  /** Bytes of a file or a range without a filter: 100,000 numbers or so. Larger ones may have all keys that there are. */
   private static final long MAX_LIST_BYTES = 1 << 20;
 
   private static final List ANY_ORDER = Arrays.asList(
       new Object[] {"Max", "Min", "Count", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BloomFilterAggregate"});
-  /** Digits of decimals whose sum overflows at no order of the rows: Spark adds them with ten digits more, up to 38. */
+  /** Digits of decimals whose sum overflows in no order of the rows: Spark adds them with ten more digits, up to 38. */
   private static final int MAX_SUMMED = 28;
 
   private BuildSide() {}
@@ -95,12 +95,12 @@ final class BuildSide {
     return plan instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) plan).scan() instanceof TwoStageLocalScan;
   }
 
-  /** Whether a side may be read a second time: the keys are the same for sure, and it costs little beside the scan. */
+  /** Whether a side may be read a second time: the keys are certainly the same, and it costs little compared to the scan. */
   static boolean isCheap(LogicalPlan side, DataSourceV2ScanRelation scan) {
     return isRepeatable(side) && bytesRead(side) <= Math.min(maxShare() * size(scan), maxBytes());
   }
 
-  /** The same, where there is something to be had without a second reading. */
+  /** The same, where keys can also be had without a second reading. */
   static boolean isVeryCheap(LogicalPlan side, DataSourceV2ScanRelation scan) {
     return isRepeatable(side) && bytesRead(side) <= Math.min(maxShare() * maxShare() * size(scan), maxBytes());
   }
@@ -133,7 +133,7 @@ final class BuildSide {
     return ((InMemoryRelation) plan).cacheBuilder().logicalPlan();
   }
 
-  /** Whether a second run gives the same keys for sure: no LIMIT, sample, window, function of the user or foreign source. */
+  /** Whether a second run certainly gives the same keys: no LIMIT, sample, window, function of the user or foreign source. */
   static boolean isRepeatable(LogicalPlan plan) {
     if (!plan.deterministic()) {
       return false;
@@ -162,8 +162,8 @@ final class BuildSide {
   }
 
   /**
-   * Whether a cached relation gives the same rows twice: because what it was made of does, or because its blocks are there
-   * and stay. Blocks that are not there yet, or were dropped for want of memory, are made anew, each with rows of its own.
+   * Whether a cached relation gives the same rows twice: because what it was made from does, or because its blocks are there
+   * and stay. Blocks that are not there yet, or were dropped for lack of memory, are computed again, perhaps with other rows.
    */
   private static boolean isRepeatable(InMemoryRelation cached) {
     CachedRDDBuilder builder = cached.cacheBuilder();
@@ -177,8 +177,8 @@ final class BuildSide {
   }
 
   /**
-   * Whether an expression, or part of it, has texts that a collation takes for equal. Of such, each run may take another one
-   * for the greatest, or for that of the group.
+   * Whether an expression, or part of it, has texts that a collation takes for equal. Of these, each run may choose another one
+   * as the greatest, or as the group's.
    */
   private static boolean isCollated(Expression expression) {
     Seq children = expression.children();
@@ -189,7 +189,7 @@ final class BuildSide {
     return found;
   }
 
-  /** Whether an expression gives the same for the same rows, in whatever order they come. */
+  /** Whether an expression gives the same result for the same rows, in whatever order they come. */
   private static boolean isPlain(Expression expression) {
     if (expression instanceof UserDefinedExpression
         || expression instanceof SubqueryExpression && !(expression instanceof DynamicPruningSubquery)) {
@@ -209,7 +209,7 @@ final class BuildSide {
     return true;
   }
 
-  /** Whether an aggregate function is the same of its rows in any order: a sum of doubles, or the first of them, is not. */
+  /** Whether an aggregate function gives the same for its rows in any order: a sum of doubles, or the first of them, does not. */
   private static boolean isOfAnyOrder(Expression function) {
     String name = function.getClass().getSimpleName();
     if (name.equals("Sum")) {

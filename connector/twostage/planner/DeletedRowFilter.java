@@ -37,7 +37,7 @@ final class DeletedRowFilter {
     return new AssertNotNull(position, (scala.collection.immutable.Seq) Nil$.MODULE$);
   }
 
-  /** The bits of a text: bytes of eight bits, the lowest first, compressed by zlib, cut, and in Base64. */
+  /** The bits of texts: in bytes, lowest bit first, compressed by zlib, cut into parts, each in Base64. */
   private static BitSet read(String[] packed, int size) {
     byte[] bytes = new byte[(size + 7) / 8];
     Inflater inflater = new Inflater();

@@ -23,24 +23,24 @@ import scala.collection.immutable.Seq;
 import scala.collection.mutable.ListBuffer;
 
 /**
- * Rows that `createDataFrame` brought from the driver's Python, as lists of ids are.
+ * Rows that `createDataFrame` brought from the driver's Python, such as lists of ids.
  *
  * Spark does not know their size, takes them for larger than any table, and sorts and shuffles the table that they are
- * joined to. They lie pickled in the driver, so their size is known here, and with it they are broadcast, and give keys.
+ * joined to. They are in the driver, pickled, so their size is known here, and with it they are broadcast, and give keys.
  * That holds only where no function of the user's stands between them and the plan: it could make anything of them.
  */
 final class DriverRows {
-  /** Of a row in memory to a pickled one: a number takes 2 to 9 bytes there, and here 8 and as many for the row. */
+  /** How many times larger a row is in memory: a number takes 2 to 9 bytes pickled, and in memory 8, with 8 more for the row. */
   private static final int GROWTH = 4;
-  /** What Spark puts above the pickled rows: it unpickles them, makes arrays of them, and rows of these. */
+  /** Steps that Spark puts above the pickled rows: it unpickles them, makes arrays of them, and rows of these. */
   private static final int CONVERSIONS = 3;
   private static final Long UNKNOWN = Long.valueOf(-1);
-  /** Bytes by RDD: Python was asked about its function. */
+  /** Bytes by RDD, of those about whose function Python was asked. */
   private static final Map KNOWN = Collections.synchronizedMap(new WeakHashMap());
 
   private DriverRows() {}
 
-  /** The plan, which tells the size of such rows wherever Spark has none. */
+  /** The plan, with the size of such rows wherever Spark has none. */
   static LogicalPlan withSizes(LogicalPlan plan) {
     if (plan instanceof LogicalRDD) {
       return withSize((LogicalRDD) plan);
@@ -55,7 +55,7 @@ final class DriverRows {
       visited.$plus$eq(child);
       others.$plus$eq(new OneRowRelation());
     }
-    // Spark keeps children that are equal to the new ones, and for it rows are equal whatever is known of their size.
+    // Spark keeps children that are equal to the new ones, and for it rows are equal whatever is known about their size.
     return changed ? (LogicalPlan) ((LogicalPlan) plan.withNewChildren(others.toList())).withNewChildren(visited.toList()) : plan;
   }
 
@@ -129,7 +129,7 @@ final class DriverRows {
     return dependencies.size() == 1 ? ((Dependency) dependencies.apply(0)).rdd() : null;
   }
 
-  /** Whether a function of PySpark's gives the rows on as they are, as that of `createDataFrame` does. */
+  /** Whether a function of PySpark's passes the rows on unchanged, as that of `createDataFrame` does. */
   private static boolean passesOn(PythonFunction function) {
     Seq command = function.command();
     byte[] bytes = new byte[command.size()];

@@ -46,13 +46,13 @@ import scala.collection.mutable.ListBuffer;
  * only filters that will have keys. A scan on a build side is never filtered itself, neither in the filter's copy nor in
  * the join: the two must stay equal, or Spark finds no broadcast to take the keys from.
  *
- * In `experimental.extraOptimizations`, the only batch after `PartitionPruning` that a live session adds rules to. It runs
+ * In `experimental.extraOptimizations`, the only batch after `PartitionPruning` that a live session can add rules to. It runs
  * to a fixed point: given its own result, the rule must return it unchanged.
  */
 final class DynamicFilters extends Rule {
-  /** In one plan: for each, Spark plans its build side once more. */
+  /** Filters in one plan: for each, Spark plans its build side once more. */
   static final int MAX_FILTERS = 32;
-  /** Of a session: whether joins give scans keys where Spark itself gives them none. */
+  /** A session's conf: whether joins give scans keys where Spark itself gives them none. */
   private static final String ENABLED = "spark.twostage.dynamicFilter.enabled";
 
   static synchronized void addTo(ExperimentalMethods methods) {
@@ -144,8 +144,8 @@ final class DynamicFilters extends Rule {
 
   /**
    * Whether Spark plans again what is below, in another plan: a CTE that is not inlined, whose references it replaces by
-   * repartitions, or a recursive one. A dynamic filter there ends the query in an error of Spark's own, also of a table of
-   * Spark's with partitions. Each level of a recursive CTE is given keys of its own when it is planned, for the scans that were not handed to Spark's reader before.
+   * repartitions, or a recursive one. A dynamic filter there ends the query in an error of Spark's own, even for a partitioned
+   * table of Spark's. Each level of a recursive CTE is given keys of its own when it is planned, for the scans that were not handed to Spark's reader before.
    */
   static boolean isPlannedLater(LogicalPlan plan) {
     return plan instanceof CTERelationDef || plan instanceof UnionLoop;
@@ -283,7 +283,7 @@ final class DynamicFilters extends Rule {
   }
 
   /**
-   * Whether a filter will have keys of the join's rows for sure: Spark drops one that needs the join's broadcast if the join
+   * Whether a filter will certainly have keys of the join's rows: Spark drops one that needs the join's broadcast if the join
    * has none, and reads the side of any other a second time (`spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly`
    * is false), though a second run may give other keys.
    */
@@ -329,7 +329,7 @@ final class DynamicFilters extends Rule {
     return side.isDefined() ? side.get() : null;
   }
 
-  /** Whether a hint asks for another join than a broadcast join, of which `canPlanAsBroadcastHashJoin` knows nothing. */
+  /** Whether a hint asks for another join than a broadcast join, which `canPlanAsBroadcastHashJoin` ignores. */
   private static boolean isShuffled(Option hint) {
     Option strategy = hint.isDefined() ? ((HintInfo) hint.get()).strategy() : Option.empty();
     Object asked = strategy.isDefined() ? strategy.get() : null;

@@ -33,7 +33,7 @@ import org.apache.spark.sql.types.*;
  * of the column; isnan becomes a comparison with NaN, which Spark finds equal to itself. Spark's optimizer does so with
  * comparisons of dates, but neither with IN nor with years.
  *
- * The rule: of every row the new filter is true, false or NULL as the old one is. What has no such form stays as it is.
+ * The rule: for every row the new filter is true, false or NULL as the old one is. What has no such form stays as it is.
  */
 final class FilterRewriter {
   /** Values of one IN that become ranges; more stay with Spark. */
@@ -188,7 +188,7 @@ final class FilterRewriter {
     return among(test.child(), given);
   }
 
-  /** The test whether a term is one of some values, NULL among them or not. */
+  /** The test whether a term is one of some values, which may include NULL. */
   private static Expression among(Expression term, List given) {
     if (!isCalendar(term)) {
       return null;

@@ -14,8 +14,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 import scala.Option;
 
 /**
- * Spark's filters as V2 predicates: as Spark itself translates what `FilterRewriter` makes of them, and besides what it has no V2
- * form for, array_contains and map_contains_key of a column and a literal, which become `ARRAY_CONTAINS` and `MAP_CONTAINS_KEY`.
+ * Spark's filters as V2 predicates: as Spark itself translates what `FilterRewriter` makes of them, and two that it has no V2
+ * form for: array_contains and map_contains_key of a column and a literal become `ARRAY_CONTAINS` and `MAP_CONTAINS_KEY`.
  */
 final class FilterTranslator {
   private FilterTranslator() {}

@@ -39,10 +39,10 @@ final class JoinKeys {
   private static final int DEFAULT_MAX_BLOOM_KEYS = 200000;
   /** The share of other values that pass a Bloom filter; the default of Spark's own. */
   private static final double FALSE_POSITIVES = 0.03;
-  /** The share of a range's whole numbers, from which on keys count as filling it. */
+  /** The share of a range's whole numbers from which on keys count as filling it. */
   static final double DENSE = 0.9;
   static final long SEED = 42L;
-  /** Of a decimal whose digits 64 bits hold. */
+  /** Digits of a decimal that fit 64 bits. */
   private static final int MAX_DIGITS = 18;
 
   private JoinKeys() {}
@@ -104,7 +104,7 @@ final class JoinKeys {
     return names instanceof List ? String.join(".", (List) names) : "?";
   }
 
-  /** In their order, so that the same keys of two filters are one predicate. */
+  /** Sorts keys by value, so that the same keys of two filters are one predicate. */
   private static final class ByValue implements Comparator {
     public int compare(Object one, Object other) {
       return ((Comparable) ((Literal) one).value()).compareTo(((Literal) other).value());
@@ -173,7 +173,7 @@ final class JoinKeys {
 
   /**
    * Keys as whole numbers: decimals without their point, floats as `ordered` in key_set.py makes them; null where they are
-   * none, or more than 64 bits hold.
+   * not numbers, or do not fit 64 bits.
    */
   private static long[] numbers(List keys) {
     DataType type = ((Literal) keys.get(0)).dataType();
@@ -263,7 +263,7 @@ final class JoinKeys {
     return limit(MAX_BLOOM_KEYS, DEFAULT_MAX_BLOOM_KEYS);
   }
 
-  /** As Spark's SQL function xxhash64, of which its own runtime filters are made; `seed` is SEED, or the hash of the value before. */
+  /** As Spark's SQL function xxhash64, which its own runtime filters use; `seed` is SEED, or the hash of the value before. */
   static long hash(Object value, DataType type, long seed) {
     return XxHash64Function$.MODULE$.hash(value, type, seed);
   }

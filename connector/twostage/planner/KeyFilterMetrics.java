@@ -26,7 +26,7 @@ import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 import scala.collection.Iterator;
 
-/** What Spark measured of the joins whose keys filter a scan, for its report. */
+/** What Spark measured about the joins whose keys filter a scan, for its report. */
 final class KeyFilterMetrics {
   private static final String[] WAITED = {"collectTime"};
   private static final String[] BUILT = {"collectTime", "buildTime", "broadcastTime"};
@@ -53,7 +53,7 @@ final class KeyFilterMetrics {
     return found;
   }
 
-  /** The same for a scan by Spark's reader, whose files keys leave out (see `KeyRanges`). */
+  /** The same for a scan by Spark's reader, whose files keys prune (see `KeyRanges`). */
   static List of(FileSourceScanExec scan, String[] columns) {
     List found = new ArrayList();
     Iterator filters = scan.partitionFilters().iterator();

@@ -12,14 +12,14 @@ import scala.collection.immutable.Seq;
 import scala.collection.mutable.ListBuffer;
 
 /**
- * Leaves out files of a scan that Spark's reader does by keys of joins, as Spark's dynamic pruning leaves out partitions: a
+ * Prunes the files of a scan that Spark's reader does, by keys of joins, as Spark's dynamic pruning prunes partitions: a
  * filter over partition columns, two for each key column, which hold the least and the greatest value of the column in a
  * file. It looks up all whole numbers between them among the keys. A file whose range is not known is read.
  */
 final class KeyRanges {
   private KeyRanges() {}
 
-  /** The partition columns' names and types, behind those of `schema`. */
+  /** The partition columns' names and types, after those of `schema`. */
   static StructType addTo(StructType schema, String[] columns, String salt) {
     StructType all = schema;
     for (int i = 0; i < columns.length; i++) {
@@ -80,7 +80,7 @@ final class KeyRanges {
     return new Or(new IsNull(lower), found);
   }
 
-  /** Which of these columns' keys a filter of `prune` looks up; null if it is none. */
+  /** Which of these columns' keys a filter of `prune` looks up; null if it is not such a filter. */
   static String columnOf(Expression filter, String[] columns) {
     if (filter instanceof AttributeReference && ((AttributeReference) filter).name().startsWith("lower_")) {
       String place = ((AttributeReference) filter).name().split("_")[1];

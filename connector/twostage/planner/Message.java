@@ -13,9 +13,9 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * What Java and Python say to each other: an object whose public fields are the fields of a JSON object, under_limit for
+ * What Java and Python send each other: an object whose public fields are the fields of a JSON object, under_limit for
  * underLimit. The classes are in Requests.java and Answers.java, and once more in Python (spark/requests.py,
- * spark/answers.py, handover/protocol.py); a test compares them. Both sides say exactly the same fields: one that is
+ * spark/answers.py, handover/protocol.py); a test compares them. Both sides have exactly the same fields: one that is
  * missing, unknown, of another type, or null where that is not allowed, is an error.
  */
 public abstract class Message {

@@ -18,7 +18,7 @@ import scala.collection.mutable.ListBuffer;
 
 /**
  * Puts dynamic filters before scans of ours where Spark's `PartitionPruning` puts none: if the side that gives the keys has no
- * filter to be seen, because our scan took it over, or has few rows for another reason (VALUES, LIMIT, a cached relation), if
+ * visible filter, because our scan took it over, or has few rows for another reason (VALUES, LIMIT, a cached relation), if
  * the join will have no broadcast, if the key is under a cast that widens, or if Spark does not follow it down to the scan.
  *
  * Several keys that are columns of one scan filter it together, as `TuplesOfKeys`; each of them by itself then needs no filter.
@@ -278,7 +278,7 @@ final class OfferedKeys {
     return false;
   }
 
-  /** A key of a projection or an aggregate as an expression of what is below; null where it is none that we follow. */
+  /** A key of a projection or an aggregate as an expression of what is below; null where we do not follow it. */
   private static Expression below(LogicalPlan plan, Expression key, Attribute column) {
     Seq items = plan instanceof Project ? ((Project) plan).projectList() : ((Aggregate) plan).aggregateExpressions();
     Expression found = null;
@@ -315,7 +315,7 @@ final class OfferedKeys {
     return key instanceof GetStructField ? columnOf(((GetStructField) key).child()) : null;
   }
 
-  /** A key with another expression in the place of its column. */
+  /** A key with another expression in place of its column. */
   private static Expression replaced(Expression key, Expression column) {
     return key instanceof Attribute ? column
         : (Expression) key.withNewChildren(list(replaced((Expression) key.children().apply(0), column)));

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition
 import org.apache.spark.status.api.v1.ExecutorSummary;
 
 /**
- * A partition that prefers an executor. Only the driver's scheduler asks for that: what is sent to executors, which do not have
+ * A partition that prefers an executor. Only the driver's scheduler needs that: what is sent to executors, which do not have
  * this class, is Spark's own partition.
  */
 final class PlacedPartition extends PythonInputPartition {
@@ -30,14 +30,14 @@ final class PlacedPartition extends PythonInputPartition {
     return new String[] {executor};
   }
 
-  /** Asked for by Java's serialization; not private, because Janino renames private methods. */
+  /** Called by Java's serialization; not private, because Janino renames private methods. */
   Object writeReplace() {
     return new PythonInputPartition(index(), pickedPartition());
   }
 
   /**
-   * The executors that live, in order, as Spark's `TaskLocation` reads them; none where the driver runs the tasks. Asks the
-   * status store, because Janino cannot look into `SparkEnv` of 4.3, some of whose types PySpark does not bring.
+   * The live executors, in order, as Spark's `TaskLocation` reads them; none where the driver runs the tasks. Asks the
+   * status store, because Janino cannot look into `SparkEnv` of 4.3, some of whose types PySpark does not ship.
    */
   static String[] executors(SparkContext context) {
     TreeSet found = new TreeSet();

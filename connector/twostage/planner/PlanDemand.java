@@ -103,7 +103,7 @@ final class PlanDemand {
         keys ? null : joinedBy(node, place), null, null, null);
   }
 
-  /** The only column that a join, but a semi or anti join, compares for equality on the side of its child; null if none. */
+  /** The only column that a join, other than a semi or anti join, compares for equality on its child's side; null if none. */
   private static Attribute joinedBy(LogicalPlan node, int place) {
     if (!(node instanceof Join) || ((Join) node).condition().isEmpty()
         || LeftExistence.unapply(((Join) node).joinType()).isDefined()) {

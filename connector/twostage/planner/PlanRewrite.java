@@ -19,7 +19,7 @@ import scala.collection.mutable.ListBuffer;
  * Each node is visited once, though filters share their sides: the number of these doubles with each join.
  */
 abstract class PlanRewrite {
-  /** Plans by what they were, by identity. */
+  /** Rewritten plans by the original ones, by identity. */
   private final Map rewritten = new IdentityHashMap();
 
   /** The plan, rewritten; the same one if nothing in it changes. */

@@ -72,8 +72,8 @@ final class PredicateTranslator {
   }
 
   /**
-   * Whether one of these columns is a field of a struct with a backtick among its names. Where Spark no longer reads it for a
-   * filter, it looks for the others, and what it says of the missing one, and then drops, is itself an error.
+   * Whether one of these columns is a field of a struct with a backtick in one of its names. Where Spark no longer reads it for
+   * a filter, it looks for the others, and to word its message about the missing one, which it then drops, is itself an error.
    */
   private static boolean hasBacktick(NamedReference[] columns) {
     for (int i = 0; i < columns.length; i++) {
@@ -100,7 +100,7 @@ final class PredicateTranslator {
     return node;
   }
 
-  /** A boolean column, or another expression that stands as a predicate. */
+  /** A boolean column, or another expression that is used as a predicate. */
   private static Map truth(Expression expression) {
     if (expression instanceof Predicate) {
       return translate(expression);

@@ -244,7 +244,7 @@ final class Requests {
     }
   }
 
-  /** The different functions of an aggregation, and the columns that it groups by. */
+  /** The distinct functions of an aggregation, and the columns that it groups by. */
   public static final class WantedAggregates extends Message {
     public final AggregateFunction[] functions;
     public final String[] groups;

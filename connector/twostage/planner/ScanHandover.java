@@ -36,7 +36,7 @@ final class ScanHandover {
   private static final String SALT = Long.toHexString(new SecureRandom().nextLong());
 
   private final SparkSession session;
-  /** Whether the plan calls input_file_name() or its like; null until that was looked for. */
+  /** Whether the plan calls input_file_name() or its like; null until that is known. */
   private Boolean namesFiles;
   /** Our tables by relation, because making one of a stock relation takes a call to Python. */
   private final Map tables = new IdentityHashMap();
@@ -117,7 +117,7 @@ final class ScanHandover {
 
   /**
    * Spark's reader for a relation that has awaited keys of a join, planned here as the scan `planned`. If it has keys, they
-   * leave out its files (see `KeyRanges`).
+   * prune its files (see `KeyRanges`).
    */
   Late afterKeys(TwoStageTable table, Requests.ScanDemand demand, List needed, String planned, boolean hasKeys) {
     Answers.HandOver answer = (Answers.HandOver) table.call(

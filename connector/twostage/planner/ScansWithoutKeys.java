@@ -15,14 +15,14 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.collection.immutable.Seq;
 
 /**
- * The scans of a plan that have awaited keys, and get none or only such as leave out whole files: they become Spark's own.
+ * The scans of a plan that have awaited keys, and get none or only such as prune whole files: they become Spark's own.
  * A scan may be in several places: in a join, and in the copies of the join's side that filters take their keys from. All
  * become Spark's or none, or Spark would not find them equal.
  */
 final class ScansWithoutKeys extends PlanRewrite {
   /** Scans below a filter by keys that only our own reader can apply. */
   private final Map filtered = new IdentityHashMap();
-  /** The `AwaitedKeys` of scans directly below a filter by keys that leave out files. */
+  /** The `AwaitedKeys` of scans directly below a filter by keys that prune files. */
   private final Map pruned = new IdentityHashMap();
 
   ScansWithoutKeys(LogicalPlan plan) {
@@ -56,7 +56,7 @@ final class ScansWithoutKeys extends PlanRewrite {
     }
   }
 
-  /** Whether a filter by keys that stands directly above a scan leaves out its files. */
+  /** Whether a filter by keys that is directly above a scan prunes its files. */
   private static boolean leavesOutFiles(DynamicPruningSubquery filter, LogicalPlan above) {
     LogicalPlan child = (LogicalPlan) above.children().apply(0);
     return filter.pruningKey() instanceof AttributeReference && KeyRanges.takes(filter.pruningKey().dataType())

@@ -77,7 +77,7 @@ final class SparkBloom {
     Expression hash = ((BloomFilterMightContain) conjunct).valueExpression();
     boolean hashes = hash instanceof XxHash64 && hash.children().size() == 1
         && ((XxHash64) hash).productElement(1).equals(Long.valueOf(JoinKeys.SEED)); // Janino finds two methods `seed`
-    // Of several filters by one side Spark makes one subquery, which is not in its place yet when this rule runs: none of ours.
+    // Spark makes one subquery of several filters by one side, which is not in its place yet when this rule runs: none of ours.
     if (!hashes || !(bytes instanceof ScalarSubquery) || !((ScalarSubquery) bytes).outerAttrs().isEmpty()) {
       return null;
     }
@@ -142,7 +142,7 @@ final class SparkBloom {
       return PredicateTranslator.node("true", null, null);
     }
     if (row == null || row.isNullAt(0)) {
-      return PredicateTranslator.node("false", null, null); // of no rows Spark makes no filter, and then none passes
+      return PredicateTranslator.node("false", null, null); // Spark makes no filter of no rows, and then none passes
     }
     StructField[] fields = ((StructType) literal.dataType()).fields();
     byte[] bytes = row.getBinary(0);
@@ -164,7 +164,7 @@ final class SparkBloom {
         "or", "children", new ArrayList(Arrays.asList(new Object[] {PredicateTranslator.node("is_null", "term", term), node})));
   }
 
-  /** Whether NULL passes: its hash is the seed, and a key NULL or another key may have set its bits. */
+  /** Whether NULL passes: its hash is the seed, and a NULL key or another key may have set its bits. */
   private static boolean takesNull(byte[] bytes) {
     try {
       return BloomFilter.readFrom(new ByteArrayInputStream(bytes)).mightContainLong(JoinKeys.SEED);
@@ -190,7 +190,7 @@ final class SparkBloom {
     return (int) Math.min(Integer.MAX_VALUE, Math.max(1, Math.round(keys)));
   }
 
-  /** Spark makes room for a million keys, 1 MiB, where it does not know how many come: of a few, nearly all of it is 0. */
+  /** Spark makes room for a million keys, 1 MiB, where it does not know how many come: if few do, nearly all of it is 0. */
   private static byte[] deflated(byte[] bytes) {
     ByteArrayOutputStream small = new ByteArrayOutputStream();
     Deflater fast = new Deflater(Deflater.BEST_SPEED);

@@ -91,7 +91,7 @@ final class SparkFileSystems {
       }
       FileStatus found = (FileStatus) status.get(TIMEOUT_SECONDS, TimeUnit.SECONDS);
       return found.getLen() == file.getLen() ? null : "Spark sees a file of another length";
-    } catch (Exception error) { // one for all: Janino's code for several that go on below is not valid
+    } catch (Exception error) { // one for all: for several that continue below, Janino makes invalid code
       if (error.getCause() instanceof FileNotFoundException) {
         return "Spark does not find the files";
       }

@@ -36,8 +36,8 @@ import scala.Option;
 /**
  * What the scan report takes from Spark's listeners. When a query ends: how long Spark planned it, and Spark's metrics of
  * the scans that its own reader did; of the last MAX_SCANS scans. Not the bytes that Spark's tasks count, which leave
- * vectored reads out (55 KiB of 157 MiB). It also tells which task attempts run, and how the last MAX_LOST_ATTEMPTS ended
- * that did not succeed. And it tells Python of each query that ends in a session with a query log; see spark/query_log.py.
+ * vectored reads out (55 KiB of 157 MiB). It also tells which task attempts run, and how the last MAX_LOST_ATTEMPTS that did
+ * not succeed ended. And it tells Python of each query that ends in a session with a query log; see spark/query_log.py.
  */
 public final class SparkScanMetrics extends SparkListener {
   private static final int MAX_SCANS = 100;
@@ -49,7 +49,7 @@ public final class SparkScanMetrics extends SparkListener {
   private static final String[] METRICS = {"numFiles", "filesSize", "numOutputRows", "scanTime"};
   /** By context. */
   private static final Map LISTENERS = new WeakHashMap();
-  /** By scan id: numbers by metric name, and what is known of the joins that filtered it, as a list of maps. */
+  /** By scan id: numbers by metric name, and what is known about the joins that filtered it, as a list of maps. */
   private static final Map SCANS = new LinkedHashMap();
   /** The attempts of tasks, by Spark's number. */
   private final TreeSet running = new TreeSet();

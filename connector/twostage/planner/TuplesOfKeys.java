@@ -25,7 +25,7 @@ import scala.collection.mutable.ListBuffer;
  * Keys of a join over several columns of one scan, which filter it together: a row with the first column of one key and the
  * second of another joins nothing.
  *
- * To Spark this is one key, a struct, of a column that stands for all of them: an attribute of the same struct in the place
+ * To Spark this is one key, a struct, of a column that stands for all of them: an attribute of the same struct in place
  * of the first. No broadcast has such a key, so that the side is read once more; the keys of each column come with it.
  */
 final class TuplesOfKeys {
@@ -77,7 +77,7 @@ final class TuplesOfKeys {
     return (Attribute) top;
   }
 
-  /** A column's name, from the outermost struct on, as one text. */
+  /** A column's name, from the outermost struct on, as one string. */
   static String quoted(List names) {
     List parts = new ArrayList();
     for (int i = 0; i < names.size(); i++) {

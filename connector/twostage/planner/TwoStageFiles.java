@@ -35,7 +35,7 @@ final class TwoStageFiles implements FileIndex {
   /** The partition column that holds each file's first bit among those of deleted rows; null for no such column. */
   private final String firstBitName;
   private final String salt;
-  /** The columns of which the last partition columns hold each file's range. */
+  /** The columns whose range in each file the last partition columns hold. */
   final String[] keyColumns;
   private boolean started;
   private static volatile boolean made;

@@ -26,7 +26,7 @@ import scala.Option;
  * Its partitions and reader factory are Spark's own classes, because executors do not have ours.
  */
 final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, SupportsReportStatistics {
-  /** Predicates of its own leave rows out: as a join's build side it has some of the keys only. */
+  /** Predicates of its own leave rows out: as a join's build side it has only some of the keys. */
   final boolean isFiltered;
   private final TwoStageScanBuilder builder;
   private final TwoStageTable table;
@@ -44,7 +44,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
   final AwaitedKeys awaited;
   /** The predicates that the scan evaluates, as maps. */
   private final List exact;
-  /** What tells the scan from the one that it is a copy of; null for an original. */
+  /** What distinguishes the scan from the one that it is a copy of; null for an original. */
   private final Object copyToken;
   private static volatile boolean wasRead;
 
@@ -88,7 +88,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     key.add(copyToken);
   }
 
-  /** Whether some of these predicates, as maps, ask for more than values: Spark itself asks for those of a join's keys. */
+  /** Whether some of these predicates, as maps, test more than IS NOT NULL, which Spark itself adds for a join's keys. */
   private static boolean dropsRows(List forms) {
     for (int i = 0; i < forms.size(); i++) {
       Object op = ((Map) forms.get(i)).get("op");
@@ -159,7 +159,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return false;
   }
 
-  /** Whether keys of several columns may filter the scan together: not where they leave out files of Spark's own reader. */
+  /** Whether keys of several columns may filter the scan together: not where they prune files for Spark's own reader. */
   boolean takesTuples() {
     return awaited == null || awaited.columns.isEmpty();
   }
@@ -248,7 +248,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return this;
   }
 
-  /** Whether keys of this column leave out files for Spark's own scan in place of this one. */
+  /** Whether keys of this column prune files for Spark's own scan in place of this one. */
   boolean awaitsKeysOfFiles(String column) {
     return awaited != null && awaited.columns.contains(column);
   }
@@ -293,7 +293,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return wasRead;
   }
 
-  /** The scan with the runtime filters of this moment. */
+  /** The scan with its current runtime filters. */
   private Requests.Plan filteredRequest() {
     return new Requests.Plan(
         request.schema, request.exact, request.hints, (Map[]) runtime.toArray(new Map[0]), request.limit, request.top,

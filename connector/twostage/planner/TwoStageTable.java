@@ -256,7 +256,7 @@ public final class TwoStageTable
     return load(wanted, confs, inCatalog);
   }
 
-  /** The declared columns as an option; null where the table has not all of them, in their types. */
+  /** The declared columns as an option; null where the table does not have all of them, in their types. */
   private String columns(StructType all) {
     StringBuilder names = new StringBuilder();
     StructField[] fields = schema.fields();
@@ -325,7 +325,7 @@ public final class TwoStageTable
   }
 
   public boolean equals(Object other) {
-    // Without the reason Spark would take a plan that has it for no new plan, and drop it.
+    // Without the reason, Spark would not take a plan that has it for a new plan, and would drop it.
     return other instanceof TwoStageTable && ((TwoStageTable) other).key.equals(key)
         && ((TwoStageTable) other).schema.equals(schema) && Objects.equals(((TwoStageTable) other).reason, reason)
         && Objects.equals(((TwoStageTable) other).answerable, answerable);

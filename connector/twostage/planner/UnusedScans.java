@@ -11,12 +11,12 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
  *
  * A recursive CTE plans its optimized recursive member anew for each level, around the same scans. Where one level has keys
  * of a join for a scan and the next has none, Spark does not tell the scan, which would read with the keys that it had: rows
- * would be missing. So a scan that was read, or was given keys, makes place for a copy without.
+ * would be missing. So a scan that was read, or was given keys, is replaced by a copy without them.
  */
 final class UnusedScans extends PlanRewrite {
-  /** Copies by the scans in whose place they stand, by identity. */
+  /** Copies by the scans that they replace, by identity. */
   private final Map copies = new IdentityHashMap();
-  /** What tells copies from their scans, by scan: those of equal scans are equal, too. */
+  /** What distinguishes copies from their scans, by scan: for equal scans it is equal, too. */
   private final Map tokens = new HashMap();
 
   LogicalPlan visit(LogicalPlan plan) {

@@ -1,11 +1,11 @@
 """Puts the Java half of the planner into a running Spark.
 
 Takes a live session's JVM; leaves the classes of this folder on its class path, compiled by the Janino compiler that
-Spark brings along (about 0.2 s, once for each JVM). The folders ``spark41`` and ``spark43`` have the class that users
+Spark ships (about 0.2 s, once for each JVM). The folders ``spark41`` and ``spark43`` have the class that users
 name, ``twostage``, for Spark from 4.1 and from 4.3 on. The rule: these classes exist in the driver only, so nothing that
 executors receive may be an instance of one of them.
 
-Janino ignores type arguments: write collections raw and cast what they give; no lambdas. ``make lint-java`` compiles the
+Janino ignores type arguments: write collections raw and cast what they return; no lambdas. ``make lint-java`` compiles the
 same sources with javac.
 """
 
