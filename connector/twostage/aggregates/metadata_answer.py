@@ -251,7 +251,7 @@ def _sum_record_counts(table: PinnedTable, planning: Planning, width: int) -> Ag
         live = sum(manifest.num_live_files or 0 for manifest in manifests)
         if live < MIN_FILES_TO_SUM_COUNTS or any(manifest.is_deletes for manifest in manifests):
             return None
-        from twostage.aggregates.row_counts import count_rows, is_compiled  # noqa: PLC0415 - few tables have as many files
+        from twostage.aggregates.row_counts import count_rows, is_compiled  # noqa: PLC0415 - few tables have that many files
 
         if not is_compiled():
             return None

@@ -67,7 +67,7 @@ class SparkFile:
     first_bit: int | None
     """Where its rows begin among `DeletedRows`; None where no file of the scan has deleted rows."""
     ranges: tuple[KeyRange, ...]
-    """Of those key columns of the scan whose keys can prune the file; it is read if it has none."""
+    """Those of the scan's key columns whose keys can prune the file; without any, it is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

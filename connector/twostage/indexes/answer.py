@@ -1,4 +1,4 @@
-"""What an index says of a predicate: for which rows of a data file it is TRUE, at most and at least, in three-valued logic.
+"""What an index says about a predicate: for which rows of a data file it is TRUE, at most and at least, in three-valued logic.
 
 Takes bitmaps of row positions; gives an `IndexAnswer`, and the answers of AND, OR and NOT over them. The rule: bounds, never
 guesses. Every row for which the predicate is TRUE is in `possible`, and it is TRUE for every row in `certain`; likewise

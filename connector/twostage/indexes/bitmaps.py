@@ -62,7 +62,7 @@ def of_rows(rows: NDArray[np.integer]) -> BitMap:
 
 
 def of_words(words: NDArray[np.uint64], num_rows: int) -> BitMap:
-    """Return the bitmap of the rows whose bit is set; bits beyond the last row do not count.
+    """Return the bitmap of the rows whose bit is set, 64 to a word, lowest bit first; bits beyond the last row do not count.
 
     The words already are containers of the format, so that 65,536 rows take 2 µs instead of 300.
     """

@@ -1,4 +1,4 @@
-"""What indexes say of a whole predicate, by what they say of its leaves.
+"""What indexes say about a whole predicate, by what they say about its leaves.
 
 Takes a predicate and the answers of some of its leaves; gives an `IndexAnswer`. The rule: a leaf without an answer may be
 anything, so that an AND is narrowed by its other parts, and an OR is TRUE where one of them is certain.

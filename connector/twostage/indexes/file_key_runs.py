@@ -58,7 +58,7 @@ class RunBuilder:
         self.stamps: list[bytes] = []
 
     def begin(self, key: bytes, stamp: bytes = NO_STAMP) -> None:
-        """Start the next data file (`file_key`, `file_stamp`); it need not have values."""
+        """Start the next data file (`file_key`, `file_stamp`); without values it can hold none."""
         self.members.append(key)
         self.stamps.append(stamp)
 

@@ -89,7 +89,7 @@ def order_keys(array: pa.Array) -> Longs | None:
 
 
 def float_keys(values: NDArray[np.floating[Any]]) -> Longs:
-    """Return keys that order as Spark orders floats: NaN, one value, is the greatest; -0.0 is 0.0.
+    """Return int64 keys that order as Spark orders floats: NaN, one value, is the greatest; -0.0 is 0.0.
 
     >>> keys = float_keys(np.array([-1.5, -0.0, 0.0, np.inf, np.nan]))
     >>> bool(keys[1] == keys[2]), bool((np.diff(keys) >= 0).all())
@@ -117,7 +117,7 @@ def value_of_key(key: int, kind: Primitive) -> int | float | Decimal:
 
 
 def hash_values(array: pa.Array) -> Hashes:
-    """Return a 64-bit hash of each value."""
+    """Return a 64-bit hash of each value: uint64."""
     lane = read_lane(array)
     match lane:
         case Numbers(values) if values.dtype.kind == "f":
@@ -132,7 +132,7 @@ def hash_values(array: pa.Array) -> Hashes:
 
 
 def hash_numbers(values: Longs) -> Hashes:
-    """Return hashes of 64-bit numbers (the finalizer of MurmurHash3, which is a bijection)."""
+    """Return uint64 hashes of 64-bit numbers (the finalizer of MurmurHash3, which is a bijection)."""
     mixed = values.astype(np.uint64) + _GOLDEN
     for factor in _MIX:
         mixed ^= mixed >> np.uint64(33)
@@ -141,13 +141,13 @@ def hash_numbers(values: Longs) -> Hashes:
 
 
 def hash_words(words: Longs) -> Hashes:
-    """Return hashes of 128-bit numbers: int64 of shape (n, 2), low word first."""
+    """Return uint64 hashes of 128-bit numbers: int64 of shape (n, 2), low word first."""
     low, high = np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1])
     return hash_numbers((hash_numbers(high) ^ low.view(np.uint64)).view(np.int64))
 
 
 def hash_bytes(offsets: NDArray[np.signedinteger[Any]], data: NDArray[np.uint8]) -> Hashes:
-    """Return hashes of texts in Arrow's layout.
+    """Return uint64 hashes of texts in Arrow's layout: n + 1 offsets, and their bytes.
 
     Short ones are hashed together, eight bytes at a time; longer ones one by one, by xxhash.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive, Type
 
 MAX_ROWS_OF_A_FILE = 2**32 - 1
-"""Of a data file with an index: row positions have 32 bits."""
+"""Rows of a data file with an index: positions have 32 bits."""
 
 
 class ColumnValues(Protocol):
@@ -61,7 +61,7 @@ class BuildResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What is known of a column before its index is built; estimates.
+    """What is known about a column before its index is built; estimates.
 
     Attributes:
         type: In the scan's schema.

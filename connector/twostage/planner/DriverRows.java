@@ -35,7 +35,7 @@ final class DriverRows {
   /** Steps that Spark puts above the pickled rows: it unpickles them, makes arrays of them, and rows of these. */
   private static final int CONVERSIONS = 3;
   private static final Long UNKNOWN = Long.valueOf(-1);
-  /** Bytes by RDD, of those about whose function Python was asked. */
+  /** Bytes by RDD, once Python was asked about its function. */
   private static final Map KNOWN = Collections.synchronizedMap(new WeakHashMap());
 
   private DriverRows() {}

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 /**
  * A plan whose scans of ours were not read yet.
  *
- * A recursive CTE plans its optimized recursive member anew for each level, around the same scans. Where one level has keys
+ * A recursive CTE plans its optimized recursive member again for each level, around the same scans. Where one level has keys
  * of a join for a scan and the next has none, Spark does not tell the scan, which would read with the keys that it had: rows
  * would be missing. So a scan that was read, or was given keys, is replaced by a copy without them.
  */

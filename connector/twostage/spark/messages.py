@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twostage.spark.answers import Failure
 
 CALL = "call"
-"""The field that names a request's call, beside its own fields."""
+"""The field that names a request's call, next to its own fields."""
 
 
 def parse_request(text: str) -> tuple[str, Any]:

@@ -37,7 +37,7 @@ _MAX_MESSAGE_BYTES = 1 << 20
 """Bytes of one message; most have some kilobytes."""
 _MAX_CONNECTIONS = 20_000
 _FILES_PER_CONNECTION = 2
-"""Of the files that this process may open, one in this many may be a connection."""
+"""One in this many of the files that this process may open may be a connection."""
 _MAX_UNSIGNED_CONNECTIONS = 256
 """Connections that have not sent a signed message yet; with more, the oldest is closed. Anyone who finds the port can open them."""
 _MAX_UNSIGNED_BYTES = 64 << 20

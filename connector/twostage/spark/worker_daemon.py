@@ -30,7 +30,7 @@ _ARROW = "JE_ARROW_MALLOC_CONF"
 _NO_THREAD = "background_thread:false"
 """Jemalloc, an allocator that Arrow loads without using it by default, would start a thread."""
 _IDLE_SECONDS = 2.0
-"""After the last fork. The import takes a quarter of a second, in which no worker can be forked."""
+"""Wait after the last fork. The import takes a quarter of a second, in which no worker can be forked."""
 
 
 def main() -> None:

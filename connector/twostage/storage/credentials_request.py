@@ -68,7 +68,7 @@ class CredentialsRequest:
             return _longest_prefix(self._read(answer), self._endpoint.location)
         except NotVendedError as error:
             raise NotVendedError(self._masked(str(error))) from None
-        except Exception as error:  # noqa: BLE001 - a library's, of which nothing but its text is of use
+        except Exception as error:  # noqa: BLE001 - a library's, of which only the text is of use
             raise NotVendedError(self._masked(f"{type(error).__name__} {error}")) from None
 
     def _log_in(self) -> None:

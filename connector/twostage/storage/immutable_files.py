@@ -72,7 +72,7 @@ def read_version(storage: Storage, path: str, version: str, *, limit: int | None
     with driver_reads() as reads:
         file = reads.file(storage, path)
         data = bytes(reads.ask_whole(file, limit).result()[0])
-        if _plain(file.etag or "") == _plain(version):  # else it was written anew since
+        if _plain(file.etag or "") == _plain(version):  # else it was rewritten since
             _keep(key, data)
     return data
 

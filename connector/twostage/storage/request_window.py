@@ -25,7 +25,7 @@ GROWTH_AFTER_THROTTLING = 0.25
 """Places that a window gains with each round trip once it was too large: a store refuses few requests then."""
 
 QUIET_SECONDS = 30.0
-"""Without throttling, after which a window may grow fast to twice the size that was too large: under load, stores add capacity
+"""Time without throttling after which a window may grow fast to twice the size that was too large: under load, stores add capacity
 within minutes."""
 
 

@@ -19,12 +19,12 @@ PATIENCE_SECONDS = 60.0
 """A store that throttles and answers no request of the task for this long has failed."""
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = {"broken": 8.0, "timeout": 8.0, "throttled": 2.0}
-"""After throttling it is the window that keeps requests back."""
+"""Seconds; after throttling it is the window that keeps requests back."""
 RETRIES_OF_EACH_IN_FLIGHT = 2
-"""For each request that a task may have in flight, throttled ones not counted: all connections may break once, and once more
+"""Repetitions for each request that a task may have in flight, throttled ones not counted: all connections may break once, and once more
 while they are established again."""
 LEAST_RETRIES = 32
-"""Of a task that has few requests in flight."""
+"""Repetitions of a task that has few requests in flight."""
 RETRIES_PER_ANSWER = 0.25
 MAX_BUDGET_RATIO = 4
 """Most that answers can earn a task, as a multiple of what it has at first."""

@@ -41,7 +41,7 @@ _VENDED_PREFIXES = ("adls.sas-token.", "adls.sas-token-expires-at-ms.")
 """Followed by the account's name."""
 
 _key = os.urandom(32)
-"""Of this process and those forked from it: a scope is sent to executors, which must not be able to guess a catalog's password by it."""
+"""Shared by this process and those forked from it: a scope is sent to executors, which must not be able to guess a catalog's password by it."""
 
 _masked = lru_cache(256)(mask)
 

@@ -46,7 +46,7 @@ MOST_BYTES = 256 * 2**20
 """Bytes of requests that were sent and not released, if it is not given how much memory the task has."""
 
 CLOSE_SECONDS = 5.0
-"""That `close` waits for requests to end; their bytes are not wanted any more."""
+"""How long `close` waits for requests to end; their bytes are not wanted any more."""
 
 
 class _Request:
@@ -121,7 +121,7 @@ class TaskReads:
         self._queue: deque[_Request] = deque()
         self._running: dict[asyncio.Task[None], PendingRanges] = {}
         self._in_flight = 0
-        """Of the running ones, those that the store's window has let through."""
+        """Running requests that the store's window has let through."""
         self._held_bytes = 0
         self._budget = RetryBudget(most_in_flight)
         self._busy_since = 0

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from twostage.task import CredentialsEndpoint, Storage
 
 SPREAD_MS = 2 * 60 * 1000
-"""Over which the processes of a query spread their requests: otherwise a thousand workers would ask in the same second."""
+"""Time over which a query's processes spread their requests: otherwise a thousand workers would ask in the same second."""
 ENDED_MS = 5_000
 """Credentials that end sooner are not sent any more: the store's clock may be ahead, and a request takes its time."""
 PAUSE_SECONDS = 15.0
-"""After a failure, before the catalog is asked again."""
+"""Pause after a failure, before the catalog is asked again."""
 WAIT_SECONDS = 20.0
 """Longest wait for an answer; a request that takes longer is given up, and the next one may be sent."""
 MAX_TABLES = 64
@@ -124,7 +124,7 @@ class VendedCredentials:
                 self._take(vended)
         except NotVendedError as error:
             self._failed(asking, str(error))
-        except Exception as error:  # noqa: BLE001 - whoever waits is to be told, whatever it was
+        except Exception as error:  # noqa: BLE001 - callers that wait must be told, whatever it was
             self._failed(asking, type(error).__name__)
         self._done(asking)
 
