@@ -186,7 +186,7 @@ class BestRows:
         # Of rows that are equal in the only key, `count` were seen, and any of them will do.
         wanted = self.top.no_worse(reached) if self.top.has_more_keys else self.top.better(reached)
         if wanted != self.wanted:
-            row_filter.costs.rename(self.wanted, wanted)
+            row_filter.costs.transfer(self.wanted, wanted)
             self._wanted = self._conjunct(wanted)
 
     def _conjunct(self, wanted: Predicate) -> Conjunct:
