@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from twostage.data_files.open_data_file import open_data_file
 from twostage.data_files.parquet_footers import forget_footer, kept_version
-from twostage.deletes.anti_join.choose import NONE
+from twostage.deletes.anti_join.choose import NO_DELETES
 from twostage.errors import CorruptFileError
 from twostage.indexes.open_index import ask_indexes, is_worth_asking
 from twostage.metadata_tables.rows import read_rows
@@ -272,7 +272,7 @@ def read_whole(file: OpenFile, plan: ReadWhole, metrics: Metrics) -> Iterator[pa
     equality = file.deletes.equality.choose(applicable, selection.count)
     if equality.is_streamed:  # once per row group, not per batch
         selection = find_live_rows(file, row_group, RowFilter(), selection, metrics).selection()
-        equality = NONE
+        equality = NO_DELETES
     recorder = file.deletes.compiled.recorder
     yield from read_one_stage(data_file, row_group, plan.row_filter, selection, equality, metrics, recorder)
 
