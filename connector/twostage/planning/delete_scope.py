@@ -106,7 +106,7 @@ class PathRange:
             return
         location = parse_location(self.lower)
         self.has_forms = location.is_local or location.is_hadoop
-        common = commonprefix((self.lower, self.upper))  # noqa: RUF071 - letter by letter is what is meant
+        common = commonprefix((self.lower, self.upper))  # noqa: RUF071 - character by character is intended
         folder = common[: common.rfind("/") + 1]
         if len(folder) > len(self.start) and is_plain(folder, self.start):
             self.folder = folder

@@ -75,7 +75,7 @@ class Costs:
         self._costs: dict[int, tuple[Predicate, Cost]] = {}
         self._first: dict[tuple[int, ...], int] = {}
         self.changes: list[str] = []
-        """Report lines about parts that now go first; whoever reports them clears the list."""
+        """Report lines about parts that now go first; the caller that reports them clears the list."""
         self._children: dict[int, tuple[Predicate, int, int, int, int]] = {}
         self._stands_for: dict[int, Predicate] = {}
 

@@ -37,7 +37,7 @@ class Payoff:
         self.pruned += pruned
 
     def report(self, metrics: Metrics) -> None:
-        """Say in the report that this way of pruning was given up, if it was."""
+        """Report that this way of pruning was given up, if it was."""
         if not self.pays:
             metrics.choices[self.given_up.format(self.probed)] += 1
 

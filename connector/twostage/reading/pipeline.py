@@ -1,8 +1,9 @@
 """The read of a task group, from data files to record batches.
 
 For each data file: open it and load its deletes; for each of its row groups: prune -> positions -> filter -> equality
-deletes -> top-n (`stage_one`), then fetch the select columns of the rows that are left (`stage_two`). The rule: every live,
-matching row is returned exactly once, in file order, unless the scan is limited or returns the first rows by some order.
+deletes -> top-n (`stage_one`), then fetch the select columns of the remaining rows (`stage_two`). The rule:
+every live, matching row is returned exactly once, in file order, unless the scan is limited or returns the
+first rows by some order.
 """
 
 from __future__ import annotations

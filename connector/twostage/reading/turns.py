@@ -169,7 +169,7 @@ class Turns:
         """Yield the items of all jobs in the jobs' order, while later ones run.
 
         Args:
-            jobs: Each is called in a thread of its own.
+            jobs: Each is called in its own thread.
             may_start: Takes the number of unfinished jobs; tells whether another one may start. One always
                 may.
             stop: Called before unfinished threads are stopped: it must unblock threads that keep the turn.

@@ -109,7 +109,7 @@ class TaskDeletes:
         return self.load(deletes)
 
     def load(self, deletes: tuple[DeleteFile, ...]) -> EqualityAntiJoin:
-        """Return the anti-join by key sets, where they fit in memory; see `choose` for the errors."""
+        """Return the anti-join by key sets, if they fit in memory; see `choose` for the errors."""
         key = tuple(id(delete) for delete in deletes)
         if key not in self._loaded:
             try:

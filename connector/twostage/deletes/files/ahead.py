@@ -1,4 +1,4 @@
-"""Runs an iterator of decoded delete files ahead of its consumer, in a thread of its own.
+"""Runs an iterator of decoded delete files ahead of its consumer, in its own thread.
 
 Takes an iterator and the number of items that it may be ahead; yields the same items in the same order, and
 raises the same error. The rule: once the returned iterator is closed or exhausted, its thread has ended, and

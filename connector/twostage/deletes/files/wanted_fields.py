@@ -1,4 +1,4 @@
-"""The fields that a reader wants of a delete file, and where they are in it.
+"""The fields that a reader needs from a delete file, and where they are in it.
 
 Takes a file's schema, whatever its format; returns the leaf of each wanted field. The rule: fields are found
 by id, and by name only if the file has no ids.

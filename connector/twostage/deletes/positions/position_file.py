@@ -172,7 +172,7 @@ class PositionReader:
         low, high = bounds.lower, bounds.upper
         if not isinstance(low, str) or not isinstance(high, str) or self._only is None:
             return True
-        prefix = commonprefix((low, high))  # noqa: RUF071 - letter by letter is what is meant
+        prefix = commonprefix((low, high))  # noqa: RUF071 - character by character is intended
         start, path = parse_location(prefix).path, parse_location(self._only).path
         if not start.startswith("/") or not path.startswith("/"):
             return True
