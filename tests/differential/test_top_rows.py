@@ -101,7 +101,7 @@ def counted() -> Iterator[Counter[str]]:
 @pytest.fixture(autouse=True)
 def asked_whatever_its_size(monkeypatch: pytest.MonkeyPatch, counted: Counter[str]) -> None:
     """Ask the indexes of small tables; count what they told, as a plain sort of fewer rows may be as good."""
-    monkeypatch.setattr(index_threshold, "MIN_ROWS_TO_ASK", 0)
+    monkeypatch.setattr(index_threshold, "MIN_ROWS_TO_PROBE", 0)
     real = index_threshold.threshold_from_indexes
 
     def reached(*given: Any) -> Any:

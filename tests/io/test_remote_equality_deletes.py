@@ -17,7 +17,7 @@ from twostage.deletes.anti_join import host_key_sets, load_key_sets
 from twostage.deletes.cache.memory import CACHE
 from twostage.predicates.predicate import And, Compare, In
 from twostage.reading import waiting
-from twostage.reading.expect_columns import MAX_EXPECTING
+from twostage.reading.expect_columns import MAX_ROW_GROUPS_EXPECTED
 from twostage.reading.task_state import Learned
 
 FILES, VERSIONS = 6, 20
@@ -107,7 +107,7 @@ def test_versions_of_a_row_that_are_deleted_take_few_requests(store):
     query = having(opened, "k", KEY)
     result, rounds = ask(store, opened, **query)
     assert [row[0][1] for row in result.rows] == [(VERSIONS - 1) * ROWS + 100]
-    assert sum(one["GET data"] for one in rounds) <= 2 * VERSIONS + 2 * (MAX_EXPECTING + 1)
+    assert sum(one["GET data"] for one in rounds) <= 2 * VERSIONS + 2 * (MAX_ROW_GROUPS_EXPECTED + 1)
     assert sum(one.get("GET deletes", 0) for one in rounds) == 1
     again, rounds = ask(store, opened, **query)
     assert again.rows == result.rows
@@ -130,9 +130,9 @@ def test_row_groups_that_wait_for_streamed_deletes_are_expected_until_they_are_r
     result, _ = ask(store, opened, predicate=Compare("<", Columns(opened.table.schema)("x"), 0.002))
     kept = [row["id"] for rows in map(rows_of, range(VERSIONS)) for row in rows if row["x"] < 0.002]
     assert [row[0][1] for row in result.rows] == kept
-    assert [one.expecting for one in seen] == [0, 0]
+    assert [one.row_groups_expected for one in seen] == [0, 0]
     assert all(one.payoffs.before_deletes.probed for one in seen)
-    assert seen[1].payoffs.before_deletes.pruned > MAX_EXPECTING
+    assert seen[1].payoffs.before_deletes.pruned > MAX_ROW_GROUPS_EXPECTED
 
 
 def test_rows_that_deletes_take_away_after_their_pages_were_asked_for(store):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twostage.deletes.positions.position_deletes import LARGE_ROWS, load_positions
+from twostage.deletes.positions.position_deletes import MAX_ROWS_TO_READ_WHOLE, load_positions
 from twostage.deletes.positions.read_together import read_together
 from twostage.metrics import Metrics
 from twostage.planning.name_mapping import parse_name_mapping
@@ -53,7 +53,7 @@ class WantedDeletes:
             self._pairs += 1
             name = (delete.path, delete.content_offset)
             # A large one is read again for each data file.
-            if name not in self._known or delete.record_count > LARGE_ROWS:
+            if name not in self._known or delete.record_count > MAX_ROWS_TO_READ_WHOLE:
                 self._known.add(name)
                 self._rows += delete.record_count * (self._counts_vectors or delete.content != "vector")
 

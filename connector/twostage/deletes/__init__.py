@@ -1,1 +1,1 @@
-"""Which rows of a data file its deletes remove: positional delete files, deletion vectors and equality deletes."""
+"""The rows that a data file's positional deletes, deletion vectors and equality deletes remove."""

@@ -114,6 +114,6 @@ def _probe_row_group(
     mask = np.zeros(row_group.num_rows, np.bool_)
     mask[start : start + rows] = True
     columns = LiveColumns(Selection.of(mask), functools.partial(data_file.read_filter_column, row_group))
-    columns.condense(to_the_rows=True)
+    columns.condense(force=True)
     filter_rows(row_filter, columns, Metrics())
     return rows, columns.live.count

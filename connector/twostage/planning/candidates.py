@@ -1,7 +1,7 @@
 """From a chosen data file to a `Candidate`: its task, and the bytes that reading it is expected to take.
 
-Takes manifest entries with the deletes that apply. What we cannot read is refused by name here, so only if it would be
-read.
+Takes manifest entries with the deletes that apply. A file that we cannot read is refused here, by name: only
+files that would be read get this far.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 DATA_FORMATS = ("parquet", "orc", "avro")
 STAGE_TWO_SHARE = 0.25
-"""Share of the bytes of the columns that no filter needs which stage two is expected to read."""
+"""Of the bytes of columns that no filter reads, the share that stage two is expected to read."""
 TOP_N_STAGE_TWO_SHARE = 0.02
-"""The same for a top-n scan, of the columns that neither filter nor sort."""
+"""The same for a top-n scan: of columns that neither filter nor sort reads."""
 OPEN_COST_BYTES = 256 * 2**10
 """Cost of opening a file and reading its footer, in bytes."""
 
@@ -118,7 +118,7 @@ class CandidateBuilder:
         return Candidate(task=task, cost=self._cost(file, task), split_offsets=file.split_offsets)
 
     def _locate(self, written: str) -> str:
-        """Return the location of a data file; refuse a moved table of which two files map to one location."""
+        """Return the location of a data file; refuse a moved table if two of its files map to one location."""
         storage = self._table.storage
         path = locate(storage, written)
         if storage.moved_from is not None:

@@ -1,8 +1,8 @@
 """The data files that a scan reads, each with the deletes that apply to it.
 
-Takes a `PinnedTable`, the query's projection and predicates, and the options; returns one `Candidate` per file of the
-snapshot that may contain a matching row, and counts the files that were pruned. A file is pruned only if it contains
-no matching row, or if LIMIT or top-n is certain to be satisfied by other files.
+Takes a `PinnedTable`, the query's projection and predicates, and the options; returns one `Candidate` per
+file of the snapshot that may contain a matching row, and counts the pruned files. A file is pruned only if it
+contains no matching row, or if other files are certain to satisfy LIMIT or top-n.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twostage.planning.candidates import CandidateBuilder
 from twostage.planning.delete_index import DeleteIndex
 from twostage.planning.encrypted_files import refuse_encrypted
 from twostage.planning.index_pruning import prune_by_keys
-from twostage.planning.kept_by_keys import KeptByKeys
+from twostage.planning.join_selectivity import JoinSelectivity
 from twostage.planning.name_mapping import fields_with_stale_metrics, without_metrics
 from twostage.planning.prune_files import FilePruner, PruneResult
 from twostage.planning.schema_history import key_field
@@ -56,9 +56,9 @@ class Planning:
         predicate: Evaluated by us: exactly the rows for which it is true are returned.
         hint: Implied by predicates that Spark evaluates later; prunes only.
         top: The query's ORDER BY and LIMIT, if it may prune.
-        indexes: Table-wide ones that may be asked which files hold a key.
-        metrics: Gains what was read of them.
-        keys: Conjuncts of the predicate that are keys of joins: what only they leave out is counted.
+        indexes: Table-wide indexes that may tell which files hold a key.
+        metrics: Gains the bytes read from them.
+        keys: Conjuncts of the predicate that are join keys: what they alone prune is counted.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Planning:
         self.choices: list[str] = []
         self.limit_reached = False
         self.ranked: list[RankedFile] = []
-        self.kept_by_keys = KeptByKeys(predicate, keys)
+        self.join_selectivity = JoinSelectivity(predicate, keys)
         self._table = table
         self._settings = options.settings
         self._keeps_manifests = options.manifest_cache
@@ -135,8 +135,8 @@ class Planning:
                 all_match=pruning.all_match,
             )
             chosen.append(candidate)
-            self.kept_by_keys.add(file.record_count, self.bounds_of(file))
-            # Avro files have no row count of their own, so a wrong count in the manifest would go unnoticed.
+            self.join_selectivity.add(file.record_count, self.bounds_of(file))
+            # Avro files have no row count, so a wrong count in the manifest would go unnoticed.
             is_counted = pruning.all_match and file.record_count > 0 and file.format != "avro"
             # A vector's cardinality is verified when it is read; other deletes may delete every row.
             num_deleted = sum(d.record_count if d.content == "vector" else file.record_count for d in applied)
@@ -164,8 +164,8 @@ class Planning:
         if self._indexes is not None and self._settings.prune_files and not self.limit_reached:
             wanted, memory = both(self._predicate, self._hint), self._settings.memory_budget
             chosen = prune_by_keys(chosen, wanted, self._indexes, memory, self.counters, self._metrics)
-            left = set(map(id, chosen))
-            ranked = [one for one in ranked if id(one.candidate) in left]
+            kept = set(map(id, chosen))
+            ranked = [one for one in ranked if id(one.candidate) in kept]
         self.ranked = ranked
         if self.top is not None and self._settings.prune_files:
             chosen, self.top = keep_best(self.top, ranked, self.counters, self.choices)
@@ -204,7 +204,8 @@ class Planning:
             self._deletes = deletes
             skip_metrics = not metrics and not self._is_filtered and not deletes.considered
             without = METRIC_FIELDS if skip_metrics else frozenset[int]()
-            # Of a store, all of them take as long as one, and a scan in place of the answer will need them.
+            # From an object store all of them take as long as one, and a scan will need them if metadata
+            # gives no answer.
             may_stop_early = self._is_filtered and is_local(self._table.storage, data)
             for file, pruning in self._files(data, reads, may_stop_early=may_stop_early, without=without):
                 yield file, pruning, deletes.deletes_of(file)
@@ -223,7 +224,7 @@ class Planning:
         return self._candidates.build(file, deletes, before, all_match=pruning.all_match)
 
     def bounds_of(self, file: ContentFile) -> Callable[[int], Bounds | None]:
-        """Return what tells the bounds of a column in a data file, by field id."""
+        """Return a function from field id to the column's bounds in a data file."""
         return partial(self._pruner.bounds, file)
 
     def _manifests(
@@ -231,7 +232,7 @@ class Planning:
     ) -> tuple[list[ManifestFile], DeleteIndex]:
         """Return the data manifests that may have matching files, and the index of the deletes.
 
-        Remote manifests of both kinds are asked for together, of data at most so many.
+        Remote manifests of both kinds are requested together, at most `most` of the data manifests.
         """
         data = self._prune_manifests([manifest for manifest in self.manifests if not manifest.is_deletes])
         deletes = self._prune_deletes([manifest for manifest in self.manifests if manifest.is_deletes], data)
@@ -340,7 +341,7 @@ class Planning:
 
         Args:
             manifests: The data manifests to read.
-            reads: What remote ones are read by.
+            reads: Reads the remote ones.
             may_stop_early: The caller may not need all files: read the first manifest before requesting the others.
             without: Ids of the manifest fields to skip while decoding.
         """

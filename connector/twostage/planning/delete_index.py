@@ -6,8 +6,8 @@ a row of that data file for which the query's predicate is true.
 Source: Iceberg table spec, "Scan Planning" and "Delete Formats"; org.apache.iceberg.DeleteFileIndex.
 
 - A deletion vector applies to the data file it references if the data sequence number is at most its own.
-- A position delete file applies likewise, to the only data file it refers to or, if there may be several, to all of its
-  spec and partition; and only to data files without a deletion vector.
+- A position delete file applies likewise, to the one data file it refers to or, if it may refer to several,
+  to all files of its spec and partition; and only to data files without a deletion vector.
 - A delete that refers to a data file of another spec or partition is an error, as in Iceberg 1.12. (Older versions
   applied it; the spec does not mention it.)
 - An equality delete file applies if the data sequence number is strictly less than its own, within the same spec and
@@ -52,8 +52,8 @@ class DeleteIndex:
     Args:
         entries: Live entries of the delete manifests.
         specs: The table's partition specs by id.
-        key_field: Returns the field of an equality key by id, from any schema of the table, and whether it is a
-            top-level column.
+        key_field: Returns the field of an equality key by id, from any of the table's schemas, and whether it
+            is a top-level column.
         canonical: Returns the form in which written paths are compared.
         locate: Returns the location to open for a written path.
         prune: Prune equality delete files whose key bounds do not overlap the data file's, or contradict the
@@ -98,7 +98,7 @@ class DeleteIndex:
 
     @property
     def skipped_by_predicate(self) -> int:
-        """How many equality delete files have only keys for which the predicate is not true."""
+        """How many equality delete files have no key for which the predicate is true."""
         return sum(self._outside_predicate.values())
 
     @property
@@ -130,10 +130,10 @@ class DeleteIndex:
         return tuple(self._delete_file(entry) for entry in found)
 
     def fingerprint_before_pruning(self, data: ContentFile) -> str | None:
-        """Return the fingerprint of a data file's equality deletes, those that the predicate prunes included.
+        """Return the fingerprint of a data file's equality deletes, including those that the predicate prunes.
 
         It identifies the same set for queries with other predicates. None if the predicate prunes none (or all) of
-        them. `data` must be the file of the last call of `deletes_of`.
+        them. `data` must be the file of the last call to `deletes_of`.
         """
         last, entries = self._last
         assert last is data
@@ -271,7 +271,7 @@ class DeleteIndex:
         )
 
     def _scope(self, entry: ContentFile) -> str:
-        """Return a name of the partition that an equality delete applies to; ``global`` for the whole table."""
+        """Return the name of the partition that an equality delete applies to; ``global`` for the whole table."""
         if self._specs[entry.spec_id].is_unpartitioned:
             return "global"
         return repr(partition_key(entry, self._specs))

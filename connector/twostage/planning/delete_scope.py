@@ -1,4 +1,4 @@
-"""What manifest entries say of the scope of a delete file: its partition, data file paths and key values.
+"""What manifest entries tell about the scope of a delete file: its partition, data file paths and key values.
 
 Takes manifest entries of data and delete files; returns values that `delete_index.py` compares. Every range may be
 wider than the values it describes and never narrower.
@@ -84,11 +84,12 @@ def only_path(entry: ContentFile) -> str | None:
 class PathRange:
     """The bounds of ``file_path`` in a position delete file.
 
-    One location can be written in several forms (``file:/x`` and ``/x``, ``s3:`` and ``s3a:``), so paths are compared
-    as text only if both bounds and the path have the same scheme and authority; then so has every path between the
-    bounds. Where file systems take ``a//b`` and ``a/./b`` for ``a/b`` (local ones and Hadoop's), text tells less: other forms
-    of a file go on with ``/`` or ``.`` after one of its folders, and begin as both bounds do. ``..`` between the bounds is
-    not looked for. Parsed once per delete file, because it is compared with each data file of the partition.
+    One location can be written in several forms (``file:/x`` and ``/x``, ``s3:`` and ``s3a:``), so paths are
+    compared as text only if both bounds and the path have the same scheme and authority; then every path
+    between the bounds has them too. Where file systems take ``a//b`` and ``a/./b`` for ``a/b`` (local ones
+    and Hadoop's), text proves less: other forms of a path start with the bounds' common prefix and continue
+    with ``/`` or ``.`` after a folder. ``..`` between the bounds is not considered. Parsed once per delete
+    file, because it is compared with each data file of the partition.
     """
 
     __slots__ = ("folder", "has_forms", "is_loose", "lower", "start", "upper")
@@ -105,7 +106,7 @@ class PathRange:
             return
         location = parse_location(self.lower)
         self.has_forms = location.is_local or location.is_hadoop
-        common = commonprefix((self.lower, self.upper))  # noqa: RUF071 - letter by letter is what is meant
+        common = commonprefix((self.lower, self.upper))  # noqa: RUF071 - character by character is intended
         folder = common[: common.rfind("/") + 1]
         if len(folder) > len(self.start) and is_plain(folder, self.start):
             self.folder = folder
@@ -132,7 +133,7 @@ class PathRange:
 
 
 def is_plain(path: str, start: str) -> bool:
-    """Tell whether a location, of which `start` is scheme and authority, has no doubled slashes, and no dots between slashes."""
+    """Tell whether a location has no ``//``, ``/./`` or ``/../`` after `start`, its scheme and authority."""
     inner = path[len(start) :]
     return not ("//" in inner or "/./" in inner or "/../" in inner)
 

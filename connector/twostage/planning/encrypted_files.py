@@ -1,8 +1,8 @@
 """Refuse encrypted files while planning, so that the error names them before any task starts.
 
-A file is encrypted if its own first bytes (for Parquet: its footer) say so, because manifests may give key metadata for
-plain files too. Only files with key metadata are opened, at most `MAX_FILES_CHECKED` per scan; any other encrypted file
-fails with the same error in its task.
+A file counts as encrypted if its first bytes (for Parquet, its footer) say so, because manifests may give key
+metadata for plain files too. Only files with key metadata are opened, at most `MAX_FILES_CHECKED` per scan;
+any other encrypted file fails with the same error in its task.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from twostage.task import Storage
 
 MAX_FILES_CHECKED = 1_000
-"""Files to open per scan: writers encrypt all files of a table or none. On an object store they take about 3 s."""
+"""Files to open per scan: writers encrypt all files of a table or none. On an object store this takes about
+3 s."""
 MAX_PLAIN_FILES_CACHED = 100_000
-"""Files that were found to be plain."""
+"""Files known to be plain."""
 MAX_CONCURRENT_READS = 16
-"""Threads: a check is one or two small reads."""
+"""Threads; a check is one or two small reads."""
 _AES_GCM_STREAM, _PARQUET_ENCRYPTED_FOOTER, _PARQUET = b"AGS1", b"PARE", b"PAR1"
 """Magic bytes: Iceberg's AES GCM Stream format, Parquet with an encrypted footer, and Parquet with a plain footer, in
 which columns may be encrypted."""

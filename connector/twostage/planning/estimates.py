@@ -29,16 +29,17 @@ _WIDTHS = {
 }
 """Bytes per value that Spark's optimizer assumes (``DataType.defaultSize``); 8 for all other types."""
 _ROW_WIDTH = 8
-"""Bytes per row that it adds to its values."""
+"""Bytes per row that Spark adds to the values."""
 MAX_BYTES_IN_MEMORY = 8
-"""For each byte of an estimate, how many a scan may have in memory that no filter drops rows of. Spark broadcasts sides of up to
-10 MB; in TPC-DS query 72 at scale 1, a hash table of 1.4 M rows x 8 columns (10 MB of files), of which each key has 28
-rows, took 66 s of CPU, sorting both sides 14 s."""
-MANY_ROWS_A_KEY = 8
-"""On average, from which on joins sort both sides faster than they look one up in a hash table, so that an estimate has all
-that the rows take in memory. In TPC-DS query 95 at scale 1, a hash table of 719,000 rows x 2 columns (35 MiB of files), of which
-each key has 12, took 8.9 s of CPU, sorting both sides 4.2 s. Nothing filters the other side there; where something did, in
-queries 37 and 82, sorting took 1.5 times the CPU of a hash table, so that `ScanDemand.joined_by` names no column then."""
+"""In memory, for each estimated byte of an unfiltered scan. Spark broadcasts sides of up to 10 MB; in TPC-DS
+query 72 at scale 1, a hash table of 1.4 M rows x 8 columns (10 MB of files) with 28 rows per key took 66 s of
+CPU, sorting both sides 14 s."""
+MIN_ROWS_PER_KEY_TO_SORT = 8
+"""On average, from which on sorting both sides of a join is faster than a hash table: the estimate then
+counts all of the rows' memory. In TPC-DS query 95 at scale 1, a hash table of 719,000 rows x 2 columns
+(35 MiB of files) with 12 rows per key took 8.9 s of CPU, sorting both sides 4.2 s. Nothing filters the other
+side there; where something did, in queries 37 and 82, sorting took 1.5 times the CPU of a hash table, so
+`ScanDemand.joined_by` names no column then."""
 
 
 def live_rows(task: ScanTask) -> int:
@@ -52,7 +53,7 @@ def live_rows(task: ScanTask) -> int:
 
 
 def drops_rows(predicate: Predicate) -> bool:
-    """Return whether a predicate asks for more than values, which Spark itself asks for of keys of joins."""
+    """Return whether a predicate does more than reject NULLs, which Spark itself adds for join keys."""
     return not all(isinstance(part, Not) and isinstance(part.child, IsNull) for part in conjuncts(predicate))
 
 
@@ -66,26 +67,26 @@ def estimate_bytes(
     rows_a_key: float = 1.0,
     extra_width: int = 0,
 ) -> int:
-    """Return the bytes that Spark's optimizer is told of a scan: about what it takes its own Parquet scan of the files for.
+    """Return the size reported to Spark's optimizer: about what it estimates for its own Parquet scan of the files.
 
-    That is the bytes of the files, multiplied by the fields' share of a row's width. The width of all rows alone is four to
-    ten times as much, because files are compressed, and Spark then sorts both sides of joins that it could broadcast (2.8 M
-    rows in TPC-DS query 93 at scale 1). Of files that are compressed better than that, rows that nothing filters count
-    with a part of their width: see `MAX_BYTES_IN_MEMORY`.
+    That is the size of the files, multiplied by the fields' share of a row's width. The uncompressed width of
+    all rows would be four to ten times as much, so that Spark would sort both sides of joins that it could
+    broadcast (2.8 M rows in TPC-DS query 93 at scale 1). If files are compressed better than that, an
+    unfiltered scan counts a fraction of its rows' width: see `MAX_BYTES_IN_MEMORY`.
 
     Args:
         rows: Live rows, or how many of them the query wants.
         tasks: One for each file.
         fields: The columns that are read.
         schema: All columns of the table.
-        is_filtered: A filter drops rows, nobody knows how many.
-        rows_a_key: How many rows a join finds for a key at least, on average.
-        extra_width: Bytes per row of columns that only the scan itself needs. Spark takes their share off.
+        is_filtered: Whether a filter drops rows, an unknown number of them.
+        rows_a_key: A lower limit of how many rows a join finds per key, on average.
+        extra_width: Bytes per row of columns that only the scan itself needs. Spark subtracts their share.
     """
     width = _row_width(fields)
     in_memory = rows * width
     of_files = sum(task.file_size for task in tasks) * width // max(width, _row_width(schema.fields))
-    most_in_memory = 1 if rows_a_key >= MANY_ROWS_A_KEY else MAX_BYTES_IN_MEMORY
+    most_in_memory = 1 if rows_a_key >= MIN_ROWS_PER_KEY_TO_SORT else MAX_BYTES_IN_MEMORY
     least = 0 if is_filtered else in_memory // most_in_memory
     return min(in_memory, max(of_files, least)) * (width + extra_width) // width
 

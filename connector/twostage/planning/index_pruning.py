@@ -1,8 +1,8 @@
-"""Data files that a table-wide index proves to hold none of the keys that a query asks for.
+"""Prune data files that a table-wide index proves to hold none of a query's keys.
 
-Takes the chosen data files and the scan's predicate; gives those that may hold a matching row. The rule: a file is left out
-only if the index covers it and proves that the predicate is true for none of its rows; leaves that it does not answer, and
-columns whose values are constants of the file, prove nothing.
+Takes the chosen data files and the scan's predicate; returns the files that may hold a matching row. The
+rule: a file is pruned only if the index covers it and proves that the predicate is true for none of its rows;
+leaves that the index cannot answer, and columns that are constant in the file, prove nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from twostage.task import ScanTask
 
 MIN_FILES_TO_LOOK_UP = 4
-"""Fewer are opened in less time than an index takes to look up, three requests or so."""
-KEYS_OF_A_FILE = 200
-"""Keys that are looked up in the time that opening a data file takes: a list of more for each file is not looked up."""
+"""Opening fewer takes less time than an index lookup, about three requests."""
+MAX_KEYS_PER_FILE = 200
+"""Keys to look up for each chosen file: looking up more takes longer than opening the file."""
 
 
 def prune_by_keys(
@@ -40,12 +40,12 @@ def prune_by_keys(
     """Return the files that may hold a matching row, in their order.
 
     Args:
-        chosen: The files that partitions and bounds leave.
-        predicate: What rows must meet, hint included.
-        indexes: Of the scan.
-        memory: Bytes that this process may keep of indexes.
+        chosen: The files that partitions and bounds did not prune.
+        predicate: What rows must satisfy, including the hint.
+        indexes: The scan's indexes.
+        memory: Bytes of indexes that this process may cache.
         counters: Gains ``files.pruned.index``, and the rows of these files.
-        metrics: Gains what was read of indexes, and warnings.
+        metrics: Gains the bytes read from indexes, and warnings.
     """
     if len(chosen) < MIN_FILES_TO_LOOK_UP or not indexes.runs:
         return chosen
@@ -65,7 +65,7 @@ def prune_by_keys(
 
 
 class _Proofs:
-    """What the index says of the predicate's leaves, each looked up once."""
+    """The index's answers for the predicate's leaves, each looked up once."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class _Proofs:
         self._bad: set[str] = set()
 
     def may_match(self, predicate: Predicate, task: ScanTask) -> bool:
-        """Tell whether a predicate, NOT only around leaves, may be true for a row of a file."""
+        """Tell whether a predicate in negation normal form may be true for a row of a file."""
         match predicate:
             case tree.And(children):
                 return all(self.may_match(child, task) for child in children)
             case tree.Or(children):
                 return any(self.may_match(child, task) for child in children)
-            case tree.In(_, values) if len(values) > KEYS_OF_A_FILE * len(self._keys):
+            case tree.In(_, values) if len(values) > MAX_KEYS_PER_FILE * len(self._keys):
                 return True
-            case tree.InKeys(_, among) if among.count > KEYS_OF_A_FILE * len(self._keys):
+            case tree.InKeys(_, among) if among.count > MAX_KEYS_PER_FILE * len(self._keys):
                 return True
             case tree.Compare(_, column, _) | tree.In(column) | tree.InKeys(column) if (
                 column.field_id not in task.constants
@@ -103,15 +103,15 @@ class _Proofs:
 
     def _answer(self, leaf: Leaf) -> FileAnswer | None:
         if id(leaf) not in self._answers:
-            asked: Leaf | None = leaf
+            lookup: Leaf | None = leaf
             if isinstance(leaf, tree.InKeys):
-                asked = listed_between(leaf, None, None, leaf.keys.count)
+                lookup = listed_between(leaf, None, None, leaf.keys.count)
             found = None
-            if asked is not None:
+            if lookup is not None:
                 found = find_files(
                     self._indexes.place,
                     self._indexes.table,
-                    asked,
+                    lookup,
                     self._metrics,
                     self._memory,
                     self._scanned,

@@ -1,10 +1,10 @@
-"""The value that enough rows of a top-n query (``ORDER BY … LIMIT``) are known to reach, from sorted rows.
+"""From sorted indexes, the value that enough rows of a top-n query (``ORDER BY … LIMIT``) are known to reach.
 
-Takes the data files that may hold the best rows, and the table's indexes; gives a threshold. The
-best rows of a data file stand at one end of its index of kind ``sorted``, so that a few kilobytes tell which value they
-reach, whereas its bounds tell one that only the single best row reaches. Everything worse is then left out by a filter,
-for which the same index has the rows. The rule: only rows that live and match for certain count, a file with n deleted
-rows without its n best.
+Takes the data files that may hold the best rows, and the table's indexes; returns a threshold. A data file's
+best rows are at one end of its ``sorted`` index, so a few kilobytes tell which value they reach; its bounds
+tell only the value of the single best row. A filter then drops everything worse, and the same index answers
+that filter. The rule: only rows that certainly match and are not deleted count; for a file with n deleted
+rows, its n best rows do not count.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ if TYPE_CHECKING:
 
     Longs = NDArray[np.int64]
 
-MAX_FILES_ASKED = 16
-"""Data files whose indexes are asked: with scattered values all tell nearly the same."""
-MAX_ROWS_ASKED = 4_096
-"""That are asked of a data file: two or three blocks."""
-MIN_ROWS_TO_ASK = 100_000
-"""Of all data files: reading one column of fewer takes less time than asking."""
+MAX_FILES_PROBED = 16
+"""Data files whose indexes are read: if values are scattered, all indexes give nearly the same answer."""
+MAX_ROWS_PROBED = 4_096
+"""Rows to read from a data file's index: two or three blocks."""
+MIN_ROWS_TO_PROBE = 100_000
+"""In all data files: with fewer, reading the column takes less time than reading indexes."""
 _TYPES = frozenset("int long double decimal date timestamp timestamptz".split())
-"""Not text, of whose values keys are a part; nor floats, whose keys are doubles between them."""
+"""Not strings, whose index keys are prefixes; nor floats, whose index keys are doubles that may lie between
+floats."""
 
 
 def threshold_from_indexes(
     context: ScanContext, top: TopRows, files: Sequence[RankedFile], indexes: ScanIndexes, metrics: Metrics
 ) -> Threshold | None:
-    """Return a value that at least ``top.count`` live, matching rows equal or beat; None if indexes tell none.
+    """Return a value that at least ``top.count`` live, matching rows equal or beat; None if indexes prove none.
 
     Args:
-        context: The scan's.
+        context: The scan.
         top: The limit and its first sort key.
-        files: What may hold one of the first rows.
-        indexes: With the groups that have the first sort key.
+        files: The files that may hold one of the first rows.
+        indexes: The scan's indexes; groups without the first sort key are ignored.
         metrics: Gains ``indexes.*``.
     """
     column = top.column
@@ -67,29 +68,29 @@ def threshold_from_indexes(
         for group in indexes.groups
         if any(one == column.field_id and SortedRows.name in kinds for one, kinds in group.columns)
     ]
-    if not groups or sum(file.rows or 0 for file in files) < MIN_ROWS_TO_ASK:
+    if not groups or sum(file.rows or 0 for file in files) < MIN_ROWS_TO_PROBE:
         return None
-    asked = [
+    probed = [
         file
         for file in top.best_first(files, lambda file: (file.bounds_of, file.rows))
         if file.counts_are_exact
-        and top.count + file.num_deleted <= MAX_ROWS_ASKED
+        and top.count + file.num_deleted <= MAX_ROWS_PROBED
         and column.field_id not in file.candidate.task.constants
-    ][:MAX_FILES_ASKED]
+    ][:MAX_FILES_PROBED]
 
-    def ask(file: RankedFile, opened: FileIndexes) -> tuple[_Best | None, Metrics]:
+    def probe(file: RankedFile, opened: FileIndexes) -> tuple[_Best | None, Metrics]:
         own = Metrics()
         return _best_of(top, file, opened, groups, own), own
 
     indexes = replace(indexes, groups=tuple(groups))
-    answers = list(ask_files(context, indexes, asked, lambda file: file.candidate.task, ask))
+    answers = list(ask_files(context, indexes, probed, lambda file: file.candidate.task, probe))
     for _, own in answers:
         metrics.merge(own)
     return _reached(top, kind, [found for found, _ in answers if found is not None])
 
 
 class _Best:
-    """Of a data file: keys that its best rows reach, best first; and how many rows are NULL."""
+    """The index keys of a data file's best rows, best first, and its number of NULL rows."""
 
     def __init__(self, keys: Longs, nulls: int) -> None:
         self.keys = keys
@@ -103,7 +104,7 @@ def _best_of(
     groups: Sequence[IndexGroup],
     metrics: Metrics,
 ) -> _Best | None:
-    """Return what the first of a data file's indexes that can be used tells of its live rows."""
+    """Return a data file's best live rows, from the first of its indexes that is usable."""
     field_id, kind = top.column.field_id, top.column.type
     assert isinstance(kind, Primitive)
     for group in groups:
@@ -114,12 +115,12 @@ def _best_of(
         if built is None or built.name not in _TYPES or not is_same_domain(built, kind):
             continue
 
-        def ask(rows: SortedRowsReader, reader: BlobReader) -> tuple[Longs, int]:
+        def probe(rows: SortedRowsReader, reader: BlobReader) -> tuple[Longs, int]:
             keys = rows.best(top.count + file.num_deleted, reader, last=top.descending)
             metrics.add("indexes.bytes_read", reader.cost.nbytes)
             return keys, rows.count
 
-        found = index.of_kind(field_id, SortedRowsReader, ask, metrics)
+        found = index.of_kind(field_id, SortedRowsReader, probe, metrics)
         if found is not None:
             keys, count = found
             nulls = max(0, index.num_rows - count - file.num_deleted)

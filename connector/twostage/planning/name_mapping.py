@@ -1,10 +1,11 @@
 """The table's name mapping, and the fields whose metrics it makes unreliable.
 
 Takes the table metadata; returns the parsed ``schema.name-mapping.default``, which assigns field ids to the columns of
-files without ids (spec, "Column Projection"), and the fields whose metrics in manifests must not be used. When files
-are imported, their metrics are stored under the ids that the names have at that time. If a column is renamed later and
-another one is added under the old name, Iceberg moves the name in the mapping to the new column: the files' column is
-now read as the new column, while its metrics remain stored under the old column's id.
+files without ids (spec, "Column Projection"), and the fields whose metrics in manifests must not be used.
+When files are imported, their metrics are stored under the ids that the names have at that time. If a column
+is later renamed and another one is added under the old name, Iceberg moves the name in the mapping to the new
+column: the files' column is now read as the new column, but its metrics are still stored under the old
+column's id.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Which executor reads which data files: the same one in every query, so that what its workers keep of them serves again.
+"""Which executor reads which data files: the same one in every query, so that its workers' caches are reused.
 
-Takes the groups of a plan and Spark's executors; returns groups of the same tasks, and for each the executor that should read
-it. By rendezvous hashing (Thaler and Ravishankar, 1998), so that a file keeps its executor while others come and go, with
-bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2016): where an executor has its share, its next files go to others.
+Takes the groups of a plan and Spark's executors; returns groups of the same tasks, and the executor that
+should read each group. Uses rendezvous hashing (Thaler and Ravishankar, 1998), so that a file keeps its
+executor while others come and go, with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2016): once an
+executor has its share, further files go to others.
 
-Earns: the footers, indexes and deletes that an executor's workers hold, where several hosts read (docs/object-stores.md).
+Benefit: with several hosts, workers find footers, indexes and deletes in their caches
+(docs/object-stores.md).
 """
 
 from __future__ import annotations
@@ -20,25 +22,26 @@ if TYPE_CHECKING:
     from twostage.task import ScanPlan, ScanTask
 
 MAX_SHARE = 1.1
-"""Of an even share of the bytes that one executor gets. More keeps more files where they were, and lets executors wait."""
+"""Bytes of one executor, relative to an even share. A higher limit moves fewer files, but leaves executors
+idle."""
 
 
 def place(plan: ScanPlan, executors: Sequence[str]) -> tuple[ScanPlan, tuple[str, ...]]:
     """Return the plan with its tasks grouped by executor, and the executor of each group.
 
-    A plan that has nothing to place is returned as it is, without executors: for fewer than two of them, under a limit or
-    top-n, whose first files decide what else is read, and for a metadata table.
+    A plan is returned unchanged, without executors, if there are fewer than two of them, under a limit or
+    top-n (whose first files decide what else is read), and for a metadata table.
 
     Args:
-        plan: Of a scan; each of its groups becomes one task of Spark's.
-        executors: Their names, as Spark's scheduler takes them for preferred locations.
+        plan: The scan's plan; each of its groups becomes one Spark task.
+        executors: Their names, in the form that Spark's scheduler accepts as preferred locations.
     """
     groups, context = plan.groups, plan.context
     if len(executors) < 2 or not groups or context.limit is not None or context.top is not None:
         return plan, ()
     if any(group.rows is not None for group in groups):
         return plan, ()
-    # Fewer groups than executors: always the same few of them read the table.
+    # With fewer groups than executors, always the same few executors read the table.
     chosen = _by_preference(context.table_uuid or context.table, executors)[: len(groups)]
     found: list[tuple[ScanTask, ...]] = []
     homes: list[str] = []
@@ -54,14 +57,14 @@ def place(plan: ScanPlan, executors: Sequence[str]) -> tuple[ScanPlan, tuple[str
 
 
 def _shares(tasks: Sequence[ScanTask], executors: Sequence[str]) -> list[list[ScanTask]]:
-    """Return each executor's tasks, in order: of the executors with room, a file's first by preference."""
+    """Return each executor's tasks, in order: a file goes to its most preferred executor that has room."""
     shares: dict[str, list[ScanTask]] = {executor: [] for executor in executors}
     loads = dict.fromkeys(executors, 0)
     room = MAX_SHARE * _weight(tasks) / len(executors)
     for task in tasks:
         ranked = _by_preference(task.path, executors)
         home = next((one for one in ranked if loads[one] + task.length <= room), None)
-        if home is None:  # larger than what is left anywhere
+        if home is None:  # no executor has room for it
             home = min(ranked, key=loads.__getitem__)
         shares[home].append(task)
         loads[home] += task.length
@@ -69,12 +72,12 @@ def _shares(tasks: Sequence[ScanTask], executors: Sequence[str]) -> list[list[Sc
 
 
 def _by_preference(name: str, executors: Sequence[str]) -> list[str]:
-    """Return the executors, those first that should have what is named so."""
+    """Return the executors in the order in which `name` prefers them."""
     return sorted(executors, key=lambda executor: xxhash.xxh64_intdigest(f"{executor}\n{name}".encode()))
 
 
 def _cut(tasks: list[ScanTask], parts: int) -> list[tuple[ScanTask, ...]]:
-    """Return tasks in so many parts of about equal bytes, none of them empty; no task, no part."""
+    """Split tasks into at most `parts` non-empty parts of about equal bytes; none if there are no tasks."""
     parts = max(1, min(parts, len(tasks)))
     target = _weight(tasks) / parts
     found: list[list[ScanTask]] = []

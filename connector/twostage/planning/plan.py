@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_LIMIT_FOR_ONE_TASK = 65_536
 """Rows: a limit up to this is read by one task, because starting a second one takes longer than reading them."""
 UNREACHABLE_SPLIT_BYTES = 2**62
-"""A split size that puts any scan into one group."""
+"""Split size, in bytes, that puts any scan into one group."""
 
 
 def plan_scan(
@@ -64,7 +64,7 @@ def plan_scan(
         limit: The number of rows that suffice, if Spark pushed a limit.
         parallelism: How many tasks can run at once.
         scan_id: Identifies the scan in reports.
-        keys: Conjuncts of the predicate by which a join drops rows in any case.
+        keys: Conjuncts of the predicate that a join enforces anyway.
         top: ORDER BY and LIMIT, if Spark pushed them; ignored with a `hint`, because Spark drops further rows then.
 
     Raises:
@@ -134,7 +134,7 @@ def plan_scan(
         chosen,
         parallelism=options.parallelism or parallelism,
         split_size=UNREACHABLE_SPLIT_BYTES if one_group else options.split_size,
-        may_keep_most_rows=not is_cut and planning.kept_by_keys.may_be_most,
+        may_keep_most_rows=not is_cut and planning.join_selectivity.may_keep_most_rows,
     )
     groups = tuple(TaskGroup(index=index, context=context, tasks=tasks) for index, tasks in enumerate(packed))
     rows = sum(live_rows(candidate.task) for candidate in chosen)
@@ -169,7 +169,7 @@ def _threshold(
     indexes: ScanIndexes,
     metrics: Metrics,
 ) -> Threshold | None:
-    """Return a value that enough rows reach, as indexes tell; None if that is none, or none better than of bounds."""
+    """Return a value that indexes prove enough rows to reach; None if there is none, or none better than that of bounds."""
     top = planning.top
     if top is None or not options.settings.prune_files:
         return None
@@ -193,7 +193,7 @@ def _threshold(
 
 
 def refuse_inside(table: PinnedTable, location: str | None, option: str = "deletes.compiled-dir") -> None:
-    """Refuse a folder for what we keep of a table inside the table: only Iceberg may write there.
+    """Refuse a folder for our own files inside the table: only Iceberg may write there.
 
     Raises:
         OptionError: The folder overlaps the table's location or a folder that its properties name.

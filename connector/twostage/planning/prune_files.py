@@ -2,8 +2,8 @@
 
 Takes the predicate, and partition summaries, partition values and column metrics from manifests; tells whether a
 manifest or file may contain a matching row, and whether all rows of a file match. It may keep too much, and must never
-prune a file that contains a matching row. All proofs are `predicates/prune.py`'s; bucket numbers, which bound no value,
-are substituted into the predicate first (`table/bucket_transform.py`).
+prune a file that contains a matching row. All proofs are `predicates/prune.py`'s; bucket numbers, which do
+not bound values, are substituted into the predicate first (`table/bucket_transform.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _INT = Primitive("int")
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """What pruning found out about a data file.
+    """The result of pruning a data file.
 
     Attributes:
         pruned_by: ``partition`` or ``bounds`` if no row matches; None for a file to read.
@@ -119,7 +119,7 @@ class FilePruner:
         return match(predicate, known.get) is not Match.NONE
 
     def prune(self, file: ContentFile) -> PruneResult:
-        """Prune a data file by its partition values, then by its column bounds too."""
+        """Prune a data file by its partition values, then also by its column bounds."""
         if self._both == TRUE:  # an unfiltered scan reads files with a record count of 0, as Iceberg does
             return PruneResult(None, all_match=True)
         if file.record_count == 0:
@@ -161,7 +161,7 @@ class FilePruner:
     def _narrow(
         self, file: ContentFile, columns: tuple[_PartitionColumn, ...]
     ) -> tuple[Predicate, Predicate]:
-        """Return predicate AND hint, and the predicate, with the leaves replaced that the file's buckets decide."""
+        """Return predicate AND hint, and the predicate, replacing the leaves that the file's buckets decide."""
         buckets = tuple(
             (column, file.partition.get(column.field.field_id))
             for column in columns
@@ -184,7 +184,7 @@ class FilePruner:
     def _narrow_to_range(
         self, predicate: Predicate, column: _PartitionColumn, summary: PartitionSummary
     ) -> Predicate:
-        """Return the predicate with the leaves replaced that a manifest's range of buckets decides.
+        """Return the predicate, replacing the leaves that a manifest's range of buckets decides.
 
         If the manifest has NULLs, a leaf replaced by FALSE may be NULL for some rows. Neither is TRUE, and under a NOT
         FALSE keeps more than NULL.

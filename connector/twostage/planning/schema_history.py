@@ -1,6 +1,6 @@
-"""Fields by id in any schema that the table ever had.
+"""Fields by id, in any schema that the table has ever had.
 
-Equality deletes and partition specs may refer to columns that were dropped since.
+Equality deletes and partition specs may refer to columns that have since been dropped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def key_field(table: PinnedTable, field_id: int) -> tuple[Field, bool]:
 
 
 def key_column(table: PinnedTable, field_id: int) -> Field:
-    """Return the column that leads to the field of an equality-delete key, each struct cut to it."""
+    """Return the top-level column of an equality-delete key, its structs pruned to the key's field."""
     schema = newest_schema(table, field_id)
     assert schema is not None, "whoever asks has the field by `key_field`"
     return schema.cut_to(field_id)

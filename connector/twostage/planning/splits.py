@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from twostage.task import ScanTask
 
 GROUPS_PER_CORE = 2
-"""More would balance uneven groups better, but a Python task takes 30-65 ms to start."""
+"""More groups would balance uneven ones better, but a Python task takes 30-65 ms to start."""
 MIN_GROUP_BYTES = 16 * 2**20
-"""Bytes that take about as long to decode as a Python task takes to start. In the benchmark of needles, 31 MiB in two
-tasks took 0.46 s of CPU, in four tasks (with a minimum of 8 MiB) 0.63 s."""
+"""Bytes that take about as long to decode as a Python task takes to start. In the point-lookup benchmark,
+31 MiB in two tasks took 0.46 s of CPU, in four tasks (with a minimum of 8 MiB) 0.63 s."""
 MAX_ROWS_PER_TASK = 500_000
-"""While cores are idle: the joins and aggregates above a scan run in its tasks. In TPC-DS query 80 at scale 1, 2.6 M rows of
-11 MiB to read came as one task, so that all of the stage ran on one core."""
+"""While cores are idle: the joins and aggregates above a scan run in its tasks. In TPC-DS query 80 at scale
+1, 2.6 M rows (11 MiB to read) made one task, so the whole stage ran on one core."""
 MIN_ROWS_PER_TASK = 250_000
-"""The same where most rows may be kept, up to `GROUPS_PER_CORE` groups per core: in TPC-DS query 67, 867,846 rows of 4 MiB in
-three files came as one task of 3.0 s, most of it the roll-up above; two tasks took 2.9 and 0.6 s, three 1.7, 1.5 and 0.5."""
+"""The same if most rows may be kept, up to `GROUPS_PER_CORE` groups per core: in TPC-DS query 67,
+867,846 rows (4 MiB) of three files made one task of 3.0 s, most of it the rollup above; two tasks took 2.9
+and 0.6 s, three 1.7, 1.5 and 0.5."""
 MIN_RANGE_BYTES = 16 * 2**20
-"""Bytes of a range of a file without split offsets: if it has several row groups, they are rarely smaller."""
+"""Bytes per range of a file without split offsets: if it has several row groups, they are rarely smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +59,9 @@ def pack(
     Args:
         candidates: The files, in order.
         parallelism: How many tasks can run at once.
-        split_size: The cost of one group in bytes; None: about `GROUPS_PER_CORE` groups per core, and of many rows one
-            group per core at least.
-        may_keep_most_rows: Whether what stands above the scan may get most of the rows.
+        split_size: The cost of one group in bytes; None: about `GROUPS_PER_CORE` groups per core, and at
+            least one per core if there are many rows.
+        may_keep_most_rows: Whether the scan may return most of its rows.
     """
     total = sum(candidate.cost for candidate in candidates)
     if split_size is not None:
@@ -85,7 +86,7 @@ def pack(
         for task, cost in _cut(candidate, target):
             # A range goes to the group in whose share of the total cost its midpoint is.
             place = min(num_groups - 1, (done + cost // 2) // target)
-            if place > last:  # skip empty groups, of which a small split size makes billions
+            if place > last:  # skip empty groups: a small split size makes billions of them
                 groups.append([])
                 last = place
             _append(groups[-1], task)

@@ -1,8 +1,9 @@
 """Prune and order the data files of a top-n query (``ORDER BY … LIMIT``).
 
-Takes the files that predicates kept, with the bounds of the first sort key in each; returns those that may contain one
-of the first rows, best first, and the threshold that they prove. Only files whose rows all match, with a known maximum
-of deleted rows, prove a threshold; a file is pruned only if each of its rows is strictly worse.
+Takes the files that predicates kept, with the bounds of the first sort key in each; returns the files that
+may contain one of the first rows, best first, and the threshold that they prove. Only files whose rows all
+match, with a known maximum of deleted rows, prove a threshold; a file is pruned only if each of its rows is
+strictly worse.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class RankedFile:
         candidate: The file.
         key: Bounds of the first sort key; None if nothing is known.
         counts_are_exact: All rows match, and at most `num_deleted` of them are deleted.
-        num_deleted: Upper limit of deleted rows.
+        num_deleted: Upper limit of the number of deleted rows.
     """
 
     candidate: Candidate

@@ -1,1 +1,1 @@
-"""What a scan filters by: the tree, where it comes from, what bounds say of it, and its evaluation."""
+"""A scan's filter: the predicate tree, its sources, what bounds prove about it, and its evaluation."""

@@ -1,4 +1,4 @@
-"""Bind a Spark predicate to the table's schema: column names become field ids, literals internal values.
+"""Bind a Spark predicate to the table's schema: column names become field ids, literals become internal values.
 
 Takes the JSON that the planner's Java classes send (see `bind_predicate`); returns a `Predicate`. A node is bound
 only if we evaluate it exactly as Spark does. Anything else becomes `Unknown`, and the predicate that contains it
@@ -104,7 +104,7 @@ def bind_predicate(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bo
 
 
 def bind_top(raw: Mapping[str, Any], schema: Schema, *, case_sensitive: bool = False) -> TopRows | None:
-    """Bind the ``ORDER BY … LIMIT`` of a query (top-n).
+    """Bind a query's ``ORDER BY … LIMIT`` (top-n).
 
     Args:
         raw: ``{"column": [names], "descending": …, "nulls_first": …, "keys": number, "count": number}``: the first

@@ -58,7 +58,7 @@ _SIGNS: dict[str, Callable[[NDArray[np.int8]], Bools]] = {
     ">": lambda signs: signs > 0,
     ">=": lambda signs: signs >= 0,
 }
-"""What each operator makes of the sign of a three-way comparison."""
+"""Each operator's result for the sign of a three-way comparison."""
 
 
 def compare_literal(op: str, column: Column, lane: Lane, value: Any, *, kernels: bool) -> Bools:
@@ -119,7 +119,7 @@ def compare_list(column: Column, lane: Lane, listed: tuple[Any, ...], *, kernels
 
 
 def match_text(kind: str, column: Column, lane: Lane, value: str, *, kernels: bool) -> Bools:
-    """Return for each string of a lane whether it has `value` as its ``prefix``, its ``suffix`` or ``contains`` it."""
+    """Return for each string of a lane whether it starts with, ends with or contains `value`, depending on `kind`."""
     if not isinstance(lane, Text) or not lane.is_string:
         raise misfit(column, value)
     if kind == "contains":
@@ -215,7 +215,7 @@ def _digits(column: Column) -> int:
 
 
 def decode(array: pa.Array, column: Column) -> pa.Array:
-    """Decode a dictionary, and cast decimals to the scale of the column's cast: columns compare at one scale."""
+    """Decode a dictionary, and cast decimals to the scale of the column's cast, so that columns compare at one scale."""
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     cast = column.cast

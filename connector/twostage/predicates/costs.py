@@ -2,8 +2,8 @@
 
 Takes measurements made while rows are filtered: how many rows a part was evaluated for, how many of these it decided
 (FALSE in an AND, TRUE in an OR), and how long it took, reading included. Orders the parts by nanoseconds per decided
-row, ascending, which is optimal for independent predicates. A part that was not measured yet is ranked by a guess.
-The order never changes a result.
+row, ascending, which is optimal for independent predicates. A part that has not been measured yet is ranked
+by a guess. The order never changes a result.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ class Costs:
     """Costs of a predicate's parts, at any depth. Parts are identified by object identity, not equality.
 
     Attributes:
-        clock: Gives nanoseconds, by which parts are timed: those of a task whose files take turns, without the others' turns.
-        bytes_read: Gives the bytes of columns that were read for the filter so far, likewise.
+        clock: Returns nanoseconds, to time parts by; if a task's files take turns, excludes the turns of
+            other files.
+        bytes_read: Returns the bytes of columns read for the filter so far, likewise.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class Costs:
         self._costs: dict[int, tuple[Predicate, Cost]] = {}
         self._first: dict[tuple[int, ...], int] = {}
         self.changes: list[str] = []
-        """Report lines about parts that now go first; whoever reports them clears the list."""
+        """Report lines about parts that now go first; the caller that reports them clears the list."""
         self._children: dict[int, tuple[Predicate, int, int, int, int]] = {}
         self._stands_for: dict[int, Predicate] = {}
 
@@ -91,7 +92,7 @@ class Costs:
     def count_child(
         self, part: Predicate, rows_in: int, rows_out: int, nanoseconds: int, column_bytes: int
     ) -> None:
-        """Count one evaluation of a child of an AND or OR: the rows that it was evaluated for, and those it was true for."""
+        """Count one evaluation of a child of an AND or OR: the rows it was evaluated for, and those it was true for."""
         if (whole := self._stands_for.get(id(part))) is not None:
             self.count_child(whole, rows_in, rows_out, nanoseconds, column_bytes)
         _, known_in, known_out, known_time, known_bytes = self._children.get(id(part), (part, 0, 0, 0, 0))
@@ -104,17 +105,17 @@ class Costs:
         )
 
     def count_as(self, part: Predicate, whole: Predicate) -> None:
-        """Count evaluations of a part as those of a child of an AND or OR, too, until `take_children`: it is what is left of it."""
+        """Until `take_children`, also count evaluations of `part`, a residual, as those of `whole`, a child of an AND or OR."""
         self._stands_for[id(part)] = whole
 
     def take_children(self) -> list[tuple[Predicate, int, int, int, int]]:
-        """Return what `count_child` counted since the last call: part, rows in, rows out, nanoseconds, bytes of columns."""
+        """Return the counts of `count_child` since the last call: part, rows in, rows out, nanoseconds, bytes of columns."""
         found = list(self._children.values())
         self._children.clear()
         self._stands_for.clear()
         return found
 
-    def rename(self, old: Predicate, new: Predicate) -> None:
+    def transfer(self, old: Predicate, new: Predicate) -> None:
         """Transfer the measurements of a part to the one that replaces it."""
         _, cost = self._costs.pop(id(old), (old, None))
         if cost is not None:
@@ -123,9 +124,9 @@ class Costs:
     def order(self, parts: Sequence[Predicate], word: str) -> list[Predicate]:
         """Return the parts of an AND or OR in the order of evaluation; `word` names the operator in reports.
 
-        The two sides of a range stay together, in the order given, and are ranked together: the first one pays for reading
-        the column, so that alone they would change places with every row group, and how many rows meet both would not be
-        measured.
+        The two sides of a range stay together, in the given order, and are ranked together: the first one
+        pays for reading the column, so on their own they would swap places with every row group, and the rows
+        that satisfy both would not be measured.
         """
         together: dict[object, list[Predicate]] = {}
         for part in parts:
@@ -157,7 +158,7 @@ def _limited_column(part: Predicate) -> int | None:
 
 
 def guess(predicate: Predicate) -> float:
-    """Return a rank for a part that was not measured yet: selective predicates over narrow types first."""
+    """Return a rank for a part that has not been measured yet: selective predicates on narrow types first."""
     match predicate:
         case Constant():
             return 0.0

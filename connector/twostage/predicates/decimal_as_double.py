@@ -69,8 +69,8 @@ def any_as_double(column: Column, values: Iterable[float], *, has_null: bool) ->
 def decimals_of(value: float, scale: int) -> tuple[Decimal, Decimal]:
     """Return the least and the greatest decimal of this scale that round to the double `value`.
 
-    If there is none, the first is greater than the second; decimals less than the first still round to less than
-    `value`, and those greater than the second to more.
+    If there is none, the first is greater than the second; still, decimals below the first round to less than
+    `value`, and decimals above the second to more.
     """
     if math.isnan(value) or value > _NO_DECIMAL:
         return _NO_DECIMAL, _BELOW

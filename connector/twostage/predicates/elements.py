@@ -1,7 +1,7 @@
-"""The elements of lists and the keys of maps, and what is true of any of a row's.
+"""The elements of lists and the keys of maps, and whether any of a row's satisfies a condition.
 
-Takes Arrow arrays with any offset; gives offsets of shape (rows + 1,) into the elements. What lies behind a NULL list is
-arbitrary: whoever reads it must apply the lists' nulls.
+Takes Arrow arrays with any offset; returns offsets of shape (rows + 1,) into the elements. The elements of a
+NULL list are arbitrary: the caller must apply the lists' nulls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def elements_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return where each row's elements begin and end, and the elements; of a map, its keys.
+    """Return the offsets of each row's elements, and the elements; for a map, its keys.
 
     Raises:
         InternalError: The array holds neither lists nor maps.

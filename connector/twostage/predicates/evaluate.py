@@ -1,11 +1,11 @@
 """Evaluation of a predicate over Arrow arrays, in Spark's three-valued logic.
 
 Takes a predicate tree and the columns' arrays; returns a `Truth`: TRUE, FALSE or NULL for each row. The result is
-exactly Spark's for every row, whatever the encoding or offset of an array and whatever its null slots contain. A
-predicate that cannot be evaluated so raises `InternalError`.
+exactly Spark's for every row, whatever the encoding or offset of an array and whatever its null slots
+contain. A predicate that cannot be evaluated this way raises `InternalError`.
 
-ANDs and ORs short-circuit per row: a child is evaluated only for the rows that the earlier ones left undecided, as
-soon as that pays for taking these rows.
+ANDs and ORs short-circuit per row: a child is evaluated only for the rows that earlier children left
+undecided, once that is worth the cost of gathering them.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ if TYPE_CHECKING:
     _OfOneColumn = Compare | CompareLength | In | InBloom | InKeys | StringMatch
 
 MIN_ROWS_PER_UNDECIDED = 4
-"""Rows for each undecided one, from which an AND or OR goes on with the undecided rows alone: taking rows costs 1 to
-2 ns a row. `make bench-filters` times ORs of ANDs beside pyarrow."""
+"""Rows per undecided row, from which an AND or OR continues with the undecided rows only: gathering costs 1
+to 2 ns a row. `make bench-filters` times ORs of ANDs against pyarrow."""
 MIN_ROWS_PER_UNDECIDED_NUMBER = 16
-"""The same if the next child compares numbers that are in memory: that costs only 0.1 ns a row."""
+"""The same if the next child compares numbers that are already in memory, which costs only 0.1 ns a row."""
 
 
 def evaluate(
@@ -93,7 +93,7 @@ def evaluate(
         kernels: Run compiled kernels; False: their NumPy twins.
         costs: Orders the children of ANDs and ORs by measured cost, and records new measurements; None: children
             are evaluated in the given order.
-        known: The truth of parts of the predicate, by their `id`: these are not evaluated, and come first.
+        known: The truth of parts of the predicate, by their `id`: they are not evaluated, and come first.
 
     Raises:
         InternalError: The predicate has an `Unknown`, a column is missing, or types do not fit each other.
@@ -155,7 +155,7 @@ class _Evaluation:
         raise bad_predicate(f"Predicate cannot be evaluated: {predicate}")
 
     def _fold(self, children: Sequence[Predicate], *, is_or: bool) -> Truth:
-        """Combine the children of an AND or OR; see the module about short-circuiting.
+        """Combine the children of an AND or OR; see the module docstring about short-circuiting.
 
         A row is undecided until it is TRUE in an OR, FALSE in an AND.
         """
@@ -189,7 +189,7 @@ class _Evaluation:
         return truth
 
     def _min_rows_per_undecided(self, child: Predicate) -> int:
-        """Return how many rows there must be for each undecided one to evaluate the child on these alone."""
+        """Return the rows per undecided row from which the child is evaluated on the undecided rows only."""
         match child:
             case Compare(_, _, str() | bytes() | Decimal()):
                 return MIN_ROWS_PER_UNDECIDED
@@ -249,7 +249,7 @@ class _Evaluation:
         found = inner.evaluate(Compare("=", leaf.element, leaf.value))
         true = any_of_each(found.true, offsets)
         null = None if found.null is None else any_of_each(found.null, offsets) > true
-        if nulls is not None:  # what lies behind a NULL list is arbitrary
+        if nulls is not None:  # the elements of a NULL list are arbitrary
             true, null = true > nulls, nulls if null is None else null | nulls
         return Truth(true, null)
 

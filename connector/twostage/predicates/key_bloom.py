@@ -1,8 +1,8 @@
 """A Bloom filter of a join's keys, as Spark writes one.
 
 Takes the bytes of Spark's ``BloomFilter.writeTo`` (``common/sketch``: big-endian version 1, number of hashes, number of
-words, words; or version 2, with a seed before the number of words), compressed by zlib or not; tells which values of a lane may be
-keys.
+words, words; or version 2, with a seed before the number of words), possibly zlib-compressed; tells which
+values of a lane may be keys.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from twostage.schema import Type
 
 HASHED_AS_LONG = {"int": False, "date": False, "long": True, "timestamp": True, "timestamptz": True}
-"""Types of whole numbers: whether Spark hashes 64 bits of them, or 32."""
+"""Integer types: whether Spark hashes 64 bits or 32."""
 
 _ZLIB = b"\x78"
-"""What compressed bytes begin with; a version begins with 0."""
+"""First byte of compressed data; a version number begins with 0."""
 
 
 def takes_bloom(kind: Type) -> bool:
-    """Return whether values of a type are hashed here as Spark hashes them."""
+    """Return whether we hash values of a type as Spark does."""
     return str(kind) in HASHED_AS_LONG or str(kind) == "string"
 
 
@@ -41,7 +41,8 @@ def may_be_keys(bloom: KeyBloom, lane: Lane, kind: Type, *, kernels: bool) -> ND
     """Return for each value of a lane whether it may be one of the keys; arbitrary where it is NULL.
 
     Raises:
-        InternalError: The bytes are no filter of a known version, or the lane holds values of another type.
+        InternalError: The bytes are not a filter of a known version, or the lane holds values of another
+            type.
     """
     words, num_hashes, seed, version = _read(bloom.data)
     form = (words, num_hashes, seed, version)

@@ -1,9 +1,9 @@
-"""A join's keys as a set of whole numbers, where there are too many to list.
+"""A join's keys as a set of integers, if there are too many to list.
 
-Takes what `planner/JoinKeySet.java` writes: the keys in internal form (of decimals, the unscaled numbers; of floats, what
-`ordered` makes of their bits), each once and ascending, as their differences (the first from 0, modulo 2**64), 64-bit
-little-endian, compressed by zlib. Tells which values of a lane are keys, and whether a range holds any. The rule: exact,
-at the ends of the 64 bits too.
+Takes what `planner/JoinKeySet.java` writes: the distinct keys in internal form (decimals as unscaled
+integers, floats as `ordered` maps their bits), ascending, as 64-bit little-endian differences (the first from
+0, modulo 2**64), zlib-compressed. Tells which values of a lane are keys, and whether a range holds any. The
+rule: exact, even at the ends of the 64-bit range.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 FLOATS = ("float", "double")
 WHOLE = ("int", "long", "date", "timestamp", "timestamptz")
 MAX_DIGITS = 18
-"""Of a decimal whose unscaled number 64 bits hold."""
+"""Precision of decimals whose unscaled value fits in 64 bits."""
 
 
-class Held(enum.Enum):
+class KeyCoverage(enum.Enum):
     """How many of a range's values are keys."""
 
     NONE = enum.auto()
@@ -46,12 +46,12 @@ class Held(enum.Enum):
 
 
 def takes_keys(kind: Type) -> bool:
-    """Return whether keys of a type can be a set."""
+    """Return whether a key set can hold keys of a type."""
     return isinstance(kind, Primitive) and (kind.name in (*WHOLE, *FLOATS) or has_long(kind))
 
 
 def has_long(kind: Type) -> bool:
-    """Return whether values are decimals whose unscaled numbers 64 bits hold."""
+    """Return whether the type is a decimal whose unscaled values fit in 64 bits."""
     return isinstance(kind, Primitive) and kind.name == "decimal" and kind.precision <= MAX_DIGITS
 
 
@@ -70,7 +70,7 @@ def numbers_of(keys: JoinKeySet) -> NDArray[np.int64]:
     """Return the keys, ascending.
 
     Raises:
-        InternalError: The bytes are none that the planner writes.
+        InternalError: The bytes are not in the form that the planner writes.
     """
     try:
         differences = np.frombuffer(zlib.decompress(keys.data), "<u8")
@@ -110,33 +110,37 @@ def are_keys(keys: JoinKeySet, lane: Lane, kind: Type, *, kernels: bool) -> NDAr
 
 @functools.lru_cache(maxsize=8)
 def prepared(keys: JoinKeySet) -> members.Integers:
-    """Return the keys as `members.in_integers` looks values up in them."""
+    """Return the keys in the form that `members.in_integers` searches."""
     return members.prepare_integers(numbers_of(keys))
 
 
-def held_between(keys: JoinKeySet, kind: Type, lower: Any, upper: Any) -> Held:
+def key_coverage(keys: JoinKeySet, kind: Type, lower: Any, upper: Any) -> KeyCoverage:
     """Return how many of the values of a range are keys.
 
     Args:
         keys: The keys.
         kind: The column's type.
-        lower: The least value, as `value_range.order_key` gives it; None: no limit.
-        upper: The greatest one.
+        lower: The least value, as an `order_key`; None: no limit.
+        upper: The greatest value, likewise.
     """
     low, high, start, end = _span(keys, kind, lower, upper)
     if start >= end:
-        return Held.NONE
-    return Held.ALL if low is not None and high is not None and end - start == high - low + 1 else Held.SOME
+        return KeyCoverage.NONE
+    return (
+        KeyCoverage.ALL
+        if low is not None and high is not None and end - start == high - low + 1
+        else KeyCoverage.SOME
+    )
 
 
 def listed_between(leaf: InKeys, lower: Any, upper: Any, limit: int) -> In | None:
-    """Return the keys within a range as a list: the same of every value in it.
+    """Return the keys within a range as an IN list, with the same result for every value in the range.
 
     Args:
-        leaf: The column among the keys.
-        lower: As of `held_between`; the values are those after the column's cast.
+        leaf: The key test.
+        lower: As for `key_coverage`, after the column's cast.
         upper: Likewise.
-        limit: Of keys: None is returned of more, and of none at all.
+        limit: Maximum number of keys: None is returned for more, and for none at all.
     """
     _, _, start, end = _span(leaf.keys, leaf.column.value_type, lower, upper)
     if not 0 < end - start <= limit:
@@ -145,7 +149,7 @@ def listed_between(leaf: InKeys, lower: Any, upper: Any, limit: int) -> In | Non
 
 
 def _span(keys: JoinKeySet, kind: Type, lower: Any, upper: Any) -> tuple[int | None, int | None, int, int]:
-    """Return a range's limits as keys, and the places of the first key in it and of that after the last."""
+    """Return a range's limits as keys, and the indices of the first key in it and of the key after the last."""
     numbers = numbers_of(keys)
     scale = kind.scale if isinstance(kind, Primitive) and kind.name == "decimal" else 0
     if str(kind) in FLOATS:
@@ -158,7 +162,7 @@ def _span(keys: JoinKeySet, kind: Type, lower: Any, upper: Any) -> tuple[int | N
 
 
 def ordered(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return whole numbers that are equal and sort as floats do in Spark: -0.0 is 0.0, and NaN is one value, the greatest.
+    """Return integers that compare as floats do in Spark: -0.0 equals 0.0, and NaN is a single value, the greatest.
 
     >>> ordered(np.array([-0.0, 0.0])).tolist()
     [0, 0]
@@ -172,13 +176,13 @@ def ordered(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _flipped(bits: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return bits of floats in the order of their values, and such numbers as bits."""
+    """Map the bits of floats to integers in the order of the floats, and back."""
     flipped: NDArray[np.int64] = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     return flipped
 
 
 def _number_of(bound: tuple[int, float] | None) -> int | None:
-    """Return what `ordered` makes of a bound."""
+    """Return a bound as `ordered` maps it."""
     if bound is None:
         return None
     is_nan, value = bound
@@ -192,13 +196,13 @@ def _whole(value: int | Decimal, scale: int, *, up: bool) -> int:
 
 
 def range_of(leaf: InKeys) -> tuple[Compare, Compare]:
-    """Return what the least and the greatest key say of a column."""
+    """Return the range of the keys as two comparisons: column >= least, column <= greatest."""
     least, greatest = _values(leaf, numbers_of(leaf.keys)[[0, -1]])
     return Compare(">=", leaf.column, least), Compare("<=", leaf.column, greatest)
 
 
 def _values(leaf: InKeys, numbers: NDArray[np.int64]) -> tuple[Any, ...]:
-    """Return what some of the keys are in internal form."""
+    """Return some of the keys in internal form."""
     kind = leaf.column.value_type
     if str(kind) in FLOATS:
         return tuple(_flipped(numbers).view(np.float64).tolist())

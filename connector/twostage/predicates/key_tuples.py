@@ -1,8 +1,8 @@
 """The keys of a join over several columns, tested together.
 
-Takes what `planner/TuplesOfKeys.java` writes: a set (`key_set.py`) of the hashes of all tuples of keys, as Spark's SQL
-function ``xxhash64`` makes them of their values. Tells which rows may have one of these tuples. The rule: each row that
-joins passes; one of 2**64 others may pass, too.
+Takes what `planner/TuplesOfKeys.java` writes: a set (`key_set.py`) of the hashes of all key tuples, by
+Spark's SQL function ``xxhash64``. Tells which rows may have one of these tuples. The rule: every row that
+joins passes; others pass with a probability of 2**-64 per tuple.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _hashed(lane: Lane, kind: Type, before: Hashes, *, kernels: bool) -> Hashes:
 
 
 def _java_bits(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the bits of floats, of 32 or 64 bits, as Java gives them: of one NaN, and of 0.0 for -0.0."""
+    """Return the 32 or 64 bits of floats as Java does, with a single NaN, and 0.0 for -0.0."""
     normal = values + values.dtype.type(0)
     normal[np.isnan(normal)] = np.nan
     bits: NDArray[Any] = normal.view(np.int64 if values.dtype.itemsize == 8 else np.int32)

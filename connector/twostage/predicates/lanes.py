@@ -1,8 +1,8 @@
 """Arrow arrays as NumPy views ("lanes") for the kernels in `twostage_native`.
 
 Takes an Arrow array with any offset, with or without a validity bitmap; returns its values as one of three lanes
-without copying them (booleans are unpacked), and its nulls separately. Null slots of a lane hold arbitrary values,
-so whoever reads a lane must apply `read_nulls`.
+without copying them (booleans are unpacked), and its nulls separately. Null slots of a lane hold arbitrary
+values, so readers of a lane must apply `read_nulls`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def read_lane(array: pa.Array) -> Lane:
     Dates are days since 1970-01-01; times and timestamps are microseconds, or nanoseconds for the ``_ns`` types.
 
     Raises:
-        InternalError: A type that no predicate compares.
+        InternalError: The type is one that no predicate compares.
     """
     kind = array.type
     if isinstance(array, pa.ExtensionArray):

@@ -1,8 +1,8 @@
 """Literals of a predicate converted to the representation of the lane they are compared with.
 
 Takes literals in internal form; returns machine numbers, 128-bit words or bytes. Conversion is exact: a literal that
-the lane cannot represent (out of range, more fraction digits than its scale) becomes a comparison with the nearest
-one that it can, or TRUE or FALSE; it never overflows and is never rounded.
+the lane cannot represent (out of range, more fraction digits than its scale) becomes a comparison with the
+nearest one that it can represent, or TRUE or FALSE; it never overflows and is never rounded.
 """
 
 from __future__ import annotations

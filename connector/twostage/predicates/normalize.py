@@ -1,9 +1,9 @@
 """Conjunctive and disjunctive normal form of a predicate.
 
 Takes a predicate and the option ``filter.normalize``; returns a predicate with the same truth value, NULL included,
-for every row: distribution, absorption and De Morgan's laws hold in Kleene's three-valued logic too; that
-``x AND NOT x`` is FALSE does not, and is not used. If the normal form would have more than `MAX_LEAVES` leaves, the predicate
-is returned unchanged.
+for every row: distribution, absorption and De Morgan's laws hold in Kleene's three-valued logic too; ``x AND
+NOT x`` need not be FALSE there, so that law is not used. If the normal form would have more than `MAX_LEAVES`
+leaves, the predicate is returned unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_LEAVES = 10_000
 MAX_CLAUSES_TO_COMPARE = 1_000
-"""Maximum number of clauses for which absorbed clauses are dropped: that compares each pair."""
+"""Maximum number of clauses from which absorbed clauses are dropped, because each pair is compared."""
 
 
 def normalize(predicate: Predicate, mode: str) -> Predicate:

@@ -78,7 +78,7 @@ class CompareColumns:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """Column IN non-NULL literals. `has_null`: the list had NULL too, so a value that is not listed gives NULL."""
+    """Column IN non-NULL literals. `has_null`: the list also contained NULL, so an unlisted value gives NULL."""
 
     column: Column
     values: tuple[Any, ...]
@@ -95,7 +95,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class KeyBloom:
-    """A Bloom filter of a join's keys: its bytes, as Spark writes them, and how many keys it was made of."""
+    """A Bloom filter of a join's keys: its bytes, as Spark writes them, and the number of keys."""
 
     data: bytes
     count: int
@@ -106,7 +106,7 @@ class KeyBloom:
 
 @dataclass(frozen=True, slots=True)
 class InBloom:
-    """Column among the values that a Bloom filter was made of, or perhaps another value: keys of a join."""
+    """Column possibly IN the join keys of a Bloom filter: true for every key, and for some other values."""
 
     column: Column
     bloom: KeyBloom
@@ -117,7 +117,7 @@ class InBloom:
 
 @dataclass(frozen=True, slots=True)
 class JoinKeySet:
-    """Keys of a join, as many as make a text too long: bytes that `key_set.py` reads, and how many keys they are."""
+    """Keys of a join that are too many for an IN list: bytes that `key_set.py` reads, and the number of keys."""
 
     data: bytes
     count: int
@@ -128,7 +128,7 @@ class JoinKeySet:
 
 @dataclass(frozen=True, slots=True)
 class InKeys:
-    """Column among the keys of a join, whole numbers in internal form."""
+    """Column IN the keys of a join, which are integers in internal form."""
 
     column: Column
     keys: JoinKeySet
@@ -139,10 +139,7 @@ class InKeys:
 
 @dataclass(frozen=True, slots=True)
 class InTuples:
-    """Columns that together are among the tuples of a join's keys, by the tuples' hashes, or perhaps others.
-
-    NULL where one of them is.
-    """
+    """Columns whose values may be a tuple of a join's keys, by the tuples' hashes; NULL if one of them is."""
 
     columns: tuple[Column, ...]
     keys: JoinKeySet
@@ -190,11 +187,11 @@ class CompareLength:
 class HasElement:
     """``array_contains(column, value)`` or ``map_contains_key(column, value)``; the value is not NULL.
 
-    NULL where the list is NULL, and where it lacks the value but has a NULL.
+    NULL if the list is NULL, or if it lacks the value but contains a NULL.
 
     Attributes:
         column: A list or a map.
-        element: Its elements or keys, which are primitive and not cast.
+        element: Its elements or keys, primitive and without a cast.
         value: In the internal form of `element`.
     """
 

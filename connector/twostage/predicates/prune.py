@@ -1,8 +1,8 @@
 """Prove from bounds that no row, or every row, of a set matches a predicate.
 
 Takes a predicate and the bounds of its columns over the rows of a file, row group or page; returns `Match.NONE` (the
-predicate is TRUE for no row), `Match.ALL` (TRUE for every row) or `Match.SOME`. NONE and ALL are proofs under Spark's
-semantics of NaN, -0.0 and NULL and for truncated strings; in doubt the result is SOME.
+predicate is TRUE for no row), `Match.ALL` (TRUE for every row) or `Match.SOME`. NONE and ALL are proofs under
+Spark's semantics of NaN, -0.0 and NULL, and for truncated strings; when in doubt, the result is SOME.
 
 Each leaf yields the set of truth values {TRUE, FALSE, NULL} that its rows may have. AND, OR and NOT combine these sets
 by the tables of three-valued logic, so NOT needs no normal form.
@@ -14,7 +14,7 @@ import enum
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
-from twostage.predicates.key_set import Held, held_between
+from twostage.predicates.key_set import KeyCoverage, key_coverage
 from twostage.predicates.predicate import (
     And,
     Column,
@@ -42,7 +42,7 @@ _ANY = _T | _F | _N
 """Truth values (TRUE, FALSE, NULL) as bits of a set."""
 
 MAX_CACHED_LISTS = 64
-"""Sorted IN lists to keep."""
+"""Sorted IN lists in the cache."""
 
 
 class Match(enum.IntEnum):
@@ -237,8 +237,8 @@ def _among_keys(leaf: InKeys, values: ValueRange) -> int:
     null = _N if values.may_null else 0
     if not values.may_value:
         return null
-    held = held_between(leaf.keys, leaf.column.value_type, values.lower, values.upper)
-    return null | {Held.NONE: _F, Held.SOME: _T | _F, Held.ALL: _T}[held]
+    coverage = key_coverage(leaf.keys, leaf.column.value_type, values.lower, values.upper)
+    return null | {KeyCoverage.NONE: _F, KeyCoverage.SOME: _T | _F, KeyCoverage.ALL: _T}[coverage]
 
 
 def _string_matched(leaf: StringMatch, values: ValueRange) -> int:

@@ -1,9 +1,9 @@
-"""What bounds leave of a predicate to evaluate on a set of rows.
+"""The residual of a predicate: what remains to evaluate on a set of rows after their bounds are applied.
 
-Takes a predicate and the bounds of its columns over the rows of a file or row group; gives a predicate that is TRUE for the
-same of these rows, without the parts that the bounds decide: the residual of the Iceberg table spec ("Scan Planning"), of
-bounds instead of partition values. The rule: whether a row that it is not TRUE for is FALSE or NULL may differ, so that
-nothing within a NOT is left out.
+Takes a predicate and the bounds of its columns over the rows of a file or row group; returns a predicate that
+is TRUE for the same rows, without the parts that the bounds decide: the residual of the Iceberg table spec
+("Scan Planning"), but from bounds instead of partition values. The rule: a row may be FALSE for one and NULL
+for the other, so nothing inside a NOT is removed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
     Changed = Callable[[Predicate, Predicate], None]
 
-MAX_KEPT = 1_000
-"""Residuals of parts of a scan's predicate; each stands for the parts that the bounds of some row groups leave."""
+MAX_RESIDUALS = 1_000
+"""Cached residuals of a scan's predicate and its parts; row groups with the same remaining parts share
+one."""
 
 
 class Residuals:
-    """The residuals of a scan's predicate: the same object for the same parts, so that what these have cost stays known.
+    """The residuals of a scan's predicate: the same object for the same parts, so that measured costs carry over.
 
     >>> from twostage.predicates.bounds import Bounds
     >>> from twostage.predicates.predicate import Column, Compare
@@ -40,19 +41,19 @@ class Residuals:
     """
 
     def __init__(self) -> None:
-        # By the parts left, which the residual holds: an id stands for one object as long as its entry is there.
-        self._kept: cachetools.LRUCache[tuple[object, ...], Predicate] = cachetools.LRUCache(MAX_KEPT)
+        # Keyed by the ids of the remaining parts, which stay valid because the entry references the parts.
+        self._kept: cachetools.LRUCache[tuple[object, ...], Predicate] = cachetools.LRUCache(MAX_RESIDUALS)
 
     def of(
         self, predicate: Predicate, bounds_of: BoundsOf, num_rows: int, changed: Changed | None = None
     ) -> Predicate:
-        """Return what is left of a predicate: itself, if that is all of it; TRUE or FALSE, if it is nothing.
+        """Return the residual of a predicate: itself if bounds decide nothing; TRUE or FALSE if they decide it all.
 
         Args:
             predicate: Any tree. Parts below a NOT are decided together with it or not at all.
             bounds_of: Returns the bounds of a field over the rows, by field id; None if nothing is known.
             num_rows: The number of rows.
-            changed: Is told of each child of an AND or OR of which not all is left, and what is: TRUE or FALSE, if nothing.
+            changed: Called with each child of an AND or OR that differs from its residual, and the residual.
         """
         if not isinstance(predicate, And | Or):
             return {Match.NONE: FALSE, Match.SOME: predicate, Match.ALL: TRUE}[

@@ -1,8 +1,8 @@
 """Columns for the rows that a predicate is evaluated on, read lazily.
 
 Takes a function that reads a column, for all or some rows; returns Arrow arrays of `num_rows` values by field id.
-`take` narrows the rows; columns read afterwards are decoded for these rows only, if the reader can. Rows keep their
-order, and a column is read once.
+`take` narrows the rows; columns read afterwards are decoded for these rows only, if the reader supports that.
+Rows keep their order, and a column is read once.
 """
 
 from __future__ import annotations

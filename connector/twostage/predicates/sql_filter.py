@@ -53,11 +53,11 @@ _ELEMENTS: dict[str, tuple[str, type[List | Map]]] = {
 """By sqlglot's class: which argument is the value, and the column's type."""
 _FLOATS = (Primitive("float"), Primitive("double"))
 _WHOLE = {"int": 31, "long": 63}
-"""Bits of a whole number, the sign's left out."""
+"""Bits of an integer, without the sign bit."""
 _MATCHES = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}[^,]*)?")
 _MAX_OFFSET = datetime.timedelta(hours=18)
-"""Of a time zone, as Java has it."""
+"""Of a time zone, as in Java."""
 _MAX_PRECISION = 38
 _ELSEWHERE = "Put it into DataFrame.where or SQL: Spark evaluates it."
 _NUMBERS = ("int", "long", "float", "double", "decimal")
@@ -293,7 +293,7 @@ class _FilterBinder:
 
 
 def _fits(kind: Type, value: Any) -> bool:
-    """Return whether a literal is of a type's range and scale."""
+    """Return whether a literal is within a type's range and scale."""
     assert isinstance(kind, Primitive)
     if kind.name in _WHOLE:
         return bool(-(2 ** _WHOLE[kind.name]) <= value < 2 ** _WHOLE[kind.name])
@@ -310,7 +310,7 @@ def _names_column(node: exp.Expression) -> bool:
 
 
 def _number(node: exp.Expression) -> Decimal | float | None:
-    """Return a numeric literal: Decimal for 1 and 1.5, float for 1e3, as Spark types them; None if it is none."""
+    """Return a numeric literal: Decimal for 1 and 1.5, float for 1e3, as Spark types them; None for anything else."""
     sign = 1
     while type(node).__name__ in ("Neg", "Paren"):
         sign = -sign if type(node).__name__ == "Neg" else sign
@@ -322,7 +322,7 @@ def _number(node: exp.Expression) -> Decimal | float | None:
         if node.to.this.name == "DOUBLE":
             value = float(number) * sign
             return value if math.isfinite(value) else None
-        # CAST(1.7 AS BIGINT) is 1, and what no long can hold an error.
+        # CAST(1.7 AS BIGINT) is 1, and a value outside the range of a long is an error.
         is_long = isinstance(number, Decimal) and number == int(number) and -(2**63) <= number * sign < 2**63
         return number * sign if is_long else None
     if type(node).__name__ != "Literal" or node.args.get("is_string"):
@@ -341,7 +341,7 @@ def _number(node: exp.Expression) -> Decimal | float | None:
 
 
 def _are_compared_exactly(kind: Primitive, numbers: Iterable[Decimal]) -> bool:
-    """Tell whether Spark has a decimal type that holds all values of `kind` and the literals; otherwise it rounds some."""
+    """Tell whether some Spark decimal type holds all values of `kind` and the literals; otherwise Spark rounds some."""
     whole, scale = kind.precision - kind.scale, kind.scale
     for number in numbers:
         _, digits, exponent = number.as_tuple()
@@ -391,7 +391,7 @@ def _as_text(column: Column, node: exp.Expression) -> tuple[Column, Any] | None:
     text = str(node.this)
     if name in ("string", "uuid"):
         return column, text
-    if not _DATED.fullmatch(text):  # Python parses 20240102, 2024-W01-2 and 01:02:03,5 too, Spark does not
+    if not _DATED.fullmatch(text):  # Python also parses 20240102, 2024-W01-2 and 01:02:03,5; Spark does not
         return None
     try:
         if name == "date":

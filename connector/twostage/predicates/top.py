@@ -96,7 +96,7 @@ class TopRows:
         items: Iterable[Item],
         known: Callable[[Item], tuple[Callable[[int], Bounds | None], int | None]],
     ) -> list[Item]:
-        """Sort files or row groups by the best value that each may contain; those without a limit come last.
+        """Sort files or row groups by the best value that each may contain; those without a bound come last.
 
         Args:
             items: Files or row groups.
@@ -127,7 +127,7 @@ def threshold_from_bounds(
     Args:
         top: The limit and its first sort key.
         files: For each file whose rows all match the predicate: its bounds by field id, its number of rows if known,
-            and an upper limit of how many of them are deleted.
+            and an upper limit of the number of deleted rows.
 
     Returns:
         None if the bounds prove no threshold.
@@ -146,7 +146,7 @@ def threshold_from_bounds(
         elif worst is None or num_nulls is None or not 0 <= num_nulls <= rows:
             continue
         elif bounds is None or (bounds.value_count is None and len(top.column.path) > 1):
-            continue  # nobody counted the rows in which a field's struct is NULL
+            continue  # the rows in which a field's struct is NULL were not counted
         elif bounds.value_count in (None, rows):
             if num_nulls:
                 nulls, null_files = nulls + max(0, num_nulls - num_deleted), null_files + 1

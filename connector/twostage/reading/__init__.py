@@ -1,1 +1,1 @@
-"""Reads a task: prunes, filters, subtracts deletes, fetches; see `pipeline`."""
+"""Reads a task: prunes, filters, applies deletes, fetches; see `pipeline`."""

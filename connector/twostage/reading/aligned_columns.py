@@ -1,9 +1,9 @@
 """The live rows of a row range, with the columns that were read for them.
 
-Takes the rows that are live at first and a way to read columns for given rows; gives Arrow arrays that are all aligned to
-one `base` of rows, and keeps which rows of the base are live. The rule: every array has one value for each row of the
-base, in row order; the base only shrinks, to the live rows, where that pays. Text may come as dictionary arrays, which
-`plain` decodes.
+Takes the initially live rows and a function that reads columns for given rows; returns Arrow arrays that are
+all aligned to one `base` of rows, and tracks which rows of the base are live. The rule: every array has one
+value for each row of the base, in row order; the base only shrinks, to the live rows, where that pays. Text
+may be dictionary-encoded; `plain` decodes it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MIN_ROWS_PER_LIVE_ROW = 4
-"""Where there are more, columns are cut to the live rows before a predicate is evaluated on them."""
+"""With more, columns are cut to the live rows before a predicate is evaluated on them."""
 MIN_UNREAD_ROWS_PER_LIVE_ROW = 1.5
-"""The same while no column was read: to cut costs nothing then, and pages may be left out."""
+"""The same while no column has been read: cutting costs nothing then, and pages may be skipped."""
 
 MIN_ROWS_PER_ROW_READ_ALONE = 1000
-"""Where there are more, a column is read for chosen rows alone: few pages hold them, and stage two reads few, too."""
+"""With more, a column is read for the chosen rows only: they are in few pages, and stage two also reads
+few."""
 MIN_PAGES_PER_ROW_IN_DOUBT = 2
-"""Where there are as many, rows that an index leaves in doubt are read alone: of the column that is half, at most."""
+"""With at least as many, only the rows that an index leaves in doubt are read: at most half of the column."""
 
 
 class LiveColumns:
     """Columns by field id for the rows of `base`, a selection of the range; `live` is a selection of the base.
 
     Args:
-        rows: The rows of the range that are live at first.
-        read: Takes a field id and a selection of the range's rows; gives an array with a value for each of them.
-        reads_parts: Whether `read` may leave out the parts of the file that hold no row of the selection.
+        rows: The rows of the range that are initially live.
+        read: Takes a field id and a selection of the range's rows; returns an array with a value for each of
+            them.
+        reads_parts: Whether `read` may skip parts of the file without a row of the selection.
     """
 
     def __init__(
@@ -59,18 +61,19 @@ class LiveColumns:
         return self._columns[field_id]
 
     def part(
-        self, field_id: int, places: NDArray[np.int64], *, keep: bool, in_doubt: bool = False
+        self, field_id: int, places: NDArray[np.int64], *, whole: bool, in_doubt: bool = False
     ) -> pa.Array:
         """Return a field's values for the rows at some places of the base (ascending).
 
-        For very few rows only these are read, if the file can skip the others; with `keep` the field is read for all
-        rows, as it is going to be used again. With `in_doubt` an index knows of all other rows: few are then those that are
-        in few pages of the range, as the base may be few rows in all of its pages.
+        If they are very few, only they are read, provided that the file can skip the others; with `whole`,
+        the field is read for all rows, because it will be used again. With `in_doubt`, an index decides all
+        other rows: "few" is then relative to the pages of the range, because a small base may still touch all
+        of its pages.
         """
         few = self.reads_parts and len(places) * MIN_ROWS_PER_ROW_READ_ALONE < self.base.count
         if in_doubt and self.reads_parts:
             few = few or len(places) * MIN_PAGES_PER_ROW_IN_DOUBT * ROWS_OF_A_PAGE <= self.base.num_rows
-        if keep or not few or field_id in self._columns:
+        if whole or not few or field_id in self._columns:
             return self.column(field_id).take(pa.array(places))
         chosen = np.zeros(self.base.count, np.bool_)
         chosen[places] = True
@@ -79,8 +82,8 @@ class LiveColumns:
     def some(self, field_id: int, chosen: NDArray[np.bool_], *, whole: bool) -> pa.Array:
         """Return a field's values for chosen rows of the base (bool, one for each row of the base).
 
-        The others are not read, unless the field was read before; with `whole` it is read for all rows of the base, as
-        it is going to be used again.
+        The others are not read, unless the field was read before; with `whole`, it is read for all rows of
+        the base, because it will be used again.
         """
         if whole or field_id in self._columns:
             return self.column(field_id).filter(pa.array(chosen))
@@ -99,15 +102,15 @@ class LiveColumns:
         self.keep(self.base.marks(rows))
 
     def has_read(self, field_id: int) -> bool:
-        """Tell whether a field was read."""
+        """Tell whether a field has been read."""
         return field_id in self._columns
 
-    def condense(self, *, to_the_rows: bool = False) -> None:
-        """Make the live rows the base if they are few; with `to_the_rows`, however many they are."""
+    def condense(self, *, force: bool = False) -> None:
+        """Make the live rows the base if they are few; with `force`, always."""
         if self.live.is_all:
             return
         sparse = MIN_ROWS_PER_LIVE_ROW if self._columns else MIN_UNREAD_ROWS_PER_LIVE_ROW
-        if not to_the_rows and self.live.count * sparse >= self.live.num_rows:
+        if not force and self.live.count * sparse >= self.live.num_rows:
             return
         indices = pa.array(self.live.indices())
         self._columns = {field_id: array.take(indices) for field_id, array in self._columns.items()}
@@ -116,7 +119,7 @@ class LiveColumns:
         self.live = Selection.all(self.base.count)
 
     def forget_all_but(self, field_ids: set[int]) -> None:
-        """Forget the other columns: nobody uses them any more."""
+        """Drop the other columns, which are no longer needed."""
         self._columns = {i: array for i, array in self._columns.items() if i in field_ids}
 
     def selection(self) -> Selection:
@@ -124,7 +127,7 @@ class LiveColumns:
         return self.base if self.live.mask is None else self.base.keep(self.live.mask)
 
     def read_columns(self) -> dict[int, pa.Array]:
-        """Return what was read, aligned to the base."""
+        """Return the columns read so far, aligned to the base."""
         return dict(self._columns)
 
 
@@ -139,5 +142,5 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def longest_text(array: pa.DictionaryArray) -> int:
-    """Return the bytes of a dictionary's longest text."""
+    """Return the length in bytes of a dictionary's longest text."""
     return pc.max(pc.binary_length(array.dictionary)).as_py() or 0

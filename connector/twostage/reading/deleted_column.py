@@ -1,7 +1,7 @@
 """The metadata column `_deleted`: whether deletes of any kind remove a row.
 
-Takes an open data file with its deletes; gives a bool for each row of a row group. The rule: a scan that names the column
-gets every row, and each kind of delete has marked what it would otherwise remove.
+Takes an open data file with its deletes; returns a bool for each row of a row group. The rule: a scan that
+uses the column gets every row, and each kind of delete marks the rows that it would otherwise remove.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 def shows_deleted(context: ScanContext) -> bool:
-    """Tell whether a scan names `_deleted`: then it returns deleted rows too, marked."""
+    """Tell whether a scan uses `_deleted`: then it also returns deleted rows, marked."""
     named = {field.id for field in context.projection}
     named.update(column.field_id for column in tree.columns(context.predicate))
     return DELETED in named
 
 
 class DeletedColumn:
-    """The column `_deleted` of a data file; keeps the last row group's.
+    """The column `_deleted` of a data file; caches the last row group's.
 
     Args:
         data_file: The file; equality deletes read their key columns from it.
-        deletes: What deletes its rows.
+        deletes: Its deletes.
     """
 
     def __init__(self, data_file: DataFile, deletes: FileDeletes) -> None:

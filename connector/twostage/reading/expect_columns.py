@@ -1,9 +1,10 @@
-"""Columns of remote row groups that are asked for before it is known which of their rows are wanted.
+"""Columns of remote row groups that are requested before it is known which of their rows are wanted.
 
-Takes a row group and what is known of its rows; asks for what will be read of it if some rows are left, beside what is waited
-for anyway: a request costs as long as the store takes to answer, and few bytes cost nothing. The rules: what is asked for is never
-waited for here; it changes no rows; and whether it was of use is learned, so that it ends where it is of none. ``io.prefetch``
-turns off what is asked for beside equality deletes.
+Takes a row group and what is known of its rows; requests the columns that will be read if rows remain,
+together with data that must be waited for anyway: a request costs the store's latency, and a few more bytes
+cost nothing. The rules: nothing requested here is waited for here; no rows change; and the task learns
+whether the requests were useful, and stops if they are not. ``io.prefetch`` turns off requests along with
+equality deletes.
 """
 
 from __future__ import annotations
@@ -19,26 +20,28 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.reading.aligned_columns import LiveColumns
     from twostage.reading.filter import RowFilter
-    from twostage.reading.task_state import OpenTask
+    from twostage.reading.task_state import OpenFile
     from twostage.schema import Field
     from twostage.selection import Selection
     from twostage.task import DeleteFile
 
 MAX_SMALL_BYTES = 64 * 2**10
-"""Of a remote row group's select columns that are asked for beside the filter's: they arrive within a millisecond, and asking
-for them after the filter takes as long as the store takes to answer."""
+"""Of a remote row group's select columns that are requested with the filter columns: they arrive within a
+millisecond, and requesting them after the filter would cost the store's latency."""
 MIN_SHARE_EXPECTED = 0.7
-"""Of a row group's rows: where more are left before equality deletes, the select columns are asked for beside the keys."""
-MAX_EXPECTING = 8
-"""Row groups of a task whose columns are on their way while nothing is known of what equality deletes leave of any: of a table
-whose rows are written again and again, most versions of a key are deleted."""
+"""Of a row group's rows: if more remain before equality deletes, the select columns are requested with the
+keys."""
+MAX_ROW_GROUPS_EXPECTED = 8
+"""Row groups of a task whose columns are in flight before it is known whether equality deletes leave any
+rows: in a table with many upserts, most versions of a key are deleted."""
 
 
-def expect_small_columns(file: OpenTask, row_group: RowGroup, row_filter: RowFilter) -> bool:
-    """Ask for small select columns of a remote file beside the filter's; return whether that was done.
+def expect_small_columns(file: OpenFile, row_group: RowGroup, row_filter: RowFilter) -> bool:
+    """Request small select columns of a remote file with the filter columns; return whether it did.
 
-    Where a task has many files, others are read while one waits, and requests for rows that do not match hold these up: a key in
-    96 files took 40 % longer (and in 4 files, 20 to 25 % less). Small columns of the filter come by the same request.
+    If a task has many files, others are read while one waits, and requests for rows that do not match delay
+    them: a key in 96 files took 40 % longer (in 4 files, 20 to 25 % less). Small filter columns share the
+    request.
     """
     data_file, learned, context = file.data_file, file.learned, file.data_file.context
     if not data_file.is_remote or not learned.has_few_files or learned.best is not None:
@@ -59,9 +62,9 @@ def expect_small_columns(file: OpenTask, row_group: RowGroup, row_filter: RowFil
 
 
 def learn_small_columns(
-    file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics, *, was_expected: bool
+    file: OpenFile, row_group: RowGroup, columns: LiveColumns, metrics: Metrics, *, was_expected: bool
 ) -> None:
-    """Learn whether what `expect_small_columns` asked for is of use; let go of it if it is not."""
+    """Learn whether the columns that `expect_small_columns` requested are useful; discard them if not."""
     if not was_expected:
         return
     payoff = file.learned.payoffs.small_columns
@@ -72,7 +75,7 @@ def learn_small_columns(
 
 
 class ExpectedColumns:
-    """What is asked for of a row group beside delete files, or beside their key columns: columns of rows not deleted.
+    """Requests a row group's columns along with delete files, or with their key columns.
 
     Args:
         file: The data file.
@@ -80,14 +83,14 @@ class ExpectedColumns:
         columns: The rows that the filter kept.
     """
 
-    def __init__(self, file: OpenTask, row_group: RowGroup, columns: LiveColumns) -> None:
+    def __init__(self, file: OpenFile, row_group: RowGroup, columns: LiveColumns) -> None:
         self._file = file
         self._row_group = row_group
         self._columns = columns
         self._has_asked = self._has_asked_for_most = False
 
     def ask_for_most(self) -> None:
-        """Ask for the select columns whole, where most rows are left: few of them are deleted."""
+        """Request the whole select columns if most rows remain: few of them will be deleted."""
         learned = self._file.learned
         if not self._file.deletes.equality or learned.best is not None or learned.holds_enough:
             return
@@ -96,33 +99,33 @@ class ExpectedColumns:
             self._expect(self._others())
 
     def ask_before_deletes(self, deletes: Sequence[DeleteFile], unproven: Selection) -> None:
-        """Ask for the keys of rows that deletes may remove, and for the select columns, if delete files are to be fetched."""
+        """If delete files must be fetched, request the keys of rows that they may delete, and the select columns."""
         data_file = self._file.data_file
         if not self._may_ask() or not self._file.deletes.equality.must_fetch(deletes):
             return
         best, selected = self._file.learned.best, {one.id for one in data_file.context.projection}
         for field_id in self._unread(field_id for delete in deletes for field_id in delete.equality_ids):
-            # As `probe_keys` reads them; those that are select columns come with the others.
+            # As `probe_keys` reads them; keys that are select columns come with the others.
             if (best is not None or field_id not in selected) and field_id in data_file.context.schema:
                 rows = self._columns.selection() if field_id in selected else unproven
                 self._expect([data_file.leaf_target(field_id)[0]], rows)
         self._ask()
 
     def ask_before_keys(self, field_ids: Iterable[int]) -> None:
-        """Ask for the select columns, if key columns are to be read."""
+        """Request the select columns if key columns must be read."""
         if self._unread(field_ids) and self._may_ask():
             self._ask()
 
     def learn(self, metrics: Metrics) -> None:
-        """Learn from what deletes have left, now that it is known; let go of what was asked for if that is nothing."""
+        """Learn whether deletes left any rows; if not, discard the requested columns."""
         learned, is_left = self._file.learned, self._columns.live.count > 0
         if self._has_asked:
-            learned.expecting -= 1
+            learned.row_groups_expected -= 1
             payoff = learned.payoffs.before_deletes
             payoff.add(pruned=is_left)
             if not is_left:
                 payoff.report(metrics)
-        # What waits for better rows may not be read at all.
+        # Rows that wait for better ones may never be read.
         if (self._has_asked or self._has_asked_for_most) and (not is_left or learned.best is not None):
             self._file.data_file.expect(self._row_group, ())
 
@@ -131,15 +134,15 @@ class ExpectedColumns:
             return False
         learned = self._file.learned
         payoff = learned.payoffs.before_deletes
-        is_unknown = payoff.pruned == 0 and learned.expecting >= MAX_EXPECTING
+        is_unknown = payoff.pruned == 0 and learned.row_groups_expected >= MAX_ROW_GROUPS_EXPECTED
         prefetch = self._file.data_file.context.settings.prefetch and not learned.holds_enough
         return prefetch and payoff.pays and not is_unknown
 
     def _ask(self) -> None:
-        """Ask for the select columns that were not read, keys among them."""
+        """Request the select columns that have not been read, including keys."""
         learned = self._file.learned
         self._has_asked = True
-        learned.expecting += 1
+        learned.row_groups_expected += 1
         if learned.best is None:
             self._expect(self._others(), self._columns.selection())
 

@@ -1,7 +1,8 @@
-"""What deletes rows of one data file, whatever kind of delete file says so.
+"""The deletes of one data file, from delete files of every kind.
 
-Takes a `ScanTask`; gives the positions that positional deletes and deletion vectors remove, and the equality deletes: as
-positions where they were compiled before, else as an anti-join, with a recorder that compiles them during the scan.
+Takes a `ScanTask`; returns the positions that positional deletes and deletion vectors remove, and the
+equality deletes: as positions if they were compiled before, else as an anti-join, with a recorder that
+compiles them during the scan.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ class FileDeletes:
 
     Attributes:
         positions: Rows that positional deletes or a deletion vector remove.
-        compiled_positions: Rows that equality deletes remove, where these were compiled; `equality` is then empty.
+        compiled_positions: Rows that equality deletes remove, if these were compiled; `equality` is then
+            empty.
         equality: Equality deletes, still to be applied.
-        compiled: Compiles them during the scan, if anything keeps the result.
+        compiled: Compiles them during the scan, if the result is stored anywhere.
     """
 
     positions: DeletedPositions
@@ -42,7 +44,7 @@ class FileDeletes:
     def ask(
         context: ScanContext, task: ScanTask, ahead: DeletesAhead, finder: CompiledFinder | None = None
     ) -> None:
-        """Ask for the positions, and the compiled deletes, that `load` is going to read; returns at once."""
+        """Request the positions and compiled deletes that `load` will read; returns at once."""
         ask_for_positions(context, task, ahead.contents)
         if finder is not None:
             finder.ask(task, ahead.contents)
@@ -55,13 +57,13 @@ class FileDeletes:
         ahead: DeletesAhead | None = None,
         finder: CompiledFinder | None = None,
     ) -> FileDeletes:
-        """Load the positions of a task's data file; equality-delete files are opened when rows are left to probe.
+        """Load the positions of a task's data file; equality-delete files are opened once rows remain to be probed.
 
         Args:
             context: The scan.
             task: The data file with its deletes.
-            metrics: Gains ``time.deletes`` and what is read.
-            ahead: How remote delete files are read by a task that reads several data files at the same time.
+            metrics: Gains ``time.deletes`` and the counters of what is read.
+            ahead: How a task that reads several data files at the same time reads remote delete files.
             finder: Finds compiled deletes, for all data files of a Spark task; None: for this one alone.
 
         Raises:
@@ -80,16 +82,16 @@ class FileDeletes:
             positions, DeletedPositions(), TaskDeletes(context, task, metrics, ahead), compiled
         )
 
-    def without_any(self, context: ScanContext, task: ScanTask, metrics: Metrics) -> FileDeletes:
-        """Return that nothing is deleted: a scan that shows deleted rows removes none."""
+    def cleared(self, context: ScanContext, task: ScanTask, metrics: Metrics) -> FileDeletes:
+        """Return deletes that remove nothing, for a scan that shows deleted rows."""
         none = DeletedPositions()
         equality = TaskDeletes.none(context, task, metrics)
         return replace(self, positions=none, compiled_positions=none, equality=equality)
 
     def recorded(self, row_groups: Iterable[RowGroup]) -> Iterable[RowGroup]:
-        """Return the row groups; if deletes are compiled, all of their rows are expected to be recorded."""
+        """Return the row groups; if deletes are being compiled, all rows must be recorded for a complete result."""
         return self.compiled.row_groups(row_groups)
 
     def finish(self, metrics: Metrics) -> None:
-        """Keep what was compiled, if every row was recorded. To be called once all row groups were read."""
+        """Store the compiled deletes if every row was recorded. To be called once all row groups have been read."""
         self.compiled.finish(metrics)

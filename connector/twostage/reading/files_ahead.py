@@ -1,8 +1,9 @@
 """How many data files of a task are read at the same time, and what they share.
 
-Takes a task group whose files are remote; gives the steps of each file in the files' order, while later files wait for
-their bytes, or are pruned and filtered already (`turns`). The rules: what files ahead take is bounded by the task's memory,
-by what the files before them took and by the sizes of their delete files; a scan that may end early begins with few files, and has more ahead with each that ends.
+Takes a task group whose files are remote; yields the steps of each file in the files' order, while later
+files wait for their bytes or are already being pruned and filtered (`turns`). The rules: files read ahead
+must fit in the task's memory, estimated from the files before them and the sizes of their delete files; a
+scan that may end early starts with few files, and reads more ahead with each that ends.
 """
 
 from __future__ import annotations
@@ -33,35 +34,35 @@ Item = TypeVar("Item")
 
 MAX_FILES_AHEAD = 64
 """Files read at the same time by default. Twice as many requests at 30 ms gained 4 % in a model of the scan;
-`make bench PAGES=object-store` measures the 64."""
+`make bench PAGES=object-store` measures 64."""
 MAX_REQUESTS = 64
 """Requests of a task in flight by default."""
 FIRST_FILES = 2
-"""Read at the same time at first by a scan that may end early."""
+"""Files that a scan that may end early reads at the same time at first."""
 MAX_ROW_GROUPS = 8
-"""Of one file, read at the same time."""
+"""Row groups of one file that are read at the same time."""
 FIRST_SHARE = 0.25
-"""Of a file's bytes, that a scan is expected to read before one of its files is done."""
+"""Of a file's bytes: the share that a scan is expected to read, until its first file is done."""
 EXPANSION = 3
-"""Bytes in memory for each byte read: as it came, and decoded."""
+"""Bytes in memory for each byte read: encoded and decoded."""
 
 
 def are_remote(group: TaskGroup) -> bool:
-    """Tell whether a task's data files are in a store where each request takes long."""
+    """Tell whether a task's data files are in a store with high latency."""
     return any(not parse_location(task.path).is_local for task in group.tasks[:1])
 
 
 class FilesAhead:
-    """The files of a task that are read at the same time. Use it as a context manager: at its end nothing runs.
+    """The files of a task that are read at the same time. Use it as a context manager: nothing runs after it exits.
 
     Args:
         group: The task's files, all remote.
-        metrics: Gains ``time.waiting``; its clock stands for threads that do not have the turn.
+        metrics: Gains ``time.waiting``; its clock stops for threads that do not have the turn.
 
     Attributes:
         reads: What the task has in flight.
         deletes: How its files' delete files are read.
-        footers: Those that the host's workers share, if they do.
+        footers: The footers that the host's workers share, if they do.
     """
 
     def __init__(self, group: TaskGroup, metrics: Metrics) -> None:
@@ -86,11 +87,11 @@ class FilesAhead:
         self._may_end_early = context.limit is not None or context.top is not None
         self._max_bytes = budget // 2
         self._running: dict[int, int] = {}
-        """By place among the tasks: the bytes of the file that are read, if it has begun and is not done."""
+        """By index among the tasks: the estimated bytes of each file that has begun and is not done."""
         self._begun = self._done = self._bytes_done = 0
         self._counted: set[str] = set()
         self._delete_bytes = self._deletes_of(0)
-        """Of the positions of the next file to begin."""
+        """Bytes of the positional deletes of the next file to begin."""
 
     def __enter__(self) -> FilesAhead:
         self._metrics.clock = self.turns.clock
@@ -104,7 +105,7 @@ class FilesAhead:
     def files(
         self, read: Callable[[ScanTask], Iterator[Item]], still_wanted: Callable[[], None] | None = None
     ) -> Generator[Item, None, None]:
-        """Yield what `read` gives for each file of the task, in the files' order; `still_wanted` raises to end that."""
+        """Yield what `read` yields for each file, in the files' order; `still_wanted` raises to stop early."""
         return self.turns.in_order(
             self._jobs(read),
             self._may_start,
@@ -115,7 +116,7 @@ class FilesAhead:
     def row_groups(
         self, data_file: DataFile, row_groups: Iterable[RowGroup], read: Callable[[RowGroup], Iterator[Item]]
     ) -> Generator[Item, None, None]:
-        """Yield what `read` gives for each row group of a file, in their order."""
+        """Yield what `read` yields for each row group of a file, in their order."""
         most = MAX_ROW_GROUPS if data_file.context.settings.prefetch and not self._may_end_early else 1
         largest = max(1, self._group.context.settings.memory_budget // (2 * EXPANSION))
         size = 0
@@ -129,7 +130,7 @@ class FilesAhead:
         return self.turns.in_order(jobs(), lambda running: running < most and (running + 1) * size <= largest)
 
     def waiting(self, rows: Iterable[Callable[[], Iterator[Item]]]) -> Generator[Item, None, None]:
-        """Yield the rows of row groups whose bytes are asked for at the same time."""
+        """Yield the rows of row groups whose bytes are requested at the same time."""
         return self.turns.in_order(rows, lambda running: running < self._most)
 
     def _jobs(self, read: Callable[[ScanTask], Iterator[Item]]) -> Iterator[Callable[[], Iterator[Item]]]:
@@ -148,14 +149,14 @@ class FilesAhead:
         self._bytes_done += task.length
 
     def _bytes_of(self, number: int) -> int:
-        """Return about how many bytes the next file to begin takes in memory while it is read."""
+        """Estimate how many bytes the next file to begin takes in memory while it is read."""
         share = FIRST_SHARE
         if self._bytes_done:
             share = min(1.0, self._metrics.counters["store.bytes"] / self._bytes_done)
         return int(EXPANSION * share * self._group.tasks[number].length) + self._delete_bytes
 
     def _deletes_of(self, number: int) -> int:
-        """Return the bytes of a file's positions that no file before it has; to be called once for each, in order."""
+        """Return the bytes of a file's positional deletes that no earlier file shares; call it once per file, in order."""
         total = 0
         for delete in self._group.tasks[number].deletes if number < len(self._group.tasks) else ():
             if delete.path not in self._counted:

@@ -1,8 +1,8 @@
-"""Filters the rows of a row group: evaluates the scan's conjuncts on columns that are read only as far as needed.
+"""Filters the rows of a row group: evaluates the scan's conjuncts, reading columns only as far as needed.
 
-Takes the live rows of a row group with a way to read their columns; keeps those for which every conjunct is true.
-Conjuncts are evaluated one by one, cheapest and most selective first, and a column is read only while a row is live. The
-rule: a row is dropped only where the predicate is false or NULL.
+Takes the live rows of a row group and a way to read their columns; keeps the rows for which every conjunct is
+true. Conjuncts are evaluated one by one, cheapest and most selective first, and a column is read only while a
+row is live. The rule: a row is dropped only where the predicate is false or NULL.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     Decide = Callable[[Predicate, Changed | None], Predicate]
 
 MIN_ROWS_TO_GIVE_UP = 100_000
-"""That such keys were tried on in a task."""
+"""Rows on which a task evaluates join keys before it may give them up."""
 MIN_PRUNED_SHARE = 0.1
-"""Of the rows: a search of the pages for text that leaves out fewer counts as in vain."""
+"""Of the rows: a text search of pages that prunes fewer counts as a failure."""
 DECIDED = "a part of the filter was not read: the statistics of a row group decide it"
 
 
@@ -61,15 +61,16 @@ class RowFilter:
     kernels: bool = True
     costs: Costs = field(default_factory=Costs)
     min_dropped_share: float = 0.25
-    """Of the rows: keys of a join that drop fewer are given up."""
+    """Of the rows: join keys that drop fewer are given up."""
     shared: frozenset[int] = frozenset()
-    """The ids of the columns that several leaves read: worth reading whole."""
+    """The ids of the columns that several leaves read, so that reading them whole pays."""
     answers: RowGroupAnswers | None = None
-    """What indexes say of the row group that is filtered."""
+    """What indexes tell about the row group."""
     residuals: Residuals = field(default_factory=Residuals)
-    """What statistics of row groups leave of the conjuncts."""
+    """The conjuncts' residuals under the statistics of row groups."""
     _tried: Counter[int] = field(default_factory=Counter)
-    """Rows that optional conjuncts were tried on, by their ids: hashing a list of 1,000 keys takes too long."""
+    """Rows on which optional conjuncts were evaluated, by `id`: hashing a list of 1,000 keys takes too
+    long."""
     _dropped: Counter[int] = field(default_factory=Counter)
     _given_up: set[int] = field(default_factory=set)
 
@@ -85,7 +86,7 @@ class RowFilter:
         )
 
     def ordered(self) -> list[Conjunct]:
-        """Return the conjuncts in the order to evaluate them now, without those that were given up."""
+        """Return the conjuncts in the current order of evaluation, without those that were given up."""
         conjuncts = [one for one in self.conjuncts if not one.is_optional or id(one) not in self._given_up]
         if not self.reorder or len(conjuncts) < 2:
             return conjuncts
@@ -94,7 +95,7 @@ class RowFilter:
         return [by_part[id(part)] for part in self.costs.order(parts, "Filters")]
 
     def add_tried(self, conjunct: Conjunct, tried: int, dropped: int, metrics: Metrics) -> None:
-        """Count rows that keys of a join were tried on, and leave the keys out from now on if they drop too few."""
+        """Count rows on which join keys were evaluated, and give the keys up if they drop too few."""
         key = id(conjunct)
         self._tried[key] += tried
         self._dropped[key] += dropped
@@ -115,9 +116,9 @@ def filter_selection(
     metrics: Metrics,
     learn: Learn | None = None,
 ) -> LiveColumns:
-    """Return the rows of a selection for which every conjunct is true, with the columns that were read to tell.
+    """Return the rows of a selection for which every conjunct is true, with the columns that were read for it.
 
-    `learn` is told of the conjunct that was evaluated first, and of those of all rows that meet it.
+    `learn` is called with the conjunct that was evaluated first, and the rows that meet it.
     """
     read = functools.partial(data_file.read_filter_column, row_group)
     columns = LiveColumns(selection, read, reads_parts=data_file.reads_parts)
@@ -155,18 +156,19 @@ def filter_rows(
         row_filter: The conjuncts.
         columns: The rows, with a way to read their columns.
         metrics: Gains how many rows each conjunct dropped.
-        search: Takes a predicate and some rows; gives those of them that may match, without decoding the column.
-        learn: Takes the conjunct that is evaluated first, and those of all rows for which it is true.
-        decide: Takes a predicate; gives what is left of it to evaluate on these rows, without a column being read.
+        search: Takes a predicate and some rows; returns the rows that may match, without decoding the column.
+        learn: Takes the conjunct that is evaluated first, and the rows for which it is true.
+        decide: Takes a predicate; returns its residual on these rows, without reading a column.
     """
     known: dict[int, Truth] = {}
 
     def read(field_id: int, places: NDArray[np.int64] | None) -> pa.Array:
         if places is None:
             return columns.column(field_id)
-        # Both ends of a range, which an index knows, are one look at the rows in doubt: no reason to read the column whole.
-        keep = field_id in row_filter.shared and not known
-        return columns.part(field_id, places, keep=keep, in_doubt=bool(known))
+        # If an index answers a range, both of its ends test the same few rows in doubt: no reason to read the
+        # whole column.
+        whole = field_id in row_filter.shared and not known
+        return columns.part(field_id, places, whole=whole, in_doubt=bool(known))
 
     clock = row_filter.costs.clock = metrics.clock
     bytes_read = row_filter.costs.bytes_read = metrics.filter_bytes
@@ -229,7 +231,7 @@ def filter_rows(
 def _undecided(
     conjunct: Conjunct, num_rows: int, decide: Decide, row_filter: RowFilter, metrics: Metrics
 ) -> Predicate:
-    """Return what is left of a conjunct. Where children are counted, those that are not count as evaluated on all rows."""
+    """Return a conjunct's residual; children that bounds decide are counted as evaluated on all rows."""
     costs = row_filter.costs
 
     def changed(part: Predicate, left: Predicate) -> None:
@@ -245,7 +247,7 @@ def _undecided(
 
 
 def _is_one_part(left: Predicate, whole: Predicate) -> bool:
-    """Tell whether of an AND or OR one child is left, or a part of it, which nobody else counts."""
+    """Tell whether the residual of an AND or OR is a single child or part of one, which is not counted elsewhere."""
     is_left = left is not whole and left not in (tree.TRUE, tree.FALSE)
     return is_left and type(left) is not type(whole)
 
@@ -253,10 +255,10 @@ def _is_one_part(left: Predicate, whole: Predicate) -> bool:
 def _searched(
     predicate: Predicate, columns: LiveColumns, read: Read, search: Search, row_filter: RowFilter
 ) -> NDArray[np.bool_] | None:
-    """Return for each row of the base whether an OR is true, if a search leaves few rows to evaluate one child on.
+    """Evaluate an OR on the rows of the base, if a search leaves few rows on which to evaluate one child.
 
-    The column of that child is then read for those rows alone, so that no other child may use it. None if there is no
-    such child: all children are evaluated on all rows.
+    That child's column is then read for those rows only, so no other child may use it. None if there is no
+    such child: all children are then evaluated on all rows.
     """
     if not isinstance(predicate, tree.Or):
         return None

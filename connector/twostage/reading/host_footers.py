@@ -1,10 +1,10 @@
-"""Ends of remote Parquet files that the workers of one user on one host share.
+"""Footers of remote Parquet files, shared by the workers of one user on one host.
 
-Takes the path and size of a data file; lets this worker know its footer if another one has read it, and others know what this
-one read. The rules: a footer serves the object of one ETag, which every later request asks for; and who may write the
-host's files is decided as for deletes (`deletes.cache.host`).
+Takes the path and size of a data file; loads its footer if another worker has read it, and saves the footers
+that this worker reads. The rules: a footer is valid for one ETag, which every later request demands; and who
+may write the host's files is decided as for deletes (`deletes.cache.host`).
 
-Earns: half of the requests of a second query, where more workers than one read (docs/object-stores.md).
+Benefit: with several workers, a second query sends half as many requests (docs/object-stores.md).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 KIND = "footer"
 FOOTERS = Purpose("footer_cache", "footers", "footers.cache-size")
 FORMAT = 1
-"""Of what is written: raise it when its meaning changes."""
+"""Version of the stored form: increment it when the form changes."""
 
 
 class HostFooters:
-    """The host's footers as a task uses them.
+    """A task's access to the host's footers.
 
     Args:
-        cache: Of the host.
+        cache: The host's cache.
         metrics: Gains ``footer_cache.*``.
     """
 
@@ -44,7 +44,7 @@ class HostFooters:
 
     @staticmethod
     def find(context: ScanContext, metrics: Metrics) -> HostFooters | None:
-        """Return the footers that the options name; None where they name none, or the directory is unusable."""
+        """Return the host's footers; None if the options turn them off, or the directory is unusable."""
         settings = context.settings
         if settings.footer_cache != "host":
             return None
@@ -55,8 +55,8 @@ class HostFooters:
             return None
         return HostFooters(HostCache(directory, settings.footer_cache_size, metrics, FOOTERS), metrics)
 
-    def bring(self, context: ScanContext, task: ScanTask) -> None:
-        """Let this worker know the footer of a task's data file, if the host has it; takes 0.1 ms."""
+    def load(self, context: ScanContext, task: ScanTask) -> None:
+        """Load the footer of a task's data file into this process, if the host has it; takes 0.1 ms."""
         if task.format != "parquet" or parquet_footers.kept_version(task.path, task.file_size) is not None:
             return
         name = _name(context, task)
@@ -73,8 +73,8 @@ class HostFooters:
             return
         self._metrics.add("footer_cache.hits")
 
-    def share(self, context: ScanContext, task: ScanTask) -> None:
-        """Let other workers know the footer of a task's data file, which this one has read; takes 0.2 ms."""
+    def save(self, context: ScanContext, task: ScanTask) -> None:
+        """Save the footer of a task's data file, which this process has read, for other workers; takes 0.2 ms."""
         kept = parquet_footers.kept_end(task.path, task.file_size) if task.format == "parquet" else None
         if kept is not None:
             version, size, end = kept

@@ -1,10 +1,11 @@
-"""What the indexes of a data file say of the scan's conjuncts: which rows meet one, at most and at least.
+"""What a data file's indexes tell about the scan's conjuncts: for each, which rows may and which must meet it.
 
-Takes an open data file and the scan's indexes; gives for a row group the rows that may meet all conjuncts, the conjuncts
-that are left to evaluate on them, and for these what is known of their parts, row by row. A leaf is looked up where that,
-with what is left to check, reads fewer bytes than its column; leaves without an answer count as unknown, so that an AND is narrowed by its other parts
-and an OR is true where one of them is certain. The rules: a row is left out only if an index proves that a conjunct is not
-true of it; exact answers are not checked again, all others are; an index that is bad is as good as none.
+Takes an open data file and the scan's indexes; returns for a row group the rows that may meet all conjuncts,
+the conjuncts still to evaluate on them, and the known truth of their parts, row by row. A leaf is looked up
+if the lookup and the remaining checks read fewer bytes than its column; leaves without an answer count as
+unknown, so an AND is narrowed by its other parts, and an OR is true where one of them is certain. The rules:
+a row is dropped only if an index proves that a conjunct is not true for it; exact answers are not checked
+again, all others are; a bad index is treated as missing.
 """
 
 from __future__ import annotations
@@ -51,20 +52,21 @@ if TYPE_CHECKING:
 
 INDEXED = tree.Compare | tree.CompareLength | tree.HasElement | tree.In | tree.IsNull | tree.StringMatch
 """Leaves that an index may answer."""
-MAX_LISTED = 1_000
-"""Keys of a join within a file's bounds that its index looks up, as it does those of a list."""
+MAX_LISTED_KEYS = 1_000
+"""Join keys within a file's bounds: up to this many are looked up in its index, as an IN list."""
 MIN_GAIN = 1.5
-"""What a column takes, divided by what its index takes and by what is read of the column to check its answer. Where it was
-less, bitmaps of many rows took more CPU than the column."""
+"""Bytes of a column, divided by those of its index plus those of the column read to check the answer. Below
+this, bitmaps of many rows took more CPU than the column."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConjunctAnswer:
-    """What indexes say of one conjunct.
+    """What indexes tell about one conjunct.
 
     Attributes:
-        bounds: The rows of the data file that meet it, at most and at least.
-        predicate: What to evaluate where `bounds` do not tell: the conjunct, true for the same rows.
+        bounds: The rows of the data file that may meet it, and those that certainly do.
+        predicate: What to evaluate for rows that `bounds` do not decide: true for the same rows as the
+            conjunct.
         known: The rows for which parts of `predicate` are TRUE and NULL, by the `id` of the part.
     """
 
@@ -73,15 +75,16 @@ class ConjunctAnswer:
     known: Mapping[int, tuple[BitMap, BitMap]]
 
     def described(self, conjunct: Conjunct) -> str:
-        """Return how the report names it."""
+        """Return the report's text for it."""
         return f"{conjunct.text}: by index, {self.bounds.certainty}"
 
     @staticmethod
     def of(predicate: Predicate, answers: Mapping[int, IndexAnswer]) -> ConjunctAnswer:
-        """Return what the answers of leaves, by their `id`, say of a conjunct.
+        """Return the answer for a conjunct, from the answers of its leaves by `id`.
 
-        Its NOTs are around leaves, so that a part may be FALSE instead of NULL: a leaf with an answer at most is evaluated
-        on those rows alone. Rows for which the conjunct is certain need none of it.
+        NOTs are only around leaves, so a part may be FALSE instead of NULL: a leaf whose answer is an upper
+        bound is evaluated only on the rows that it allows. Rows for which the conjunct is certain are not
+        evaluated.
         """
         num_rows = next(iter(answers.values())).num_rows
         bounds = combine(predicate, answers, num_rows)
@@ -116,22 +119,22 @@ class ConjunctAnswer:
 
 @dataclass(slots=True, eq=False)
 class FileAnswers:
-    """What the indexes of one open data file say; they are asked when the first row group needs it.
+    """The answers of one open data file's indexes, looked up when the first row group needs them.
 
     Args:
         data_file: The file.
-        predicate: The scan's.
-        asked: What was asked for of remote index files, by path.
+        predicate: The scan's predicate.
+        requested: The requested remote index files, by path.
     """
 
     data_file: DataFile
     predicate: ScanPredicate
-    asked: Mapping[str, RangedObject]
+    requested: Mapping[str, RangedObject]
     _answers: dict[int, ConjunctAnswer] | None = None
     """By the `id` of a conjunct."""
 
     def of(self, row_group: RowGroup, metrics: Metrics) -> RowGroupAnswers | None:
-        """Return what the indexes say of a row group; None if they say nothing."""
+        """Return the indexes' answers for a row group; None if there are none."""
         if self._answers is None:
             self._answers = self._ask(metrics)
         return RowGroupAnswers(self._answers, row_group) if self._answers else None
@@ -148,7 +151,7 @@ class FileAnswers:
             if not answers:
                 continue
             found[id(conjunct)] = answer = ConjunctAnswer.of(conjunct.predicate, answers)
-            # The two leaves of a range have one answer.
+            # The two leaves of a range share one answer.
             read = {id(one): one.cost.nbytes for one in answers.values()}
             metrics.count_index_bytes(answer.described(conjunct), sum(read.values()))
             possible = answer.bounds.possible
@@ -157,7 +160,7 @@ class FileAnswers:
         return found
 
     def _opened(self, metrics: Metrics) -> list[DataFileIndex]:
-        """Return the indexes of the file that can be used."""
+        """Return the file's usable indexes."""
         data_file = self.data_file
         context, wanted = data_file.context, data_file.context.indexes
         if wanted is None:
@@ -165,7 +168,7 @@ class FileAnswers:
         metrics.add("indexes.asked")
         opened = []
         for group in wanted.groups:
-            index = open_index(context, wanted.place, group, data_file.task, metrics, self.asked)
+            index = open_index(context, wanted.place, group, data_file.task, metrics, self.requested)
             if index is not None and not index.is_of(data_file.version):
                 index = open_index_of(
                     context, wanted.place, group, data_file.task, metrics, data_file.version
@@ -177,7 +180,7 @@ class FileAnswers:
     def _offers(
         self, indexes: Sequence[DataFileIndex], metrics: Metrics
     ) -> list[tuple[int, Conjunct, list[_Offer]]]:
-        """Return the conjuncts of which indexes answer parts, the cheapest first: it may make others needless."""
+        """Return the conjuncts that indexes answer in part or in full, cheapest first: that may spare others."""
         found = []
         for conjunct in self.predicate.conjuncts:
             offers = self._offers_of(conjunct.predicate, indexes, metrics)
@@ -188,7 +191,7 @@ class FileAnswers:
     def _offers_of(
         self, predicate: Predicate, indexes: Sequence[DataFileIndex], metrics: Metrics
     ) -> list[_Offer]:
-        """Return the offers for the leaves of a conjunct: for two that make a range together, or for each alone."""
+        """Return the offers for the leaves of a conjunct: one for the two leaves of a range, or one per leaf."""
         offers: list[_Offer] = []
         done: set[int] = set()
         for one in ranges_in(predicate):
@@ -202,7 +205,7 @@ class FileAnswers:
         ]
 
     def _listed(self, leaf: tree.InKeys) -> tree.In | None:
-        """Return the keys of a join that are within the file's bounds, if an index may look them up."""
+        """Return the join keys within the file's bounds as a list, if they are few enough to look up in an index."""
         lowest: Any = None
         highest: Any = None
         for row_group in self.data_file.row_groups():
@@ -215,13 +218,13 @@ class FileAnswers:
                 break
             lowest = values.lower if lowest is None else min(lowest, values.lower)
             highest = values.upper if highest is None else max(highest, values.upper)
-        return listed_between(leaf, lowest, highest, MAX_LISTED)
+        return listed_between(leaf, lowest, highest, MAX_LISTED_KEYS)
 
     def _offer(self, leaf: Leaf | Range, indexes: Sequence[DataFileIndex], metrics: Metrics) -> _Offer | None:
-        asked = leaf
+        lookup = leaf
         if isinstance(leaf, tree.InKeys) and any(leaf.column.field_id in one.field_ids for one in indexes):
-            asked = self._listed(leaf) or leaf
-        if not isinstance(asked, INDEXED | Range) or not isinstance(leaf, INDEXED | Range | tree.InKeys):
+            lookup = self._listed(leaf) or leaf
+        if not isinstance(lookup, INDEXED | Range) or not isinstance(leaf, INDEXED | Range | tree.InKeys):
             return None
         field_id, constants = leaf.column.field_id, self.data_file.task.constants
         if field_id in COMPUTED or field_id in constants:
@@ -229,24 +232,24 @@ class FileAnswers:
         for index in indexes:
             if field_id not in index.field_ids:
                 continue
-            cost = index.cost(asked, metrics)
+            cost = index.cost(lookup, metrics)
             if cost is None and isinstance(leaf, Range):
                 continue
             if cost is None:
                 metrics.choices[f"index of {leaf.column} not read: of no kind that answers the filter"] += 1
                 continue
-            return _Offer(leaf, asked, index, cost.nbytes + cost.requests * self._request, cost.unsure)
+            return _Offer(leaf, lookup, index, cost.nbytes + cost.requests * self._request, cost.unsure)
         return None
 
     def _answers_of(
         self, offers: Sequence[_Offer], remaining: int | None, metrics: Metrics
     ) -> dict[int, IndexAnswer]:
-        """Return the answers of a conjunct's leaves that pay for themselves, by the leaf's `id`.
+        """Return the answers of a conjunct's leaves whose lookups pay off, by the leaf's `id`.
 
         Args:
-            offers: What indexes could answer.
-            remaining: The rows that other conjuncts leave; None: all.
-            metrics: Gains what was read, and what was not and why.
+            offers: What indexes can answer.
+            remaining: How many rows other conjuncts leave; None: all.
+            metrics: Gains what was read, and why something was not.
         """
         found = {}
         for offer in offers:
@@ -262,7 +265,7 @@ class FileAnswers:
                     f"{_about(needed)} instead of {_about(without)}, requests included"
                 ] += 1
                 continue
-            answer = offer.index.find(offer.asked, metrics)
+            answer = offer.index.find(offer.lookup, metrics)
             if answer is not None:
                 parts = (offer.leaf.low, offer.leaf.high) if isinstance(offer.leaf, Range) else (offer.leaf,)
                 found.update({id(part): answer for part in parts})
@@ -273,14 +276,14 @@ class FileAnswers:
 
     @property
     def _request(self) -> int:
-        """The bytes that could be read in the time of a request."""
+        """The bytes that can be read in the time of one request."""
         settings = self.data_file.context.settings
         return ranges.cost_of(settings.merge_gap, None, is_remote=self.data_file.is_remote).gap
 
     def _column_cost(self, leaf: _IndexedLeaf | tree.InKeys) -> tuple[int, int, int]:
-        """Return for how many row groups a leaf's column would be read, how many bytes it takes there, in about how many pages.
+        """Return the row groups for which a leaf's column would be read, its bytes there, and about how many pages.
 
-        Bounds rule out some row groups, and of others they decide the leaf.
+        Bounds rule out some row groups, and decide the leaf for others.
         """
         sides = (leaf.low, leaf.high) if isinstance(leaf, Range) else (leaf,)
         parts = size = pages = 0
@@ -297,11 +300,11 @@ class FileAnswers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Offer:
-    """A leaf that an index could answer: the bytes that takes, requests included, and about how many rows are left to check."""
+    """A leaf that an index can answer, the bytes that takes (including requests), and about how many rows to check."""
 
     leaf: _IndexedLeaf | tree.InKeys
-    asked: _IndexedLeaf
-    """The leaf; of a set of keys, the same as a list."""
+    lookup: _IndexedLeaf
+    """The leaf; for a key set, its keys as an IN list."""
     index: DataFileIndex
     nbytes: int
     to_check: int
@@ -309,7 +312,7 @@ class _Offer:
 
 @dataclass(slots=True, eq=False)
 class RowGroupAnswers:
-    """What indexes say of one row group."""
+    """The indexes' answers for one row group."""
 
     _answers: Mapping[int, ConjunctAnswer]
     _row_group: RowGroup
@@ -318,7 +321,7 @@ class RowGroupAnswers:
     def narrow(
         self, selection: Selection, conjuncts: Sequence[Conjunct], metrics: Metrics
     ) -> tuple[Selection, tuple[Conjunct, ...]]:
-        """Return the rows that may meet all of some conjuncts, and those that are left to evaluate on them."""
+        """Return the rows that may meet all of `conjuncts`, and the conjuncts still to evaluate on them."""
         left = []
         for conjunct in conjuncts:
             answer = self._answers.get(id(conjunct))
@@ -335,7 +338,7 @@ class RowGroupAnswers:
         return selection, tuple(left)
 
     def known_parts(self, conjunct: Conjunct, rows: Selection) -> tuple[Predicate, dict[int, Truth]]:
-        """Return what to evaluate of a conjunct on some rows, and the truth of its parts that is known, by their `id`."""
+        """Return what to evaluate for a conjunct on some rows, and the known truth of its parts, by their `id`."""
         answer = self._answers.get(id(conjunct))
         if answer is None:
             return conjunct.predicate, {}
@@ -358,7 +361,7 @@ class RowGroupAnswers:
 
 
 def _about(nbytes: float) -> str:
-    """Return a power of two near a number of bytes, so that many files say the same.
+    """Round a number of bytes to a power of two, so that many files share one report line.
 
     >>> _about(700_000), _about(3)
     ('about 512 KiB', 'about 1 KiB')

@@ -1,8 +1,8 @@
-"""The read without stages: every column of a row group is decoded once, batch by batch.
+"""The one-stage read: every column of a row group is decoded once, batch by batch.
 
-Takes an open data file, a row group and the rows that positions did not delete; gives the same batches as filter and
-fetch together. The option ``two-stage=false`` asks for it, and so does a filter that keeps nearly all rows. It streams:
-only one batch is in memory.
+Takes an open data file, a row group and the rows that positions did not delete; yields the same batches as
+filter and fetch together. Used with the option ``two-stage=false`` and for filters that keep nearly all rows.
+It streams: only one batch is in memory.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def read_one_stage(
     Args:
         data_file: The open file.
         row_group: Its row group.
-        row_filter: What the rows must meet.
+        row_filter: The filter.
         selection: The rows to consider.
         equality: The equality deletes that may hold keys of the row group.
-        metrics: Gains what was filtered and deleted.
-        recorder: Compiles the deletes, if that is not None.
+        metrics: Gains the filtered and deleted rows.
+        recorder: Records the deleted rows, to compile the deletes; None: they are not compiled.
     """
     context = data_file.context
     projection, batch_size = context.projection, context.settings.batch_size
@@ -58,7 +58,7 @@ def read_one_stage(
         return
     wanted = {field_id for conjunct in row_filter.conjuncts for field_id in conjunct.field_ids}
     wanted.update(equality.field_ids)
-    # A key that the table has dropped is in no schema that the stream could follow.
+    # Keys that were dropped from the table are in no schema that the stream can read by.
     dropped = {i: data_file.read_leaf(row_group, i) for i in sorted(wanted) if i not in context.schema}
     leaf_ids = sorted(wanted - dropped.keys())
     leaves = [data_file.leaf_target(field_id) for field_id in leaf_ids]

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
 
 PROBES_PER_SUCCESS = 3
-"""Row groups that a task probes before it gives up, and for each of them that was pruned, as many more."""
+"""Row groups that a task probes before it gives up; each pruned one permits this many more."""
 
 
 @dataclass(slots=True)
 class Payoff:
-    """How many row groups were probed in one way, and of how many that pruned enough.
+    """How many row groups were probed in one way, and for how many that pruned enough.
 
-    `given_up` is what the report says once it does not pay; ``{}`` stands for the number of probes.
+    `given_up` is the report's text once it does not pay; ``{}`` stands for the number of probes.
 
     >>> Payoff("", probed=3, pruned=0).pays, Payoff("", probed=9, pruned=3).pays
     (False, True)
@@ -37,14 +37,14 @@ class Payoff:
         self.pruned += pruned
 
     def report(self, metrics: Metrics) -> None:
-        """Say in the report that this way of pruning was given up, if it was."""
+        """Report that this way of pruning was given up, if it was."""
         if not self.pays:
             metrics.choices[self.given_up.format(self.probed)] += 1
 
 
 @dataclass(frozen=True, slots=True)
 class Payoffs:
-    """One `Payoff` for each way of pruning that reads something for it."""
+    """One `Payoff` for each way of pruning that costs a read."""
 
     dictionaries: Payoff = field(
         default_factory=lambda: Payoff("dictionaries not asked any more: {} reads pruned too little")

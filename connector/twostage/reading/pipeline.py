@@ -1,8 +1,9 @@
 """The read of a task group, from data files to record batches.
 
 For each data file: open it and load its deletes; for each of its row groups: prune -> positions -> filter -> equality
-deletes -> top-n (`stage_one`), then fetch the select columns of the rows that are left (`stage_two`). The rule: every live,
-matching row is returned exactly once, in file order, unless the scan is limited or returns the first rows by some order.
+deletes -> top-n (`stage_one`), then fetch the select columns of the remaining rows (`stage_two`). The rule:
+every live, matching row is returned exactly once, in file order, unless the scan is limited or returns the
+first rows by some order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from twostage.data_files.open_data_file import open_data_file
 from twostage.data_files.parquet_footers import forget_footer, kept_version
-from twostage.deletes.anti_join.choose import NONE
+from twostage.deletes.anti_join.choose import NO_DELETES
 from twostage.errors import CorruptFileError
 from twostage.indexes.open_index import ask_indexes, is_worth_asking
 from twostage.metadata_tables.rows import read_rows
@@ -30,7 +31,7 @@ from twostage.reading.task_state import (
     Ended,
     Fetch,
     Learned,
-    OpenTask,
+    OpenFile,
     ReadWhole,
     ReadWindows,
     Skip,
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
     from twostage.reading.task_state import RowGroupPlan, Step
     from twostage.task import ScanContext, ScanTask, TaskGroup
 
-FEW_FILES = 8
-"""Of a task: where there are no more, small select columns are asked for beside the filter's."""
+MAX_FILES_FOR_EARLY_REQUESTS = 8
+"""Files of a task: with more, small select columns are not requested with the filter columns."""
 
 
 def read_group(
@@ -60,7 +61,7 @@ def read_group(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task group, at most ``context.limit`` of them.
 
-    `still_wanted` is called before each row group's rows are fetched; it raises if nobody wants them any more.
+    `still_wanted` is called before each row group's rows are fetched; it raises if they are no longer wanted.
     """
     if group.rows is not None:
         yield from read_rows(group.rows, metrics)
@@ -93,10 +94,10 @@ def read_tasks(
         with WaitingRowGroups(context) as waiting, writing(learned), contextlib.closing(steps):
             yield from emit(steps, waiting, metrics)
         return
-    learned.has_few_files = len(group.tasks) <= FEW_FILES
+    learned.has_few_files = len(group.tasks) <= MAX_FILES_FOR_EARLY_REQUESTS
     with FilesAhead(group, metrics) as ahead, WaitingRowGroups(context, ahead.deletes.contents) as waiting:
         steps = ahead.files(
-            lambda task: read_known_file(context, task, learned, metrics, ahead), still_wanted
+            lambda task: read_remote_file(context, task, learned, metrics, ahead), still_wanted
         )
         with writing(learned, ahead.turns.wait), contextlib.closing(steps):
             yield from emit(steps, waiting, metrics, ahead)
@@ -105,7 +106,7 @@ def read_tasks(
 def writing(
     learned: Learned, wait: Callable[[PendingWrite], None] = PendingWrite.block
 ) -> contextlib.AbstractContextManager[None]:
-    """Have what is compiled within the block written while other data files are read, and by its end."""
+    """Write the deletes compiled within the block while other data files are read, finishing by the block's end."""
     return contextlib.nullcontext() if learned.compiled is None else learned.compiled.writes.together(wait)
 
 
@@ -115,7 +116,7 @@ def emit(
     metrics: Metrics,
     ahead: FilesAhead | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of data files, in order; row groups wait meanwhile for what decides on them."""
+    """Yield the rows of data files, in order, while row groups wait for deletes or better rows."""
     for step in steps:
         match step:
             case Waits(file, plan):
@@ -123,7 +124,7 @@ def emit(
                 if waiting.is_full:
                     yield from read_waiting(waiting, metrics, ahead)
             case Ended(file, opened):
-                if not file.data_file.reads_parts:  # such a file keeps a row group unpacked: one at a time
+                if not file.data_file.reads_parts:  # it holds a decompressed row group: one at a time
                     yield from read_waiting(waiting, metrics, ahead)
                 waiting.keep_open(file, opened)
             case batch:
@@ -132,13 +133,13 @@ def emit(
     yield from read_waiting(waiting, metrics, ahead)
 
 
-def read_known_file(
+def read_remote_file(
     context: ScanContext, task: ScanTask, learned: Learned, metrics: Metrics, ahead: FilesAhead
 ) -> Iterator[Step]:
-    """Read a data file; once more if a footer was kept of an object that was replaced since."""
+    """Read a remote data file; again if a cached footer turns out to be of an object that was replaced."""
     footers = ahead.footers
     if footers is not None:
-        footers.bring(context, task)
+        footers.load(context, task)
     kept = kept_version(task.path, task.file_size)
     has_begun = is_replaced = False
     try:
@@ -155,7 +156,7 @@ def read_known_file(
             footers.forget(context, task)
         yield from read_file(context, task, learned, metrics, ahead)
     if footers is not None and (kept is None or is_replaced):
-        footers.share(context, task)
+        footers.save(context, task)
 
 
 def read_file(
@@ -166,7 +167,7 @@ def read_file(
     ahead: FilesAhead | None = None,
     still_wanted: Callable[[], None] | None = None,
 ) -> Iterator[Step]:
-    """Yield the live, matching rows of one data file, in file order, and the row groups that wait; at last `Ended`."""
+    """Yield one data file's live, matching rows, in file order, and waiting row groups; finally `Ended`."""
     metrics.add("files.read")
     conditions: FileConditions | None = None
 
@@ -176,21 +177,21 @@ def read_file(
 
     reads, deletes_ahead = (None, None) if ahead is None else (ahead.reads, ahead.deletes)
     if deletes_ahead is not None:
-        FileDeletes.ask(context, task, deletes_ahead, learned.compiled)  # before anything is waited for
+        FileDeletes.ask(context, task, deletes_ahead, learned.compiled)  # before waiting for anything
     asks_indexes = is_worth_asking(context, task)
-    asked = {} if reads is None or not asks_indexes else ask_indexes(context, task, reads)
+    requested = {} if reads is None or not asks_indexes else ask_indexes(context, task, reads)
     with contextlib.ExitStack() as opened:
-        opened.push(keep_conditions)  # before the file: they are kept once it was closed
+        opened.push(keep_conditions)  # pushed before the file, so called after it is closed
         data_file = opened.enter_context(open_data_file(context, task, metrics, reads))
         deletes = FileDeletes.load(context, task, metrics, deletes_ahead, learned.compiled)
         if shows_deleted(context):
             data_file.show_deleted(DeletedColumn(data_file, deletes))
-            deletes = deletes.without_any(context, task, metrics)
+            deletes = deletes.cleared(context, task, metrics)
         contents = None if deletes_ahead is None else deletes_ahead.contents
         if learned.conditions is not None:
             conditions = learned.conditions.on(data_file)
-        indexes = FileAnswers(data_file, learned.predicate, asked) if asks_indexes else None
-        file = OpenTask(data_file, deletes, learned, contents, conditions, indexes)
+        indexes = FileAnswers(data_file, learned.predicate, requested) if asks_indexes else None
+        file = OpenFile(data_file, deletes, learned, contents, conditions, indexes)
         with contextlib.closing(read_row_groups(file, metrics, ahead, still_wanted)) as steps:
             yield from steps
         opened.callback(deletes.finish, metrics)
@@ -198,7 +199,7 @@ def read_file(
 
 
 def read_row_groups(
-    file: OpenTask,
+    file: OpenFile,
     metrics: Metrics,
     ahead: FilesAhead | None = None,
     still_wanted: Callable[[], None] | None = None,
@@ -217,7 +218,8 @@ def read_row_groups(
             still_wanted()
         return read_row_group(file, plan, metrics)
 
-    # `_deleted` is kept for one row group; files that are not read in parts keep one unpacked.
+    # `_deleted` is cached for one row group; files that are not read in parts hold one decompressed row
+    # group.
     if ahead is None or not data_file.reads_parts or shows_deleted(context):
         for row_group in row_groups:
             yield from read(row_group)
@@ -225,9 +227,9 @@ def read_row_groups(
     yield from ahead.row_groups(data_file, row_groups, read)
 
 
-def read_row_group(file: OpenTask, plan: RowGroupPlan, metrics: Metrics) -> Iterator[pa.RecordBatch | Waits]:
-    """Yield the live, matching rows of a row group, or that it waits."""
-    # Where better rows may come, those found so far need not be fetched yet.
+def read_row_group(file: OpenFile, plan: RowGroupPlan, metrics: Metrics) -> Iterator[pa.RecordBatch | Waits]:
+    """Yield the live, matching rows of a row group, or `Waits`."""
+    # If better rows may follow, the rows found so far need not be fetched yet.
     may_be_beaten = file.learned.best is not None and file.data_file.reads_parts
     match plan:
         case Skip():
@@ -247,7 +249,7 @@ def read_row_group(file: OpenTask, plan: RowGroupPlan, metrics: Metrics) -> Iter
 def read_waiting(
     waiting: WaitingRowGroups, metrics: Metrics, ahead: FilesAhead | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that waited for equality deletes or better rows, and are left."""
+    """Yield the remaining rows of row groups that waited for equality deletes or better rows."""
     released = waiting.release(metrics)
     if ahead is None:
         for file, plan in released:
@@ -258,25 +260,25 @@ def read_waiting(
     waiting.close()
 
 
-def fetch_rows(file: OpenTask, plan: Fetch, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+def fetch_rows(file: OpenFile, plan: Fetch, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the select columns of a row group's live rows."""
     metrics.add("row_groups.read")
     yield from metrics.timed_steps("fetch", fetch_columns(file.data_file, plan.row_group, plan.columns))
 
 
-def read_whole(file: OpenTask, plan: ReadWhole, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+def read_whole(file: OpenFile, plan: ReadWhole, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield a row group's rows in one stage."""
     data_file, row_group, selection = file.data_file, plan.row_group, plan.selection
     applicable = file.deletes.equality.overlapping(data_file, row_group)
     equality = file.deletes.equality.choose(applicable, selection.count)
-    if equality.is_streamed:  # once for the row group, not for each batch
+    if equality.is_streamed:  # once per row group, not per batch
         selection = find_live_rows(file, row_group, RowFilter(), selection, metrics).selection()
-        equality = NONE
+        equality = NO_DELETES
     recorder = file.deletes.compiled.recorder
     yield from read_one_stage(data_file, row_group, plan.row_filter, selection, equality, metrics, recorder)
 
 
-def read_windows(file: OpenTask, plan: ReadWindows, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+def read_windows(file: OpenFile, plan: ReadWindows, metrics: Metrics) -> Iterator[pa.RecordBatch]:
     """Yield the select columns of a row group's live rows, window after window."""
     best, is_read = file.learned.best, False
     for window in plan.windows:

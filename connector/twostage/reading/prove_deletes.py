@@ -1,8 +1,8 @@
-"""Rows whose fate under equality deletes the page indexes of the key columns prove, so that no key is read for them.
+"""Rows that the key columns' page indexes prove to be deleted or not, so that their keys need not be read.
 
-Takes a row group's live rows and the delete files that may hold their keys; gives the rows that must still be probed, and
-those of pages that hold nothing but deleted keys. The rules: the bounds of delete files are compared before any of them
-is opened, their key sets after; a row is spared the probe only if its page proves the answer.
+Takes a row group's live rows and the delete files that may hold their keys; returns the rows that must still
+be probed, and those in pages with only deleted keys. The rules: the bounds of delete files are compared
+before any of them is opened, their key sets after; a row goes unprobed only if its page proves the answer.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ if TYPE_CHECKING:
     from twostage.deletes.pruning.page_proofs import KeyPages
     from twostage.metrics import Metrics
     from twostage.reading.payoff import Payoff
-    from twostage.reading.task_state import OpenTask
+    from twostage.reading.task_state import OpenFile
     from twostage.selection import Selection
     from twostage.task import DeleteFile
 
 MIN_PROVEN_SHARE = 0.1
-"""Of the rows: proving fewer counts as in vain."""
+"""Of the rows: proving fewer counts as a failure."""
 MAX_PROBED_SHARE = 0.9
-"""Of the rows: where more must be probed, all are, as choosing costs what it saves."""
+"""Of the rows: if more must be probed, all are, because selecting them would cost what it saves."""
 MIN_ROWS_PER_LOOKUP = 4
-"""Rows of a page for each key between its bounds, or these keys are not looked up; in a direct table any will do."""
+"""Rows of a page per key between its bounds: with fewer, these keys are not looked up; in a direct table one
+is enough."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProvenRows:
-    """What is proven of the live rows of a row group; those in neither selection are proven not to be deleted."""
+    """What is proven about a row group's live rows; rows in neither selection are proven not to be deleted."""
 
     deleted: Selection
     unproven: Selection
@@ -44,13 +45,13 @@ class ProvenRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyProof:
-    """What the pages of the key columns and the bounds of delete files prove of a row group's live rows.
+    """What the pages of key columns and the bounds of delete files prove about a row group's live rows.
 
     Attributes:
         pages: The pages.
         known: Which of them (bool, one for each run) hold no key of the delete files, by equality ids.
         rows: The live rows.
-        unproven: Those of them for which this does not prove that they are not deleted.
+        unproven: Those of them that may be deleted.
         pays: Whether enough of them are proven.
     """
 
@@ -62,13 +63,13 @@ class KeyProof:
 
     @staticmethod
     def by_bounds(
-        file: OpenTask,
+        file: OpenFile,
         row_group: RowGroup,
         deletes: tuple[DeleteFile, ...],
         rows: Selection,
         metrics: Metrics,
     ) -> KeyProof | None:
-        """Compare the pages with the bounds of delete files; None if that is of no use."""
+        """Compare the pages with the bounds of delete files; None if that is not worthwhile."""
         payoff, equality = file.learned.payoffs.key_pages, file.deletes.equality
         if not deletes or not payoff.pays:
             return None
@@ -86,7 +87,7 @@ class KeyProof:
         return KeyProof(pages, known, rows, unproven, pays)
 
     def by_keys(self, equality: EqualityDeletes, payoff: Payoff, metrics: Metrics) -> ProvenRows | None:
-        """Look up in the key sets what values the pages may hold; None if nearly all rows must be probed."""
+        """Look up the pages' possible values in the key sets; None if nearly all rows must be probed."""
         counts = self.pages.counts(self.unproven)
         untouched = equality.runs_without_keys(self.pages, self.known, self.unproven.count)
         metrics.add("key_pages.untouched", int(np.count_nonzero(counts[untouched])))

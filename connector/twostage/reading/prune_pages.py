@@ -1,8 +1,8 @@
-"""Which rows of a row group need no reading, by what the file knows of its pages.
+"""Prune rows of a row group by the file's page indexes.
 
-Takes an open data file, a row group and its live rows; gives those that may match. Pages of two columns begin at
-different rows, so that each conjunct is tested on the runs of rows within which no page of its columns ends. May keep too
-much; must never drop a row that matches.
+Takes an open data file, a row group and its live rows; returns the rows that may match. Pages of different
+columns begin at different rows, so each conjunct is tested on runs of rows within which no page of its
+columns ends. May keep too much; must never drop a row that matches.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from twostage.reading.scan_predicate import ScanPredicate
 
 MIN_PRUNED_SHARE = 0.1
-"""Of the rows: pruning fewer counts as in vain. A probe costs 0.2 to 0.7 ms a row group of 17 pages a column."""
+"""Of the rows: pruning fewer counts as a failure. A probe costs 0.2 to 0.7 ms for a row group of 17 pages per
+column."""
 MAX_RUNS = 20_000
-"""Runs of rows for which a conjunct is tested."""
+"""Runs of rows on which a conjunct is tested; with more, nothing is pruned."""
 
 
 def prune_pages(
@@ -45,7 +46,7 @@ def prune_pages(
     *,
     wanted: Predicate = tree.TRUE,
 ) -> Selection:
-    """Return the rows of `selection` in pages that may hold a match which is `wanted`, too."""
+    """Return the rows of `selection` in pages that may hold a match that also meets `wanted`."""
     if not data_file.context.settings.prune_pages or not payoff.pays or selection.count == 0:
         return selection
     before, is_probed = selection.count, False
@@ -75,7 +76,7 @@ def prune_pages(
 
 
 def _may_match(conjunct: Predicate, pages: dict[int, PageBounds], num_rows: int) -> Selection:
-    """Return the rows of those runs for which the conjunct is not proven false."""
+    """Return the rows of the runs for which the conjunct may be true."""
     starts: NDArray[np.int64] = np.unique(np.concatenate([found.first_rows for found in pages.values()]))
     if len(starts) > MAX_RUNS:
         return Selection.all(num_rows)

@@ -1,4 +1,4 @@
-"""Which row groups need no reading, and which need no filtering.
+"""Which row groups need not be read, and which need not be filtered.
 
 Takes an open data file, a row group and the scan's predicate; tells from statistics, Bloom filters and dictionaries
 whether none, some or all of its rows match. May keep too much; must never rule out a row group that holds a matching row.
@@ -37,17 +37,17 @@ def prune_row_group(
     dictionaries: Payoff | None = None,
     conditions: RowGroupConditions | None = None,
 ) -> Match:
-    """Tell whether none, some (or perhaps some) or all rows of a row group match, and count what ruled it out.
+    """Tell whether none, some (possibly none) or all rows of a row group match, and count what ruled it out.
 
     Args:
         data_file: The open file.
         row_group: Its row group.
-        predicate: What rows must meet.
+        predicate: The scan's predicate.
         metrics: Gains ``row_groups.pruned.*``, ``row_groups.unjoined`` and ``rows.pruned``.
-        wanted: What rows must meet besides to be among the first under ``ORDER BY … LIMIT``.
+        wanted: What rows must also meet to be among the first under ``ORDER BY … LIMIT``.
         dictionaries: Whether probing dictionaries has paid; None: they are not probed.
-        conditions: What is known of the row group's rows from earlier scans: then nothing is read to rule it out. Gains
-            what is found out.
+        conditions: Answers of earlier scans for the row group; if they decide it, nothing is read to rule it
+            out. Gains new answers.
     """
     settings, num_rows = data_file.context.settings, row_group.num_rows
     bounds_of = row_group_bounds(data_file, row_group)
@@ -99,7 +99,7 @@ def _probe_filters(
 
 
 def row_group_bounds(data_file: DataFile, row_group: RowGroup) -> Callable[[int], Bounds | None]:
-    """Return what tells the bounds of a field in a row group."""
+    """Return a function from field id to the field's bounds in a row group."""
     schema, constants = data_file.context.schema, data_file.task.constants
 
     def bounds_of(field_id: int) -> Bounds | None:
@@ -116,14 +116,14 @@ def row_group_bounds(data_file: DataFile, row_group: RowGroup) -> Callable[[int]
 
 def _constant(value: object, num_rows: int) -> Bounds | None:
     if isinstance(value, float):
-        return None  # NaN and -0.0 need care, and a constant column costs nothing to filter
+        return None  # NaN and -0.0 are special cases, and a constant column costs nothing to filter
     if value is None:
         return Bounds(null_count=num_rows, value_count=num_rows)
     return Bounds(lower=value, upper=value, null_count=0, nan_count=0, value_count=num_rows)
 
 
 def computed_bounds(data_file: DataFile, row_group: RowGroup, field_id: int) -> Bounds | None:
-    """Return what is known of a computed column in a row group."""
+    """Return the bounds of a computed column in a row group."""
     task, rows = data_file.task, row_group.num_rows
     if field_id == DELETED or rows == 0:
         return None

@@ -1,8 +1,9 @@
-"""The scan's predicate in the forms that the stages of a read use, made once for each Spark task.
+"""The scan's predicate in the forms that the stages of a read use, derived once per Spark task.
 
-Takes the predicate and the hint of a `ScanContext`; gives one frozen value. What prunes row groups and pages uses
-`prunable` and `stored_conjuncts`, what filters rows uses `conjuncts`: nobody normalizes or splits a predicate again.
-The rule: `prunable` implies `exact`, and `conjuncts` are together true for exactly the rows for which `exact` is.
+Takes the predicate and the hint of a `ScanContext`; returns one frozen value. Pruning of row groups and pages
+uses `prunable` and `stored_conjuncts`, filtering of rows uses `conjuncts`: a predicate is normalized and
+split only here. The rule: `prunable` implies `exact`, and `conjuncts` are together true for exactly the rows
+for which `exact` is.
 """
 
 from __future__ import annotations
@@ -23,33 +24,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """One of the parts that must all be true of a row."""
+    """One of the parts that must all be true for a row."""
 
     predicate: Predicate
     text: str
-    """How the report names it."""
+    """Its name in the report."""
     field_ids: tuple[int, ...]
     """The columns that it reads."""
     counter: str = "rows.filtered"
-    """What counts the rows that it drops."""
+    """The counter of the rows that it drops."""
     is_optional: bool = False
-    """It says which keys a join has, which drops the rows in any case: it may be left out where it drops few."""
+    """It tests for the keys of a join, which drops the rows anyway, so it may be skipped if it drops few."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPredicate:
-    """What the rows of a scan must meet.
+    """What a scan's rows must satisfy.
 
     Attributes:
         exact: The scan returns exactly the rows for which it is true.
         prunable: `exact` and the hint: rows for which it is not true need not be returned.
-        stored: What `prunable` implies of columns that files hold as they are, so that it can be tested with their
+        stored: What `prunable` implies for columns stored in files, so that it can be tested with their
             pages, dictionaries and Bloom filters.
         stored_conjuncts: The parts of `stored`.
-        without_keys: `prunable` without the keys of joins; None if it has none.
-        keys: The keys of joins, parts of `prunable`.
+        without_keys: `prunable` without the join keys; None if it has none.
+        keys: The join keys, which are parts of `prunable`.
         conjuncts: The parts of `exact`, normalized as the option ``filter.normalize`` says.
-        shared: The ids of the columns that several leaves of `conjuncts` read: worth reading whole.
+        shared: The ids of the columns that several leaves of `conjuncts` read, so that reading them whole
+            pays.
     """
 
     exact: Predicate
@@ -84,7 +86,7 @@ class ScanPredicate:
 
 
 def _parts(normal: Predicate, context: ScanContext) -> tuple[Predicate, ...]:
-    """Return the conjuncts; two that make a range of a column are one, where an index of it reads less for both together."""
+    """Return the conjuncts; both sides of a range are one conjunct if an index reads less for them together."""
     parts = tree.conjuncts(normal)
     if context.indexes is None:
         return parts

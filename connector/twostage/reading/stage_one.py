@@ -1,8 +1,8 @@
 """Stage one of a row group: prune, positions, filter, equality deletes, top-n.
 
-Takes an open data file with its deletes, and a row group; gives which rows are live, with the columns that were read to
-tell, or that the row group is to be read in one stage or in windows. What a task learns here from one row group decides
-how the next is read; it never decides which rows come back.
+Takes an open data file with its deletes, and a row group; returns a plan: the live rows with the columns read
+so far, or that the row group is to be read in one stage or in windows. What a task learns here from one row
+group decides how the next is read, never which rows are returned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twostage.reading.task_state import (
     SKIP,
     AwaitDeletes,
     Fetch,
-    OpenTask,
+    OpenFile,
     ReadWhole,
     ReadWindows,
     RowGroupPlan,
@@ -44,15 +44,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KnownRows:
-    """What is known of a row group's rows before a column of it is read.
+    """What is known about a row group's rows before any of its columns is read.
 
     Attributes:
-        matching: How many meet the predicate: ALL also where nothing is left to evaluate.
-        considered: Those that no position deletes.
-        selection: Those of them that nothing known rules out.
-        left: The conjuncts still to evaluate on them; None: nothing is known of any, all of the scan's.
-        answers: What indexes say of parts of these.
-        wanted: What rows had to meet to be among the best when the row group's turn came; other row groups raise that meanwhile.
+        matching: How many meet the predicate: also ALL if nothing remains to be evaluated.
+        considered: The rows that no position deletes.
+        selection: Those of them that known answers do not rule out.
+        left: The conjuncts still to evaluate on them; None: all of the scan's, as nothing is known.
+        answers: The indexes' answers for parts of these.
+        wanted: What rows had to meet to be among the best when this row group was started; other row groups
+            may tighten it since.
     """
 
     wanted: Predicate
@@ -63,9 +64,9 @@ class _KnownRows:
     answers: RowGroupAnswers | None = None
 
 
-def plan_row_group(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> RowGroupPlan:
+def plan_row_group(file: OpenFile, row_group: RowGroup, metrics: Metrics) -> RowGroupPlan:
     """Decide which rows of a row group are live, and how their select columns are to be read."""
-    conditions = None if file.conditions is None else file.conditions.ask(row_group)
+    conditions = None if file.conditions is None else file.conditions.for_row_group(row_group)
     wanted = file.learned.wanted
     matching = _prune(file, row_group, wanted, conditions, metrics)
     if matching is Match.NONE:
@@ -83,13 +84,13 @@ def plan_row_group(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Row
 
 
 def _prune(
-    file: OpenTask,
+    file: OpenFile,
     row_group: RowGroup,
     wanted: Predicate,
     conditions: RowGroupConditions | None,
     metrics: Metrics,
 ) -> Match:
-    """Tell how many rows of a row group match, by its metadata, its dictionaries and what is kept of it."""
+    """Tell how many rows of a row group match, by its metadata, dictionaries and cached conditions."""
     learned = file.learned
     metrics.add("row_groups.considered")
     metrics.add("rows.considered", row_group.num_rows)
@@ -106,13 +107,13 @@ def _prune(
 
 
 def _narrow(
-    file: OpenTask,
+    file: OpenFile,
     row_group: RowGroup,
     known: _KnownRows,
     conditions: RowGroupConditions | None,
     metrics: Metrics,
 ) -> _KnownRows:
-    """Leave out rows by what earlier scans found out of the conjuncts, and by what indexes say of the others."""
+    """Drop rows by earlier scans' answers for some conjuncts, and by indexes' answers for the others."""
     selection, left, answers = known.selection, known.left, known.answers
     with metrics.timed("filter"):
         if conditions is not None:
@@ -127,13 +128,13 @@ def _narrow(
 
 
 def _choose_plan(
-    file: OpenTask,
+    file: OpenFile,
     row_group: RowGroup,
     known: _KnownRows,
     conditions: RowGroupConditions | None,
     metrics: Metrics,
 ) -> RowGroupPlan:
-    """Choose how to read a row group: in one stage, in windows, or its filter columns now and the others for what is live."""
+    """Choose how to read a row group: in one stage, in windows, or filter columns first."""
     learned, selection = file.learned, known.selection
     row_filter = learned.filter_for(known.matching, known.left, known.answers)
     if known.matching is Match.SOME and learned.keeps_nearly_all:
@@ -157,7 +158,7 @@ def _choose_plan(
     if known.matching is Match.SOME and known.left is None:
         learned.add_filtered(row_group.num_rows)
     if known.matching is Match.ALL or not learned.is_of_all_rows(row_filter, known.wanted):
-        conditions = None  # what the filter finds out is nothing to keep
+        conditions = None  # the filter's results are not worth keeping
     if conditions is not None:
         conditions.begin(known.considered, selection, knows_some=known.left is not None)
     if num_windows > 1:
@@ -168,14 +169,14 @@ def _choose_plan(
 
 
 def _filter(
-    file: OpenTask,
+    file: OpenFile,
     row_group: RowGroup,
     row_filter: RowFilter,
     selection: Selection,
     conditions: RowGroupConditions | None,
     metrics: Metrics,
 ) -> Skip | Fetch | AwaitDeletes:
-    """Read the filter columns of some rows and evaluate the filter; remove what else is known to drop rows."""
+    """Read the filter columns of some rows and evaluate the filter; then apply equality deletes and top-n."""
     is_expected = expect_small_columns(file, row_group, row_filter)
     columns = filter_selection(
         file.data_file,
@@ -197,9 +198,9 @@ def _filter(
 
 
 def _plan_fetch(
-    file: OpenTask, row_group: RowGroup, columns: LiveColumns, metrics: Metrics
+    file: OpenFile, row_group: RowGroup, columns: LiveColumns, metrics: Metrics
 ) -> Skip | Fetch | AwaitDeletes:
-    """Remove what equality deletes and top-n drop of the rows that the filter kept."""
+    """Apply equality deletes and top-n to the rows that the filter kept."""
     learned, expected = file.learned, ExpectedColumns(file, row_group, columns)
     expected.ask_for_most()
     with metrics.timed("deletes"):
@@ -220,7 +221,7 @@ def _plan_fetch(
 
 
 def find_live_rows(
-    file: OpenTask,
+    file: OpenFile,
     row_group: RowGroup,
     row_filter: RowFilter,
     selection: Selection,

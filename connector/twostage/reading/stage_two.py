@@ -1,8 +1,8 @@
 """Stage two: fetches the select columns of the live rows.
 
-Takes an open data file, a row group and its live rows; gives record batches of the scan's Arrow schema, of at most
-`batch_size` rows each. What stage one decoded is not read again. The rule: rows come out in file order, each live row
-exactly once.
+Takes an open data file, a row group and its live rows; yields record batches of the scan's Arrow schema, of
+at most `batch_size` rows each. Columns that stage one decoded are not read again. The rule: rows are returned
+in file order, each live row exactly once.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 
 MAX_JOINED_BYTES = 32 * 2**20
-"""Of batches that are joined: without it, rows of 1 MB would wait in memory until there are 65,536."""
+"""Of joined batches: without this limit, rows of 1 MB would pile up in memory until there are 65,536."""
 
 
 def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns) -> Iterator[pa.RecordBatch]:
-    """Yield the projection of the live rows; what stage one read of it is not read again."""
+    """Yield the projection of the live rows; columns that stage one read are not read again."""
     context = data_file.context
     projection, batch_size = context.projection, context.settings.batch_size
     if (
         context.limit is not None
-    ):  # more would be fetched for nothing: `show()` of a row group of 1 M rows wants 21
+    ):  # more would be fetched for nothing: `show()` of a row group of 1 M rows needs 21
         columns.keep_first(context.limit)
     schema = arrow_schema(projection)
     if not projection:
         yield from without_columns(columns.live.count, batch_size)
         return
     read = columns.read_columns()
-    # Only leaves: stage one cuts a struct down to what its test needs. Text beyond 2 GiB has other offsets.
+    # Only leaves: stage one prunes a struct to the fields that it tests. Text beyond 2 GiB has other offsets.
     reused = {
         f.id
         for f in projection
@@ -51,7 +51,7 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
         and _serves(read[f.id], arrow_type(f.type), batch_size)
     }
     columns.forget_all_but(reused)
-    columns.condense(to_the_rows=True)
+    columns.condense(force=True)
     kept, selection = columns.read_columns(), columns.selection()
     missing = [field for field in projection if field.id not in reused]
     width = sum(_bytes_of_a_row(array) for array in kept.values())
@@ -78,14 +78,14 @@ def fetch_columns(data_file: DataFile, row_group: RowGroup, columns: LiveColumns
 
 
 def _bytes_of_a_row(array: pa.Array) -> int:
-    """Return about how many bytes a value takes in a batch: on average, or at most if it is looked up there."""
+    """Estimate the bytes that a value takes in a batch: the average, or the maximum if it is dictionary-encoded."""
     if isinstance(array, pa.DictionaryArray):
         return longest_text(array)
     return int(array.nbytes) // max(1, len(array))
 
 
 def _serves(array: pa.Array, kind: pa.DataType, batch_size: int) -> bool:
-    """Tell whether batches of an array, looked up where they are codes, have this type."""
+    """Tell whether batches of an array, once dictionaries are decoded, have this type."""
     if not isinstance(array, pa.DictionaryArray):
         return bool(array.type == kind)
     fits = longest_text(array) * min(batch_size, len(array)) <= MAX_TEXT_BYTES
@@ -98,12 +98,12 @@ def only(batch: pa.RecordBatch, live: Selection) -> pa.RecordBatch:
 
 
 def joined(batches: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
-    """Join small batches: Spark pays per batch, and a needle leaves a few rows in each."""
+    """Join small batches: Spark has a cost per batch, and a selective filter leaves few rows in each."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if pending:
-            size += pending[-1].nbytes  # only where another one follows: of 120 columns it takes 0.2 ms
+            size += pending[-1].nbytes  # only if another batch follows: with 120 columns this takes 0.2 ms
             if rows + batch.num_rows > batch_size or size + batch.nbytes > MAX_JOINED_BYTES:
                 yield pa.concat_batches(pending)
                 pending, rows, size = [], 0, 0

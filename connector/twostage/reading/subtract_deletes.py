@@ -1,10 +1,10 @@
-"""Deletes applied to the rows of a row group: the only place where they remove rows, and where that is recorded.
+"""Applies deletes to the rows of a row group: the only place where they remove rows, and where that is recorded.
 
-Takes a row group's rows and the deletes of its file; removes the rows that these delete. Positions come first, as they
-need no column; equality deletes probe the keys of the rows that the filter kept. Where delete files are to be streamed
-instead of loaded nothing is removed yet, and the keys to probe them with are returned: they wait for those of other row
-groups (see `waiting`). The rules: keys are not read for rows whose fate bounds or page indexes prove; every row whose
-fate under equality deletes is decided is recorded, once, if deletes are compiled.
+Takes a row group's rows and the deletes of its file; removes the deleted rows. Positions come first, because
+they need no column; equality deletes are probed with the keys of the rows that the filter kept. If delete
+files are to be streamed instead of loaded, nothing is removed yet, and the keys are returned, to wait for
+those of other row groups (see `waiting`). The rules: keys are not read for rows that bounds or page indexes
+decide; if deletes are compiled, each row that equality deletes decide is recorded once.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.reading.aligned_columns import LiveColumns
     from twostage.reading.expect_columns import ExpectedColumns
-    from twostage.reading.task_state import OpenTask
+    from twostage.reading.task_state import OpenFile
     from twostage.task import DeleteFile
 
 MAX_ROWS_TO_PROBE_AT_ONCE = 4096
-"""Rows whose keys, where they are in memory, are probed as fast as the pages of the keys are compared."""
+"""Rows whose keys, if already in memory, are probed as fast as key pages are compared."""
 
 
-def subtract_positions(file: OpenTask, row_group: RowGroup, metrics: Metrics) -> Selection:
+def subtract_positions(file: OpenFile, row_group: RowGroup, metrics: Metrics) -> Selection:
     """Return the rows of a row group that no position deletes."""
     selection = Selection.all(row_group.num_rows)
     for positions in (file.deletes.positions, file.deletes.compiled_positions):
@@ -49,7 +49,7 @@ def subtract_positions(file: OpenTask, row_group: RowGroup, metrics: Metrics) ->
 
 
 def subtract_equality(
-    file: OpenTask,
+    file: OpenFile,
     row_group: RowGroup,
     columns: LiveColumns,
     metrics: Metrics,
@@ -57,7 +57,7 @@ def subtract_equality(
 ) -> RemainingRows | None:
     """Remove the rows that equality deletes delete; return the keys to probe if delete files are to be streamed.
 
-    `expected` asks for columns beside what is waited for here.
+    `expected` requests columns along with the data that is waited for here.
     """
     deletes, recorder = file.deletes.equality, file.deletes.compiled.recorder
     if not deletes or columns.live.count == 0:
@@ -72,7 +72,7 @@ def subtract_equality(
     elif applicable and expected is not None:
         expected.ask_before_deletes(applicable, columns.selection() if proof is None else proof.unproven)
     equality = deletes.choose(applicable, num_rows)
-    # By bounds: True if all rows are deleted, False if none is, None where keys must tell.
+    # By bounds: True if all rows are deleted, False if none is, None if keys must be probed.
     whole = (
         deletes.all_or_none_deleted(file.data_file, row_group, equality, num_rows) if applicable else False
     )
@@ -81,10 +81,10 @@ def subtract_equality(
         if whole:
             columns.forget_all_but(set())
         if whole or recorder is not None:
-            columns.condense(to_the_rows=True)
+            columns.condense(force=True)
             _remove(columns, np.full(columns.base.count, whole), row_group.first_row, recorder, metrics)
     elif not isinstance(equality, EqualityDeletes):
-        columns.condense(to_the_rows=True)
+        columns.condense(force=True)
         return equality.remaining_rows(_keys_of(columns, equality), columns.base.count)
     else:
         unproven = None
@@ -92,7 +92,7 @@ def subtract_equality(
             unproven = _remove_proven(file, row_group, proof, equality, columns, metrics)
         if expected is not None and (unproven is None or unproven.any()):
             expected.ask_before_keys(equality.field_ids)
-        # What stage two would read for all rows is read now, and not again.
+        # Columns that stage two would read for all rows are read now, and not again.
         selected = {field.id for field in file.data_file.context.projection}
         probe_keys(
             equality, columns, row_group.first_row, recorder, metrics, probed=unproven, selected=selected
@@ -101,7 +101,7 @@ def subtract_equality(
 
 
 def _remove_proven(
-    file: OpenTask,
+    file: OpenFile,
     row_group: RowGroup,
     proof: KeyProof,
     equality: EqualityDeletes,
@@ -112,11 +112,11 @@ def _remove_proven(
     proven = proof.by_keys(equality, file.learned.payoffs.key_pages, metrics)
     if proven is None:
         return None
-    columns.condense(to_the_rows=True)
+    columns.condense(force=True)
     unproven, deleted = columns.base.marks(proven.unproven), columns.base.marks(proven.deleted)
     recorder = file.deletes.compiled.recorder
     _remove(columns, deleted[~unproven], row_group.first_row, recorder, metrics, of=~unproven)
-    columns.condense(to_the_rows=True)
+    columns.condense(force=True)
     return unproven[~deleted]
 
 
@@ -130,20 +130,20 @@ def probe_keys(
     probed: NDArray[np.bool_] | None = None,
     selected: Container[int] = (),
 ) -> None:
-    """Remove the rows whose keys equality deletes hold; keys are read for live rows only.
+    """Remove the rows whose keys are in equality deletes; keys are read for live rows only.
 
     Args:
         equality: The deletes.
         columns: The rows, with a way to read their key columns.
         first_row: The position in the file of the columns' first row.
-        recorder: Compiles the deletes, if that is not None.
+        recorder: Records the deleted rows, to compile the deletes; None: they are not compiled.
         metrics: Gains ``rows.deleted.equality``.
         probed: The rows that may be deleted (bool, one for each row of the base, all live); None: all.
         selected: Columns that stage two reads: they are read for all rows.
     """
     if not equality or columns.live.count == 0 or (probed is not None and not probed.any()):
         return
-    columns.condense(to_the_rows=True)
+    columns.condense(force=True)
     if probed is None:
         deleted = equality.deleted(_keys_of(columns, equality), columns.base.count)
     else:
@@ -156,9 +156,9 @@ def probe_keys(
 
 
 def remove_deleted(
-    file: OpenTask, row_group: RowGroup, columns: LiveColumns, deleted: NDArray[np.bool_], metrics: Metrics
+    file: OpenFile, row_group: RowGroup, columns: LiveColumns, deleted: NDArray[np.bool_], metrics: Metrics
 ) -> None:
-    """Remove rows that delete files were streamed past: `deleted` is a bool for each row of the base, all live."""
+    """Remove rows that streamed delete files delete: `deleted` is a bool for each row of the base, all live."""
     _remove(columns, deleted, row_group.first_row, file.deletes.compiled.recorder, metrics)
 
 
@@ -177,12 +177,12 @@ def _remove(
     """Remove and record rows that equality deletes delete.
 
     Args:
-        columns: The rows, all those of the base live.
-        deleted: Which are deleted: a bool for each row of the base, or for each of those that are chosen.
+        columns: The rows; all rows of the base are live.
+        deleted: Which are deleted: a bool for each row of the base, or for each chosen row.
         first_row: The position in the file of the columns' first row.
-        recorder: Compiles the deletes, if that is not None.
+        recorder: Records the deleted rows, to compile the deletes; None: they are not compiled.
         metrics: Gains ``rows.deleted.equality``.
-        of: The rows chosen (bool, one for each row of the base): of the others nothing is known yet. None: all.
+        of: The chosen rows (bool, one for each row of the base); the others are undecided. None: all.
     """
     if recorder is not None:
         decided = columns.base if of is None else columns.base.keep(of)
@@ -195,7 +195,7 @@ def _remove(
     metrics.add("rows.deleted.equality", int(np.count_nonzero(deleted)))
 
 
-def _has_keys(file: OpenTask, deletes: tuple[DeleteFile, ...], columns: LiveColumns) -> bool:
-    """Tell whether the filter has read all key columns: then it costs nothing to probe few rows."""
+def _has_keys(file: OpenFile, deletes: tuple[DeleteFile, ...], columns: LiveColumns) -> bool:
+    """Tell whether the filter has read all key columns, so that probing a few rows costs nothing."""
     read = columns.read_columns().keys() | file.data_file.task.constants.keys()
     return all(read.issuperset(delete.equality_ids) for delete in deletes)

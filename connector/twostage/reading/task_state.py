@@ -1,4 +1,4 @@
-"""What a Spark task holds open and learns while it reads, and what stage one decides for a row group."""
+"""A Spark task's open files and what it has learned, and the plans that stage one makes for row groups."""
 
 from __future__ import annotations
 
@@ -35,22 +35,23 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext
 
 MAX_KEPT_SHARE = 0.9
-"""Of the rows considered: a filter that keeps more makes two stages 0 to 6 % slower than one (`make bench PAGES=gate`)."""
+"""Of the considered rows: with more kept, two stages are 0 to 6 % slower than one (`make bench
+PAGES=gate`)."""
 MIN_ROW_GROUPS_FILTERED = 2
-"""Before a task may read the other row groups in one stage."""
+"""Row groups to filter before a task may read the others in one stage."""
 
 
 @dataclass(slots=True)
 class Learned:
-    """What a Spark task knows of its rows, and learns from row group to row group.
+    """What a Spark task knows about its rows, and learns from row group to row group.
 
     Attributes:
         predicate: What rows must meet.
-        row_filter: The same, with what evaluating it has cost.
+        row_filter: The same, with the measured costs of evaluation.
         best: The best rows so far, under ``ORDER BY … LIMIT``.
-        conditions: Those whose rows may be known from earlier scans.
-        compiled: Finds what equality deletes were compiled to.
-        payoffs: Which ways of pruning have paid.
+        conditions: The conditions that earlier scans may have answered.
+        compiled: Finds compiled equality deletes.
+        payoffs: Which ways of pruning have paid off.
     """
 
     predicate: ScanPredicate
@@ -62,12 +63,12 @@ class Learned:
     row_groups_filtered: int = 0
     rows_filtered: int = 0
     rows_kept: int = 0
-    expecting: int = 0
-    """Row groups whose columns are on their way while equality deletes are applied to them."""
+    row_groups_expected: int = 0
+    """Row groups whose columns are in flight while equality deletes are applied to them."""
     holds_enough: bool = False
-    """Whether columns that came ahead of row groups that wait take so much memory that no more are to be asked for."""
+    """Whether early columns of waiting row groups take so much memory that no more should be requested."""
     has_few_files: bool = False
-    """Of an object store: waiting for one file is not hidden by reading others."""
+    """In an object store: reading other files does not hide the wait for one."""
 
     @staticmethod
     def of(context: ScanContext, metrics: Metrics) -> Learned:
@@ -91,7 +92,8 @@ class Learned:
     ) -> RowFilter:
         """Return the filter of a row group: none of the scan's conjuncts if bounds prove that all rows match.
 
-        With `left` it has only these, as the rows that meet the others are known; `answers` tell more of them.
+        With `left`, it has only these conjuncts, because the others are already answered; `answers` has more
+        about these.
         """
         row_filter = RowFilter() if matching is Match.ALL else self.row_filter
         if left is not None and matching is not Match.ALL:
@@ -99,36 +101,36 @@ class Learned:
         return row_filter if self.best is None else self.best.joined_to(row_filter)
 
     def is_of_all_rows(self, row_filter: RowFilter, wanted: Predicate) -> bool:
-        """Tell whether what a filter finds out holds for any scan, not only for the best rows of this one."""
+        """Tell whether a filter's results hold for any scan, not only for the best rows of this one."""
         own = self.predicate.conjuncts
         return wanted == TRUE and all(any(one is known for known in own) for one in row_filter.conjuncts)
 
     def add_filtered(self, num_rows: int) -> None:
-        """Count a row group whose rows are going to be filtered."""
+        """Count a row group whose rows will be filtered."""
         self.row_groups_filtered += 1
         self.rows_filtered += num_rows
 
     def add_kept(self, num_rows: int, row_filter: RowFilter) -> None:
-        """Count the rows that a filter has kept, if it is the scan's: without top-n, and not for bounds to spare it."""
+        """Count the rows that a filter kept, if it is the scan's own, unchanged by top-n, bounds or known answers."""
         if row_filter is self.row_filter:
             self.rows_kept += num_rows
 
     @property
     def keeps_nearly_all(self) -> bool:
-        """Whether the filter has removed so little so far that reading late gains nothing."""
+        """Whether the filter has removed so few rows so far that late materialization gains nothing."""
         enough = self.row_groups_filtered >= MIN_ROW_GROUPS_FILTERED
         return self.best is None and enough and self.rows_kept > MAX_KEPT_SHARE * self.rows_filtered
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTask:
-    """An open data file, what deletes rows of it, and what the Spark task has learned."""
+class OpenFile:
+    """An open data file, its deletes, and what the Spark task has learned."""
 
     data_file: DataFile
     deletes: FileDeletes
     learned: Learned
     contents: DeleteContents | None = None
-    """What remote delete files are read by, if the Spark task has its own reads."""
+    """Reads remote delete files, if the Spark task schedules its own reads."""
     conditions: FileConditions | None = None
     indexes: FileAnswers | None = None
 
@@ -144,19 +146,19 @@ class ReadWhole:
 
     row_group: RowGroup
     selection: Selection
-    """The rows that neither positions delete nor pages rule out."""
+    """The rows that neither positions delete nor known answers or pages rule out."""
     row_filter: RowFilter
 
 
 @dataclass(frozen=True, slots=True)
 class ReadWindows:
-    """Its filter columns exceed the budget: both stages run for one window of rows after another."""
+    """The filter columns exceed the budget: both stages run for one window of rows after another."""
 
     row_group: RowGroup
     windows: Iterable[Selection]
     row_filter: RowFilter
     conditions: RowGroupConditions | None = None
-    """Of the row group, where what the filter finds out may be kept."""
+    """The row group's conditions, if the filter's results may be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,33 +171,33 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class AwaitDeletes:
-    """As `Fetch`, but the equality deletes are still to be streamed past the rows."""
+    """Like `Fetch`, but equality deletes must still be streamed past the rows."""
 
     row_group: RowGroup
     columns: LiveColumns
     probe: RemainingRows
     learn: Callable[[Metrics], None]
-    """To be called once the deletes are applied: whether what was asked for of the rows was of use is known then."""
+    """To be called once the deletes are applied: only then is it known whether early requests were useful."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A data file is read, but for rows of it that wait: `opened` keeps it open."""
+    """A data file has been read, except for waiting rows: `opened` keeps it open."""
 
-    file: OpenTask
+    file: OpenFile
     opened: ExitStack
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """A row group of a file waits: for delete files, or for better rows."""
+    """A row group of a file waits for delete files or for better rows."""
 
-    file: OpenTask
+    file: OpenFile
     plan: Fetch | AwaitDeletes
 
 
 RowGroupPlan = Skip | ReadWhole | ReadWindows | Fetch | AwaitDeletes
 """What stage one decided for a row group."""
 Step: TypeAlias = pa.RecordBatch | Waits | Ended
-"""What reading a data file gives, in the order of its rows."""
+"""What reading a data file yields, in the order of its rows."""
 SKIP = Skip()

@@ -1,9 +1,9 @@
-"""The best rows so far of a scan under ``ORDER BY … LIMIT``, by the first sort key.
+"""The best rows so far of a scan with ``ORDER BY … LIMIT``, by the first sort key.
 
-Takes the live, matching rows of one row group after another; keeps those that may still be among the best. What later
-rows must meet to be among them is a predicate, `BestRows.wanted`: it prunes row groups and pages, and is one more
-conjunct of the filter. The rule: of the rows that a task was shown, `count` stay that no other is better than, and if
-there are further sort keys, all that equal the last of them in the first.
+Takes the live, matching rows of one row group after another; keeps those that may still be among the best.
+What later rows must meet is a predicate, `BestRows.wanted`: it prunes row groups and pages, and is one more
+conjunct of the filter. The rule: of the rows seen by a task, `count` of the best are kept and, if there are
+further sort keys, also all rows that tie with the last of them in the first key.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ COUNTER = "rows.top-n"
 ROW_GROUPS_COUNTER = "row_groups.pruned.top-n"
 _SORTED_BY_ARROW = ("string", "decimal")
 _NUMPY = {"int": pa.int32(), "date": pa.int32(), "float": pa.float32(), "double": pa.float64()}
-"""What NumPy sees of a column's values; 64-bit integers where none is given."""
+"""The Arrow type by which NumPy sees a column's values; int64 if none is given."""
 
 
 class SeenKeys:
-    """The best values of the first sort key among those seen, at most `count`, and how many NULLs there were.
+    """The best values of the first sort key seen so far, at most `count`, and the number of NULLs.
 
     >>> from twostage.predicates.predicate import Column
     >>> from twostage.predicates.top import TopRows
@@ -84,11 +84,11 @@ class SeenKeys:
         numbers = values.view(_NUMPY.get(self._kind, pa.int64())).to_numpy(zero_copy_only=False)
         if self._numbers is not None:
             numbers = np.concatenate([self._numbers, numbers])
-        if len(numbers) > count:  # NaN is the greatest here, too
+        if len(numbers) > count:  # NaN is the greatest here too
             place = len(numbers) - count if descending else count - 1
             parted = np.partition(numbers, place)
             numbers = parted[place:] if descending else parted[:count]
-        self._numbers = numbers.copy()  # not a part of a row group's
+        self._numbers = numbers.copy()  # not a view of a row group's array
 
     def reached(self) -> Threshold | None:
         """Return the value of the last of the `count` best; None while fewer were seen."""
@@ -115,12 +115,12 @@ class SeenKeys:
         assert self._texts is not None
         try:
             return Threshold(self._texts[place - 1].as_py())
-        except UnicodeDecodeError:  # text that is none has no literal
+        except UnicodeDecodeError:  # invalid UTF-8 has no literal
             return None
 
 
 class BestRows:
-    """What one Spark task knows of its best rows."""
+    """What one Spark task knows about its best rows."""
 
     def __init__(self, top: TopRows, *, kernels: bool = True) -> None:
         self.top = top
@@ -151,7 +151,7 @@ class BestRows:
         )
 
     def admit_row_group(self, columns: LiveColumns, row_filter: RowFilter, metrics: Metrics) -> None:
-        """Admit the live rows of a whole row group; one that has none left counts as pruned by top-n."""
+        """Admit the live rows of a whole row group; if none remain, it counts as pruned by top-n."""
         if columns.live.count:
             self.admit(columns, row_filter, metrics)
             metrics.add(ROW_GROUPS_COUNTER, columns.live.count == 0)
@@ -183,21 +183,21 @@ class BestRows:
 
     def _reach(self, reached: Threshold, row_filter: RowFilter) -> None:
         self._reached = reached
-        # Of rows that are equal in the only key, `count` were seen, and any of them will do.
+        # `count` rows that equal or beat it were seen; of ties in the only key, any will do.
         wanted = self.top.no_worse(reached) if self.top.has_more_keys else self.top.better(reached)
         if wanted != self.wanted:
-            row_filter.costs.rename(self.wanted, wanted)
+            row_filter.costs.transfer(self.wanted, wanted)
             self._wanted = self._conjunct(wanted)
 
     def _conjunct(self, wanted: Predicate) -> Conjunct:
         return Conjunct(wanted, f"among the first by {self.top}", (self.top.column.field_id,), COUNTER)
 
     def _drop_ties(self, columns: LiveColumns, reached: Threshold) -> None:
-        """Of the live rows, all of which reach a value, drop those equal to it beyond the `count` first."""
+        """Drop live rows that tie with a value that all of them reach, beyond the first `count`."""
         spare = columns.live.count - self.top.count
         if spare <= 0:
             return
-        columns.condense(to_the_rows=True)
+        columns.condense(force=True)
         kept = self._truth(columns, self.top.better(reached))
         ties = np.flatnonzero(~kept)
         kept[ties[: len(ties) - min(spare, len(ties))]] = True

@@ -1,11 +1,12 @@
-"""Threads of a task that take turns: only the one that has the turn runs.
+"""Threads of a task that take turns: only the thread that has the turn runs.
 
-A data file in an object store is read in a few steps, each of which waits for bytes. So each file is read in a thread of its
-own, by the same code that reads files one by one. A thread that must wait hands the turn on, and another file goes on
-meanwhile: tens of requests are in flight, while what a task holds and learns is changed by one thread at a time. Takes
-jobs, which are functions that return iterators; gives their items in the jobs' order, and a job's error in its place. The
-rules: whoever holds a lock keeps the turn (`keep`); when the consumer ends, all threads have ended; items that wait to be
-taken are bounded by bytes, but for the first job's, whose consumer takes them at once.
+A data file in an object store is read in a few steps, each of which waits for bytes. So each file is read in
+its own thread, by the same code that reads files one by one. A thread that must wait yields the turn, and
+another file continues: tens of requests are in flight, while only one thread at a time changes the task's
+state. Takes jobs, which are functions that return iterators; yields their items in the jobs' order, and
+raises a job's error in its place. The rules: a thread that holds a lock keeps the turn (`keep`); when the
+consumer ends, all threads have ended; items waiting to be taken are bounded by bytes, except the first job's,
+which are taken at once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 ASK_SECONDS = 0.5
-"""After which a thread that waits asks again whether anybody wants what it waits for."""
+"""After which a waiting thread checks again whether its result is still wanted."""
 _WAITS, _READY, _RUNS = range(3)
 
 
@@ -33,22 +34,22 @@ class Awaited(Protocol):
     """What a thread waits for, such as `PendingRanges`."""
 
     def done(self) -> bool:
-        """Return whether it is there."""
+        """Return whether it is done."""
 
     def on_done(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once it is there, in any thread."""
+        """Call `callback` once it is done, in any thread."""
 
     def block(self) -> None:
-        """Wait until it is there."""
+        """Wait until it is done."""
 
 
 class StoppedError(BaseException):
-    """Nobody wants the items of this thread's job any more; no handler for errors may stop it."""
+    """This thread's items are no longer wanted; a BaseException, so that error handlers do not catch it."""
 
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    """One thread's place among the threads. Of those that are ready the one of the lowest `rank` runs next."""
+    """One thread's scheduling state. Of the ready threads, the one with the lowest `rank` runs next."""
 
     rank: tuple[int, ...]
     gate: threading.Lock = field(default_factory=threading.Lock)
@@ -56,7 +57,7 @@ class _Turn:
     state: int = _RUNS
     is_stopped: bool = False
     kept: int = 0
-    """Above 0: it holds a lock, and must not hand the turn on."""
+    """Above 0: it holds a lock, and must not yield the turn."""
     away: int = 0
     """Nanoseconds without the turn."""
 
@@ -70,30 +71,30 @@ class _Job(Generic[Item]):
     owner: _Job[Any] | None
     """The job whose thread takes this one's items; None: the consumer."""
     items: deque[tuple[Item, int, int]] = field(default_factory=deque)
-    """Each with its bytes and the round trips behind it."""
+    """Each with its bytes and the round trips before it."""
     ended: list[int] = field(default_factory=list)
-    """A heap: the round trips behind each job beside it that has ended, and whose place no other job has taken."""
+    """A heap: the round trips before the end of each sibling job whose slot no other job has taken."""
     trips: int = 0
-    """Round trips behind its beginning, and once it has ended, behind its end."""
+    """Round trips before its start or, once it has ended, before its end."""
     error: BaseException | None = None
     is_first: bool = False
-    """Whether its items are the next to be taken."""
+    """Whether its items are to be taken next."""
     is_done: bool = False
     thread: threading.Thread | None = None
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the consumer can go on only with this job's items."""
+        """Whether the consumer can continue only with this job's items."""
         return self.is_first and (self.owner is None or self.owner.is_awaited)
 
 
 class Turns:
-    """The threads of a task; the one that makes it has the turn.
+    """The threads of a task; the thread that creates this has the turn.
 
     Args:
-        max_bytes: Of items that wait to be taken, above which jobs pause.
-        size_of: An item's bytes.
-        trips: Of the task; items, ends and beginnings of jobs take the count from thread to thread.
+        max_bytes: Bytes of items waiting to be taken, above which jobs pause.
+        size_of: Returns an item's bytes.
+        trips: The task's round trips; items, and starts and ends of jobs, pass the count between threads.
     """
 
     def __init__(
@@ -115,13 +116,13 @@ class Turns:
         self._turns = {threading.get_ident(): _Turn(())}
         self._jobs: dict[int, _Job[Any]] = {}
 
-    # --- for whoever reads --------------------------------------------------------------------------------
+    # --- for readers --------------------------------------------------------------------------------------
 
     def wait(self, awaited: Awaited) -> None:
-        """Let other threads run until something is there.
+        """Let other threads run until `awaited` is done.
 
         Raises:
-            StoppedError: Nobody wants what this thread does any more.
+            StoppedError: This thread's work is no longer wanted.
         """
         turn = self._mine()
         if turn is None or turn.kept:
@@ -136,7 +137,7 @@ class Turns:
 
     @contextlib.contextmanager
     def keep(self) -> Iterator[None]:
-        """Keep the turn within the block, whatever it waits for: it holds a lock that other threads of the task take."""
+        """Keep the turn within the block, even while waiting: it holds a lock that other threads of the task take."""
         turn = self._mine()
         if turn is None:
             yield
@@ -148,13 +149,13 @@ class Turns:
             turn.kept -= 1
 
     def clock(self) -> int:
-        """Return nanoseconds, of which those are left out in which the calling thread did not have the turn."""
+        """Return nanoseconds, excluding the time in which the calling thread did not have the turn."""
         turn = self._mine()
         return time.perf_counter_ns() - (0 if turn is None else turn.away)
 
     @property
     def idle(self) -> int:
-        """Nanoseconds in which no thread had anything to do but wait."""
+        """Nanoseconds in which all threads waited."""
         return self._idle
 
     def in_order(
@@ -168,10 +169,12 @@ class Turns:
         """Yield the items of all jobs in the jobs' order, while later ones run.
 
         Args:
-            jobs: Each is called in a thread of its own.
-            may_start: Takes how many jobs have begun and are not done; tells whether another one may. One always may.
-            stop: Called before threads are made to end that are not done: it lets those go on that keep the turn.
-            still_wanted: Called between items, and each half second while there is none; what it raises ends all.
+            jobs: Each is called in its own thread.
+            may_start: Takes the number of unfinished jobs; tells whether another one may start. One always
+                may.
+            stop: Called before unfinished threads are stopped: it must unblock threads that keep the turn.
+            still_wanted: Called between items, and every half second while there is none; what it raises ends
+                all jobs.
 
         Raises:
             BaseException: The error of a job, once the items before it were taken.
@@ -212,7 +215,7 @@ class Turns:
     # --- jobs ---------------------------------------------------------------------------------------------
 
     def _adopt(self) -> _Turn:
-        """Return the turn of the consumer, which another thread than the first has taken over."""
+        """Return the consumer's turn, which a different thread has taken over."""
         turn = next(turn for turn in self._turns.values() if turn.rank == ())
         self._turns[threading.get_ident()] = turn
         return turn
@@ -255,7 +258,7 @@ class Turns:
                 self._hand_on()
 
     def _give(self, job: _Job[Item], item: Item, consumer: _Turn) -> None:
-        """Let the consumer have an item, at once if it waits for it; pause where too many wait to be taken."""
+        """Give the consumer an item, at once if it waits for it; pause if too many bytes wait to be taken."""
         turn, size = job.turn, self._size_of(item)
         job.items.append((item, size, self._trips.behind))
         self._waiting_bytes += size
@@ -281,7 +284,7 @@ class Turns:
         return item
 
     def _resume(self) -> None:
-        """Let paused threads look again whether they may go on."""
+        """Let paused threads check again whether they may continue."""
         paused, self._paused = self._paused, []
         for turn in paused:
             self._wake(turn)
@@ -298,7 +301,7 @@ class Turns:
             raise StoppedError
 
     def _end(self, me: _Turn, started: Iterable[_Job[Any]], stop: Callable[[], None]) -> None:
-        """Make the jobs end that are not done."""
+        """Stop the unfinished jobs."""
         running = [job for job in started if not job.is_done]
         for job in running:
             job.turn.is_stopped = True
@@ -324,12 +327,12 @@ class Turns:
         return self._turns.get(threading.get_ident())
 
     def _begin_to_wait(self, turn: _Turn) -> None:
-        """Say that the thread runs no further until it is woken; to be followed by `_pass_on`."""
+        """Mark the thread as waiting until it is woken; must be followed by `_pass_on`."""
         with self._lock:
             turn.state = _WAITS
 
     def _wake(self, turn: _Turn) -> None:
-        """Let a waiting thread run when its turn comes; from any thread."""
+        """Make a waiting thread ready to run; callable from any thread."""
         with self._lock:
             self._enter(turn)
 
@@ -345,7 +348,7 @@ class Turns:
             self._hand_on()
 
     def _hand_on(self) -> None:
-        """Give the turn to the thread that is next; the caller does not have it any more."""
+        """Give the turn to the next thread; the caller no longer has it."""
         if self._ready:
             turn = heapq.heappop(self._ready)[2]
             turn.state = _RUNS
@@ -354,14 +357,14 @@ class Turns:
             self._nobody_since = time.perf_counter_ns()
 
     def _pass_on(self, turn: _Turn, still_wanted: Callable[[], None] = lambda: None) -> None:
-        """Hand the turn on, and return when it comes back."""
+        """Yield the turn, and return when it comes back."""
         began = time.perf_counter_ns()
         with self._lock:
             self._hand_on()
         try:
             while not turn.gate.acquire(timeout=ASK_SECONDS):
                 still_wanted()
-        except BaseException:  # whoever handles it needs the turn
+        except BaseException:  # its handler needs the turn
             self._wake(turn)
             turn.gate.acquire()
             raise
@@ -369,5 +372,5 @@ class Turns:
 
 
 def _generator(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """Return an iterator that can be closed, whatever the given one is."""
+    """Return the iterator as one that can be closed."""
     yield from items

@@ -1,8 +1,8 @@
-"""Row groups whose rows wait: for delete files that are streamed past all of them at once, or for better rows.
+"""Row groups whose rows wait for delete files, streamed past all of them at once, or for better rows.
 
-Takes row groups of several data files, which stay open, with the rows that stage one kept; gives those that still have
-rows once the delete files were streamed past them, less the rows that are not among the top rows found meanwhile. The
-rule: rows come out in the order in which they came in, and nothing waits that a limit could make needless.
+Takes row groups of several data files, which stay open, with the rows that stage one kept; returns the row
+groups that still have rows after streaming the delete files, without rows that later top rows have beaten.
+The rule: rows are returned in their original order, and nothing waits that a limit could make unnecessary.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from twostage.deletes.anti_join.build_from_rows import reverse_anti_join
 from twostage.deletes.files.columns import are_remote
 from twostage.reading.subtract_deletes import remove_deleted
-from twostage.reading.task_state import AwaitDeletes, Fetch, OpenTask
+from twostage.reading.task_state import AwaitDeletes, Fetch, OpenFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 MAX_OPEN_FILES = 64
 """Data files that stay open while their rows wait."""
 WAITING_BUDGET_DIVISOR = 4
-"""Of the task's memory: what the columns of waiting rows may take is this part of it."""
+"""The columns of waiting rows may take the task's memory divided by this."""
 EXPECTED_BUDGET_DIVISOR = 8
-"""The same of what was asked for of them before it is known whether they are deleted: the other half of those bytes is for columns
-that were read, so that delete files are streamed twice as often at most."""
+"""The same for columns requested before it is known whether their rows are deleted: half of the above, so the
+rest is left for columns already read, and delete files are streamed at most twice as often."""
 
 
 class WaitingRowGroups:
@@ -38,7 +38,7 @@ class WaitingRowGroups:
 
     Args:
         context: The scan.
-        contents: What remote delete files are read by, if the task has its own reads.
+        contents: Reads remote delete files, if the task schedules its own reads.
     """
 
     def __init__(self, context: ScanContext, contents: DeleteContents | None = None) -> None:
@@ -46,7 +46,7 @@ class WaitingRowGroups:
         self._contents = contents
         self._files = contextlib.ExitStack()
         self._num_files = 0
-        self._items: list[tuple[OpenTask, Fetch | AwaitDeletes]] = []
+        self._items: list[tuple[OpenFile, Fetch | AwaitDeletes]] = []
         self._size = self._expected = 0
 
     def __enter__(self) -> WaitingRowGroups:
@@ -57,21 +57,21 @@ class WaitingRowGroups:
     ) -> None:
         self._files.__exit__(kind, error, trace)
 
-    def add(self, file: OpenTask, plan: Fetch | AwaitDeletes) -> None:
-        """Let a row group wait."""
+    def add(self, file: OpenFile, plan: Fetch | AwaitDeletes) -> None:
+        """Add a row group that waits."""
         self._items.append((file, plan))
         if isinstance(plan, Fetch):
             reused = {field.id for field in self._context.projection}
             if self._context.top is not None:
                 reused.add(self._context.top.column.field_id)
             plan.columns.forget_all_but(reused)
-            plan.columns.condense(to_the_rows=True)
+            plan.columns.condense(force=True)
         columns = plan.columns.read_columns().values()
         self._size += sum(int(array.nbytes) for array in columns) + plan.row_group.num_rows
         self._count_expected(file, plan)
 
-    def _count_expected(self, file: OpenTask, plan: Fetch | AwaitDeletes) -> None:
-        """Count what was asked for of a row group; let go of it where that is too much: to ask again costs less than to stream."""
+    def _count_expected(self, file: OpenFile, plan: Fetch | AwaitDeletes) -> None:
+        """Count a row group's requested bytes; discard them if too many: a new request costs less than streaming."""
         most = self._context.settings.memory_budget // EXPECTED_BUDGET_DIVISOR
         expected = file.data_file.expected_bytes(plan.row_group)
         if self._expected + expected > most:
@@ -95,15 +95,15 @@ class WaitingRowGroups:
             is_limited or self._size > max_bytes or self._num_files >= MAX_OPEN_FILES
         )
 
-    def keep_open(self, file: OpenTask, opened: contextlib.ExitStack) -> None:
-        """Take over what keeps a data file open, if rows of it wait; else close it."""
+    def keep_open(self, file: OpenFile, opened: contextlib.ExitStack) -> None:
+        """Keep a data file open if rows of it wait; else close it."""
         with opened:
             if any(waiting is file for waiting, _ in self._items):
                 self._files.enter_context(opened.pop_all())
                 self._num_files += 1
 
-    def release(self, metrics: Metrics) -> Iterator[tuple[OpenTask, Fetch]]:
-        """Yield the row groups that have rows left, in order; `close` then closes their files."""
+    def release(self, metrics: Metrics) -> Iterator[tuple[OpenFile, Fetch]]:
+        """Yield the row groups with remaining rows, in order; `close` then closes their files."""
         items, self._items = self._items, []
         self._size = self._expected = 0
         for file, _ in items:
@@ -123,12 +123,13 @@ class WaitingRowGroups:
         self._files.close()
         self._num_files = 0
 
-    def _stream_deletes(self, items: list[tuple[OpenTask, AwaitDeletes]], metrics: Metrics) -> None:
+    def _stream_deletes(self, items: list[tuple[OpenFile, AwaitDeletes]], metrics: Metrics) -> None:
         """Stream the delete files past the rows that wait for them, and remove the rows that they delete."""
         if not items:
             return
         with metrics.timed("deletes"):
-            # Where bytes are at hand, what others do on this machine is not streaming's fault.
+            # For local files, CPU time: the load of other processes on this machine must not count as
+            # streaming cost.
             clock = time.perf_counter if are_remote(items[0][1].probe.deletes) else time.thread_time
             started = clock()
             results = reverse_anti_join(

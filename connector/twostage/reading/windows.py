@@ -1,8 +1,8 @@
 """Row groups whose filter columns exceed the task's memory, cut into windows.
 
-Takes a row group and the columns that stage one reads of it; gives windows, consecutive parts of its rows small enough for
-the task's memory. Each is filtered and fetched before the next is read. The rule: every row lies in exactly one window,
-in file order.
+Takes a row group and the columns that stage one reads; returns windows, consecutive ranges of its rows that
+fit in the task's memory. Each is filtered and fetched before the next is read. The rule: every row is in
+exactly one window, in file order.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from twostage.reading.filter import RowFilter
 
 MAX_COPIES = 3
-"""Of a filter column that exist at once: its pages unpacked, its values, and those of the rows taken."""
+"""Copies of a filter column that exist at once: its decompressed pages, its values, and those of the selected
+rows."""
 MASK_BYTES_PER_ROW = 4
-"""Of the row group: masks that tell which rows are in a window, and live."""
+"""Per row of the row group: masks of the window's rows and of the live rows."""
 MIN_WINDOWS = 4
-"""Fewer are so large that whole chunks would be read for each."""
+"""With fewer, windows are so large that whole column chunks would be read for each."""
 
 
 def count_windows(data_file: DataFile, row_group: RowGroup, row_filter: RowFilter) -> int:
@@ -47,7 +48,7 @@ def count_windows(data_file: DataFile, row_group: RowGroup, row_filter: RowFilte
 
 
 def cut_windows(selection: Selection, count: int) -> Iterator[Selection]:
-    """Yield the rows of a selection in `count` windows of equal length; those without a live row are left out.
+    """Yield the rows of a selection in `count` windows of equal length; windows without a live row are skipped.
 
     >>> [window.indices().tolist() for window in cut_windows(Selection.all(5), 2)]
     [[0, 1], [2, 3, 4]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twostage.planning.estimates import (
-    MANY_ROWS_A_KEY,
+    MIN_ROWS_PER_KEY_TO_SORT,
     drops_rows,
     estimate_bytes,
     live_rows,
@@ -127,7 +127,7 @@ def test_rows_that_a_filter_drops_need_no_memory() -> None:
 def test_rows_of_which_keys_have_many_count_with_all_their_memory() -> None:
     """Spark then sorts both sides of the join, where a hash table would have long chains."""
     tasks = [scan_task(1000), scan_task(2000)]
-    few, many = MANY_ROWS_A_KEY - 0.1, float(MANY_ROWS_A_KEY)
+    few, many = MIN_ROWS_PER_KEY_TO_SORT - 0.1, float(MIN_ROWS_PER_KEY_TO_SORT)
     assert estimate_bytes(10_000, tasks, WIDE.fields[:1], WIDE, rows_a_key=few) == 10_000 * 16 // 8
     assert estimate_bytes(10_000, tasks, WIDE.fields[:1], WIDE, rows_a_key=many) == 10_000 * 16
     filtered = estimate_bytes(10_000, tasks, WIDE.fields, WIDE, rows_a_key=many, is_filtered=True)

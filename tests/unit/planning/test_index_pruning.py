@@ -15,7 +15,7 @@ from core_scan import open_table, scan
 from tables import Table
 from twostage.__main__ import main
 from twostage.deletes.cache.memory import CACHE
-from twostage.planning.index_pruning import KEYS_OF_A_FILE
+from twostage.planning.index_pruning import MAX_KEYS_PER_FILE
 from twostage.predicates.key_set import key_set
 from twostage.predicates.predicate import And, Compare, In, InKeys, IsNull, Not, Or
 from twostage.predicates.top import TopRows
@@ -115,7 +115,7 @@ def test_a_set_of_keys_of_a_join(table):
     found = check(table, wanted, lambda c: InKeys(c("key"), key_set(np.array(sorted(some)))))
     as_list, _ = run(table, twin)
     assert found.metrics.counters["files.pruned.index"] == as_list.metrics.counters["files.pruned.index"] > 0
-    many = sorted({*some, *range(10**6, 10**6 + KEYS_OF_A_FILE * FILES)})
+    many = sorted({*some, *range(10**6, 10**6 + MAX_KEYS_PER_FILE * FILES)})
     too_many = check(table, wanted, lambda c: InKeys(c("key"), key_set(np.array(many))))
     assert too_many.metrics.counters["files.pruned.index"] == 0
 

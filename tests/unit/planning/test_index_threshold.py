@@ -24,7 +24,7 @@ from twostage.predicates.top import Threshold, TopRows
 @pytest.fixture(autouse=True)
 def told(monkeypatch) -> list[Threshold | None]:
     """What indexes told, of tables of any size."""
-    monkeypatch.setattr(index_threshold, "MIN_ROWS_TO_ASK", 0)
+    monkeypatch.setattr(index_threshold, "MIN_ROWS_TO_PROBE", 0)
     found: list[Threshold | None] = []
     real = index_threshold.threshold_from_indexes
 
@@ -144,9 +144,9 @@ def test_what_is_not_asked(tmp_path: Path, told, monkeypatch) -> None:
     opened = indexed(table, "k", "s", "f")
     assert first(opened, "s", 2) == ["0", "1"]
     assert first(opened, "f", 2) == [0.0, 0.5]
-    monkeypatch.setattr(index_threshold, "MAX_ROWS_ASKED", 5)
+    monkeypatch.setattr(index_threshold, "MAX_ROWS_PROBED", 5)
     assert first(opened, "k", 6) == list(range(6))
-    monkeypatch.setattr(index_threshold, "MIN_ROWS_TO_ASK", 201)
+    monkeypatch.setattr(index_threshold, "MIN_ROWS_TO_PROBE", 201)
     assert first(opened, "k", 2) == [0, 1]
     assert told == [None] * 4
     for options in ({"index": "off"}, {"top-n": "false"}, {"prune.files": "false"}):

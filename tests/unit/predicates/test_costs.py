@@ -85,9 +85,9 @@ def test_a_long_part_is_told_shortened() -> None:
 def test_what_was_measured_stays_with_a_part_that_is_replaced() -> None:
     costs = Costs()
     costs.of(EQUAL).add(100, 10, 1000)
-    costs.rename(EQUAL, LESS)
+    costs.transfer(EQUAL, LESS)
     assert costs.of(LESS).rank == 100.0
-    costs.rename(TEXT, IsNull(A))  # never measured: nothing to take over
+    costs.transfer(TEXT, IsNull(A))  # never measured: nothing to take over
     assert costs.of(IsNull(A)).rows_in == 0.0
 
 

@@ -89,7 +89,7 @@ def test_what_is_left_is_the_same_object_each_time() -> None:
 
 
 def test_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residual, "MAX_KEPT", 10)
+    monkeypatch.setattr(residual, "MAX_RESIDUALS", 10)
     residuals = Residuals()
     for number in range(100):
         parts = Compare("=", C, number), NONE_TRUE, Compare("<", C, number)

@@ -44,7 +44,7 @@ def test_columns_stay_aligned(seed: int) -> None:
                 assert columns.has_read(field_id)
             case "part" if len(base):
                 places = np.array(sorted(pick.sample(range(len(base)), pick.choice((1, min(9, len(base)))))))
-                found = columns.part(field_id, places, keep=pick.random() < 0.3)
+                found = columns.part(field_id, places, whole=pick.random() < 0.3)
                 assert found.to_pylist() == values[places].tolist()
             case "some":
                 chosen = np.array([pick.random() < 0.3 for _ in base], np.bool_)
@@ -63,7 +63,7 @@ def test_columns_stay_aligned(seed: int) -> None:
             case "condense":
                 columns.condense()
             case "all":
-                columns.condense(to_the_rows=True)
+                columns.condense(force=True)
                 assert columns.base.count == len(live)
             case "forget":
                 columns.forget_all_but({1})
@@ -78,7 +78,7 @@ def test_a_column_is_read_once() -> None:
     columns = LiveColumns(Selection.all(ROWS), reads)
     columns.column(1)
     columns.column(1)
-    columns.part(1, np.array([5]), keep=False)
+    columns.part(1, np.array([5]), whole=False)
     columns.some(1, np.arange(ROWS) < 3, whole=False)
     assert reads.done == [(1, ROWS)]
 
@@ -87,9 +87,9 @@ def test_a_column_is_read_once() -> None:
 def test_few_rows_are_read_alone_only_where_the_file_can(reads_parts: bool) -> None:
     reads = Reads()
     columns = LiveColumns(Selection.all(ROWS), reads, reads_parts=reads_parts)
-    assert columns.part(1, np.array([17]), keep=False).to_pylist() == [17 * 7]
+    assert columns.part(1, np.array([17]), whole=False).to_pylist() == [17 * 7]
     assert reads.done == [(1, 1 if reads_parts else ROWS)]
-    columns.part(2, np.array([17]), keep=True)  # will be asked for again
+    columns.part(2, np.array([17]), whole=True)  # will be asked for again
     assert reads.done[1] == (2, ROWS)
 
 
@@ -102,8 +102,8 @@ def test_rows_in_doubt_are_read_alone_where_they_are_in_few_pages(
     reads = Reads()
     columns = LiveColumns(Selection.of(np.arange(ROWS) < 40), reads, reads_parts=True)
     columns.condense()
-    assert columns.part(1, np.array([17]), keep=False, in_doubt=True).to_pylist() == [17 * 7]
-    assert columns.part(2, np.array([17]), keep=False).to_pylist() == [17 % 13]
+    assert columns.part(1, np.array([17]), whole=False, in_doubt=True).to_pylist() == [17 * 7]
+    assert columns.part(2, np.array([17]), whole=False).to_pylist() == [17 % 13]
     assert reads.done == [(1, expected), (2, 40)]
 
 

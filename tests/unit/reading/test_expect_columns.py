@@ -9,7 +9,7 @@ import pytest
 
 from twostage.metrics import Metrics
 from twostage.reading.aligned_columns import LiveColumns
-from twostage.reading.expect_columns import MAX_EXPECTING, ExpectedColumns
+from twostage.reading.expect_columns import MAX_ROW_GROUPS_EXPECTED, ExpectedColumns
 from twostage.reading.payoff import Payoffs
 from twostage.schema import Field, Primitive, Schema
 from twostage.selection import Selection
@@ -39,7 +39,9 @@ class File:
         self.is_remote = is_remote
         self.task = SimpleNamespace(constants={PLACE.id: 3})
         self.deletes = SimpleNamespace(equality=SimpleNamespace(must_fetch=lambda _: must_fetch))
-        self.learned = SimpleNamespace(payoffs=Payoffs(), expecting=0, best=None, holds_enough=False)
+        self.learned = SimpleNamespace(
+            payoffs=Payoffs(), row_groups_expected=0, best=None, holds_enough=False
+        )
 
     def leaf_target(self, field_id):
         return self.context.schema.field(field_id), 0
@@ -64,14 +66,14 @@ def test_keys_of_rows_that_may_be_deleted_and_columns_of_all_that_are_left():
     file = File()
     before_deletes(file, left=19).learn(Metrics())
     assert file.asked == [(["key_too"], 10), (["key", "name"], 20)]
-    assert file.learned.expecting == 0
+    assert file.learned.row_groups_expected == 0
 
 
 def test_what_comes_in_vain_is_let_go_of():
     file, metrics = File(), Metrics()
     before_deletes(file, left=0).learn(metrics)
     assert file.asked[-1] == ([], None)
-    assert file.learned.expecting == 0
+    assert file.learned.row_groups_expected == 0
 
 
 @pytest.mark.parametrize("given", [{"is_remote": False}, {"must_fetch": False}, {"prefetch": False}])
@@ -105,11 +107,11 @@ def test_under_top_n_only_keys_are_asked_for():
 
 def test_few_row_groups_until_something_is_known():
     file = File()
-    running = [before_deletes(file, left=1) for _ in range(3 * MAX_EXPECTING)]
-    assert file.learned.expecting == MAX_EXPECTING
+    running = [before_deletes(file, left=1) for _ in range(3 * MAX_ROW_GROUPS_EXPECTED)]
+    assert file.learned.row_groups_expected == MAX_ROW_GROUPS_EXPECTED
     running[0].learn(Metrics())  # it had a row left
-    many = [before_deletes(file, left=1) for _ in range(3 * MAX_EXPECTING)]
-    assert file.learned.expecting == 4 * MAX_EXPECTING - 1
+    many = [before_deletes(file, left=1) for _ in range(3 * MAX_ROW_GROUPS_EXPECTED)]
+    assert file.learned.row_groups_expected == 4 * MAX_ROW_GROUPS_EXPECTED - 1
     assert all(one._has_asked for one in many)
 
 

@@ -117,7 +117,7 @@ def test_row_groups_pass_where_nothing_is_recorded(tmp_path: Path, deletes: tupl
 def test_a_scan_that_shows_deleted_rows_removes_none(tmp_path: Path, deletes: tuple[DeleteFile, ...]) -> None:
     context, task = scan_of(tmp_path, deletes)
     found = FileDeletes.load(context, task, Metrics())
-    shown = found.without_any(context, task, Metrics())
+    shown = found.cleared(context, task, Metrics())
     assert deleted_rows(shown) == set()
     assert not (shown.positions or shown.compiled_positions or shown.equality)
     assert deleted_rows(found) == BY_POSITION | BY_KEY  # as before: they mark the rows

@@ -141,7 +141,7 @@ def test_keys_of_a_join_are_asked_as_a_list_of_those_within_the_file(tmp_path, m
     assert on.metrics.counters["indexes.used"] == 2
     assert on.count("bytes.filter") == 0
     assert list(on.metrics.predicates) == ["k IN set of 1,200 keys: by index, exact"]
-    monkeypatch.setattr(index_answers, "MAX_LISTED", 499)
+    monkeypatch.setattr(index_answers, "MAX_LISTED_KEYS", 499)
     off = check(table, expected, where, **{"prune.dictionary": "false"})
     assert off.count("indexes.used") == 0 < off.count("bytes.filter")
 

@@ -1,12 +1,13 @@
 """Hash anti-join of equality deletes: build from the delete files, probe with the data rows.
 
-Takes the key sets of a task's equality deletes, then the key columns of data rows (Arrow arrays by field id); gives a
-bool for each row. The rule: a row is deleted exactly if its values in the equality columns equal those of a row of an
-applicable delete file with a strictly higher sequence number. Equal means what Iceberg-Java's comparators say: NULL
-equals NULL, NaN equals NaN, and -0.0 does NOT equal 0.0 (see `keys.encoding`). A NULL struct makes its fields NULL.
+Takes the key sets of a task's equality deletes, then the key columns of data rows (Arrow arrays by field id);
+returns a bool for each row. The rule: a row is deleted if and only if its values in the equality columns
+equal those of a row of an applicable delete file with a strictly higher sequence number. Equality is that of
+Iceberg-Java's comparators: NULL equals NULL, NaN equals NaN, and -0.0 does NOT equal 0.0 (see
+`keys.encoding`). A NULL struct makes its fields NULL.
 Source: Iceberg table spec, "Equality Delete Files".
 
-`build_from_rows` is the reverse, for few rows and many keys; `choose` decides between the two.
+`build_from_rows` is the reverse, for few rows and many keys; `choose` picks one of the two.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApplicableKeySets:
-    """The key sets that apply to a task and have the same columns to compare.
+    """The key sets that apply to a task and compare the same columns.
 
     Attributes:
         fields: The columns to compare.
         key_sets: The keys.
-        ids: For each key set, the equality ids of its delete files: those that a partition decides are not in `fields`.
+        ids: For each key set, the equality ids of its delete files, including those that the partition
+            decides, which are not in `fields`.
     """
 
     fields: tuple[KeyField, ...]
@@ -48,7 +50,7 @@ class ApplicableKeySets:
 
 
 class EqualityDeletes:
-    """The equality deletes of one task; false if there are none.
+    """The equality deletes of one task; falsy if there are none.
 
     Attributes:
         field_ids: The key columns that `deleted` needs.
@@ -58,7 +60,7 @@ class EqualityDeletes:
 
     def __init__(self, applicable: Sequence[ApplicableKeySets], sequence_number: int) -> None:
         self._applicable = tuple(applicable)
-        # Where all keys of a set are redundant, its columns need not be read.
+        # If all keys of a set are redundant, its columns need not be read.
         self._probed = tuple(one for one in applicable if not all(keys.is_empty for keys in one.key_sets))
         self._sequence_number = sequence_number
         ids = (key.field.id for one in self._probed for key in one.fields)
@@ -100,9 +102,10 @@ class EqualityDeletes:
         """Return which runs of rows hold no key.
 
         Args:
-            pages: What is known of the runs.
-            known: By equality ids, which runs hold no key of these delete files, as the files' bounds prove.
-            num_rows: How many rows have to be probed otherwise.
+            pages: The runs and their bounds.
+            known: By equality ids, which runs hold no key of these delete files according to the files'
+                bounds.
+            num_rows: How many rows must be probed otherwise.
 
         Returns:
             A bool for each run.
@@ -124,9 +127,9 @@ class EqualityDeletes:
         return result
 
     def none_between(self, field_id: int, low: int, high: int) -> bool:
-        """Tell whether no key of any set is a number from `low` to `high`; False if that is not known.
+        """Tell whether no key of any set is a number from `low` to `high`; False if unknown.
 
-        All sets are of this one column, whose words are its numbers.
+        All sets have this single column, whose words are its numbers.
         """
         return self.field_ids == (field_id,) and all(
             key_set.none_between(low, high) for one in self._probed for key_set in one.key_sets
@@ -134,7 +137,7 @@ class EqualityDeletes:
 
 
 def _proves_more(pages: KeyPages, field_id: int, proven: NDArray[np.bool_], domain: KeyDomain) -> bool:
-    """Tell whether some run would hold no key if all keys lay in `domain`, beyond the runs proven so far."""
+    """Tell whether `domain`, if it held all keys, would prove that further runs hold no key."""
     return bool((pages.runs_outside(field_id, domain) & ~proven).any())
 
 

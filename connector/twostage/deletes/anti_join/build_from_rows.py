@@ -1,14 +1,13 @@
 """Reverse hash anti-join of equality deletes: build from the remaining rows, probe with the delete files.
 
-Takes the key columns of rows that remain after the filter, of any number of row groups and tasks; gives a bool for each
-row: whether it is deleted. The rows' keys become the hash table, and the delete files are read past it, batch after
-batch, each opened once. The rules: the answer is the one that `build_from_deletes` gives; memory goes with the number of
-rows, not of delete keys; rows that exceed the budget are joined in parts, for each of which the files are read again.
+Takes the key columns of rows that remain after the filter, from any number of row groups and tasks; returns a
+bool for each row: whether it is deleted. The rows' keys become the hash table, and the delete files are
+streamed past it, batch by batch, each opened once. The rules: the result is the same as that of
+`build_from_deletes`; memory grows with the number of rows, not of delete keys; rows that exceed the budget
+are joined in parts, and the files are read again for each part. Delete files and their row groups are skipped
+if their bounds, Bloom filters or a first key column rule out the rows' values (`listed_values`).
 
-Delete files and their row groups are skipped by what their bounds, Bloom filters and a first key column say of the rows'
-values (`listed_values`).
-
-Earns: "streaming" and "values of remaining rows" in docs/benchmarks-deletes.md.
+Benefit: "streaming" and "values of remaining rows" in docs/benchmarks-deletes.md.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ if TYPE_CHECKING:
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 PASS_BUDGET_DIVISOR = 2
-"""One pass may take this part of the budget: the other half is for columns that wait meanwhile."""
+"""One pass may take the budget divided by this: the other half is for columns that wait meanwhile."""
 MIN_ROWS_TO_SPLIT = 64
 """Rows that are not divided further."""
 MIN_TABLE_BYTES = 2 * 2**20
-"""What the tables of so few rows may always take: the smallest one takes 10 kB, and there are two for each combination
-of NULL columns."""
+"""What the tables of that few rows may always take: the smallest takes 10 kB, and there are two for each
+combination of NULL columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +74,7 @@ class RemainingRows:
 
 
 class StreamedDeletes:
-    """The equality deletes of one task, read anew for each use; the counterpart of `EqualityDeletes`."""
+    """The equality deletes of one task, read again on each use; the counterpart of `EqualityDeletes`."""
 
     is_streamed = True
 
@@ -104,7 +103,7 @@ class StreamedDeletes:
         return bool(self.deletes)
 
     def deleted(self, columns: Mapping[int, pa.Array], num_rows: int) -> NDArray[np.bool_]:
-        """Return which data rows are deleted, a bool each; takes what `EqualityDeletes.deleted` does."""
+        """Return which data rows are deleted, a bool each; same arguments as `EqualityDeletes.deleted`."""
         rows = self.remaining_rows(columns, num_rows)
         return reverse_anti_join(self._context, [rows], self._metrics, self._contents)[0]
 
@@ -125,11 +124,11 @@ def reverse_anti_join(
         context: The scan.
         parts: Rows of any number of tasks.
         metrics: Gains ``delete_files.*`` and ``delete_keys.*``.
-        contents: What remote delete files are read by, if the task has its own reads.
+        contents: Reads remote delete files, if the task schedules its own reads.
 
     Raises:
         CorruptFileError: A delete file's bytes are wrong.
-        ResourceLimitError: The keys of not even a few rows fit in the budget.
+        ResourceLimitError: Not even the keys of a few rows fit in the budget.
     """
     try:
         return _one_pass(context, parts, metrics, contents)
@@ -158,13 +157,13 @@ def _one_pass(
     results = [np.zeros(one.num_rows, np.bool_) for one in parts]
     shapes: dict[tuple[Any, ...], list[tuple[int, Sequence[DeleteFile]]]] = {}
     for number, one in enumerate(parts):
-        # Where scopes are not known, all deletes of the task are one.
+        # If scopes are unknown, all deletes of the task share one.
         for ids, scopes in group_by_scope(one.task, one.deletes).items():
             for scope, deletes in scopes.items():
                 shapes.setdefault((ids, scope), []).append((number, deletes))
     for (ids, _), members in shapes.items():
         files = {delete.path: delete for _, deletes in members for delete in deletes}
-        # Tasks of one scope are of one partition.
+        # Tasks with the same scope are in the same partition.
         shape = key_shape(context, parts[members[0][0]].task, ids, next(iter(files.values())))
         join = _ReverseJoin(context, shape, [parts[number] for number, _ in members])
         with closing(fetch_ahead(context, join.files_to_read(files.values(), metrics), contents)) as fetched:
@@ -176,7 +175,7 @@ def _one_pass(
 
 
 class _ReverseJoin:
-    """The keys of rows of one shape and scope, and which of them the delete files read so far hold."""
+    """The keys of rows of one shape and scope, and which of them are in the delete files read so far."""
 
     def __init__(self, context: ScanContext, shape: KeyShape, parts: Sequence[RemainingRows]) -> None:
         self._context = context
@@ -205,7 +204,7 @@ class _ReverseJoin:
         )
 
     def files_to_read(self, deletes: Iterable[DeleteFile], metrics: Metrics) -> list[DeleteFile]:
-        """Return the delete files whose bounds leave room for a key of the rows."""
+        """Return the delete files whose bounds do not rule out the rows' keys."""
         deletes = list(deletes)
         if not self._context.settings.prune_deletes:
             return deletes
@@ -214,7 +213,7 @@ class _ReverseJoin:
         return kept
 
     def probe_with(self, delete: DeleteFile, content: bytes | memoryview | None, metrics: Metrics) -> None:
-        """Read a delete file, and keep those of its keys that rows have."""
+        """Read a delete file, and keep those of its keys that occur in the rows."""
         fields = fields_to_read(self._shape.every)
         predicate = self._predicate if self._context.settings.prune_deletes else None
         first = None if predicate is None else self._first_column()
@@ -241,7 +240,7 @@ class _ReverseJoin:
                 self._deleted_keys.insert(kept, delete.sequence_number, len(hits))
 
     def _first_column(self) -> int | None:
-        """Return the place of the column whose values are searched before others are read; None if it is the only one."""
+        """Return the index of the column that is searched before others are read; None if it is the only one."""
         fields, every = self._shape.fields, self._shape.every
         listed = [place for place, values in enumerate(self._values) if values is not None]
         listed.sort(key=lambda place: fields[place].kind.name not in NUMBERS)
@@ -254,13 +253,13 @@ class _ReverseJoin:
         return values is None or bool(values.among(column).any())
 
     def _candidates(self, columns: Sequence[KeyColumn], num_rows: int) -> NDArray[np.int64] | None:
-        """Return which delete keys have a listed value in every column that has few; None: all, or not worth telling.
+        """Return which delete keys have a listed value in every listed column; None: all, or not worth testing.
 
-        Most keys end here: Arrow tells in 4 ns whether a text is among few, half of what a probe takes, and no
-        kernel needs to be loaded.
+        Most keys are dropped here: Arrow takes 4 ns to test a string against a few values, half as long as a
+        probe, and no kernel needs to be loaded.
         """
         if len(columns) == 1 and columns[0].text is None:
-            return None  # numbers are probed in less time
+            return None  # probing numbers is faster
         among = np.ones(num_rows, np.bool_)
         for values, column in zip(self._values, columns, strict=True):
             if values is not None:
@@ -270,6 +269,6 @@ class _ReverseJoin:
         return None if among.all() else np.flatnonzero(among)
 
     def deleted(self, place: int) -> NDArray[np.bool_]:
-        """Return which rows of the part at a place are deleted, a bool each."""
+        """Return which rows of part number `place` are deleted, a bool each."""
         rows = self._parts[place]
         return self._deleted_keys.probe(self._groups[place], rows.num_rows, rows.task.sequence_number)

@@ -1,11 +1,13 @@
-"""The equality deletes of a task, row group by row group: which files apply, what is proven, which anti-join is used.
+"""The equality deletes of a task, per row group: which files apply, what is proven, and which anti-join is used.
 
-Takes a task; tells which of its delete files may hold a key of a row group, what the bounds of key columns prove of
-its rows, and gives the anti-join for the others: by key sets that the worker keeps (`build_from_deletes`), or by streaming
-the delete files past the remaining rows (`build_from_rows`). The rule: both give the same rows; ``deletes.stream``
-chooses, or the numbers of rows and keys do (`stream_or_load`).
+Takes a task; tells which of its delete files may hold a key of a row group, and what the bounds of key
+columns prove about its rows; returns the anti-join for the others: by key sets that the worker caches
+(`build_from_deletes`), or by streaming the delete files past the remaining rows (`build_from_rows`). The
+rule: both give the same rows; ``deletes.stream`` chooses, or the numbers of rows and keys do
+(`stream_or_load`).
 
-Earns: "bounds of delete files" and "lookups of bounded values" in docs/benchmarks-deletes.md (`prune.deletes`).
+Benefit: "bounds of delete files" and "lookups of bounded values" in docs/benchmarks-deletes.md
+(`prune.deletes`).
 """
 
 from __future__ import annotations
@@ -37,22 +39,23 @@ if TYPE_CHECKING:
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 MIN_ROWS_PER_LOOKUP = 4
-"""Rows of a row group for each value that its bounds leave, from which these values are looked up instead of the rows."""
+"""Rows of a row group per value between its bounds, from which the values are looked up instead of the
+rows."""
 _NUMBERS = frozenset(("int", "long", "date"))
 """Types whose key words are their internal form."""
 
 EqualityAntiJoin = EqualityDeletes | StreamedDeletes
-NONE = EqualityDeletes((), 0)
+NO_DELETES = EqualityDeletes((), 0)
 
 
 class TaskDeletes:
-    """The equality deletes of one task; false if there are none.
+    """The equality deletes of one task; falsy if there are none.
 
     Args:
         context: The scan.
-        task: Its deletes of other kinds are not looked at.
+        task: The task; its deletes of other kinds are ignored.
         metrics: Gains ``delete_files.*`` and ``delete_keys.*``.
-        ahead: Of a task with its own reads: what remote delete files are read by.
+        ahead: Reads remote delete files, if the task schedules its own reads.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class TaskDeletes:
 
     @classmethod
     def none(cls, context: ScanContext, task: ScanTask, metrics: Metrics) -> TaskDeletes:
-        """Return the deletes of a task that has none to apply."""
+        """Return no deletes for a task."""
         return cls(context, replace(task, deletes=()), metrics)
 
     def __bool__(self) -> bool:
@@ -100,13 +103,13 @@ class TaskDeletes:
             ResourceLimitError: The keys exceed the budget and must not be streamed.
         """
         if not deletes:
-            return NONE
+            return NO_DELETES
         if self._stream_or_load.should_stream(deletes, num_rows):
             return self._stream(deletes)
         return self.load(deletes)
 
     def load(self, deletes: tuple[DeleteFile, ...]) -> EqualityAntiJoin:
-        """Return the anti-join by key sets, where they fit in memory; see `choose` for the errors."""
+        """Return the anti-join by key sets, if they fit in memory; see `choose` for the errors."""
         key = tuple(id(delete) for delete in deletes)
         if key not in self._loaded:
             try:
@@ -133,23 +136,23 @@ class TaskDeletes:
             with self._ahead.keep_turn():  # `load_equality` holds the cache's lock
                 return load_equality(self._context, task, self._metrics, self._contents)
         finally:
-            for delete in fetched:  # those of a set that another process has built meanwhile were not needed
+            for delete in fetched:  # unneeded if another process has built the set meanwhile
                 self._contents.forget(delete)
 
     def _stream(self, deletes: tuple[DeleteFile, ...]) -> StreamedDeletes:
         return StreamedDeletes(self._context, self._task, deletes, self._metrics, self._contents)
 
     def add_streaming_cost(self, seconds: float) -> None:
-        """Remember that delete files were streamed once, and how long it took: so that loading becomes due."""
+        """Record one streaming of delete files and the seconds it took, towards the decision to load."""
         self._stream_or_load.add_streaming_cost(seconds)
 
     def all_or_none_deleted(
         self, data_file: DataFile, row_group: RowGroup, equality: EqualityAntiJoin, num_rows: int
     ) -> bool | None:
-        """Tell whether all rows of a row group are deleted (True) or none is (False); None where the rows must be probed.
+        """Tell whether all rows of a row group are deleted (True) or none (False); None if it takes a probe.
 
-        Where the bounds leave few values (one if lowest and highest are the same, some if numbers lie close), these are
-        looked up instead of the rows.
+        If there are few values between the bounds (one if both bounds are equal, a few if integers are
+        close), the values are looked up instead of the rows.
 
         Args:
             data_file: The data file.
@@ -178,7 +181,7 @@ class TaskDeletes:
     def key_pages(
         self, data_file: DataFile, row_group: RowGroup, deletes: tuple[DeleteFile, ...]
     ) -> KeyPages | None:
-        """Return the pages of the key columns of these delete files; None if nothing is known of any."""
+        """Return the pages of the key columns of these delete files; None if no page index has them."""
         settings = self._context.settings
         if not settings.prune_deletes or not settings.prune_pages:
             return None
@@ -199,7 +202,7 @@ class TaskDeletes:
     def runs_outside_bounds(
         self, pages: KeyPages, deletes: tuple[DeleteFile, ...]
     ) -> dict[tuple[int, ...], NDArray[np.bool_]]:
-        """Return by equality ids which runs hold no key of these delete files, as the files' bounds prove: a bool each."""
+        """Return, by equality ids, which runs hold no key of these delete files by their bounds: a bool each."""
         found = {}
         for ids, domains in self._ranges.domains(deletes).items():
             found[ids] = np.zeros(len(pages.lengths), np.bool_)
@@ -208,7 +211,7 @@ class TaskDeletes:
         return found
 
     def _all_missed(self, data_file: DataFile, row_group: RowGroup, equality: EqualityDeletes) -> bool:
-        """Tell whether no key lies between the bounds of the one key column, a number that is never NULL."""
+        """Tell whether no key is between the bounds of the single key column, an integer without NULLs."""
         if len(equality.field_ids) != 1 or not self._is_column(equality.field_ids[0]):
             return False
         (field_id,) = equality.field_ids
@@ -222,7 +225,7 @@ class TaskDeletes:
 
     def _bounds(self, data_file: DataFile, row_group: RowGroup, field_id: int) -> Bounds | None:
         if field_id not in self._context.schema:
-            return None  # dropped since: the scan's statistics know nothing of it
+            return None  # since dropped: the scan has no statistics for it
         constants = self._task.constants
         if field_id not in constants:
             return data_file.bounds(row_group, field_id)
@@ -230,14 +233,15 @@ class TaskDeletes:
         if value is None:
             return Bounds(null_count=rows, value_count=rows)
         if isinstance(value, float):
-            return None  # NaN and -0.0 need care
+            return None  # NaN and -0.0 are special cases
         exact = {"exact_lower": True, "exact_upper": True}
         return Bounds(lower=value, upper=value, null_count=0, nan_count=0, value_count=rows, **exact)
 
     def _kind_of(self, field_id: int) -> Primitive:
         schema, older = self._context.schema, self._context.key_fields
         field = schema.field(field_id) if field_id in schema else older.get(field_id)
-        # A key that is no primitive column is refused when the deletes are loaded; until then nothing is known of it.
+        # A key that is not a primitive column is refused when the deletes are loaded; until then its type is
+        # unknown.
         return field.type if field is not None and isinstance(field.type, Primitive) else Primitive("unknown")
 
     def _is_column(self, field_id: int) -> bool:

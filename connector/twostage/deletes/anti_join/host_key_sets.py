@@ -1,14 +1,14 @@
 """Key sets in the host's cache: one worker process builds a set, the others map the same file.
 
-Takes the delete files of one scope that a task needs, and a way to add them to a set; gives a set that holds them,
-or None where it is better or only possible to build it in memory. The rules: a stored set serves only if all
-its delete files are known to apply together in this snapshot (they are among those that the scan's plan lists, or
+Takes the delete files of one scope that a task needs, and a function that adds them to a set; returns a set
+that holds them, or None if it is better, or only possible, to build it in memory. The rules: a stored set is
+used only if all its delete files are known to apply together in this snapshot (the scan's plan lists them, or
 the set was made for the same snapshot); and it is exactly what building it would have given.
 
-A snapshot that adds delete files begins with the largest stored set of a part of them. A process that waits for
-another one to build a set loads the kernels meanwhile that will probe it.
+A snapshot that adds delete files starts from the largest stored subset. A process that waits for another one
+to build a set meanwhile loads the kernels that will probe it.
 
-Earns: "host's cache" in docs/benchmarks-deletes.md, and there the column "later".
+Benefit: "host's cache" in docs/benchmarks-deletes.md, column "later".
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from twostage.task import DeleteFile, ScanContext
 
 MIN_KEYS_TO_SHARE = 10_000
-"""Fewer keys are read again in less time than a file of them costs."""
+"""Reading fewer keys again takes less time than storing and mapping a file of them."""
 MIN_NEEDED_FRACTION = 0.25
-"""A task that needs a smaller fraction of the scan's keys does not build the set of all of them."""
+"""A task that needs a smaller fraction of the scan's keys does not build the set of all keys."""
 MAX_DESCRIPTIONS = 32
-"""Stored sets of the same scope that are considered for reuse, the most recently used first."""
+"""Stored sets of the same scope to consider for reuse, the most recently used first."""
 _KIND = "keys"
 
 
@@ -55,10 +55,11 @@ class HostKeySetRequest:
 
     Attributes:
         context: The scan.
-        shape: Ids and types of the key fields, the scope, and a fingerprint of the sets that cover this one.
+        shape: Ids and types of the key fields, the scope, and a fingerprint of the sets that make keys of
+            this one redundant.
         needed: The delete files that must be in the set.
-        planned: Those that the whole scan applies, `needed` among them.
-        budget: For the set.
+        planned: Those that the whole scan applies, including `needed`.
+        budget: The set's memory budget.
         add: Adds delete files' keys to a set.
         adopt: Called with the set that is being built, whose bytes count from then on.
         kinds: The types of the columns to compare.
@@ -77,7 +78,7 @@ class HostKeySetRequest:
 
 
 def find_host_key_set(request: HostKeySetRequest, metrics: Metrics) -> HostKeySet | None:
-    """Return a key set of the host's cache, built there first if need be; None: build it in memory."""
+    """Return a key set from the host's cache, building it there if necessary; None: build it in memory."""
     if sum(delete.record_count for delete in request.planned) < MIN_KEYS_TO_SHARE:
         return None
     cache = HostCache.find(request.context.settings, metrics)
@@ -119,10 +120,10 @@ class _HostLookup:
             return built
 
     def _get_ready(self, keys: int) -> None:
-        """Load the kernels that will probe the set, while another process builds it; `keys` is how many it will hold."""
+        """Load the kernels that will probe a set of `keys` keys, while another process builds it."""
         kinds, kernels = self._request.kinds, self._request.context.settings.kernels
         texts = sum(kind.name in TEXT for kind in kinds)
-        # All texts but the last have their lengths among the words.
+        # The lengths of all texts but the last are stored as words.
         words = sum(words_of(kind) for kind in kinds) + max(0, texts - 1)
         get_ready(words, has_text=texts > 0, count=keys, kernels=kernels)
 
@@ -136,7 +137,7 @@ class _HostLookup:
                 yield name, description, frozenset(description.values.get("members", ()))
 
     def _find(self) -> HostKeySet | None:
-        """Return a stored set that holds all that is needed, and nothing that does not belong to the snapshot."""
+        """Return a stored set that holds all needed delete files, and none from outside the snapshot."""
         exact = self._name(self._planned)
         found = self._load(exact)
         if found is not None:
@@ -199,7 +200,8 @@ class _HostLookup:
         try:
             request.add(key_set, missing)
         except TwoStageError:
-            # Too large for this task, or a damaged file that this task may not need: it loads its own files then.
+            # Too large for this task, or a damaged file that this task may not need: it then loads only its
+            # own files.
             return None
         self._metrics.add("delete_cache.built")
         members = frozenset(self._planned)

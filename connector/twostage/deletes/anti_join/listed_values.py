@@ -1,8 +1,8 @@
-"""The few different values of a key column in some rows: what a delete file is searched for before its keys are probed.
+"""The few distinct values of a key column in some rows, for which delete files are searched before a probe.
 
-Takes a key column's comparable form; gives its values, where they are few and of a type that bounds and Arrow compare as
-Iceberg does. The rule: a key that equals a row has a listed value in each listed column; whether it equals is not
-decided here.
+Takes a key column's comparable form; returns its values, if they are few and of a type that bounds and Arrow
+compare as Iceberg does. The rule: a key that equals a row has a listed value in each listed column; equality
+itself is not decided here.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
 
 MAX_LISTED_VALUES = 4096
-"""Different values of a key column, by which delete files and their row groups are skipped: 1 ms to collect."""
+"""Distinct values of a key column, by which delete files and their row groups are skipped; they take 1 ms to
+collect."""
 NUMBERS = frozenset("int long date time timestamp timestamptz timestamp_ns timestamptz_ns".split())
 """Types whose key words are compared as integers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedValues:
-    """Different values of a key column.
+    """Distinct values of a key column.
 
     Attributes:
         plain: The values in Iceberg's internal form: int, or bytes for text.
-        may_null: Whether NULL is one more.
+        may_null: Whether NULL is among them.
         array: The same values for Arrow: uint64 words, or large_binary.
     """
 
@@ -51,7 +52,7 @@ class ListedValues:
         """Return which rows of a key column have one of the values, a bool each."""
         found: NDArray[np.bool_]
         if column.valid is not None and not column.valid.any():
-            # A file that lacks the column gives words for text.
+            # A file that lacks the column yields words even for text.
             return np.full(len(column.words), self.may_null)
         if column.text is None and len(self.array) <= MAX_KEYS_TO_COMPARE:
             found = np.zeros(len(column.words), np.bool_)
@@ -66,7 +67,7 @@ class ListedValues:
 
 
 def list_values(key: KeyField, columns: Iterable[KeyColumn]) -> ListedValues | None:
-    """Return the values of one key column of several row groups; None where they are many, or of another type."""
+    """Return the values of one key column of several row groups; None if they are many, or of another type."""
     name = key.kind.name
     if name not in NUMBERS and name not in ("string", "binary"):
         return None
@@ -91,7 +92,7 @@ def list_values(key: KeyField, columns: Iterable[KeyColumn]) -> ListedValues | N
 
 
 def is_one_of(key: KeyField, values: ListedValues) -> Predicate:
-    """Return the predicate that the column has one of these values."""
+    """Return the predicate that tests whether the column has one of these values."""
     column = Column(key.field.id, key.names, key.kind)
     plain = values.plain
     if key.kind.name == "string":

@@ -1,12 +1,13 @@
 """Loads the key sets of a task's equality deletes: from the worker's memory, the host's cache or the delete files.
 
-Takes a `ScanTask` with its deletes; gives `EqualityDeletes`. The rule: each delete file is opened once per worker, and
-keys beyond ``task-memory`` end in an error that names the option.
+Takes a `ScanTask` with its deletes; returns `EqualityDeletes`. The rule: each delete file is opened once per
+worker, and keys that exceed ``task-memory`` raise an error that names the option.
 
-Delete files with the same equality ids and the same scope share a `KeySet`, which the worker process keeps: it grows by
-the delete files that a task brings, and serves all data files, because the sequence number is compared on each probe.
+Delete files with the same equality ids and scope share a `KeySet`, which the worker process caches: it grows
+by the delete files that a task adds, and serves all data files, because each probe compares the sequence
+number.
 
-Decoding ahead (a thread decodes delete files while the keys before are placed) earns "decoding ahead" in
+Benefit of decoding delete files in a thread while earlier keys are inserted: "decoding ahead" in
 docs/benchmarks-deletes.md.
 """
 
@@ -44,27 +45,29 @@ if TYPE_CHECKING:
     DeletesByScope = Mapping[str, Sequence[DeleteFile]]
 
 MIN_KEYS_TO_DECODE_AHEAD = 500_000
-"""Fewer keys find their place in no more time than it takes to decode a few delete files."""
+"""Inserting fewer keys takes no longer than decoding a few delete files."""
 MAX_BATCHES_AHEAD = 2
-"""Decoded batches of keys that may wait to be placed."""
+"""Decoded batches of keys that may wait to be inserted."""
 MAX_BYTES_TO_FETCH_TWICE = 4 * 2**20
-"""Of delete files that two workers of a host fetch if they need them at the same time: about what arrives in the time that the store
-takes to answer. Of more, one fetches them while the other waits for what it builds."""
+"""Of delete files that two workers of a host both fetch if they need them at the same time: about what
+arrives within the store's latency. If there are more, one worker fetches them while the other waits for the
+set that it builds."""
 MAPPED_BYTES = 2**20
-"""What a mapped key set counts for in the worker's memory: no private bytes, but a descriptor and address space."""
+"""Bytes that a mapped key set counts as in the worker's memory: it has no private bytes, but takes a
+descriptor and address space."""
 
 
 def load_equality(
     context: ScanContext, task: ScanTask, metrics: Metrics, contents: DeleteContents | None = None
 ) -> EqualityDeletes:
-    """Load the equality deletes of a task, or take them from what the worker process keeps.
+    """Load the equality deletes of a task, or take them from the worker process's cache.
 
     Args:
         context: The scan.
-        task: Its deletes of other kinds do not matter.
+        task: The task; its deletes of other kinds are ignored.
         metrics: Gains ``delete_files.*`` and ``delete_keys.*``.
-        contents: What remote delete files are read by, if the task has its own reads. Nothing is waited for with
-            the cache's lock held that `ask_for_missing` has asked for and that has come.
+        contents: Reads remote delete files, if the task schedules its own reads. Files that `await_contents`
+            has fetched are not waited for while the cache's lock is held.
 
     Raises:
         CorruptFileError: A delete file's bytes are wrong, or it names no equality ids.
@@ -79,7 +82,7 @@ def load_equality(
 
 
 def missing_files(context: ScanContext, task: ScanTask) -> list[DeleteFile]:
-    """Return those of a task's equality deletes whose keys the worker process does not hold."""
+    """Return the task's equality deletes whose keys the worker process does not hold."""
     missing: list[DeleteFile] = []
     for ids, scopes in group_by_scope(task, task.deletes).items():
         for scope, deletes in scopes.items():
@@ -98,10 +101,10 @@ def count_missing_keys(context: ScanContext, task: ScanTask) -> int:
 def await_contents(
     context: ScanContext, task: ScanTask, metrics: Metrics, contents: DeleteContents
 ) -> list[DeleteFile]:
-    """Fetch the small delete files whose keys are to be loaded, and return them; whoever waits holds no lock.
+    """Fetch the small delete files whose keys are to be loaded, and return them; the wait holds no lock.
 
-    Where the host's cache has their keys none is fetched; where it may get them from another process that builds them just now,
-    only files are that come within the time of a request.
+    None is fetched if the host's cache has their keys; if another process may be building them now, files are
+    fetched only if they are small enough to arrive within one request's latency.
     """
     missing = missing_files(context, task)
     planned = sum(delete.record_count for delete in (*context.equality_deletes, *missing))
@@ -115,7 +118,7 @@ def await_contents(
 
 
 def map_from_host(context: ScanContext, task: ScanTask, metrics: Metrics) -> None:
-    """Map those keys of a task's equality deletes that the host's cache holds; build none."""
+    """Map the keys of a task's equality deletes that are in the host's cache; build none."""
     if context.settings.delete_cache == "host":
         with CACHE.lock:
             _Loader(context, metrics).map(group_by_scope(task, task.deletes), task)
@@ -124,7 +127,7 @@ def map_from_host(context: ScanContext, task: ScanTask, metrics: Metrics) -> Non
 def group_by_scope(
     task: ScanTask, deletes: Iterable[DeleteFile]
 ) -> dict[tuple[int, ...], dict[str, list[DeleteFile]]]:
-    """Return the equality deletes among `deletes`, some of a task's: by sorted equality ids, then by scope."""
+    """Return the equality deletes among a task's `deletes`, by sorted equality ids, then by scope."""
     groups: dict[tuple[int, ...], dict[str, list[DeleteFile]]] = {}
     for delete in deletes:
         if delete.content != "equality":
@@ -177,7 +180,7 @@ class _Loader:
         return EqualityDeletes(applicable, task.sequence_number)
 
     def map(self, groups: Mapping[tuple[int, ...], DeletesByScope], task: ScanTask) -> None:
-        """Keep what the host's cache holds of the key sets that the worker lacks."""
+        """Keep the key sets that the worker lacks and the host's cache holds."""
         for ids, scopes in _shortest_first(groups):
             for scope, deletes in scopes.items():
                 shape = key_shape(self._context, task, ids, deletes[0])
@@ -195,7 +198,7 @@ class _Loader:
         return sum(kept.key_set.nbytes for kept in self._used.values())
 
     def _key_set(self, shape: KeyShape, scope: str, deletes: Sequence[DeleteFile]) -> KeySet:
-        """Return the kept key set of these files, after adding those that it lacks."""
+        """Return the cached key set of these files, after adding those that it lacks."""
         context = self._context
         key = fingerprint.of_key_set(context, shape.names, scope)
         fingerprints = {delete.path: fingerprint.of_delete(delete) for delete in deletes}
@@ -210,7 +213,7 @@ class _Loader:
         missing = [delete for delete in deletes if delete.path not in kept.files]
         if len(missing) < len(deletes):
             self._metrics.add("delete_files.cached", len(deletes) - len(missing))
-        # While it grows it is out of the cache: keys half read must not serve another task.
+        # Not in the cache while it grows: half-read keys must not be used by another task.
         CACHE.drop(key)
         CACHE.make_room(self._limit - self._in_use(), keep=self._used)
         if missing and context.settings.delete_cache == "host" and shared_scope is not None:
@@ -249,18 +252,20 @@ class _Loader:
         *,
         may_build: bool = True,
     ) -> WorkerKeySet | None:
-        """Return a key set of the host's cache that holds these files; None where there is none.
+        """Return a key set from the host's cache that holds these files; None if there is none.
 
         Args:
             key: Its name in the worker's memory.
-            shape: Of its keys.
+            shape: The shape of its keys.
             deletes: The delete files that it must hold.
-            known_paths: Of the delete files that this process holds already: they must be in the set too.
+            known_paths: Paths of the delete files that this process already holds: they must be in the set
+                too.
             may_build: Whether to build it if the cache does not hold it.
         """
         context = self._context
         ids = {one.field.id: one for one in shape.every}
-        # What is kept of keys depends on every file of the sets that cover them: of the host's, all are known.
+        # Which keys are redundant depends on every file of the covering sets: only for the host's sets are
+        # all known.
         covers = [one for one in self._covers(shape, deletes[0].scope) if one.kept.members is not None]
         covered_by = [
             (one.shape.names, one.scope, fingerprint.of_set(one.kept.members or ())) for one in covers
@@ -300,7 +305,7 @@ class _Loader:
         deletes: Sequence[DeleteFile],
         covering: Sequence[CoveringKeys],
     ) -> None:
-        """Add the keys of some delete files; where they are many, a thread decodes the next ones meanwhile."""
+        """Add the keys of some delete files; if they are many, a thread meanwhile decodes the next ones."""
         expected = sum(delete.record_count for delete in deletes)
         batches = self._batches(shape, deletes)
         if expected >= MIN_KEYS_TO_DECODE_AHEAD and self._context.settings.prefetch:
@@ -322,7 +327,7 @@ class _Loader:
     def _batches(
         self, shape: KeyShape, deletes: Sequence[DeleteFile]
     ) -> Generator[tuple[DeleteFile, int, Sequence[KeyColumn], int], None, None]:
-        """Yield the delete files' batches: their number of rows, the columns to compare, and how many keys remain."""
+        """Yield the delete files' batches: the number of rows, the columns to compare, and how many keys remain."""
         wanted = fields_to_read(shape.every)
         with closing(fetch_ahead(self._context, deletes, self._contents, are_loaded=True)) as fetched:
             for delete, content in fetched:
@@ -336,7 +341,7 @@ class _Loader:
 def _shortest_first(
     groups: Mapping[tuple[int, ...], DeletesByScope],
 ) -> list[tuple[tuple[int, ...], DeletesByScope]]:
-    """Return the groups, those with fewer key columns first: their keys may cover longer ones."""
+    """Return the groups with fewer key columns first: their keys may make longer ones redundant."""
     return sorted(groups.items(), key=lambda group: len(group[0]))
 
 

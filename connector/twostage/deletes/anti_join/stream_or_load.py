@@ -1,15 +1,16 @@
-"""Whether equality deletes are streamed past a few rows or loaded into key sets: rent or buy.
+"""Whether to stream equality deletes past a few rows or load them into key sets: rent or buy.
 
-Takes the delete files that apply to a row group and the number of its remaining rows; says which anti-join is cheaper.
-Streaming (`build_from_rows`) reads all keys on each use and keeps none; loading (`build_from_deletes`) is slower once, and
-then nearly free. Nobody knows how often the keys will be needed again, so it is the ski-rental problem: stream until
-streaming has cost one load, then load; that costs at most twice the optimum and one pass. Source: Karlin et al., "Competitive
-Snoopy Caching", 1988.
+Takes the delete files that apply to a row group and the number of its remaining rows; tells which anti-join
+is cheaper. Streaming (`build_from_rows`) reads all keys on each use and keeps none; loading
+(`build_from_deletes`) is slower once, and then nearly free. How often the keys will be needed is unknown, so
+it is the ski-rental problem: stream until streaming has cost as much as one load, then load; that costs at
+most twice the optimum plus one pass.
+Source: Karlin et al., "Competitive Snoopy Caching", 1988.
 
-The rules: the choice never changes rows; small sets are always loaded; what the host's cache holds is mapped rather than
-streamed; keys that once exceeded the budget are streamed from then on.
+The rules: the choice never changes rows; small sets are always loaded; what the host's cache holds is mapped
+rather than streamed; keys that once exceeded the budget are streamed from then on.
 
-Earns: "streaming" and "rent or buy" in docs/benchmarks-deletes.md.
+Benefit: "streaming" and "rent or buy" in docs/benchmarks-deletes.md.
 """
 
 from __future__ import annotations
@@ -35,30 +36,31 @@ if TYPE_CHECKING:
 MIN_KEYS_PER_ROW_TO_STREAM = 16
 """Keys to load for each remaining row: with fewer, a probe of loaded keys is cheaper even once."""
 MIN_KEYS_TO_STREAM = 50_000
-"""Fewer keys are always loaded: it takes a few milliseconds, and the next query finds them."""
+"""Fewer keys are always loaded: it takes a few milliseconds, and the next query finds them cached."""
 SECONDS_TO_LOAD_NUMBER = 60e-9
-"""CPU seconds to place a key that is one number, without reading it."""
+"""CPU seconds to insert a key that is a single number, without reading it."""
 SECONDS_TO_LOAD_KEY = 200e-9
-"""The same for any other key, of text or of several columns: most of it is memory written for the first time."""
+"""The same for any other key, of text or several columns: most of it is the first write to memory."""
 HOST_RETRY_SECONDS = 5.0
-"""The host's cache is not searched again for the same keys so soon: that takes a few milliseconds for 200 files."""
+"""Time before the host's cache is searched again for the same keys: a search takes a few milliseconds for 200
+files."""
 _MAX_REMEMBERED = 256
 
 _streamed: cachetools.LRUCache[Any, tuple[int, float]] = cachetools.LRUCache(_MAX_REMEMBERED)
-"""By snapshot and budget: how often this worker has streamed keys, and how many seconds that took in all."""
+"""By snapshot and budget: how often this worker has streamed keys, and the total seconds."""
 _absent: cachetools.LRUCache[Any, float] = cachetools.LRUCache(_MAX_REMEMBERED)
-"""By delete files: when (monotonic seconds) the host's cache did not hold their keys."""
+"""By delete files: when (monotonic seconds) the host's cache was found not to hold their keys."""
 _too_large: cachetools.LRUCache[Any, bool] = cachetools.LRUCache(_MAX_REMEMBERED)
 """Snapshots and budgets whose keys exceeded the budget."""
 
 
 class StreamOrLoad:
-    """Decides for one task, with what this worker has learned from tasks before.
+    """Decides for one task, from what this worker has learned from earlier tasks.
 
     Args:
         context: The scan.
-        task: Its deletes of other kinds than equality do not matter.
-        metrics: Gains what mapping keys of the host's cache counts.
+        task: The task; only its equality deletes count.
+        metrics: Gains the counters of mapping keys from the host's cache.
         kind_of: The type of a key column, by field id.
     """
 
@@ -75,7 +77,7 @@ class StreamOrLoad:
         return fingerprint.of_snapshot(self._context), self._context.settings.memory_budget
 
     def should_stream(self, deletes: tuple[DeleteFile, ...], num_rows: int) -> bool:
-        """Tell whether to stream these delete files past `num_rows` rows, rather than to load their keys."""
+        """Tell whether to stream these delete files past `num_rows` rows rather than load their keys."""
         setting = self._context.settings.stream_deletes
         if setting != "auto":
             return setting == "always"
@@ -88,7 +90,8 @@ class StreamOrLoad:
         missing = count_missing_keys(self._context, task)
         if num_rows * MIN_KEYS_PER_ROW_TO_STREAM > missing:
             return False
-        # A hash: the paths of thousands of files would be kept with each entry, and a collision costs a few seconds.
+        # A hash: otherwise each entry would hold the paths of thousands of files; a collision costs a few
+        # seconds.
         directory = self._context.settings.delete_cache_dir
         searched = (self._snapshot, directory, hash(frozenset(delete.path for delete in deletes)))
         if time.monotonic() - _absent.get(searched, -HOST_RETRY_SECONDS) >= HOST_RETRY_SECONDS:
@@ -100,7 +103,7 @@ class StreamOrLoad:
         return num_rows * MIN_KEYS_PER_ROW_TO_STREAM <= missing and not self.loading_is_due(deletes, missing)
 
     def loading_is_due(self, deletes: tuple[DeleteFile, ...], missing: int) -> bool:
-        """Tell whether streaming has cost as much by now as loading these keys would.
+        """Tell whether streaming has by now cost as much as loading these keys would.
 
         Args:
             deletes: The delete files.
@@ -116,10 +119,10 @@ class StreamOrLoad:
         return passes > 0 and seconds > cost + seconds / passes
 
     def add_streaming_cost(self, seconds: float) -> None:
-        """Remember that delete files were streamed once, and how long it took."""
+        """Record one streaming of delete files and the seconds it took."""
         passes, before = _streamed.get(self._snapshot, (0, 0.0))
         _streamed[self._snapshot] = passes + 1, before + seconds
 
     def forbid_loading(self) -> None:
-        """Remember that the keys of this snapshot exceed the budget."""
+        """Record that the keys of this snapshot exceed the budget."""
         _too_large[self._snapshot] = True

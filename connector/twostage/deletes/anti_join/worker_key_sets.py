@@ -1,7 +1,8 @@
-"""The key sets that a worker process keeps between tasks, and what each of them is known to hold.
+"""The key sets that a worker process caches between tasks, and what each is known to hold.
 
-Takes key sets as they are loaded; tells which delete files they hold, whether these are still the same, and which sets
-make keys of others redundant. The rule: a kept set serves only what building it again would serve.
+Takes key sets as they are loaded; tells which delete files they hold, whether these are unchanged, and which
+sets make keys of others redundant. The rule: a cached set is used only if building it again would give the
+same.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class WorkerKeySet:
     Attributes:
         key_set: The keys.
         files: The fingerprint of each of its delete files, by path.
-        members: The fingerprints of all its delete files, if the set is one of the host's cache; else None.
-        covering_files: The fingerprint, by path, of each delete file whose shorter keys made some of these redundant.
+        members: The fingerprints of all its delete files, if the set is from the host's cache; else None.
+        covering_files: The fingerprint, by path, of each delete file whose shorter keys made some of these
+            keys redundant.
     """
 
     def __init__(self, key_set: KeySet) -> None:
@@ -35,7 +37,7 @@ class WorkerKeySet:
         self.covering_files: dict[str, str] = {}
 
     def contradicts(self, fingerprints: Mapping[str, str], covers: Iterable[ScopedKeySet]) -> bool:
-        """Tell whether a delete file is another one than before: a table was made anew in the same place.
+        """Tell whether a delete file has changed, because a table was recreated in the same place.
 
         Args:
             fingerprints: Of the delete files that the task needs, by path.
@@ -49,14 +51,14 @@ class WorkerKeySet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScopedKeySet:
-    """A key set of a task, the shape of its keys and the scope of its delete files (None: not known)."""
+    """A key set of a task, the shape of its keys and the scope of its delete files (None: unknown)."""
 
     shape: KeyShape
     scope: str | None
     kept: WorkerKeySet
 
     def covers(self, shape: KeyShape, scope: str | None) -> bool:
-        """Tell whether its keys are of fewer columns than `shape`, and apply wherever keys of `scope` do."""
+        """Tell whether its keys have fewer columns than `shape`, and apply wherever keys of `scope` do."""
         if self.scope is None or scope is None or self.scope not in (scope, GLOBAL):
             return False
         return {key.field.id for key in self.shape.fields} < {key.field.id for key in shape.fields}

@@ -1,1 +1,1 @@
-"""What outlives a task: the worker's memory, the host's files, and the fingerprints that name what they keep."""
+"""Caches that outlive a task: the worker's memory and the host's files; and fingerprints, which name entries."""

@@ -1,11 +1,12 @@
-"""The right to build a file of the host's cache: one process has it, the others wait and then find the file.
+"""The lock for building a file of the host's cache: one process builds, the others wait and find the file.
 
-Takes a lock file and how long to wait; gives a `BuildLock`. The rules: a process that dies releases its lock; where the
-last builder could not write its file, nobody waits for the next one; who waits too long builds for itself.
+Takes a lock file and how long to wait; returns a `BuildLock`. The rules: a process that dies releases its
+lock; if the last builder could not write its file, no process waits for the next; a process that has waited
+too long builds for itself.
 
-Locks are `fcntl.flock`. Why not `filelock`: it costs each new worker 38 ms of CPU to import, and 0.07 ms a lock (here
-0.015), and would replace only the retry loop of `hold`: what is done while waiting, and the mark of a process that could
-not write, would stay (`benchmarks/delete_cache_formats.py`).
+Locks are `fcntl.flock`. Why not `filelock`: importing it costs each new worker 38 ms of CPU, a lock 0.07 ms
+(here 0.015), and it would replace only the retry loop of `hold`: the work done while waiting, and the mark of
+a process that could not write, would remain (`benchmarks/delete_cache_formats.py`).
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.02
 _FAILED_SECONDS = 60.0
-"""How long processes do not wait for each other after one of them could not write what it had built."""
+"""How long processes do not wait for each other after one of them failed to write its file."""
 
 
 @dataclass(slots=True)
 class BuildLock:
-    """The right to build a file.
+    """The lock for building a file.
 
     Attributes:
         is_held: Whether this process may build it.
         has_waited: Whether another process held the lock meanwhile; it may have built the file.
-        has_failed: For the builder to set: it could not write the file.
+        has_failed: Set by the builder if it could not write the file.
     """
 
     is_held: bool = False
@@ -41,7 +42,7 @@ class BuildLock:
 
 
 def open_lock_file(path: Path) -> int:
-    """Open a lock file, made if need be, that only this user may use; return its descriptor.
+    """Open a lock file that only this user may use, creating it if necessary; return its descriptor.
 
     Raises:
         ImportError: This platform has no `fcntl`.
@@ -57,7 +58,7 @@ def hold(handle: int, seconds: float, meanwhile: Callable[[], None] | None = Non
     """Hold a lock file's lock, waiting for at most `seconds`; closes the descriptor.
 
     Args:
-        handle: What `open_lock_file` gave.
+        handle: The descriptor from `open_lock_file`.
         seconds: How long to wait for another process.
         meanwhile: Called once, before the first wait.
     """
@@ -82,7 +83,7 @@ def hold(handle: int, seconds: float, meanwhile: Callable[[], None] | None = Non
             lock.is_held = False
         yield lock
         if lock.is_held:
-            # The mark is the lock file's times: these can be set on a full disk too.
+            # The mark is the lock file's timestamps, which can be set even on a full disk.
             with contextlib.suppress(OSError):
                 os.utime(handle, (0, time.time() if lock.has_failed else 0))
     finally:

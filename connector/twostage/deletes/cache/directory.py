@@ -1,8 +1,8 @@
 """The directory of the host's cache: one that only this user can read, write or replace.
 
-Takes the option ``deletes.cache-dir`` (or another cache's), or looks in the user's cache directory and then in the temporary one; gives a
-directory, or why one cannot be used. The rule: whoever can write there decides which rows are deleted, so a
-directory that another user owns, may write or may replace is not used.
+Takes the option ``deletes.cache-dir`` (or another cache's), or tries the user's cache directory and then the
+temporary one; returns a directory, or why it cannot be used. The rule: whoever can write there decides which
+rows are deleted, so a directory that another user owns, may write to or may replace is not used.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def private_directory(directory: Path) -> tuple[Path | None, str]:
-    """Return the directory, made if need be, if only this user can use it; else None and the reason.
+    """Return the directory, creating it if necessary, if only this user can use it; else None and the reason.
 
-    Refused are links, directories of another user or open to others, directories that others may replace (they own
-    or may write one above it), and those that this user cannot write.
+    Refuses links, directories of another user or open to others, directories that others may replace (they
+    own or may write to a parent), and directories that this user cannot write to.
     """
     if not directory.is_absolute() or not hasattr(os, "getuid"):
         return None, "it is not an absolute path"
@@ -60,7 +60,7 @@ def first_usable(chosen: str | None, folder: str = "deletes") -> tuple[Path | No
 
 
 def candidates(chosen: str | None, folder: str = "deletes") -> Iterator[Path]:
-    """Yield where a cache may be, best first: only in the directory that the option names, if it names one."""
+    """Yield possible cache directories, best first: only the one that the option names, if it names one."""
     if chosen is not None:
         yield Path(chosen)
         return

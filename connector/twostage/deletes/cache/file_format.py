@@ -1,18 +1,20 @@
 """The format of the host cache's files and of compiled deletes: a JSON description and arrays, all with checksums.
 
-Takes a kind, a key, plain values and arrays (of one or two dimensions, dtypes in `DTYPES`); gives the bytes to write,
-and from a file its values and arrays again. The rules: a byte that was changed, lost or added is noticed before
-anything of the file is used (lengths and CRC-32 of header, description and every array), and nothing is unpickled or
-run.
+Takes a kind, a key, plain values and arrays (of one or two dimensions, dtypes in `DTYPES`); returns the bytes
+to write, and from a file its values and arrays. The rules: a changed, lost or added byte is detected before
+any of the file is used (lengths and CRC-32 of header, description and every array), and nothing is unpickled
+or executed.
 
 Layout: magic (8 bytes), format version, length and CRC-32 of the description (unsigned 32 bits each), size of
-the file (64 bits), CRC-32 of all this; the description (JSON: kind, key, values, and for each array dtype, shape,
-offset and CRC-32); the arrays, each at a multiple of 64 bytes, zeros between. Numbers are little-endian.
+the file (64 bits), CRC-32 of all this; the description (JSON: kind, key, values, and for each array dtype,
+shape, offset and CRC-32); the arrays, each at a multiple of 64 bytes, zeros between. Numbers are
+little-endian.
 
-Why not Arrow IPC, which can be mapped too: it has no checksums, and a flipped bit here is a wrong row; its reader
-trusts the metadata. With checksums of our own around it, it saves nothing. Measured with 1 M keys (long: 16.7 MB in
-both formats; string: 47.9 MB), CPU, `benchmarks/delete_cache_formats.py`: mapping unchecked 0.04 ms (IPC 0.1 to 0.3),
-checked 6.5 and 19 ms (IPC with CRC-32 7 and 20), writing 12 and 32 ms (IPC without checksums 5 and 15).
+Why not Arrow IPC, which can also be mapped: it has no checksums, and here a flipped bit is a wrong row; its
+reader trusts the metadata. With our own checksums around it, it saves nothing. Measured with 1 M keys (long:
+16.7 MB in both formats; string: 47.9 MB), CPU, `benchmarks/delete_cache_formats.py`: mapping unchecked
+0.04 ms (IPC 0.1 to 0.3), checked 6.5 and 19 ms (IPC with CRC-32 7 and 20), writing 12 and 32 ms (IPC without
+checksums 5 and 15).
 """
 
 from __future__ import annotations
@@ -35,20 +37,20 @@ if TYPE_CHECKING:
 
 MAGIC = b"\x89TWOSTG\n"
 FORMAT = 4
-"""Version of this layout and of everything stored in it: raise it when either changes."""
+"""Version of this layout and of everything stored in it: increment it when either changes."""
 DTYPES = ("<u8", "<i8", "<u4", "<u2", "|u1")
 MAX_DESCRIPTION_BYTES = 64 * 2**20
 _HEADER = struct.Struct("<8sIIIQ")
 _CRC = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size + _CRC.size
-"""At the beginning of a file: what `is_older` looks at."""
+"""The start of a file, which `is_older` inspects."""
 _ALIGNMENT_BYTES = 64
 _CHUNK_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a file says of itself: checked, but for the arrays' own bytes."""
+    """A file's description: checked, except for the arrays' own bytes."""
 
     kind: str
     key: str
@@ -56,7 +58,7 @@ class Description:
     arrays: tuple[tuple[str, tuple[int, ...], int, int], ...]
     """For each array: dtype, shape, offset in the file and CRC-32."""
     size: int
-    """Of the file, bytes."""
+    """Size of the file in bytes."""
 
 
 def encode(
@@ -93,14 +95,14 @@ def encode(
 
 
 def describe(read_at: ReadAt, size: int) -> Description:
-    """Read what a file of `size` bytes says of itself.
+    """Read the description of a file of `size` bytes.
 
     Args:
-        read_at: Takes an offset and a length; gives these bytes, fewer at the end of the file.
-        size: The file's size, bytes.
+        read_at: Takes an offset and a length; returns these bytes, fewer at the end of the file.
+        size: The file's size in bytes.
 
     Raises:
-        ValueError: It is no such file, of another format version, or damaged.
+        ValueError: It is not such a file, has another format version, or is damaged.
     """
     head = read_at(0, HEADER_BYTES)
     if len(head) != HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
@@ -139,9 +141,9 @@ def describe(read_at: ReadAt, size: int) -> Description:
 
 
 def is_older(head: bytes) -> bool:
-    """Tell by a file's first `HEADER_BYTES` whether nothing reads it any more: of an earlier format version, or damaged.
+    """Tell from a file's first `HEADER_BYTES` whether it is obsolete: of an earlier format version, or damaged.
 
-    A later version of this program may read what this one does not: that is not older.
+    Not obsolete are files of a later format version, which other versions of this program may read.
     """
     if len(head) < HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
         return True
@@ -170,7 +172,7 @@ def verify(read_at: ReadAt, description: Description) -> None:
 
 
 def arrays_in(buffer: Any, description: Description) -> list[NDArray[Any]]:
-    """Return the arrays as views of the file's bytes, read-only if those are."""
+    """Return the arrays as views of the file's bytes, read-only if the bytes are."""
     return [
         np.frombuffer(buffer, dtype, count=math.prod(shape), offset=start if math.prod(shape) else 0).reshape(
             shape

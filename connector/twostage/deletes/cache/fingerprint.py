@@ -1,15 +1,15 @@
-"""Fingerprints: hashes of everything that a kept value depends on.
+"""Fingerprints: hashes of everything that a cached value depends on.
 
-Takes the scan's context, delete files and key columns; gives hex digests of 96 bits (SHA-256, cut). All three places
-that keep something of deletes go by them: the worker's memory (`memory`, with what only this process must tell
-apart), the host's files (`host`: they are part of the file names) and compiled deletes.
+Takes the scan's context, delete files and key columns; returns hex digests of 96 bits (truncated SHA-256).
+All three caches of deletes use them: the worker's memory (`memory`, with facts that matter only within this
+process), the host's files (`host`: they are part of the file names) and compiled deletes.
 
-The rules: two values that could differ have different fingerprints, so that what is kept serves only where building it
-again would give the same; and a fingerprint tells no path and no secret. Paths are hashed as they are but for a
-password before the host; credentials are not hashed at all.
+The rules: two values that could differ have different fingerprints, so that a cached value is used only if
+building it again would give the same; and a fingerprint reveals no path and no secret. Paths are hashed as
+they are, except for a password before the host; credentials are not hashed at all.
 
-Cost: 2 to 3 µs for a delete file that was met before (most of it `files.modified`), 11 µs for a new one; a thousand of
-them may apply to each task.
+Cost: 2 to 3 µs for a delete file seen before (most of it `files.modified`), 11 µs for a new one; a thousand
+of them may apply to each task.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 _HEX_DIGITS = 24
 MAX_KNOWN_FILES = 2**14
-"""Delete files whose fingerprints a process remembers: 0.5 kB each."""
+"""Delete files whose fingerprints a process caches, 0.5 kB each."""
 _PASSWORD = re.compile(r"^([^:/]+://[^:/]*):[^/]*@")
 
 
 def without_password(location: str) -> str:
-    """Return a path as it is hashed: all of it that tells two files apart.
+    """Return a path in the form that is hashed, which still distinguishes any two files.
 
-    Nothing but a password may be masked here: in ``data/token=a/0.parquet``, ``a`` is a partition's value and no secret, and
-    in ``abfss://container@account/…`` the container stands where others have a login. A password with a slash stays, which
-    costs only that another one makes other names.
+    Only a password may be masked here: in ``data/token=a/0.parquet``, ``a`` is a partition value, not a
+    secret, and in ``abfss://container@account/…`` the container is where other URLs have a login. A password
+    with a slash is kept, at no cost but that a new password changes the names.
 
     >>> without_password("s3://key:secret@lake/data/token=a/0.parquet")
     's3://key@lake/data/token=a/0.parquet'
@@ -61,7 +61,7 @@ def _of_file(
 
 
 def of_delete(delete: DeleteFile) -> str:
-    """Name one delete file: what it is, and as of when where that is known without a request."""
+    """Name one delete file: its identity and, if known without a request, its modification time."""
     return _of_file(
         delete.path,
         delete.format,
@@ -80,27 +80,27 @@ def of_positions(delete: DeleteFile) -> str:
 
 
 def of_set(members: Iterable[str]) -> str:
-    """Name a set of delete files by their fingerprints, in whatever order they come."""
+    """Name a set of delete files by their fingerprints, in any order."""
     return digest(*sorted(members))
 
 
 def of_reading(context: ScanContext) -> str:
-    """Name the table, where it is, and how its delete files are read."""
+    """Name the table, its location, and how its delete files are read."""
     stores = stores_of(context.storage.properties)
     storage = context.storage
     where = (without_password(storage.root), without_password(storage.moved_from or ""), stores)
-    # Keys that were read unverified must not serve a scan that verifies.
+    # Keys that were read without verification must not be used by a scan that verifies.
     settings = (context.settings.kernels, context.settings.dense_keys, context.settings.verify_checksums)
     return digest(FORMAT, sys.byteorder, context.table_uuid, where, repr(context.name_mapping), settings)
 
 
 def of_store(storage: Storage) -> tuple[tuple[str, str], ...]:
-    """Name the store that a location is of, for the worker's memory: two may have buckets of one name; 1 to 2 µs."""
+    """Name a location's store, for the worker's memory: two stores may have buckets of one name; 1 to 2 µs."""
     return stores_of(storage.properties) if storage.properties else ()
 
 
 def of_table(context: ScanContext) -> str:
-    """Name the table; a copy of it elsewhere, which has the same UUID, is another one."""
+    """Name the table; a copy elsewhere with the same UUID is a different table."""
     return of_table_at(context.table_uuid, context.storage.root)
 
 
@@ -118,8 +118,8 @@ def of_snapshot(context: ScanContext) -> str:
 def of_key_set(context: ScanContext, shape: Hashable, scope: str) -> str:
     """Name a key set in the worker's memory.
 
-    It grows as tasks bring delete files, so these are no part of the name: what it holds of them is compared file by
-    file. Unlike the host's files it serves one snapshot alone.
+    It grows as tasks add delete files, so they are not part of the name: its contents are compared file by
+    file. Unlike the host's files, it is used for one snapshot only.
 
     Args:
         context: The scan.

@@ -1,16 +1,17 @@
 """The host's cache: files that the worker processes of one user on one host share, and map into memory.
 
-Takes values and arrays under a name (a fingerprint); gives them back as read-only views of the mapped file to any
-process of this user, until their space is needed: files used longest ago go first. The rules:
+Takes values and arrays under a name (a fingerprint); returns them as read-only views of the mapped file to
+any process of this user, until their space is needed: the least recently used files are removed first. The
+rules:
 
-- A file appears whole or not at all: it is written under another name, then renamed. It is not synced; checksums
-  tell what a machine that lost power has left of it.
-- A directory that another user owns or may write (`directory`), and a file that is not this user's or not whole, are
-  not used: whoever writes them decides which rows are deleted.
-- No failure of the cache is an error of the scan: it is counted (``delete_cache.*``), named in the report, and the
-  caller does without.
+- A file appears whole or not at all: it is written under another name, then renamed. It is not synced;
+  checksums detect damage after a power loss.
+- A directory that another user owns or may write to (`directory`), and a file that is not this user's or not
+  whole, are not used: whoever writes them decides which rows are deleted.
+- A failure of the cache never fails the scan: it is counted (``delete_cache.*``) and reported, and the caller
+  does without the cache.
 
-Earns: "host's cache" in docs/benchmarks-deletes.md, and there the columns "later" against "cold".
+Benefit: "host's cache" in docs/benchmarks-deletes.md, columns "later" and "cold".
 """
 
 from __future__ import annotations
@@ -40,24 +41,25 @@ if TYPE_CHECKING:
 
 SUFFIX = ".twostage"
 WAIT_SECONDS = 60.0
-"""How long a process waits for another one that builds the same file, before it builds for itself."""
+"""How long a process waits for another one that is building the same file, before it builds for itself."""
 _LOCK_FILES = 64
-"""Names share them by a hash, so that no lock file ever has to be removed."""
+"""Names map to them by a hash, so that lock files never have to be removed."""
 _STALE_SECONDS = 3600.0
-"""A file that has been written for so long was left by a process that died."""
+"""A file that has been half written for this long was left by a process that died."""
 _SIZE_CHECKS = 16
-"""A process adds up the directory's size each time that it has written this fraction of ``deletes.cache-size``."""
+"""A process recomputes the directory's size each time it has written ``deletes.cache-size`` divided by
+this."""
 _written: dict[Path, int] = {}
-"""Bytes that this process has written since it last added up a directory's size."""
+"""Bytes that this process has written since it last computed a directory's size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a cache keeps, for those who read the report.
+    """What a cache is for, as the report names it.
 
     Attributes:
-        counters: How the names of its counters begin.
-        contents: What is kept: "the host's cache of …".
+        counters: The prefix of its counters' names.
+        contents: What it holds: "the host's cache of …".
         size_option: The option that bounds its bytes.
     """
 
@@ -66,7 +68,7 @@ class Purpose:
     size_option: str
 
     def counter(self, word: str) -> str:
-        """Return the counter of what happened, such as ``written``."""
+        """Return the counter of an event, such as ``written``."""
         return f"{self.counters}.{word}"
 
 
@@ -82,13 +84,13 @@ class MappedFile:
 
 
 class HostCache:
-    """The cache in one directory; `find` gives it, or None.
+    """The cache in one directory; `find` returns it, or None.
 
     Args:
         directory: Checked by `private_directory`.
         size: Bytes that all its files together may take.
-        metrics: Counts what is written, ignored and given up.
-        purpose: What it keeps.
+        metrics: Counts files that are written, ignored and given up.
+        purpose: What it holds.
     """
 
     def __init__(self, directory: Path, size: int, metrics: Metrics, purpose: Purpose = DELETES) -> None:
@@ -99,7 +101,7 @@ class HostCache:
 
     @staticmethod
     def find(settings: ReadSettings, metrics: Metrics) -> HostCache | None:
-        """Return the cache that the options name; None where they name none or, with a counted warning, it is unusable."""
+        """Return the cache of the options; None if there is none or, with a counted warning, it is unusable."""
         if settings.delete_cache != "host":
             return None
         directory, reason = first_usable(settings.delete_cache_dir)
@@ -126,12 +128,12 @@ class HostCache:
         return 0
 
     def is_older(self, name: str) -> bool:
-        """Tell whether a file is of an earlier format, or damaged, so that nothing reads it."""
+        """Tell whether a file is obsolete: of an earlier format, or damaged."""
         with self._opened(name) as file:
             return file is not None and file_format.is_older(os.pread(file, file_format.HEADER_BYTES, 0))
 
     def describe(self, name: str, kind: str) -> file_format.Description | None:
-        """Return what a file says of itself; None if it is not there or not usable."""
+        """Return a file's description; None if it does not exist or is not usable."""
         with self._opened(name) as file:
             if file is not None:
                 with self._ignoring(name):
@@ -139,10 +141,10 @@ class HostCache:
         return None
 
     def load(self, name: str, kind: str, *, is_verified: bool = False) -> MappedFile | None:
-        """Return a file's values and arrays, mapped; None if it is not there or not usable.
+        """Return a file's values and arrays, mapped; None if it does not exist or is not usable.
 
         Args:
-            is_verified: This process has just written it, so that the arrays' checksums need not be compared.
+            is_verified: This process has just written it, so the arrays' checksums need not be compared.
         """
         with self._opened(name) as file:
             if file is None:
@@ -158,7 +160,7 @@ class HostCache:
         return None
 
     def save(self, name: str, kind: str, values: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bool:
-        """Write a file; tell whether it is there now. Other processes see it whole or not at all."""
+        """Write a file; tell whether that succeeded. Other processes see it whole or not at all."""
         try:
             size, parts = file_format.encode(kind, _key(name), values, arrays)
             if size > self.size:
@@ -167,7 +169,7 @@ class HostCache:
                 return False
             _written[self.directory] = _written.get(self.directory, self.size) + size
             if _written[self.directory] > self.size // _SIZE_CHECKS:
-                # Other processes, too, write a fraction of it before they add up again.
+                # Other processes also write such a fraction before they recompute the size.
                 self._make_room(self.size - size - self.size // _SIZE_CHECKS)
                 _written[self.directory] = 0
             self._write(name, parts)
@@ -186,10 +188,10 @@ class HostCache:
     ) -> Iterator[BuildLock]:
         """Hold the lock of a name, waiting for at most `seconds`.
 
-        A process that dies releases it. Where the last holder could not write what it had built, nobody waits.
+        A process that dies releases it. If the last holder could not write its file, no process waits.
 
         Args:
-            name: Of the file to build.
+            name: The file to build.
             seconds: How long to wait for another process.
             meanwhile: Called once, before the first wait.
         """
@@ -214,7 +216,7 @@ class HostCache:
 
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[int | None]:
-        """Open a file for reading; None with nothing counted if it is not there."""
+        """Open a file for reading; None, with nothing counted, if it does not exist."""
         try:
             file = os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -278,7 +280,7 @@ class HostCache:
             raise
 
     def _make_room(self, room: int) -> None:
-        """Remove stale half-written files, and the files used longest ago until the others take at most `room` bytes."""
+        """Remove stale half-written files, and least recently used files until the rest take at most `room` bytes."""
         files = []
         now = time.time()
         with os.scandir(self.directory) as entries:
@@ -299,7 +301,7 @@ class HostCache:
                 taken -= size
 
     def _remove_left_over(self, name: str) -> None:
-        """Remove what a process that died while it held this lock left half written."""
+        """Remove half-written files of a process that died while it held this lock."""
         with contextlib.suppress(OSError):
             for path in self.directory.glob(f".{_key(name)}-*.part"):
                 self.remove(path.name)

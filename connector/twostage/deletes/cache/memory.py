@@ -1,10 +1,11 @@
-"""What a worker process keeps of delete files between tasks: a least-recently-used cache bounded by bytes.
+"""What a worker process caches of delete files between tasks: a least-recently-used cache bounded by bytes.
 
-Takes values with their size in bytes; gives them back until others need the space. One cache serves positions, vectors
-and key sets, so that together they stay within ``task-memory``. The rule: keys are fingerprints (`fingerprint`) of
-everything that the value depends on, so that a value is never given to a scan that would have built another one.
+Takes values with their size in bytes; returns them until others need the space. One cache holds positions,
+vectors and key sets, so that together they stay within ``task-memory``. The rule: keys are fingerprints
+(`fingerprint`) of everything that the value depends on, so that a scan never gets a value other than the one
+that it would have built.
 
-Earns: "worker's memory" in docs/benchmarks-deletes.md, and there the columns "warm" against "cold".
+Benefit: "worker's memory" in docs/benchmarks-deletes.md, columns "warm" and "cold".
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ByteCache:
-    """Values by key, least recently used ones dropped first.
+    """Values by key; the least recently used are dropped first.
 
     >>> cache = ByteCache()
     >>> cache.put("a", "first", 60, limit=100)
@@ -35,11 +36,11 @@ class ByteCache:
         """Held while a value that other threads may share is changed."""
         self.nbytes = 0
         self._key_locks: dict[Hashable, tuple[threading.Lock, list[int]]] = {}
-        """By key: a lock, and how many threads hold it or wait for it."""
+        """By key: a lock, and the number of threads that hold it or wait for it."""
 
     @contextmanager
     def exclusive(self, key: Hashable) -> Iterator[None]:
-        """Let one thread at a time look for a value and build it; threads that need another value do not wait."""
+        """Let one thread at a time look up and build a value; threads that need another value do not wait."""
         with self.lock:
             own, users = self._key_locks.setdefault(key, (threading.Lock(), [0]))
             users[0] += 1
@@ -53,7 +54,7 @@ class ByteCache:
                     del self._key_locks[key]
 
     def get(self, key: Hashable) -> Any | None:
-        """Return the value, None if it is not here."""
+        """Return the value; None if it is not cached."""
         with self.lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -62,7 +63,7 @@ class ByteCache:
             return entry[0]
 
     def put(self, key: Hashable, value: Any, nbytes: int, *, limit: int) -> None:
-        """Keep a value of `nbytes` (anew if it grew); drop others until all together fit in `limit`."""
+        """Cache a value of `nbytes` (again if it has grown); drop others until the total fits in `limit`."""
         with self.lock:
             self.drop(key)
             self.make_room(limit - nbytes)
@@ -94,7 +95,7 @@ class ByteCache:
             self.nbytes = 0
 
     def unlock(self) -> None:
-        """Take no notice of locks that threads of another process hold: this one was forked from it."""
+        """Reset locks that threads of the parent process held when this process was forked."""
         self.lock = threading.RLock()
         self._key_locks = {}
 

@@ -1,1 +1,1 @@
-"""Equality deletes compiled to positions: recorded by scans, kept in the host's cache or a chosen folder."""
+"""Equality deletes compiled to positions: recorded by scans, stored in the host's cache or a chosen folder."""

@@ -1,7 +1,8 @@
 """The names of compiled entries: one data file, the exact set of its delete files, and how they are read.
 
-Takes a `ScanTask` and its delete files; gives an `EntryName`. The rule: entries that could differ have different names,
-so that an entry serves exactly what it was made of; names are fingerprints, and tell no path.
+Takes a `ScanTask` and its delete files; returns an `EntryName`. The rule: entries that could differ have
+different names, so that an entry is used only for exactly the files it was made from; names are fingerprints,
+and reveal no path.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ if TYPE_CHECKING:
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 KIND = "positions"
-"""Of the files of entries, among the host cache's."""
+"""The kind of entries' files in the host's cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryName:
-    """What an entry was made of, as fingerprints; `text` is the name of its file.
+    """What an entry was made from, as fingerprints; `text` is its file name.
 
     Attributes:
         table: `fingerprint.of_table`.
         data_file: `fingerprint.of_data_file`.
         delete_set: `name_set`, or `name_set_with_positions`.
-        reading: Of how the deletes are read, their key columns, and which part of the data file the entry covers.
+        reading: Fingerprint of how the deletes are read, their key columns, and which part of the data file
+            the entry covers.
     """
 
     table: str
@@ -44,13 +46,13 @@ class EntryName:
 
     @staticmethod
     def parse(name: str) -> EntryName | None:
-        """Return the entry name that a file's name stands for; None if it stands for none."""
+        """Parse a file name; None if it is not an entry's."""
         kind, *parts = name.removesuffix(SUFFIX).split("-")
         return EntryName(*parts) if kind == KIND and len(parts) == 4 and name.endswith(SUFFIX) else None
 
 
 def whole_file_task(task: ScanTask) -> ScanTask:
-    """Return the task of the whole data file, whatever part of it the task is."""
+    """Return the task of the whole data file, whichever part of it `task` covers."""
     return replace(task, start=0, length=task.file_size)
 
 
@@ -68,7 +70,7 @@ def name_set_with_positions(task: ScanTask, delete_set: str) -> str:
 def entry_name(
     context: ScanContext, task: ScanTask, deletes: Iterable[DeleteFile], delete_set: str | None = None
 ) -> EntryName:
-    """Return the name of a task's entry; `delete_set` is what `name_set` gives, if it is known."""
+    """Return the name of a task's entry; `delete_set` is the result of `name_set`, if known."""
     deletes = list(deletes)
     ids = sorted({field_id for delete in deletes for field_id in delete.equality_ids})
     return EntryName(
@@ -80,7 +82,7 @@ def entry_name(
 
 
 def part_of(task: ScanTask) -> tuple[int, ...]:
-    """Return which part of its data file a task reads; nothing if it reads all of it."""
+    """Return which part of its data file a task reads; empty if it reads all of it."""
     is_whole = task.start == 0 and task.length >= task.file_size
     return () if is_whole else (task.start, task.length)
 
@@ -97,5 +99,5 @@ def name_reading(context: ScanContext, ids: Iterable[int], part: tuple[int, ...]
 
 
 def name_prefix(name: EntryName) -> str:
-    """Return how the names of all entries of the same data file begin."""
+    """Return the common prefix of the names of a data file's entries."""
     return f"{KIND}-{name.table}-{name.data_file}-"

@@ -1,11 +1,11 @@
-"""Compiled deletes read while planning, for a scan that Spark's own Parquet reader is to do.
+"""Reads compiled deletes while planning, for a scan that Spark's own Parquet reader will do.
 
-Takes the tasks of a scan's data files; gives the positions that the equality deletes of each file remove, or the reason
-why not all of them are known. The rules: all or nothing; only entries are read, never an equality-delete file, and of
-these no more than 32 MiB, under no more names than `MAX_LOOKUPS`. No clock decides, so that two runs of a query use the
-same reader.
+Takes the tasks of a scan's data files; returns the positions that the equality deletes of each file remove,
+or the reason why some are unknown. The rules: all or nothing; only entries are read, never an equality-delete
+file, at most 32 MiB of them and at most `MAX_LOOKUPS` lookups. The decision does not depend on time, so two
+runs of a query use the same reader.
 
-Earns: the column "by Spark" in docs/benchmarks-deletes.md.
+Benefit: the column "by Spark" in docs/benchmarks-deletes.md.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     from twostage.task import DeleteFile, ScanContext, ScanTask
 
 MAX_BYTES_OF_ALL = 32 * 2**20
-"""Of all entries together: twice what the deleted rows that Spark may be told of take as bits."""
+"""Of all entries together: twice the size, as bits, of the deleted rows that may be passed to Spark."""
 MAX_LOOKUPS = 4_096
-"""Names of entries that are looked up in a local folder or the host's cache, whether there or not."""
+"""Entry names to look up in a local folder or the host's cache, whether they exist or not."""
 MAX_REMOTE_LOOKUPS = 512
-"""Those where each takes a request: eight at a time that a store answers after 30 ms take 2 s."""
+"""The same if each lookup is a request: eight at a time, with a latency of 30 ms, they take 2 s."""
 _IGNORED = ("delete_compiled.ignored", "delete_cache.ignored")
 
 
 def read_compiled(
     context: ScanContext, files: Sequence[Sequence[ScanTask]], metrics: Metrics
 ) -> list[DeletedPositions] | str:
-    """Return for each data file the positions that its equality deletes remove; or a sentence that says what is lacking.
+    """Return, per data file, the positions that its equality deletes remove; or a sentence about what is missing.
 
     Args:
         context: The scan.
@@ -68,7 +68,8 @@ def _read(
     with_deletes = [number for number, parts in enumerate(files) if _equality(parts[0])]
     said = f"{len(with_deletes)} of {len(files)} files have equality deletes"
     seen = Metrics()
-    # Also where keys are few: `compile-deletes` keeps entries of these too, and reading them costs little here.
+    # Even if keys are few: `compile-deletes` also writes entries for them, and reading them costs little
+    # here.
     stores = stores_for(context, seen)
     if not stores:
         return f"{said}, and there is no place for compiled ones"
@@ -77,7 +78,7 @@ def _read(
     reader = _Reader(context, stores)
     step = cost_of(None, context.settings.parallel_requests, is_remote=is_remote).parallel
     least = 1
-    # One first: where nothing was compiled, that takes one request to know.
+    # One first: if nothing was compiled, a single request tells.
     for numbers in (
         with_deletes[:1],
         *(with_deletes[start : start + step] for start in range(1, len(with_deletes), step)),
@@ -108,11 +109,11 @@ def _equality(task: ScanTask) -> list[DeleteFile]:
 
 
 class _Reader:
-    """Reads entries of one scan, bounded.
+    """Reads entries of one scan, within limits.
 
     Attributes:
-        lookups: Names of entries that were looked up so far. What is in this process's memory counts, too: the choice must
-            not depend on what ran before.
+        lookups: Entry names looked up so far, including those in this process's memory: the choice must not
+            depend on what ran before.
     """
 
     def __init__(self, context: ScanContext, stores: Collection[CompiledStore]) -> None:
@@ -128,7 +129,7 @@ class _Reader:
         """Return a bitmap for each data file, None for one that has no entry; requests run in parallel.
 
         Raises:
-            ResourceLimitError: Together with the entries read before, they take too many bytes.
+            ResourceLimitError: They and the entries read before take too many bytes.
         """
         if len(files) == 1:
             bitmaps = [self._read_file(files[0])]
@@ -141,7 +142,7 @@ class _Reader:
         return bitmaps
 
     def _read_file(self, parts: Sequence[ScanTask]) -> BitMap64 | None:
-        """Return the entry of the whole file, or those of all its parts joined; of equality deletes alone or with positions."""
+        """Return the whole file's entry or the union of its parts', of equality deletes alone or with positions."""
         for with_positions in (False, True) if len(parts[0].deletes) > len(_equality(parts[0])) else (False,):
             found = self._find(whole_file_task(parts[0]), with_positions=with_positions)
             if found is None and len(parts) > 1:
@@ -180,7 +181,7 @@ class _Reader:
         return found
 
     def why_absent(self, task: ScanTask) -> str:
-        """Say why: whether there is an entry of the data file at all, for other deletes or for a part of it."""
+        """Return why there is no entry: whether the data file has any, for other deletes or a part of it."""
         prefix = name_prefix(self._name(task))
         if any(store.has(prefix) for store in self._stores):
             return "compiled for other deletes, or not all of it"

@@ -1,7 +1,8 @@
 """Records which rows equality deletes remove while a scan applies them.
 
-Takes the rows that were probed, row group by row group, and a bool for each: whether it is deleted; gives a bitmap of
-their positions in the data file. The rule: it is complete only if every row was probed or is deleted by position.
+Takes the rows that were probed, row group by row group, and a bool for each: whether it is deleted; returns a
+bitmap of the deleted positions in the data file. The rule: it is complete only if every row was probed or is
+deleted by position.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Recorder:
             yield row_group
 
     def add(self, first_row: int, rows: Selection, deleted: NDArray[np.bool_]) -> None:
-        """Note which rows of a row group were probed, and which of them are deleted.
+        """Record which rows of a row group were probed, and which of them are deleted.
 
         Args:
             first_row: The position of the row group's first row in the file.

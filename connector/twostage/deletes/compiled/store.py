@@ -1,13 +1,12 @@
 """Compiled deletes: the positions of one data file's rows that its equality deletes remove, as a bitmap.
 
-Takes an entry's name; gives its bitmap, or keeps one under it. The rules: an entry serves exactly the data file (path, size,
-sequence number) and the set of equality-delete files that it was made of (`entry_name`); it is made only where every row was
-probed, whatever other deletes or the query remove (`find`); an entry that is damaged, or of anything else, is ignored with a
-counted warning.
-Entries are in the host's cache, and in the folder or bucket that ``deletes.compiled-dir`` names: whoever may write
-there decides which rows are deleted.
+Takes an entry's name; returns its bitmap, or stores one under it. The rules: an entry is valid only for the
+data file (path, size, sequence number) and the set of equality-delete files that it was made from
+(`entry_name`); it is made only if every row was probed, whatever other deletes or the query remove (`find`);
+a damaged or mismatched entry is ignored with a counted warning. Entries are in the host's cache, and in the
+folder or bucket that ``deletes.compiled-dir`` names: whoever may write there decides which rows are deleted.
 
-Earns: the columns "compiled" and "by Spark" in docs/benchmarks-deletes.md.
+Benefit: the columns "compiled" and "by Spark" in docs/benchmarks-deletes.md.
 """
 
 from __future__ import annotations
@@ -39,17 +38,20 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext
 
     Written = Callable[[Callable[[PendingWrite], None]], bool]
-    """Takes how to wait for a request; returns whether an entry is written, once that is known."""
+    """Takes a function that waits for a request; returns whether the entry was written, once that is
+    known."""
 
 MIN_KEYS_TO_KEEP = 10_000
 MIN_FILES_TO_KEEP = 8
-"""Fewer keys, in fewer than `MIN_FILES_TO_KEEP` files, are applied again in less time than a file of the host's cache costs."""
+"""Fewer keys than `MIN_KEYS_TO_KEEP` in fewer files are applied again in less time than a file of the host's
+cache costs."""
 MIN_ROWS_TO_KEEP = 1_000_000
-"""A data file of so many rows is worth an entry whatever its deletes: Spark's own reader then takes half of our time."""
+"""A data file of this many rows is worth an entry whatever its deletes: Spark's own reader then takes half
+our time."""
 MAX_ENTRY_BYTES = 512 * 2**20
 """A larger entry of the chosen folder is not read."""
 COMPILED = "compiled"
-"""The kind of `DeletedPositions` that equality deletes were compiled to."""
+"""The kind of `DeletedPositions` that come from compiled equality deletes."""
 
 
 def read_entry(
@@ -69,19 +71,19 @@ def read_entry(
 
 
 def keep_entry(context: ScanContext, name: EntryName, bitmap: BitMap64) -> None:
-    """Keep an entry's bitmap in this process's memory."""
+    """Cache an entry's bitmap in this process's memory."""
     size = len(bitmap.serialize())
     CACHE.put(name, bitmap, size + 2**10, limit=context.settings.memory_budget)
 
 
 class PendingEntry:
-    """An entry on its way to its stores: those of object stores are written while something else is done.
+    """An entry being written to its stores; writes to object stores run in the background.
 
     Args:
-        name: The entry's.
+        name: The entry's name.
         bitmap: The positions.
-        stores: Where it is to be kept.
-        metrics: Gains ``delete_compiled.written`` once one of them has taken it.
+        stores: Where to write it.
+        metrics: Gains ``delete_compiled.written`` once one of them has stored it.
     """
 
     def __init__(
@@ -94,10 +96,10 @@ class PendingEntry:
         self._writes = [store.begin(name.text, bitmap) for store in stores]
 
     def is_kept(self, wait: Callable[[PendingWrite], None] = PendingWrite.block) -> bool:
-        """Tell whether a store has taken it, once all have answered.
+        """Tell whether any store has stored it, once all have answered.
 
         Args:
-            wait: Called instead of waiting for a request that is not done; returns when it is.
+            wait: Called to wait for an unfinished request; returns when it is done.
         """
         kept = [write(wait) for write in self._writes]
         self._metrics.add("delete_compiled.written", int(any(kept)))
@@ -105,10 +107,10 @@ class PendingEntry:
 
 
 class CompiledStore:
-    """A place where entries are kept."""
+    """A place where entries are stored."""
 
     def read(self, name: str, limit: int | None = None) -> BitMap64 | None:
-        """Return an entry's bitmap; None if it is not there or not usable.
+        """Return an entry's bitmap; None if it does not exist or is not usable.
 
         Raises:
             ResourceLimitError: It takes more than `limit` bytes, if that is given.
@@ -116,11 +118,11 @@ class CompiledStore:
         raise NotImplementedError
 
     def has(self, prefix: str) -> bool:
-        """Tell whether there is an entry whose name begins with `prefix`; False also where that takes a request to know."""
+        """Tell whether an entry's name begins with `prefix`; False also if finding out takes a request."""
         raise NotImplementedError
 
     def begin(self, name: str, bitmap: BitMap64) -> Written:
-        """Begin to keep an entry; what is returned waits for that, and tells whether it worked."""
+        """Start writing an entry; the returned function waits for that, and tells whether it succeeded."""
         raise NotImplementedError
 
 
@@ -167,12 +169,12 @@ class FolderStore(CompiledStore):
     def read(
         self, name: str, limit: int | None = None, fetch: Callable[[], bytes] | None = None
     ) -> BitMap64 | None:
-        """Return an entry's bitmap; None if it is not there or not usable.
+        """Return an entry's bitmap; None if it does not exist or is not usable.
 
         Args:
-            name: Its file's.
+            name: Its file name.
             limit: Bytes that it may take.
-            fetch: Returns the file's bytes, or raises as reading them would, where they were asked for before.
+            fetch: Returns the file's bytes, or raises as reading them would, if they were requested before.
 
         Raises:
             ResourceLimitError: It takes more than `limit` bytes, if that is given.
@@ -200,7 +202,7 @@ class FolderStore(CompiledStore):
         return join(self.storage.root, name)
 
     def has(self, prefix: str) -> bool:
-        """Tell whether there is an entry whose name begins with `prefix`; False also where that takes a request to know."""
+        """Tell whether an entry's name begins with `prefix`; False also if finding out takes a request."""
         if self.is_remote:
             return False
         with contextlib.suppress(TwoStageError, OSError):
@@ -210,10 +212,10 @@ class FolderStore(CompiledStore):
         return False
 
     def is_older(self, name: str) -> bool:
-        """Tell whether an entry is of an earlier version, or damaged, so that nothing reads it; takes a request.
+        """Tell whether an entry is obsolete: of an earlier format version, or damaged; takes a request.
 
         Raises:
-            StorageError: The store failed: nothing is known of the entry then.
+            StorageError: The store failed, so nothing is known about the entry.
         """
         try:
             head = files.read_range(self.storage, join(self.storage.root, name), 0, file_format.HEADER_BYTES)
@@ -224,7 +226,7 @@ class FolderStore(CompiledStore):
         return file_format.is_older(head)
 
     def begin(self, name: str, bitmap: BitMap64) -> Written:
-        """Begin to keep an entry; what is returned waits for that, and tells whether it worked."""
+        """Start writing an entry; the returned function waits for that, and tells whether it succeeded."""
         _, parts = file_format.encode(KIND, name.removesuffix(SUFFIX), *_encode(bitmap))
         data, place = b"".join(parts), self.place(name)
         failed: TwoStageError | None = None
@@ -257,17 +259,17 @@ class FolderStore(CompiledStore):
 
 
 def stores_for(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
-    """Return where an entry may be kept: the host's cache, and the folder of ``deletes.compiled-dir``.
+    """Return where an entry may be stored: the host's cache, and the folder of ``deletes.compiled-dir``.
 
     Args:
         context: The scan.
-        metrics: Is told why the host's cache cannot be used.
+        metrics: Gains the reason if the host's cache cannot be used.
     """
     return [*host_stores(context, metrics), *folder_stores(context, metrics)]
 
 
 def host_stores(context: ScanContext, metrics: Metrics) -> list[CompiledStore]:
-    """Return the host's cache; nothing, which `metrics` is told of, if it cannot be used."""
+    """Return the host's cache; if it cannot be used, nothing, with the reason in `metrics`."""
     cache = HostCache.find(context.settings, metrics)
     return [] if cache is None else [_HostStore(cache)]
 
@@ -282,8 +284,8 @@ def is_kept_by_host(counts: Sequence[int], num_rows: int) -> bool:
     """Tell whether an entry of a data file is worth a file of the host's cache.
 
     Args:
-        counts: The keys of each of its equality-delete files.
-        num_rows: Of the data file.
+        counts: The number of keys in each of its equality-delete files.
+        num_rows: Rows of the data file.
     """
     return sum(counts) >= MIN_KEYS_TO_KEEP or len(counts) >= MIN_FILES_TO_KEEP or num_rows >= MIN_ROWS_TO_KEEP
 
@@ -296,7 +298,7 @@ def _decode(description: file_format.Description, arrays: list[NDArray[Any]], na
     """Return the bitmap of an entry.
 
     Raises:
-        ValueError: The file is no entry, or one of another name.
+        ValueError: The file is not an entry, or is one of another name.
     """
     if description.kind != KIND or description.key != name.removesuffix(SUFFIX):
         raise ValueError("it was written under another name")

@@ -1,7 +1,8 @@
-"""The entries of compiled deletes that a task writes while it reads: many at a time, and all of them before it ends.
+"""Writes a task's entries of compiled deletes while it reads: many at a time, and all of them before it ends.
 
-Takes entries as data files end; waits for them when the task does, or when too many are on their way. The rules: their bytes
-are bounded; outside of `together` nothing is on its way when `add` returns; and a task that fails waits for none.
+Takes entries as data files end; waits for them when the task ends, or when too many are in flight. The rules:
+their bytes are bounded; outside `together`, nothing is in flight when `add` returns; and a task that fails
+waits for none.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 
     from twostage.deletes.compiled.store import PendingEntry
 
-MOST_WRITES = 64
-"""Entries of a task on their way at the same time."""
+MAX_WRITES_IN_FLIGHT = 64
+"""Entries of a task in flight at the same time."""
 WRITES_BUDGET_DIVISOR = 16
-"""Of the task's memory: what entries on their way may take is this part of it, but for a single one."""
+"""Entries in flight may take the task's memory divided by this; a single entry may take more."""
 
 
 class EntryWrites:
-    """Entries of a task on their way.
+    """Entries of a task in flight.
 
     Args:
         memory_budget: The task's memory, in bytes.
@@ -38,11 +39,11 @@ class EntryWrites:
 
     @contextmanager
     def together(self, wait: Callable[[PendingWrite], None] = PendingWrite.block) -> Iterator[None]:
-        """Let entries be on their way within the block; `wait` is called instead of waiting for a request."""
+        """Let entries be in flight within the block; `wait` is called to wait for a request."""
         self._is_open, self._wait = True, wait
         try:
             yield
-        except GeneratorExit:  # whoever reads has enough rows
+        except GeneratorExit:  # the reader has enough rows
             self._finish()
             raise
         else:
@@ -52,14 +53,16 @@ class EntryWrites:
             self._pending.clear()
 
     def add(self, entry: PendingEntry) -> None:
-        """Take an entry on its way; wait for others where there are too many."""
+        """Add an entry in flight; wait for others if there are too many."""
         self._pending.append(entry)
         while self._pending and not (self._is_open and self._has_room()):
             self._pending.popleft().is_kept(self._wait)
 
     def _has_room(self) -> bool:
         size = sum(entry.size for entry in self._pending)
-        return len(self._pending) <= MOST_WRITES and (size <= self._most_bytes or len(self._pending) == 1)
+        return len(self._pending) <= MAX_WRITES_IN_FLIGHT and (
+            size <= self._most_bytes or len(self._pending) == 1
+        )
 
     def _finish(self) -> None:
         while self._pending:

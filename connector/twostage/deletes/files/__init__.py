@@ -1,1 +1,1 @@
-"""Delete files of every format: columns of their rows, batch by batch."""
+"""Reads delete files of every format: columns of their rows, batch by batch."""

@@ -1,8 +1,8 @@
-"""Runs an iterator of decoded delete files ahead of its consumer, in a thread of its own.
+"""Runs an iterator of decoded delete files ahead of its consumer, in its own thread.
 
-Takes an iterator and the number of items that it may be ahead; gives the same items in the same order, and the same
-error. The rule: once the returned iterator is closed or exhausted, its thread has ended, and the given iterator is
-closed.
+Takes an iterator and the number of items that it may be ahead; yields the same items in the same order, and
+raises the same error. The rule: once the returned iterator is closed or exhausted, its thread has ended, and
+the given iterator is closed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _End(Generic[Item]):
 
 
 def ahead(items: Generator[Item, None, None], max_ahead: int) -> Generator[Item, None, None]:
-    """Yield from `items`, which a thread advances while the caller works, by `max_ahead` items at most.
+    """Yield from `items`, which a thread advances by up to `max_ahead` items while the caller works.
 
     >>> list(ahead((number for number in range(3)), 2))
     [0, 1, 2]

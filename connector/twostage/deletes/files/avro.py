@@ -1,8 +1,9 @@
 """Avro delete files: which fields to read, and batches of them.
 
-Takes an open file and the wanted fields; gives batches of Arrow arrays whose types follow the logical types of the
-file's schema. How Avro becomes Arrow arrays is `formats.avro.columns`, for data files and delete files alike; here is
-only which leaves are wanted and how much is read at once: the file whole, decoded one block at a time.
+Takes an open file and the wanted fields; yields batches of Arrow arrays whose types follow the logical types
+of the file's schema. `formats.avro.columns` converts Avro to Arrow arrays, for data files and delete files
+alike; this module selects the leaves and how much is read at once: the whole file, decoded one block at a
+time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def read_avro(
     """Yield batches: the number of rows, and an array (or None) for each wanted field.
 
     Raises:
-        CorruptFileError: Not a whole Avro file, or a field appears twice.
+        CorruptFileError: Not a complete Avro file, or a field appears twice.
         ResourceLimitError: The file is larger than the task's memory.
     """
     limit = context.settings.memory_budget

@@ -1,8 +1,8 @@
 """Columns of delete files, in Parquet, ORC or Avro, as Arrow arrays.
 
-Takes a `DeleteFile` and the wanted fields; gives batches of arrays as the file stores them (callers widen narrower
-types), None for a field that the file lacks. The rules: fields are found by id, by name only where the file has no ids;
-every row that the file announces is returned, or a typed error is raised.
+Takes a `DeleteFile` and the wanted fields; yields batches of arrays as the file stores them (callers widen
+narrower types), None for a field that the file lacks. The rules: fields are found by id, and by name only if
+the file has no ids; every row that the file declares is returned, or a typed error is raised.
 Source: Iceberg table spec, "Delete Formats".
 """
 
@@ -72,13 +72,14 @@ def read_columns(
         delete: The file.
         wanted: The wanted fields, at least one.
         metrics: Gains ``delete_files.opened``.
-        may_hold: Takes a Parquet row group's bounds of the first wanted field, a string; False leaves the row group
-            out.
-        predicate: TRUE for every row that the caller needs; its columns are among the wanted fields. A Parquet row
-            group whose statistics or Bloom filters prove that it holds no such row is left out.
+        may_hold: Takes a Parquet row group's bounds of the first wanted field, a string; False skips the row
+            group.
+        predicate: TRUE for every row that the caller needs; its columns are among the wanted fields. A
+            Parquet row group whose statistics or Bloom filters prove that it holds no such row is skipped.
         content: The file's bytes, if they were fetched ahead.
-        first: The position of the wanted field that is read first of each Parquet row group, for `may_match`.
-        may_match: Takes values of that field; False leaves the row group out, if it holds for all of them.
+        first: The index of the wanted field that is read first from each Parquet row group, for `may_match`.
+        may_match: Takes a batch of values of that field; if it is False for all batches, the row group is
+            skipped.
 
     Yields:
         Rows of the batch, and one array for each wanted field.
@@ -105,7 +106,7 @@ def read_columns(
 
 
 def are_remote(deletes: Sequence[DeleteFile]) -> bool:
-    """Tell whether these files are in an object store, where each request takes long."""
+    """Tell whether these files are in an object store, where each request has a high latency."""
     return any(not parse_location(delete.path).is_local for delete in deletes[:1])
 
 
@@ -116,11 +117,11 @@ def fetch_ahead(
     *,
     are_loaded: bool = False,
 ) -> Generator[tuple[DeleteFile, bytes | memoryview | None], None, None]:
-    """Yield delete files in order, small remote ones with their content, which many requests fetch at the same time.
+    """Yield delete files in order, small remote ones with their content, fetched by many concurrent requests.
 
-    For a small file an object store takes longer to answer than to send it, and there may be thousands of files.
-    `contents` is what the task reads them by, if it has its own reads. With `are_loaded` all of their keys are read: then it
-    fetches larger ones, too.
+    For a small file, an object store's latency exceeds the transfer time, and there may be thousands of
+    files. `contents` reads them, if the task schedules its own reads. With `are_loaded`, all of their keys
+    are read: then it also fetches larger files.
     """
     if contents is not None:
         yield from contents.in_order(deletes, are_loaded=are_loaded)
@@ -166,13 +167,14 @@ def _opened(
 
 @contextmanager
 def _errors_of(context: TableContext, delete: DeleteFile) -> Iterator[None]:
-    """Give each error that leaves the block the stage of deletes, and the file's path."""
+    """Set the stage of deletes, and the file's path, on each error that leaves the block."""
     try:
         with files.translate_errors(delete.path, STAGE, storage=context.storage):
             yield
     except TwoStageError as error:
         if error.path is None or error.stage not in ("storage", STAGE):
-            # The decoders are shared with planning and data files, and ORC's does not know which file it reads.
+            # The decoders are shared with planning and data files, and the ORC decoder does not know which
+            # file it reads.
             error.path = error.path or mask(delete.path)
             error.stage = error.stage if error.stage == "storage" else STAGE
             error.args = (str(error),)
@@ -241,7 +243,7 @@ def _decode(
         arrays = (leaf for column in batch.columns for leaf in leaf_arrays(column))
         yield batch.num_rows, dict(zip(leaves, arrays, strict=True))
         rows += batch.num_rows
-    if rows != group.num_rows:  # pyarrow ends silently where pages hold fewer values than the footer says
+    if rows != group.num_rows:  # pyarrow stops silently if pages hold fewer values than the footer says
         raise corrupt(delete, f"Row group {group.index} holds {group.num_rows} rows, decoded {rows}")
 
 

@@ -1,8 +1,8 @@
-"""The contents of a task's remote delete files: asked for before they are needed, each once.
+"""The contents of a task's remote delete files, each requested once, before it is needed.
 
-Takes delete files; gives their bytes. Data files that share a delete file share its request, and so do deletion vectors that
-lie near each other in one Puffin file. The rule: whoever waits here holds no lock, or keeps its turn, because other data
-files of the task are read meanwhile.
+Takes delete files; returns their bytes. Data files that share a delete file share its request, and so do
+deletion vectors that are close together in one Puffin file. The rule: a thread that waits here holds no lock,
+or keeps its turn, because other data files of the task are read meanwhile.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 MAX_WHOLE_FILE_BYTES = 8 * 2**20
 """Size up to which a file is fetched in one request: the wanted columns are most of it anyway."""
 MAX_LOADED_BYTES = 64 * 2**20
-"""The same of files whose keys are all loaded, which hold little else."""
+"""The same for files whose keys are all loaded, which hold little else."""
 LOADED_BUDGET_DIVISOR = 16
-"""Of the task's memory: such a file may take this part of it, if that is more than `MAX_WHOLE_FILE_BYTES`, and those ahead two."""
+"""Such a file may take the task's memory divided by this, if that exceeds `MAX_WHOLE_FILE_BYTES`; the files
+fetched ahead, twice that."""
 MAX_VECTOR_BYTES = 4 * 2**20
-"""Of deletion vectors of one Puffin file that are asked for together, for this data file and those that follow."""
+"""Of deletion vectors of one Puffin file that are requested together, for this data file and later ones."""
 MAX_BYTES_AHEAD = 32 * 2**20
-"""Of delete files that are read one after the other."""
+"""Bytes to fetch ahead of delete files that are read one after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +40,27 @@ class DeletesAhead:
 
     contents: DeleteContents
     keep_turn: Callable[[], AbstractContextManager[None]]
-    """Within its block no other data file is read: for whoever holds a lock."""
+    """Within its block no other data file is read; for threads that hold a lock."""
 
 
 @dataclass(slots=True)
 class _Vectors:
-    """A Puffin file: the ranges that the task will need, in the order of its data files, and what was asked for."""
+    """A Puffin file: the ranges that the task will need, in the order of its data files, and those requested."""
 
     ranges: dict[tuple[int, int], None] = field(default_factory=dict)
-    """In order, those that were not asked for."""
+    """In order, the ranges that have not been requested."""
     users: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """By range: data files, or parts of one, that are not read yet."""
+    """By range: how many data files, or parts of one, have not been read yet."""
     asked: dict[tuple[int, int], tuple[PendingRanges, int]] = field(default_factory=dict)
-    """By range: the read that it is part of, and its place there."""
+    """By range: the read that it is part of, and its index there."""
 
 
 class DeleteContents:
-    """What a task has asked for of its delete files.
+    """The delete files that a task has requested.
 
     Args:
-        reads: The task's.
-        storage: The scan's.
+        reads: The task's reads.
+        storage: The scan's storage.
         tasks: The task's data files.
         memory_budget: The task's memory, in bytes.
     """
@@ -78,7 +79,7 @@ class DeleteContents:
         self._storage = storage
         self._whole: dict[str, PendingRanges] = {}
         self._users: Counter[str] = Counter()
-        """By file of positions: data files that are not read yet."""
+        """By positional delete file: how many data files have not been read yet."""
         self._vectors: dict[str, _Vectors] = {}
         for task in tasks:
             for delete in task.deletes:
@@ -92,20 +93,20 @@ class DeleteContents:
 
     @staticmethod
     def has(delete: DeleteFile) -> bool:
-        """Tell whether a delete file is remote: others are read where they are needed."""
+        """Tell whether a delete file is remote: local ones are read when they are needed."""
         return not parse_location(delete.path).is_local
 
     @staticmethod
     def is_sound(delete: DeleteFile) -> bool:
-        """Tell whether a vector is small and lies within its file, as the manifest has it; whoever reads others reports them."""
+        """Tell whether the manifest says that a vector is small and within its file; others fail when read."""
         return _is_sound((delete.content_offset, delete.content_size), delete.file_size)
 
     def ask(self, deletes: Iterable[DeleteFile], *, are_loaded: bool = False) -> None:
-        """Ask for the small ones of these delete files, each whole; returns at once.
+        """Request the small ones of these delete files, each whole; returns at once.
 
         Args:
             deletes: The files.
-            are_loaded: All of their keys are read: what counts as small is more then.
+            are_loaded: Whether all of their keys are read: then larger files count as small.
         """
         largest = self._largest_loaded if are_loaded else MAX_WHOLE_FILE_BYTES
         for delete in deletes:
@@ -115,20 +116,21 @@ class DeleteContents:
                 self._whole[delete.path] = self._reads.ask_whole(file, limit, expected=delete.file_size)
 
     def ask_beside(self, storage: Storage, path: str, limit: int, expected: int) -> PendingRanges:
-        """Ask for a whole file that says the same as delete files do, and is in a storage of its own; returns at once.
+        """Request a whole file that replaces delete files and has its own storage; returns at once.
 
         Args:
-            storage: The file's.
-            path: Where it is.
-            limit: Bytes; a larger file ends in `ResourceLimitError`.
-            expected: Bytes that it probably has at most.
+            storage: The file's storage.
+            path: Its location.
+            limit: Bytes; a larger file raises `ResourceLimitError`.
+            expected: The bytes that it probably does not exceed.
         """
         return self._reads.ask_whole(self._reads.file(storage, path), limit, expected=expected)
 
     def await_whole(self, deletes: Sequence[DeleteFile]) -> None:
-        """Wait for the small ones of these delete files, which are loaded next; `in_order` then gives them without waiting.
+        """Wait for the small ones of these delete files, which are loaded next by `in_order` without waiting.
 
-        Of more bytes than may be ahead, the first ones are waited for: the others come while their keys find their places.
+        If they exceed the bytes that may be fetched ahead, only the first ones are waited for: the others
+        arrive while keys are inserted.
 
         Raises:
             MissingFileError: A file is not in storage.
@@ -146,13 +148,12 @@ class DeleteContents:
             pending.result()
 
     def forget(self, delete: DeleteFile) -> None:
-        """Let go of a file's bytes: what they say is kept, or not needed."""
-        self._whole.pop(
-            delete.path, None
-        )  # another data file's thread may be waiting for it: it is let go of with the last
+        """Drop a file's bytes, which were decoded or are not needed."""
+        # Another data file's thread may still wait for them: they are freed with the last one.
+        self._whole.pop(delete.path, None)
 
     def leave(self, task: DataFileWithDeletes) -> None:
-        """Let go of the positions of a data file that was read, or pruned, unless another one needs them."""
+        """Drop the positions of a data file that was read or pruned, unless another data file needs them."""
         for delete in task.deletes:
             if delete.content == "position":
                 self._users[delete.path] -= 1
@@ -168,9 +169,9 @@ class DeleteContents:
     def in_order(
         self, deletes: Sequence[DeleteFile], *, are_loaded: bool = False
     ) -> Generator[tuple[DeleteFile, memoryview | None], None, None]:
-        """Yield delete files with their bytes, None for one that is too large to be read at once, or local.
+        """Yield delete files with their bytes; None for files that are too large to be read at once, or local.
 
-        The next ones are asked for meanwhile; what was yielded is forgotten. For `are_loaded` see `ask`.
+        The next files are requested meanwhile; the bytes yielded are dropped. For `are_loaded` see `ask`.
 
         Raises:
             MissingFileError: A file is not in storage.
@@ -195,7 +196,7 @@ class DeleteContents:
             size -= num_bytes
 
     def vector(self, delete: DeleteFile) -> bytes:
-        """Return a deletion vector's blob, and let go of it, unless another part of the data file needs it.
+        """Return a deletion vector's blob, and drop it unless another part of the data file needs it.
 
         Raises:
             CorruptFileError: The Puffin file ends before the blob does.
@@ -209,10 +210,10 @@ class DeleteContents:
         return blob
 
     def ask_vector(self, delete: DeleteFile) -> tuple[PendingRanges, int]:
-        """Ask for a deletion vector, and for others of its file that the task will need; returns at once.
+        """Request a deletion vector, and others in its file that the task will need; returns at once.
 
         Returns:
-            The read, and the vector's place in it.
+            The read, and the vector's index in it.
         """
         place = delete.content_offset, delete.content_size
         vectors = self._vectors.setdefault(delete.path, _Vectors())
@@ -230,7 +231,7 @@ class DeleteContents:
         return vectors.asked[place]
 
     def num_bytes(self, delete: DeleteFile) -> int:
-        """Return how many bytes a file's positions take until they are decoded, if they are asked for ahead."""
+        """Return how many bytes a file's positions take until they are decoded, if they are requested ahead."""
         if delete.content == "vector":
             return delete.content_size if self.has(delete) and self.is_sound(delete) else 0
         is_ahead = delete.content == "position" and self._is_small(delete, MAX_WHOLE_FILE_BYTES)

@@ -1,7 +1,7 @@
-"""The fields that a reader wants of a delete file, and where they are in it.
+"""The fields that a reader needs from a delete file, and where they are in it.
 
-Takes a file's schema, whatever its format; gives the leaf of each wanted field. The rule: fields are found by id, by name
-only where the file has no ids.
+Takes a file's schema, whatever its format; returns the leaf of each wanted field. The rule: fields are found
+by id, and by name only if the file has no ids.
 Source: Iceberg table spec, "Position Delete Files" and "Equality Delete Files".
 """
 
@@ -28,9 +28,9 @@ STAGE = "deletes"
 class WantedField:
     """A primitive field of a delete file: its id, and the path of names by which it is found in files without ids.
 
-    `named`: find it by name also in a file that has ids, but not this one; some writers give the reserved columns of
-    position delete files none. `dictionary`: keep text dictionary-encoded as in Parquet; file paths that repeat for
-    millions of rows are read 2.5 times as fast.
+    `named`: also find it by name in a file that has ids, but not this one; some writers give the reserved
+    columns of position delete files none. `dictionary`: keep text dictionary-encoded as in Parquet; file
+    paths that repeat for millions of rows are then read 2.5 times as fast.
     """
 
     field_id: int
@@ -48,7 +48,7 @@ def missing_key(delete: DeleteFile, field_id: int, name: str) -> CorruptFileErro
     """Return the error for an equality-delete file without one of the columns that its manifest entry names.
 
     The spec ("Equality Delete Files") requires them in the file. No value can replace the column: NULL, which
-    Iceberg-Spark assumes, deletes rows that were not to be deleted and keeps those that were.
+    Iceberg-Spark assumes, deletes the wrong rows and keeps those that were to be deleted.
     """
     return CorruptFileError(
         "MISSING_DELETE_KEY",

@@ -1,1 +1,1 @@
-"""Delete keys: their comparable form, the tables that hold them, what makes probing them cheap or needless."""
+"""Delete keys: their comparable form, their tables, and what makes probing cheap or unnecessary."""

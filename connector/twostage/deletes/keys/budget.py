@@ -1,7 +1,7 @@
 """The bytes that the key tables of one task may take.
 
-Takes a limit and a function that tells what is taken; tells whether more fits. The rule: tables check it before they
-allocate, and the error that it makes names the option to raise.
+Takes a limit and a function that returns the bytes in use; tells whether more fit. The rule: tables check it
+before they allocate, and its error names the option to raise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Budget:
 
     Args:
         limit: Bytes.
-        in_use: Returns the bytes that are taken now.
+        in_use: Returns the bytes in use.
     """
 
     def __init__(self, limit: int, in_use: Callable[[], int]) -> None:

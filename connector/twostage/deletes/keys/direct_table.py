@@ -1,13 +1,14 @@
 """A direct table: an array with one code for each number between the lowest key and the highest.
 
-Takes encoded keys of one 64-bit word (`KeyRows` with words of shape (rows, 1), uint64, compared as int64) and a code for
-each sequence number; gives a bool for each probed row: whether the table holds its key under a code that applies. The
-codes are uint8, uint16 or uint32 as their number needs, 0 for a number that is no key. The rules: the answer is the one
-that a hash table gives; the array is used only where it takes little more memory than such a table would, and never
-beyond the budget; `takes` decides that before keys are added.
+Takes encoded keys of one 64-bit word (`KeyRows` with words of shape (rows, 1), uint64, compared as int64) and
+a code for each sequence number; returns a bool for each probed row: whether the table holds its key under a
+code that applies. The codes are uint8, uint16 or uint32, depending on their number; 0 marks a number that is
+not a key. The rules: the answer is the same as a hash table's; the array is used only if it takes little more
+memory than a hash table would, and never beyond the budget; `reserve` decides that before keys are added.
 
-Earns: "direct table" in docs/benchmarks-deletes.md (``deletes.dense``). Measured: 10 M of 20 M numbers take 22 MB instead
-of 167, are added in 0.1 s instead of 0.3, and 10 M rows in order are probed in 0.05 s instead of 0.4.
+Benefit: "direct table" in docs/benchmarks-deletes.md (``deletes.dense``). Measured: 10 M of 20 M numbers take
+22 MB instead of 167, are inserted in 0.1 s instead of 0.3, and 10 M sorted rows are probed in 0.05 s instead
+of 0.4.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ if TYPE_CHECKING:
     from twostage.deletes.keys.encoding import KeyRows
 
 MAX_BYTES_PER_KEY = 14
-"""What a hash table takes for a key: a direct table may take as much."""
+"""The memory of a key in a hash table: a direct table may take as much."""
 MAX_SPARSE_BYTES_PER_KEY = 32
 MAX_SPARSE_TABLE_BYTES = 32 * 2**20
-"""A direct table of at most so many bytes may take `MAX_SPARSE_BYTES_PER_KEY`: it needs no kernel, whose loading costs
-more than the memory."""
+"""A direct table of at most this size may take `MAX_SPARSE_BYTES_PER_KEY`: it needs no kernel, whose loading
+costs more than the memory."""
 MIN_TABLE_BYTES = 8192
-"""A direct table may always take so much: no hash table takes less."""
+"""A direct table may always take this much: no hash table takes less."""
 _FIRST_MARGIN_DIVISOR = 16
 _GROWTH_MARGIN_DIVISOR = 4
-"""A new table reaches beyond its first keys by 1/16 of their range, one that grows by 1/4 of its own: zeros that nothing
-is written to take no memory."""
+"""A new table extends beyond its first keys by 1/16 of their range, a growing one by 1/4 of its own: zeroed
+pages that are never written take no memory."""
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _CHUNK_SLOTS = 2**20
 _BLOCK_ROWS = 2**15
-"""Rows at once: their intermediate arrays stay in the processor's cache. NumPy alone, because a compiled loop waits for
-memory just as long, and loading Numba takes 0.3 s and 80 MB."""
+"""Rows per block: their intermediate arrays stay in the processor's cache. NumPy only, because a compiled
+loop is just as memory-bound, and loading Numba takes 0.3 s and 80 MB."""
 
 
 class DirectTable:
-    """Keys that are one 64-bit word each, and close as signed numbers."""
+    """Keys of one 64-bit word each that are close together as signed integers."""
 
     kind = "dense"
 
@@ -56,15 +57,15 @@ class DirectTable:
 
     @classmethod
     def restored(cls, low: int, arrays: Sequence[NDArray[Any]], budget: Budget) -> DirectTable:
-        """Make a table from what `arrays` gave, read-only.
+        """Make a table from the result of `arrays`, read-only.
 
         Args:
             low: The number that the array's first element stands for.
-            arrays: One of codes, shape (numbers,): uint8, uint16 or uint32.
-            budget: For arrays of its own, should keys be added.
+            arrays: One array of codes, shape (numbers,): uint8, uint16 or uint32.
+            budget: For its own arrays, if keys are added.
 
         Raises:
-            ValueError: It cannot be one.
+            ValueError: The arrays cannot be a table.
         """
         (codes,) = arrays
         if codes.ndim != 1 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
@@ -99,8 +100,8 @@ class DirectTable:
         assert word == 0
         return np.concatenate([np.zeros(0, np.uint64), *(words for words, _ in self.parts(slots))])
 
-    def takes(self, keys: KeyRows, code: int, expected: int) -> bool:
-        """Tell whether the table may hold these keys, of `expected` still to come; make room for them if so."""
+    def reserve(self, keys: KeyRows, code: int, expected: int) -> bool:
+        """Make room for these keys, of `expected` still to come; return whether the table may hold them."""
         numbers = keys.words[:, 0].view(np.int64)
         low, high = int(numbers.min()), int(numbers.max())
         dtype = np.promote_types(self._codes.dtype, np.min_scalar_type(code))
@@ -114,7 +115,7 @@ class DirectTable:
         usual = max(MAX_BYTES_PER_KEY * total, min(MAX_SPARSE_TABLE_BYTES, MAX_SPARSE_BYTES_PER_KEY * total))
         max_length = max(MIN_TABLE_BYTES, self._codes.nbytes, usual) // dtype.itemsize
         span = high - low + 1
-        # A margin where keys come in order, so that the table does not grow with each delete file.
+        # A margin on the sides where keys grow, so that the table does not grow with each delete file.
         margin = span // (_GROWTH_MARGIN_DIVISOR if size else _FIRST_MARGIN_DIVISOR)
         for more in (margin, margin // 8, 0):
             below = more if not size or low < first else 0
@@ -134,18 +135,19 @@ class DirectTable:
         self._low, self._codes, self._is_mapped = low, codes, False
 
     def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None:
-        """Add keys that it `takes` under `code`; of two codes for a key, the one with the higher sequence number stays."""
+        """Add keys under `code`, after `reserve`; a key keeps the code with the higher sequence number."""
         words, lowest = keys.words[:, 0], self._word
         is_newest = bool(sequences[code] == sequences.max())
         for start in range(0, len(words), _BLOCK_ROWS):
-            # NumPy takes signed indices as they are, and converts others on each access: 1.5 ns a row instead of 4.
+            # NumPy uses signed indices directly, and converts others on each access: 1.5 ns a row instead of
+            # 4.
             places = (words[start : start + _BLOCK_ROWS] - lowest).view(np.int64)
             if not is_newest:
                 places = places[sequences[self._codes[places]] < sequences[code]]
             self._codes[places] = code
 
     def widen_codes(self) -> None:
-        """Do nothing: `takes` widens the codes when one is too large."""
+        """Do nothing: `reserve` widens the codes when one is too large."""
 
     @property
     def _word(self) -> np.uint64:

@@ -1,10 +1,11 @@
 """Key columns as words and bytes, the form in which equality deletes compare them.
 
-Takes Arrow arrays of key columns (a delete file's, or data rows') and their Iceberg types; gives key rows (`KeyRows`)
-grouped by which of their columns are NULL. The rule: two keys are equal under Iceberg exactly if they are in
-the same group with the same words and the same bytes. NULL equals NULL and NaN equals NaN, whatever its
-bits; -0.0 and 0.0 differ, as they do for Iceberg-Java (``Comparators.forType`` gives float and double their
-natural order, which is ``Double.compare``; ``StructLikeWrapper`` hashes with ``Double.hashCode``).
+Takes Arrow arrays of key columns (of a delete file or of data rows) and their Iceberg types; returns key rows
+(`KeyRows`) grouped by which of their columns are NULL. The rule: two keys are equal in Iceberg if and only if
+they are in the same group with the same words and the same bytes. NULL equals NULL and NaN equals NaN,
+whatever its bits; -0.0 and 0.0 differ, as they do for Iceberg-Java (``Comparators.forType`` gives float and
+double their natural order, which is ``Double.compare``; ``StructLikeWrapper`` hashes with
+``Double.hashCode``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 TEXT = frozenset({"string", "binary", "fixed"})
 LONG_DIGITS = 18
-"""A decimal of this precision fits in 64 bits."""
+"""Maximum precision of decimals that fit in 64 bits."""
 _PER_MICRO = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _PER_NANO = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_MICROS = 86_400_000_000
@@ -44,9 +45,9 @@ class KeyColumn:
     """One key column.
 
     Attributes:
-        words: Fixed-width values as a matrix of rows by words (none for text, else one or two).
+        words: Fixed-width values, shape (rows, words): no word for text, else one or two.
         text: Text and binary values; None for other types.
-        valid: A bool for each row: whether it is not NULL; None if no row is.
+        valid: A bool for each row: whether it is not NULL; None if no row is NULL.
     """
 
     words: NDArray[np.uint64]
@@ -61,8 +62,8 @@ class KeyRows:
     Attributes:
         pattern: Bit i is set where column i is NULL.
         rows: Their row numbers, ascending; None for all rows.
-        words: A matrix of rows by words, read-only.
-        offsets: Where each key's bytes begin in `data`, one more than rows; empty if keys have no bytes.
+        words: Shape (rows, words), read-only.
+        offsets: Where each key's bytes begin in `data`, shape (rows + 1,); empty if keys have no bytes.
         data: The bytes of all keys.
     """
 
@@ -121,7 +122,7 @@ def _values(array: pa.Array, dtype: Any) -> NDArray[Any]:
 
 
 def _single_words(array: pa.Array, kind: Primitive) -> NDArray[Any]:
-    """Return one 64-bit value a row, equal where Iceberg says equal."""
+    """Return one 64-bit value per row; values are equal if Iceberg's are."""
     types, given, name = pa.types, array.type, kind.name
     if name in ("float", "double"):
         if types.is_float32(given):
@@ -189,7 +190,7 @@ def _as_bytes(array: pa.Array, kind: Primitive) -> pa.LargeBinaryArray:
 
 
 def _uuid_words(array: pa.Array, kind: Primitive) -> NDArray[np.uint64]:
-    """Return the 16 bytes of a uuid, given as such or as its text, as two words."""
+    """Return the 16 bytes of a uuid, stored as bytes or text, as two words."""
     if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width != 16:
         raise _refuse(array, kind)
     text = _as_bytes(array, kind)
@@ -246,7 +247,7 @@ def take_rows(keys: KeyRows, rows: NDArray[np.int64]) -> KeyRows:
 
 
 def group_by_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyRows]:
-    """Yield the rows' keys, those that are NULL in the same columns together."""
+    """Yield the rows' keys, grouped by which columns are NULL."""
     if all(column.valid is None for column in columns):
         yield _key_rows(columns, 0, None, num_rows)
         return
@@ -263,7 +264,7 @@ def group_by_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyR
 
 
 def _group_by_many_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterator[KeyRows]:
-    """Yield the same of more columns than a word has bits: a pattern is a Python int of as many."""
+    """Do the same for more columns than a word has bits: a pattern is a Python int with a bit per column."""
     of_rows = np.zeros(num_rows, np.int64)
     patterns = [0]
     for first in range(0, len(columns), _BITS_OF_A_WORD):
@@ -272,7 +273,7 @@ def _group_by_many_nulls(columns: Sequence[KeyColumn], num_rows: int) -> Iterato
             if column.valid is not None:
                 word |= (~column.valid).astype(np.uint64) << np.uint64(bit)
         values, places = np.unique(word, return_inverse=True)
-        # Which of the patterns so far a row has, and which of this word's: numbered anew, those that occur.
+        # Combine each row's pattern so far with this word's, and renumber the combinations that occur.
         pairs, of_rows = np.unique(of_rows * len(values) + places.reshape(-1), return_inverse=True)
         patterns = [
             patterns[pair // len(values)] | int(values[pair % len(values)]) << first
@@ -306,7 +307,7 @@ def _key_rows(
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only, contiguous view: kernels are compiled once for each kind of array."""
+    """Return a read-only, contiguous view: kernels are compiled once for each array layout."""
     array = np.ascontiguousarray(array).view()
     array.flags.writeable = False
     return array

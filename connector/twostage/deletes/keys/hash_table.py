@@ -1,9 +1,9 @@
-"""What the hash tables of keys share: how full they may be, how they grow within a budget, how kernels are called.
+"""What the hash tables of keys share: load limits, growth within a budget, and kernel calls.
 
-A table maps a key to the code of its highest sequence number: `word_table` holds keys of one 64-bit word, `record_table`
-all others. The rules for both: the answer is exact, never probabilistic; a table never grows past its budget; it can be
-made again from read-only arrays (a mapped file's, which take no private memory), which are copied, within the budget,
-before a key is added.
+A table maps a key to the code of its highest sequence number: `word_table` holds keys of one 64-bit word,
+`record_table` all others. The rules for both: the answer is exact, never probabilistic; a table never grows
+past its budget; it can be restored from read-only arrays (of a mapped file, which take no private memory),
+which are copied, within the budget, before a key is added.
 """
 
 from __future__ import annotations
@@ -22,27 +22,31 @@ if TYPE_CHECKING:
 
 WORD_LOAD = 0.6
 RECORD_LOAD = 0.5
-"""Of record tables: the search for an absent key takes 2.5 steps instead of 6, and 10 M slots take 46 MB more."""
+"""For record tables: a search for an absent key takes 2.5 steps instead of 6, and 10 M slots take 46 MB
+more."""
 COPIED_LOAD = 0.8
-"""A mapped table that stays below this load is copied as it is: to fill a larger one takes three times as long."""
+"""A mapped table that stays below this load is copied at its size: filling a larger one takes three times as
+long."""
 MAX_LOAD = 0.9
-"""A fuller table is refused: searches would pass ever longer runs of slots."""
+"""A fuller table is refused: searches would probe ever longer runs of slots."""
 MAX_RECORD_WORDS = 2**32 - 2
-"""64-bit words of all records of a table, 32 GiB: 32 bits say where a record begins, and how many bytes it has."""
+"""64-bit words of all records of a table, 32 GiB: 32 bits hold a record's start, and 32 bits its length in
+bytes."""
 GROWTH = 1.5
 RECORD_GROWTH = 1.125
 MIN_SLOTS = 1024
 MIN_KEYS_TO_COMPILE = 2**20
-"""With so many keys the kernel is compiled at once: its NumPy twin would take a second and several times the memory."""
+"""From this many keys, the kernel is compiled at once: its NumPy twin would take a second and several times
+the memory."""
 MAX_KEYS_TO_COMPARE = 16
-"""So few keys are compared one by one: 0.2 ms for 50,000 rows, a tenth of what the kernel's twin takes, and no kernel is
-compiled where only a few rows of a scan remain."""
+"""Up to this many keys are compared one by one: 0.2 ms for 50,000 rows, a tenth of the kernel's twin, and no
+kernel is compiled if only a few rows of a scan remain."""
 PROBE_ROWS = 2**18
-"""Rows that are probed at once: the NumPy twins take ten times the bytes of the rows meanwhile."""
+"""Rows to probe at once: the NumPy twins temporarily take ten times the bytes of the rows."""
 
 
 def run(kernel: Kernel, kernels: bool, *arguments: Any, keys: int = 0) -> Any:  # noqa: FBT001 - a switch, not a mode
-    """Run a kernel, or its NumPy twin where kernels are switched off; with many `keys` it is compiled at once."""
+    """Run a kernel, or its NumPy twin if kernels are switched off; with many `keys` it is compiled at once."""
     if not kernels:
         return kernel.twin(*arguments)
     if keys >= MIN_KEYS_TO_COMPILE:
@@ -51,7 +55,7 @@ def run(kernel: Kernel, kernels: bool, *arguments: Any, keys: int = 0) -> Any:  
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view, of the same shape and dtype: so a probe kernel is compiled once, for mapped tables and others."""
+    """Return a read-only view of the same shape and dtype, so that probe kernels are compiled once for all tables."""
     array = array.view()
     array.flags.writeable = False
     return array
@@ -62,8 +66,8 @@ def plan_capacity(
 ) -> int:
     """Return the number of slots for `count` keys: `capacity` while it holds them, else more.
 
-    The old slots stay until the new ones are filled, so both must fit. Near the budget the table grows to
-    what is needed, then fills up to MAX_LOAD, before it is refused.
+    The old slots stay until the new ones are filled, so both must fit. Near the budget, the table grows only
+    as needed, then fills up to MAX_LOAD, before more keys are refused.
     """
     if count <= capacity * load:
         return capacity
@@ -77,5 +81,5 @@ def plan_capacity(
 
 
 def scratch() -> NDArray[np.uint64]:
-    """Return what `probe` kernels load ahead into: 3 words for each of `probe.BLOCK` rows."""
+    """Return the prefetch buffer of `probe` kernels: 3 words for each of `probe.BLOCK` rows."""
     return np.empty((3, probe.BLOCK), np.uint64)

@@ -1,9 +1,9 @@
-"""Where keys may be in one column: NULL, NaN, and intervals of values.
+"""The values that keys may have in one column: NULL, NaN, and intervals.
 
-Takes the bounds of rows or delete files, or the numbers (int64) that a key table holds; tells whether rows between some
-bounds can have a key. The rule: intervals may cover more than the keys, never less.
+Takes the bounds of rows or delete files, or the numbers (int64) that a key table holds; tells whether rows
+between some bounds can have a key. The rule: intervals may cover more than the keys, never less.
 
-Earns: "intervals of keys" in docs/benchmarks-deletes.md (``prune.pages``).
+Benefit: "intervals of keys" in docs/benchmarks-deletes.md (``prune.pages``).
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 MAX_INTERVALS = 16_384
-"""Intervals of a column: they leave out the widest gaps between keys. 256 KiB, and finer than pages are."""
+"""Intervals of a column, separated by the widest gaps between keys: 256 KiB, and finer than pages."""
 SAMPLED_GAPS = 16
-"""Of many gaps, one in so many is sampled to tell which are narrow: to examine all takes three times as long."""
+"""Of many gaps, one in this many is sampled to tell which are narrow: examining all takes three times as
+long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +68,7 @@ class KeyDomain:
         return KeyDomain(may_null, may_nan, lowers, uppers)
 
     def is_disjoint(self, rows: DeleteKeyRange) -> bool:
-        """Tell whether no row in this range can have a key's value."""
+        """Tell whether no row within these bounds can have a key's value."""
         if (self.may_null and rows.may_null) or (self.may_nan and rows.may_nan):
             return False
         if not rows.may_value:
@@ -83,7 +84,7 @@ class KeyDomain:
 
 
 def intervals_of(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the lowers and uppers (int64) of intervals that hold all numbers: at least one; they are sorted in place."""
+    """Return lowers and uppers (int64) of intervals that cover one or more numbers, which are sorted in place."""
     numbers.sort()
     gaps = numbers[1:].view(np.uint64) - numbers[:-1].view(np.uint64)
     cuts = np.zeros(0, np.int64)
@@ -99,7 +100,7 @@ def intervals_of(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
 
 
 def _from_widest(gaps: NDArray[np.uint64], number: int) -> np.uint64:
-    """Return the gap that is number `number` from the widest one on."""
+    """Return the `number`-th widest gap."""
     rank = len(gaps) - number
     found: np.uint64 = np.partition(gaps, rank)[rank]
     return found
@@ -121,12 +122,12 @@ _FLOATS = ("float", "double")
 
 
 class DeleteKeyRange:
-    """Where the values of one key column may be in some rows.
+    """The values that one key column may have in some rows.
 
     Args:
         kind: The column's type.
-        bounds: Of the column; None: nothing is known.
-        num_rows: How many rows; None: not known.
+        bounds: The column's bounds; None: nothing is known.
+        num_rows: How many rows; None: unknown.
         counted: Whether the counts in `bounds` are of all rows. For a field of a struct, some formats count a NULL
             struct as NULL and others do not count it.
     """

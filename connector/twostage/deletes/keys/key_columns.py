@@ -1,14 +1,14 @@
 """The shape of delete keys: which columns must be compared, and which the partition decides.
 
-Takes the key columns of delete files, the scope that these cover, and a data file's identity partition values; gives
-the columns to compare, and drops delete keys of other partitions. The rule: a column is left out only where the
-delete files cover one partition: it then has one value in every row that they may delete, so that a key equals a row
-exactly if it has this value there and equals the row in the other columns.
+Takes the key columns of delete files, the scope that these cover, and a data file's identity partition
+values; returns the columns to compare, and drops delete keys of other partitions. The rule: a column is left
+out only if the delete files cover a single partition: it then has the same value in every row that they may
+delete, so that a key equals a row if and only if it has this value and equals the row in the other columns.
 
-Flink's upserts always have such keys: they must hold the partition columns.
-Earns: "keys without partition columns" in docs/benchmarks-deletes.md (``deletes.simplify``). Measured: 1 M keys
-(string, long) of one partition take 2.2 MB instead of 40 where the numbers lie close, else 17; they are loaded with 0.04
-or 0.06 s of CPU instead of 0.06, and 1 M rows are probed in 0.002 or 0.03 s instead of 0.045.
+Flink's upserts always have such keys, because they must include the partition columns.
+Benefit: "keys without partition columns" in docs/benchmarks-deletes.md (``deletes.simplify``). Measured: 1 M
+keys (string, long) of one partition take 2.2 MB instead of 40 if the numbers are close together, else 17;
+loading takes 0.04 or 0.06 s of CPU instead of 0.06, and probing 1 M rows 0.002 or 0.03 s instead of 0.045.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class KeyShape:
     """The columns of delete keys.
 
     Attributes:
-        every: All of them, as delete files hold them.
-        fields: Those to compare with rows.
-        fixed: The value of each of the others, as a column of one row.
+        every: All columns, as delete files hold them.
+        fields: The columns to compare with rows.
+        fixed: The value of each other column, as a column of one row.
     """
 
     every: tuple[KeyField, ...]
@@ -68,7 +68,7 @@ class KeyShape:
 
         Args:
             fields: All key columns.
-            scope: Of the delete files; None: not known.
+            scope: The delete files' scope; None: unknown.
             constants: The data file's identity partition values, by source field id.
         """
         fixed: list[tuple[KeyField, KeyColumn]] = []
@@ -85,12 +85,12 @@ class KeyShape:
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """The field ids and types of the columns, and which of them are fixed: equal for the same shape alone."""
+        """The field ids and types of the columns, and which are fixed: equal only for equal shapes."""
         columns = tuple((key.field.id, str(key.kind)) for key in self.every)
         return (columns, tuple(key.field.id for key, _ in self.fixed)) if self.fixed else columns
 
     def compared(self, columns: Sequence[KeyColumn], num_rows: int) -> tuple[list[KeyColumn], int]:
-        """Return the columns to compare, of the delete keys of this partition alone; and how many keys these are."""
+        """Return the columns to compare, of this partition's delete keys only, and the number of these keys."""
         if not self.fixed:
             return list(columns), num_rows
         by_id = {key.field.id: column for key, column in zip(self.every, columns, strict=True)}
@@ -105,7 +105,7 @@ class KeyShape:
 
 
 def _equal(column: KeyColumn, one: KeyColumn) -> NDArray[np.bool_]:
-    """Return which rows of a key column equal the one row of another: a bool each."""
+    """Return which rows of a key column equal the single row of another: a bool each."""
     count = len(column.words)
     if one.valid is not None and not one.valid[0]:
         return np.zeros(count, np.bool_) if column.valid is None else ~column.valid
@@ -124,13 +124,13 @@ def _equal(column: KeyColumn, one: KeyColumn) -> NDArray[np.bool_]:
 def encode_delete(
     arrays: Iterable[pa.Array | None], fields: Iterable[KeyField], num_rows: int, delete: DeleteFile
 ) -> list[KeyColumn]:
-    """Return the comparable form of a batch of a delete file's key columns, of which it must have all."""
+    """Return the comparable form of a batch of a delete file's key columns, all of which it must have."""
     return [_encode_key(array, key, num_rows, delete) for array, key in zip(arrays, fields, strict=True)]
 
 
 def _encode_key(array: pa.Array | None, key: KeyField, num_rows: int, delete: DeleteFile) -> KeyColumn:
     if array is None:
-        if key.kind.name != "unknown" and num_rows:  # which has no values, so that files leave it out
+        if key.kind.name != "unknown" and num_rows:  # that type has no values, so files omit the column
             raise missing_key(delete, key.field.id, ".".join(key.names))
         return encode_column(pa.nulls(num_rows), key.kind)
     try:
@@ -145,13 +145,13 @@ def key_fields(context: ScanContext, ids: Iterable[int], delete: DeleteFile) -> 
 
 
 def key_shape(context: ScanContext, task: ScanTask, ids: Iterable[int], delete: DeleteFile) -> KeyShape:
-    """Return the shape of the keys with these ids of delete files with this one's scope."""
+    """Return the shape of keys with these ids, for delete files with the scope of `delete`."""
     fields = key_fields(context, ids, delete)
     return KeyShape.of(fields, delete.scope if context.settings.simplify_keys else None, task.constants)
 
 
 def _names_to(column: Field, field_id: int) -> tuple[str, ...]:
-    """Return the names from a column, which `Schema.cut_to` made, to the field."""
+    """Return the names from a column, made by `Schema.cut_to`, down to the field."""
     names = [column.name]
     while column.id != field_id:
         (column,) = children(column.type)

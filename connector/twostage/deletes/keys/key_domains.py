@@ -1,10 +1,11 @@
-"""Where the keys of a set are in each column: as intervals, found once that pays.
+"""The values of a set's keys in each column, as intervals, computed once that pays.
 
-Takes a set's tables; gives a `KeyDomain` of a column whose key words are numbers. The rules: a domain covers all keys;
-it is found only where the rows that it may spare a probe, those of earlier calls included, are worth the time, and of a
-hash table only after a sample of its keys has shown that intervals could prove something.
+Takes a set's tables; returns a `KeyDomain` of a column whose key words are numbers. The rules: a domain
+covers all keys; it is computed only if the rows that may not need a probe, including those of earlier calls,
+are worth the time and, for a hash table, only after a sample of its keys has shown that intervals could prove
+something.
 
-Earns: "intervals of keys" in docs/benchmarks-deletes.md (``prune.pages``).
+Benefit: "intervals of keys" in docs/benchmarks-deletes.md (``prune.pages``).
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from twostage.deletes.keys.key_table import KeyTable
 
 MAX_KEYS_PER_ROW_TO_SORT = 4
-"""Keys of a hash table for each row that may be spared a probe: beyond that, sorting them costs more."""
+"""Keys of a hash table per row that may not need a probe: with more, sorting them costs more."""
 MAX_SLOTS_PER_ROW_TO_SCAN = 256
-"""Elements of a direct table, likewise: it is only scanned, not sorted."""
+"""The same for elements of a direct table, which is only scanned, not sorted."""
 SAMPLED_SLOTS = 65_536
-"""Slots of a hash table that are a random sample of the keys: scattered keys are in every page. So many that of a
-thousand pages none is missed by chance, and all keys sorted in vain; 2 ms."""
+"""Slots of a hash table, as a random sample of the keys: if keys are scattered, every page holds one. Enough
+that none of a thousand pages is missed by chance, and all keys sorted for nothing; takes 2 ms."""
 
 
 class KeyDomains:
@@ -52,16 +53,17 @@ class KeyDomains:
         num_rows: int,
         helps: Callable[[KeyDomain], bool],
     ) -> KeyDomain | None:
-        """Return where the keys are in a column; None if it would cost too much to tell.
+        """Return the domain of the keys in a column; None if computing it would cost too much.
 
         Args:
             tables: All tables of the set, by which of their key columns are NULL.
-            null_patterns: The same of keys that are NULL in every column.
+            null_patterns: The same for keys that are NULL in every column.
             budget: For sorting the keys.
-            column: Its place among the key columns.
+            column: Its index among the key columns.
             widths: How many words each key column takes.
-            num_rows: Rows that need no probe if the domain proves it.
-            helps: Tells whether a domain would prove anything; called first with that of a sample of the keys.
+            num_rows: Rows that may need no probe.
+            helps: Tells whether a domain would prove anything; called first with the domain of a sample of
+                the keys.
         """
         if column in self._found:
             return self._found[column]

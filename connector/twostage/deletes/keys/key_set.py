@@ -1,13 +1,13 @@
 """A key set: the keys of many equality-delete files, and which of them apply to a data file.
 
-Takes encoded keys (`KeyRows`) with the sequence number of their delete file; gives a bool for each probed row of a data
-file: whether its key is deleted. The rule: a key is deleted exactly if a delete file with a strictly higher sequence
-number than the data file's holds it.
+Takes encoded keys (`KeyRows`) with the sequence number of their delete file; returns a bool for each probed
+row of a data file: whether its key is deleted. The rule: a key is deleted if and only if it is in a delete
+file with a strictly higher sequence number than the data file's.
 
-Keys that are NULL in the same columns are in one table: a direct table where they are single words close to each other
-(`direct_table`), else a hash table (`word_table`, `record_table`) with a prefilter where that pays (`prefilter`). A set
-can be taken apart into arrays and made again from read-only ones. Threads may probe it at the same time; adding keys,
-which moves its arrays, waits for them.
+Keys that are NULL in the same columns are in one table: a direct table if they are single words close to each
+other (`direct_table`), else a hash table (`word_table`, `record_table`), with a prefilter if that pays
+(`prefilter`). A set can be taken apart into arrays and restored from read-only ones. Threads may probe it
+concurrently; adding keys, which moves its arrays, waits for them.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class KeySet:
         self._dense = dense
         self._tables: dict[int, KeyTable] = {}
         self._all_null: dict[int, int] = {}
-        """Highest sequence number of a key that is NULL in every column, by pattern."""
+        """By pattern: the highest sequence number of a key that is NULL in every column."""
         self._sequences = np.full(1, -1, np.int64)
         self._codes: dict[int, int] = {}
         self._domains = KeyDomains()
         self._prefilters: dict[int, Prefilter | None] = {}
-        """By pattern; None where one would be of no use."""
+        """By pattern; None if one would not pay."""
         self._rows_probed: dict[int, int] = {}
         self._readers = 0
         self._free = threading.Condition()
-        """Held while the set grows; otherwise only while readers are counted."""
+        """Held while the set grows, else only while readers are counted."""
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
@@ -79,7 +79,7 @@ class KeySet:
 
     @property
     def budget(self) -> Budget:
-        """What its tables may take; set anew for each task that may add keys."""
+        """The limit of its tables; set again for each task that may add keys."""
         return self._budget
 
     @budget.setter
@@ -98,11 +98,11 @@ class KeySet:
 
     @property
     def count(self) -> int:
-        """Return how many different keys it holds."""
+        """Return how many distinct keys it holds."""
         return sum(table.count for table in self._tables.values()) + len(self._all_null)
 
     def take_apart(self) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-        """Return what `restored` takes: plain values for JSON, and arrays.
+        """Return the set's serialized form, for `restored`: plain values for JSON, and arrays.
 
         The first array has the sequence number of each code, shape (codes,), int64; those of each table follow, as its
         `arrays` gives them.
@@ -125,7 +125,7 @@ class KeySet:
         kernels: bool,
         dense: bool = True,
     ) -> KeySet:
-        """Make a set again from what `take_apart` gave: shapes and dtypes are as there; the arrays may be read-only.
+        """Restore a set from what `take_apart` returned, shapes and dtypes included; arrays may be read-only.
 
         Raises:
             ValueError, KeyError, TypeError: They do not fit each other.
@@ -155,7 +155,7 @@ class KeySet:
         self._codes = {number: code for code, number in enumerate(sequences.tolist()) if code}
 
     def none_between(self, low: int, high: int) -> bool:
-        """Tell whether no key, of a single column, is a number from `low` to `high`; False if that is not known."""
+        """Tell whether no key, of a single column, is a number from `low` to `high`; False if unknown."""
         with self._unchanged():
             table = self._tables.get(0)
             return table is None or (isinstance(table, DirectTable) and table.none_between(low, high))
@@ -173,13 +173,14 @@ class KeySet:
     def domain(
         self, column: int, widths: Sequence[int], num_rows: int, helps: Callable[[KeyDomain], bool]
     ) -> KeyDomain | None:
-        """Return where the keys are in a column whose words are numbers; None if it would cost too much to tell.
+        """Return the domain of the keys in a column whose words are numbers; None if that would cost too much.
 
         Args:
-            column: Its place among the key columns.
+            column: Its index among the key columns.
             widths: How many words each key column takes.
-            num_rows: Rows that need no probe if the domain proves it; together with earlier ones they must be worth it.
-            helps: Tells whether a domain would prove anything; called first with that of a sample of the keys.
+            num_rows: Rows that may need no probe; together with earlier ones they must be worth the cost.
+            helps: Tells whether a domain would prove anything; called first with the domain of a sample of
+                the keys.
         """
         with self._unchanged():
             return self._domains.find(
@@ -206,11 +207,11 @@ class KeySet:
             self._table_for(keys, code, max(still, len(keys.words))).insert(keys, code, self._sequences)
 
     def _table_for(self, keys: KeyRows, code: int, expected: int) -> KeyTable:
-        """Return the table for keys of this pattern, `expected` still to come; made or converted if need be."""
+        """Return the table for keys of this pattern, `expected` still to come; create or convert it if necessary."""
         made = self._tables.get(keys.pattern)
         if made is None and self._dense and keys.is_word:
             made = DirectTable(self._budget)
-        if isinstance(made, DirectTable) and not made.takes(keys, code, expected):
+        if isinstance(made, DirectTable) and not made.reserve(keys, code, expected):
             made = self._hashed(made, keys, expected)
         elif made is None:
             made = self._new_table(keys, expected)
@@ -249,7 +250,7 @@ class KeySet:
         """Return a bool for each row: whether a delete file with a higher sequence number holds its key.
 
         Args:
-            groups: The rows' keys, by which columns are NULL.
+            groups: The rows' keys, grouped by which columns are NULL.
             num_rows: How many rows.
             sequence_number: Of their data file.
         """
@@ -273,7 +274,7 @@ class KeySet:
         return deleted
 
     def _probe_table(self, table: KeyTable, keys: KeyRows, applies: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which rows' keys are in a table under a code that applies; with a prefilter, only rows that pass are probed."""
+        """Return which rows' keys are in a table under a code that applies; a prefilter limits the probed rows."""
         prefilter = self._prefilter_for(table, keys)
         rows = None if prefilter is None else prefilter.rows(keys)
         if rows is None:

@@ -1,4 +1,4 @@
-"""What every table of keys does, whichever way it holds them: direct, by words or by records."""
+"""The interface of key tables: direct, by words or by records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class KeyTable(Protocol):
         """Make room for more than 65,535 codes."""
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return the table's arrays, to be written to a file: all of one dimension and unsigned, as each kind says."""
+        """Return the table's arrays, to be written to a file: one-dimensional and unsigned; see each kind."""
 
     def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
         """Return one word of all keys, or of those in the first `slots` slots."""

@@ -1,16 +1,16 @@
 """A prefilter for hash tables: a one-hash Bloom filter, 32 bits a key; no false negatives.
 
-Takes the keys of a table (uint64 words; or slots and records), then rows (`KeyRows`); gives the numbers of the rows that
-may hold a key, which alone are probed. The rule: a row that holds a key is never left out; of the others about one in 32
-passes.
+Takes the keys of a table (uint64 words; or slots and records), then rows (`KeyRows`); returns the numbers of
+the rows that may hold a key; only these are probed. The rule: a row that holds a key always passes; of the
+others, about one in 32 does.
 
-Where rows are many and keys few, almost all rows end here: NumPy takes 4 ns for a number, 5 for a text of 16 bytes, 12
-for texts of any length, a fifth of hashing and probing; and no kernel needs to be loaded, which takes a new worker
-0.3 s. The hash is of the words, and of a text's first and last eight bytes: where too many keys are alike in these, there
-is no prefilter.
+With many rows and few keys, almost all rows are dropped here: NumPy takes 4 ns for a number, 5 for a text of
+16 bytes, 12 for texts of any length, a fifth of hashing and probing; and no kernel needs to be loaded, which
+takes a new worker 0.3 s. The hash covers the words, and a text's first and last eight bytes: if too many keys
+are equal in these, there is no prefilter.
 
 Source: Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970, with k = 1.
-Earns: "prefilter" in docs/benchmarks-deletes.md.
+Benefit: "prefilter" in docs/benchmarks-deletes.md.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 MAX_KEYS = 2**22
-"""The bits of more keys would exceed a processor's cache, and so many keys are seldom few for the rows."""
+"""The bits of more keys would exceed a processor's cache, and rarely are there enough rows for so many
+keys."""
 MIN_ROWS_PER_KEY = 2
-"""Probed rows for each key, from which a prefilter is built: that takes 50 ns a key."""
+"""Probed rows per key, from which a prefilter is built: that takes 50 ns a key."""
 MIN_ROWS_TO_FILTER = 2**14
 """Probed rows from which a prefilter is built, however few the keys."""
 MAX_PASSING_FRACTION = 0.25
-"""Where a larger fraction of the rows passes, all are probed without it."""
+"""If a larger fraction of the rows passes, all are probed without it."""
 FREE_BUDGET_FACTOR = 8
-"""A prefilter is built only where so many times its bytes are free in the budget."""
+"""A prefilter is built only if this many times its bytes are free in the budget."""
 BITS_PER_KEY = 32
 _MIN_LOG2_BITS = 19
 _BUILD_BYTES_PER_KEY = 16
 """Temporary memory while it is built."""
 _BLOCK_ROWS = 2**15
-"""Rows or keys at once: their intermediate arrays stay in the processor's cache."""
+"""Rows or keys per block: their intermediate arrays stay in the processor's cache."""
 _MIN_SET_BITS_PER_KEY = 0.5
-"""Where fewer bits are set, too many keys have the same hash."""
+"""If fewer bits are set, too many keys have the same hash."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _LAST = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HALF, _LOG2_BYTE = np.uint64(32), np.uint64(3)
@@ -78,8 +79,8 @@ class Prefilter:
             arrays: The slots, shape (slots,), and records, shape (words,), of a record table; or the words of a word table,
                 shape (keys,). All uint64.
             count: How many keys there are.
-            num_words: How many words, without their text, the keys of a record table have; None for a word table.
-            budget: Of the table.
+            num_words: How many words, excluding text, the keys of a record table have; None for a word table.
+            budget: The table's budget.
         """
         bits = max(_MIN_LOG2_BITS, (BITS_PER_KEY * count - 1).bit_length())
         if not 0 < count <= MAX_KEYS or not budget.allows(
@@ -102,8 +103,8 @@ class Prefilter:
         return made if int(_ONES[made._bits].sum()) >= _MIN_SET_BITS_PER_KEY * count else None
 
     def _places(self, hashes: Words) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return the byte and the bit within it that each hash stands for; overwrites the hashes."""
-        # Numbers that differ in their upper bits alone, as doubles do, must set different bits too.
+        """Return the byte and the bit in it that each hash maps to; overwrites the hashes."""
+        # Numbers that differ only in their upper bits, as doubles may, must set different bits too.
         hashes ^= hashes >> _HALF
         hashes *= _MIX
         hashes >>= self._shift
@@ -125,7 +126,7 @@ class Prefilter:
         return taken.view(np.bool_)
 
     def rows(self, keys: KeyRows) -> NDArray[np.int64] | None:
-        """Return the numbers of the rows that may hold a key, ascending; None if they are too many to be worth it."""
+        """Return the numbers of the rows that may hold a key, ascending; None if too many pass."""
         found, passed = [np.zeros(0, np.int64)], 0
         for start in range(0, len(keys.words), _BLOCK_ROWS):
             end = min(start + _BLOCK_ROWS, len(keys.words))
@@ -146,7 +147,7 @@ def _of_rows(keys: KeyRows, start: int, end: int) -> Words:
 
 
 def _sum(words: Sequence[Words], first: Words | None = None, last: Words | None = None) -> Words:
-    """Return the hashes of keys with these words, and with texts of these first and last eight bytes: a new array."""
+    """Return the hashes, a new array, of keys with these words and texts with these first and last eight bytes."""
     factors = [np.uint64(int(_MIX) * (2 * place + 1) % 2**64) for place in range(len(words))]
     parts = [*zip(words, factors, strict=True)]
     if first is not None and last is not None:
@@ -158,7 +159,7 @@ def _sum(words: Sequence[Words], first: Words | None = None, last: Words | None 
 
 
 def _ends(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> tuple[Words, Words]:
-    """Return the first and last eight bytes of texts as words; shorter texts are padded with zeros, and have 0 as last."""
+    """Return texts' first and last eight bytes as words; shorter texts are zero-padded, with a last word of 0."""
     starts, ends = offsets[:-1], offsets[1:]
     lengths = ends - starts
     shortest, longest = int(lengths.min(initial=0)), int(lengths.max(initial=0))
@@ -179,7 +180,7 @@ def _ends(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> tuple[Words, W
 
 
 def _of_records(records: Words, places: NDArray[np.int64], num_words: int) -> Words:
-    """Return the hashes of the records at these places; a record is a head with its length, words, and bytes."""
+    """Return the hashes of the records at these places; a record is a header with its length, words, and bytes."""
     words = [records[places + 1 + column] for column in range(num_words)]
     lengths = (records[places] >> _HALF).view(np.int64)
     if not lengths.any():

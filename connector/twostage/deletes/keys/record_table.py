@@ -1,11 +1,12 @@
 """A hash table of keys of several words, of bytes, or of both, with a code for the highest sequence number of each key.
 
-Takes encoded keys (`KeyRows`: words of shape (rows, words), uint64; offsets, int64; bytes, uint8) and a code for each
-sequence number; gives a bool for each probed row: whether the table holds its key under a code that applies. Slots
-(uint64) hold the upper half of a key's hash and where its record begins; records (uint64) one after the other hold
-length and code, words and bytes: see `twostage_native.probe`. See `hash_table` for the rules.
+Takes encoded keys (`KeyRows`: words of shape (rows, words), uint64; offsets, int64; bytes, uint8) and a code
+for each sequence number; returns a bool for each probed row: whether the table holds its key under a code
+that applies. Slots (uint64) hold the upper half of a key's hash and the start of its record; consecutive
+records (uint64) hold length and code, words and bytes: see `twostage_native.probe`. See `hash_table` for the
+rules.
 
-Measured: 10 M strings of 16 bytes take 400 MB, are added in 0.4 s, and 10 M rows are probed in 0.5 s.
+Measured: 10 M strings of 16 bytes take 400 MB, are inserted in 0.4 s, and 10 M rows are probed in 0.5 s.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class RecordTable:
 
     Args:
         expected: How many keys will be added.
-        keys: The first of them: they tell how long the others may be.
+        keys: The first keys, from which the length of the others is estimated.
         budget: For its arrays.
         kernels: Whether compiled kernels may run.
     """
@@ -55,7 +56,8 @@ class RecordTable:
         self._count = 0
         self._used = 0
         self._is_mapped = False
-        # The first keys tell how long the others may be; memory that is not written to is not taken.
+        # The length of the others is estimated from the first keys; memory that is never written is not
+        # allocated.
         size = _words_of(keys) / max(1, len(keys.words))
         affordable = (budget.limit - budget.in_use()) / (8 * size + 8 / RECORD_LOAD)
         rows = max(0, min(expected, int(affordable)))
@@ -66,14 +68,14 @@ class RecordTable:
     def restored(
         cls, count: int, arrays: Sequence[NDArray[Any]], budget: Budget, *, kernels: bool
     ) -> RecordTable:
-        """Make a table of `count` keys from what `arrays` gave: see there for shapes and dtypes."""
+        """Restore a table of `count` keys from the result of `arrays`: see there for shapes and dtypes."""
         nothing = KeyRows(0, None, np.zeros((0, 0), np.uint64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
         table = cls(0, nothing, budget, kernels=kernels)
         table.map(count, arrays)
         return table
 
     def map(self, count: int, arrays: Sequence[NDArray[Any]]) -> None:
-        """Use these arrays, read-only: of the shapes and dtypes that `arrays` gives."""
+        """Use these arrays, read-only, with the shapes and dtypes of `arrays`."""
         self._count, self._is_mapped = count, True
         self._slots, self._records = arrays
         self._used = len(self._records)
@@ -84,7 +86,7 @@ class RecordTable:
         return 0 if self._is_mapped else self._slots.nbytes + self._records.nbytes
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return the table's arrays, to be written; only what is in use of them.
+        """Return the table's arrays, to be written; only the parts in use.
 
         Returns:
             Slots, shape (slots,), and records, shape (words,), both uint64.
@@ -92,8 +94,8 @@ class RecordTable:
         return self._slots, self._records[: self._used]
 
     def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
-        """Return one word of all keys, or of those in the first slots."""
-        # A slot holds the place of a record's head, plus one: where the record's words begin.
+        """Return one word of all keys, or of the keys in the first slots."""
+        # A slot holds the index of a record's header, plus one: where the record's words begin.
         starts = self._slots[:slots][self._slots[:slots] != 0]
         starts &= np.uint64(2**32 - 1)
         starts.sort()  # in order, records are read three times as fast
@@ -132,13 +134,14 @@ class RecordTable:
             run(probe.rehash_records, self._kernels, self._slots, slots, keys=self._count)
             self._slots = slots
         if extra:
-            # Growing in place moves pages, not bytes (mremap), but it writes zeros: little slack at a time.
+            # Growing in place moves pages, not bytes (mremap), but it writes zeros, so add little slack at a
+            # time.
             roomy = max(needed, int(len(self._records) * RECORD_GROWTH))
             fits = self.budget.allows(8 * (roomy - len(self._records)))
             self._records.resize(roomy if fits else needed, refcheck=False)
 
     def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None:
-        """Add keys under `code`; for a key already there, the code of the higher sequence number stays."""
+        """Add keys under `code`; for a key already present, the code of the higher sequence number stays."""
         self._reserve(len(keys.words), _words_of(keys))
         many = int(len(self._slots) * RECORD_LOAD)
         columns = keys.words, keys.offsets, keys.data
@@ -167,11 +170,11 @@ class RecordTable:
 
 
 def get_ready(num_words: int, *, has_text: bool, count: int, kernels: bool) -> None:
-    """Load the kernels that will probe a table of about `count` keys: it takes 0.3 s in a new process.
+    """Load the kernels that will probe a table of about `count` keys, which takes 0.3 s in a new process.
 
     Args:
         num_words: How many words a key has.
-        has_text: Whether it has bytes as well; single words may be in a direct table, which needs no kernel.
+        has_text: Whether it also has bytes; single words may be in a direct table, which needs no kernel.
         count: How many keys.
         kernels: Whether compiled kernels may run.
     """
@@ -186,9 +189,9 @@ def get_ready(num_words: int, *, has_text: bool, count: int, kernels: bool) -> N
 
 
 def _words_of(keys: KeyRows) -> int:
-    """Return how many words the records of these keys take: a head each, their words, their bytes.
+    """Return how many words the records of these keys take: a header each, their words, their bytes.
 
-    As many as no table holds if a key is too long for a record.
+    If a key is too long for a record, more than any table can hold.
     """
     words = len(keys.words) * (1 + int(keys.words.shape[1]))
     if not len(keys.offsets):

@@ -1,11 +1,12 @@
 """A hash table of keys that are one 64-bit word each, with a code for the highest sequence number of each key.
 
-Takes encoded keys (`KeyRows` with words of shape (rows, 1), uint64) and a code for each sequence number; gives a bool for
-each probed row: whether the table holds its key under a code that applies. Open addressing with linear probing: keys
-(uint64) and codes (uint16, or uint32 beyond 65,535 sequence numbers; 0: empty) by slot. See `hash_table` for the rules.
+Takes encoded keys (`KeyRows` with words of shape (rows, 1), uint64) and a code for each sequence number;
+returns a bool for each probed row: whether the table holds its key under a code that applies. Open addressing
+with linear probing: keys (uint64) and codes (uint16, or uint32 beyond 65,535 sequence numbers; 0: empty) by
+slot. See `hash_table` for the rules.
 
-Measured: 10 M int64 keys take 167 MB (10 bytes a slot at a load of 0.6), are added in 0.3 s, and 10 M rows are probed in
-0.4 s.
+Measured: 10 M int64 keys take 167 MB (10 bytes a slot at a load of 0.6), are inserted in 0.3 s, and 10 M rows
+are probed in 0.4 s.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ class WordTable:
     def restored(
         cls, count: int, arrays: Sequence[NDArray[Any]], budget: Budget, *, kernels: bool
     ) -> WordTable:
-        """Make a table of `count` keys from what `arrays` gave: see there for shapes and dtypes."""
+        """Restore a table of `count` keys from the result of `arrays`: see there for shapes and dtypes."""
         table = cls(0, budget, kernels=kernels)
         table.map(count, arrays)
         return table
 
     def map(self, count: int, arrays: Sequence[NDArray[Any]]) -> None:
-        """Use these arrays, read-only: of the shapes and dtypes that `arrays` gives."""
+        """Use these arrays, read-only, with the shapes and dtypes of `arrays`."""
         self._count, self._is_mapped = count, True
         self._keys, self._codes = arrays
 
@@ -81,7 +82,7 @@ class WordTable:
         return 0 if self._is_mapped else self._keys.nbytes + self._codes.nbytes
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return the table's arrays, to be written; empty slots hold zeros, not what memory held before.
+        """Return the table's arrays, to be written; empty slots are zeroed, so that no old memory is written.
 
         Returns:
             Keys (uint64) and codes (uint16 or uint32; 0: an empty slot), both of shape (slots,).
@@ -91,7 +92,7 @@ class WordTable:
         return self._keys, self._codes
 
     def column(self, word: int, slots: int | None = None) -> NDArray[np.uint64]:
-        """Return one word, their only one, of all keys or of those in the first slots."""
+        """Return the only word of all keys, or of the keys in the first slots."""
         assert word == 0
         keys: NDArray[np.uint64] = self._keys[:slots][self._codes[:slots] != 0]
         return keys
@@ -109,7 +110,7 @@ class WordTable:
         self._keys, self._codes, self._is_mapped = keys, codes, False
 
     def insert(self, keys: KeyRows, code: int, sequences: NDArray[np.int64]) -> None:
-        """Add keys under `code`; for a key already there, the code of the higher sequence number stays."""
+        """Add keys under `code`; for a key already present, the code of the higher sequence number stays."""
         words = keys.words[:, 0]
         capacity = len(self._keys)
         planned = plan_capacity(self._count + len(words), capacity, self._slot_bytes, 0, self.budget)
@@ -128,7 +129,7 @@ class WordTable:
         )
 
     def adopt(self, words: NDArray[np.uint64], codes: NDArray[Any]) -> None:
-        """Add different keys that are not in the table, each under its own code.
+        """Add distinct keys that are not in the table, each under its own code.
 
         Args:
             words: The keys, shape (keys,).

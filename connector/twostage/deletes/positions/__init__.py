@@ -1,1 +1,1 @@
-"""Deleted positions of a data file: from positional delete files and deletion vectors."""
+"""Deleted positions of a data file, from positional delete files and deletion vectors."""

@@ -1,9 +1,9 @@
 """Deletion vectors (Iceberg v3): one blob of a Puffin file becomes a bitmap of deleted positions.
 
-Takes a `DeleteFile` that says where the blob is, and the data file's row count; gives a `BitMap64`. The
+Takes a `DeleteFile` that tells where the blob is, and the data file's row count; returns a `BitMap64`. The
 rule: every byte of the blob is accounted for before the bitmap library sees it. Length, magic, CRC, counts,
-the order of keys and values, and each container's own structure are checked, nothing is allocated for a
-number that the blob merely claims, and whatever does not fit is a `CorruptFileError`.
+the order of keys and values, and each container's own structure are checked, nothing is allocated for a count
+that the blob merely claims, and any mismatch is a `CorruptFileError`.
 Source: Puffin spec, ``deletion-vector-v1``; RoaringFormatSpec, standard and 64-bit portable formats.
 """
 

@@ -1,9 +1,10 @@
 """The deleted positions of a data file, from positional delete files or a deletion vector.
 
-Takes a `DataFileWithDeletes` with its deletes; gives `DeletedPositions`. The rules: the path in a delete file names the
-data file as `location.canonical` compares paths, not byte by byte; where a vector applies, positional files
-do not; a position past the end of the data file deletes nothing (as in Iceberg-Java). A delete file is opened once per
-worker process and kept as bitmaps, within the task's memory; a large one is read for one data file at a time.
+Takes a `DataFileWithDeletes` with its deletes; returns `DeletedPositions`. The rules: the path in a delete
+file is matched with the data file's by `location.canonical`, not byte by byte; if a vector applies,
+positional files do not; a position past the end of the data file deletes nothing (as in Iceberg-Java). A
+delete file is opened once per worker process and cached as bitmaps, within the task's memory; a large one is
+read for one data file at a time.
 Source: Iceberg table spec, "Position Delete Files" and "Deletion Vectors".
 """
 
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from twostage.metrics import Metrics
     from twostage.task import DataFileWithDeletes, DeleteFile, TableContext
 
-LARGE_ROWS = 4 * 2**20
-"""A delete file of more rows is read for one data file at a time, not whole: about 1 s of decoding."""
+MAX_ROWS_TO_READ_WHOLE = 4 * 2**20
+"""A delete file with more rows is read for one data file at a time: decoding it whole would take over 1 s."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +87,7 @@ def load_positions(
         context: Storage and settings.
         task: The data file with its deletes.
         metrics: Gains ``delete_files.*``.
-        contents: What remote delete files are read by, if the task has its own reads.
+        contents: Reads remote delete files, if the task schedules its own reads.
 
     Raises:
         CorruptFileError: A delete file's bytes or values are wrong.
@@ -114,7 +115,7 @@ def load_positions(
 
 
 def ask_for_positions(context: TableContext, task: DataFileWithDeletes, contents: DeleteContents) -> None:
-    """Ask for what `load_positions` is going to read of a data file's remote delete files; returns at once."""
+    """Request what `load_positions` will read from a data file's remote delete files; returns at once."""
     for delete in task.deletes:
         if delete.content == "vector" and contents.has(delete):
             if CACHE.get(_vector_key(context, task, delete)) is None and contents.is_sound(delete):
@@ -146,22 +147,22 @@ def _load_vector(
 
 
 def _vector_key(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> Hashable:
-    # Reading it checks it against the data file, too.
+    # Reading also checks it against the data file.
     read = fingerprint.of_store(context.storage), delete.path, fingerprint.of_positions(delete)
     return "vector", *read, task.written_path, task.record_count
 
 
 def _target(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> tuple[str, str | None]:
-    """Return the data file's canonical path; and again if the delete file is to be read for it alone, else None."""
+    """Return the data file's canonical path; and again if the delete file is read for it alone, else None."""
     target = files.canonical_for(context.storage)(task.written_path)
-    return target, target if delete.record_count > LARGE_ROWS else None
+    return target, target if delete.record_count > MAX_ROWS_TO_READ_WHOLE else None
 
 
 def _file_key(context: TableContext, task: DataFileWithDeletes, delete: DeleteFile) -> Hashable:
     """Return the key of a delete file's bitmaps in the worker's memory."""
     compared_by = files.canonical_for(context.storage).__name__
     only = _target(context, task, delete)[1]
-    # What was read unverified must not serve a scan that verifies.
+    # What was read without verification must not be used by a scan that verifies.
     verified = context.settings.verify_checksums
     read = fingerprint.of_store(context.storage), delete.path, fingerprint.of_delete(delete)
     return "position", *read, compared_by, only, verified

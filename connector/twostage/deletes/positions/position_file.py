@@ -1,8 +1,8 @@
-"""One positional delete file as bitmaps of positions, by the data file that they are of.
+"""One positional delete file as bitmaps of positions, by data file.
 
-Takes a `DeleteFile` (Parquet, ORC or Avro); gives a `BitMap64` for each canonical path. The rules: a path or position
-that is absent, malformed or negative means a damaged file; row groups are skipped only by statistics that prove that
-they hold no position of the one data file that is needed.
+Takes a `DeleteFile` (Parquet, ORC or Avro); returns a `BitMap64` for each canonical path. The rules: a
+missing, malformed or negative path or position means that the file is damaged; row groups are skipped only if
+statistics prove that they hold no position of the one data file that is needed.
 Source: Iceberg table spec, "Position Delete Files" (field ids 2147483546 and 2147483545).
 """
 
@@ -35,9 +35,9 @@ POSITION = WantedField(field_id=2147483545, names=("pos",), named=True)
 _FLUSH_ROWS = 2**20
 """Queued positions that are added to the bitmaps at once."""
 _CONTAINER_OVERHEAD = 32
-"""Bytes of a container beside its content."""
+"""Bytes of a container besides its content."""
 _BITMAP_OVERHEAD = 400
-"""Bytes of an empty bitmap with its dictionary entry."""
+"""Bytes of an empty bitmap, including its dictionary entry."""
 
 
 class PositionReader:
@@ -47,7 +47,7 @@ class PositionReader:
         context: Storage, name mapping and settings.
         delete: The file.
         canonical: The form in which paths compare.
-        only: The canonical path of the one data file that is needed; None: of all.
+        only: The canonical path of the one data file that is needed; None: all are.
         content: The file's bytes, if they were fetched ahead.
 
     Attributes:
@@ -165,14 +165,14 @@ class PositionReader:
     def _may_hold(self, bounds: Bounds) -> bool:
         """Tell whether paths between these bounds may name the data file; True when in doubt.
 
-        All paths between two bounds begin with what the bounds have in common. Where that goes past scheme and
-        authority, a path that means the data file either is the canonical one, or differs from it after some ``/``
-        by ``/`` or ``.`` (``a//b``, ``a/./b``), which sort before every digit and letter.
+        All paths between two bounds start with the bounds' common prefix. If that extends past scheme and
+        authority, a path of the data file either is the canonical one, or differs from it after some ``/`` by
+        ``/`` or ``.`` (``a//b``, ``a/./b``), which sort before every digit and letter.
         """
         low, high = bounds.lower, bounds.upper
         if not isinstance(low, str) or not isinstance(high, str) or self._only is None:
             return True
-        prefix = commonprefix((low, high))  # noqa: RUF071 - letter by letter is what is meant
+        prefix = commonprefix((low, high))  # noqa: RUF071 - character by character is intended
         start, path = parse_location(prefix).path, parse_location(self._only).path
         if not start.startswith("/") or not path.startswith("/"):
             return True
@@ -186,7 +186,7 @@ class PositionReader:
 
 
 def bitmap_bytes(bitmap: BitMap64) -> int:
-    """Return about how many bytes a bitmap takes in memory, with its dictionary entry."""
+    """Estimate the bytes that a bitmap takes in memory, including its dictionary entry."""
     statistics = bitmap.get_statistics()
     content = (
         statistics["n_bytes_array_containers"]

@@ -1,7 +1,7 @@
-"""The positional deletes and vectors of many data files, read by the driver: asked for together, before the first is used.
+"""The positional deletes and vectors of many data files, requested by the driver all at once.
 
-Takes data files with their deletes; gives what `load_positions` reads their remote delete files by. The rule: all of them
-take one round trip, however many there are; what the process keeps is not asked for.
+Takes data files with their deletes; returns the `DeleteContents` for `load_positions`. The rule: all of them
+take one round trip, however many there are; what the process has cached is not requested.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 def read_together(
     context: TableContext, tasks: Sequence[DataFileWithDeletes]
 ) -> Iterator[DeleteContents | None]:
-    """Ask for what `load_positions` is going to read of these data files' remote delete files.
+    """Request what `load_positions` will read from these data files' remote delete files.
 
     Args:
         context: Storage and settings.
         tasks: The data files, in the order in which they will be loaded.
 
     Yields:
-        What to load them with; None if no delete file is remote.
+        The contents to load them from; None if no delete file is remote.
     """
     if not any(DeleteContents.has(delete) for task in tasks for delete in task.deletes):
         yield None
@@ -54,11 +54,11 @@ def read_together(
 
 
 class SharedDeletes:
-    """What several threads read the positional deletes and vectors of their data files by.
+    """The positional deletes and vectors of data files that several threads read.
 
     Args:
         context: Storage and settings.
-        reads: What all of them read by.
+        reads: The reads that all threads share.
         tasks: The data files.
     """
 
@@ -68,11 +68,11 @@ class SharedDeletes:
         self._lock = threading.Lock()
 
     def ask(self, task: DataFileWithDeletes) -> None:
-        """Ask for what `load` is going to read of a data file's delete files; returns at once, but for another thread's `load`."""
+        """Request what `load` will read of a data file's delete files; waits only for another thread's `load`."""
         with self._lock:
             ask_for_positions(self._context, task, self._contents)
 
     def load(self, context: TableContext, task: DataFileWithDeletes, metrics: Metrics) -> DeletedPositions:
-        """Return what `load_positions` does, for one thread at a time: its bytes depend on no other thread."""
+        """Return what `load_positions` does, one thread at a time: waiting for its bytes needs no other thread."""
         with self._lock:
             return load_positions(context, task, metrics, self._contents)

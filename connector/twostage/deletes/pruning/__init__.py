@@ -1,1 +1,1 @@
-"""Which delete files, row groups and pages need no probe, by their bounds alone."""
+"""Which delete files, row groups and pages need no probe, from their bounds alone."""

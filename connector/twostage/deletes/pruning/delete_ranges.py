@@ -1,10 +1,11 @@
 """Which delete files may hold a key of some rows, by the bounds of both.
 
-Takes the bounds of key columns in rows and in delete files, from metrics or statistics; gives the delete files that no
-column rules out. The rule: equal means what Iceberg says of delete keys (NULL equals NULL, NaN equals NaN), and what
-is not known may be equal. -0.0 and 0.0, which are two keys, count as one here: that only rules out less.
+Takes the bounds of key columns in rows and in delete files, from metrics or statistics; returns the delete
+files that no column rules out. The rule: equality is Iceberg's for delete keys (NULL equals NULL, NaN equals
+NaN), and unknown values may be equal. -0.0 and 0.0, which are two keys, count as one here, which only rules
+out less.
 
-Earns: "bounds of delete files" in docs/benchmarks-deletes.md (``prune.deletes``).
+Benefit: "bounds of delete files" in docs/benchmarks-deletes.md (``prune.deletes``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class DeleteRanges:
-    """Compares delete files with rows; keeps what it made of the delete files' bounds.
+    """Compares delete files with rows; caches the delete files' ranges.
 
     Args:
         kind_of: The type of a key column, by field id.
@@ -40,13 +41,13 @@ class DeleteRanges:
         num_rows: int,
         is_column: Callable[[int], bool],
     ) -> tuple[DeleteFile, ...]:
-        """Return the delete files that may hold a key of the rows: no key column proves that they do not.
+        """Return the delete files that may hold a key of the rows, because no key column proves otherwise.
 
         Args:
             deletes: Equality-delete files; they must outlive this object.
-            bounds_of: The bounds of a key column in the rows, by field id; None: not known.
+            bounds_of: The bounds of a key column in the rows, by field id; None: unknown.
             num_rows: How many rows.
-            is_column: Whether a key is a column of its own, not a field of a struct; by field id.
+            is_column: Whether a key is a top-level column, not a field of a struct; by field id.
         """
         rows: dict[int, DeleteKeyRange] = {}
         return tuple(
@@ -54,7 +55,7 @@ class DeleteRanges:
         )
 
     def domains(self, deletes: tuple[DeleteFile, ...]) -> dict[tuple[int, ...], dict[int, KeyDomain]]:
-        """Return where the keys of delete files are: by equality ids, then by field id where all files have bounds."""
+        """Return the domains of delete files' keys, by equality ids, then by field id if all files have bounds."""
         key = tuple(map(id, deletes))
         if key not in self._domains:
             groups: dict[tuple[int, ...], list[DeleteFile]] = {}
@@ -91,7 +92,7 @@ class DeleteRanges:
 
     def _ranges(self, delete: DeleteFile) -> dict[int, DeleteKeyRange]:
         if id(delete) not in self._ranges_of:
-            # Any number of rows will do: what planning knew of NULL is in the counts already.
+            # Any number of rows will do: the counts already include what planning knew about NULL.
             self._ranges_of[id(delete)] = {
                 field_id: DeleteKeyRange(self._kind_of(field_id), bounds, 1)
                 for field_id, bounds in delete.keys.items()

@@ -1,12 +1,11 @@
-"""What the page index of key columns proves: pages that hold no delete key, and pages of deleted rows alone.
+"""What the page index of key columns proves: pages that hold no delete key, and pages with only deleted rows.
 
-Takes the bounds of a row group's pages; gives a bool for each run of rows, within which no page of a key column ends.
-The rules: a run of which nothing is proven is probed; a proof holds for every row of its run.
+Takes the bounds of a row group's pages; returns a bool for each run of rows within which no page of a key
+column ends. The rules: a run about which nothing is proven is probed; a proof holds for every row of its run.
+If there are few values between the bounds of a run (one if both bounds are equal, a few if integers are
+close), the values are looked up instead of the rows.
 
-Where the bounds of a run leave few values (one if lowest and highest are the same, some if integers lie close), the
-values themselves are looked up instead of the rows.
-
-Earns: "page proofs" and "lookups of bounded values" in docs/benchmarks-deletes.md (``prune.pages``).
+Benefit: "page proofs" and "lookups of bounded values" in docs/benchmarks-deletes.md (``prune.pages``).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 MAX_RUNS = 20_000
 """Runs of a row group; with more, nothing is proven."""
 VALUES_TRIED_FIRST = 16
-"""Values of a run that are looked up first: they settle most runs of deleted and other rows."""
+"""Values of a run that are looked up first: they decide most runs with both deleted and other rows."""
 
 
 AntiJoin: TypeAlias = "Callable[[Mapping[int, pa.Array], int], NDArray[np.bool_]]"
@@ -49,10 +48,10 @@ class _Column:
 
     Attributes:
         kind: The column's type.
-        is_column: Whether it is a column of its own, not a field of a struct.
-        bounds: Of each page; None: not known.
-        num_rows: Of each page.
-        page_of: For each run, the number of the page that it is in.
+        is_column: Whether it is a top-level column, not a field of a struct.
+        bounds: The bounds of each page; None: unknown.
+        num_rows: The number of rows of each page.
+        page_of: For each run, the number of its page.
     """
 
     kind: Primitive
@@ -90,7 +89,7 @@ class KeyPages:
         kind_of: Callable[[int], Primitive],
         is_column: Callable[[int], bool],
     ) -> KeyPages | None:
-        """Return the pages of these columns; None if the file has a page index of none, or too many runs.
+        """Return the pages of these columns; None if none has a page index, or there are too many runs.
 
         Args:
             data_file: The file.
@@ -98,7 +97,7 @@ class KeyPages:
             field_ids: The key columns.
             bounds_of: The bounds of a column in the whole row group, by field id.
             kind_of: A column's type.
-            is_column: Whether a key is a column of its own, not a field of a struct; by field id.
+            is_column: Whether a key is a top-level column, not a field of a struct; by field id.
         """
         found = {field_id: data_file.page_bounds(row_group, field_id) for field_id in field_ids}
         first_rows = [pages.first_rows for pages in found.values() if pages is not None]
@@ -151,16 +150,17 @@ class KeyPages:
     def decide_by_lookup(
         self, field_ids: Iterable[int], deleted: AntiJoin, counts: NDArray[np.int64], min_rows: int
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Look up the values that a run's bounds leave, where they are few: instead of its rows.
+        """Look up the values between a run's bounds, if they are few, instead of its rows.
 
         Args:
             field_ids: The key columns.
-            deleted: Tells which of these columns' values are deleted, such as `EqualityDeletes.deleted`.
+            deleted: Returns which of these columns' values are deleted, such as `EqualityDeletes.deleted`.
             counts: Rows of each run that would be probed.
             min_rows: How many of these rows there must be for each value.
 
         Returns:
-            A bool for each run: whether it holds no deleted value; and another: whether it holds no other.
+            Two bools for each run: whether it holds no deleted value, and whether it holds only deleted
+            values.
         """
         none, every = np.zeros(len(counts), np.bool_), np.zeros(len(counts), np.bool_)
         runs: list[int] = []
@@ -181,7 +181,7 @@ class KeyPages:
                 values.append(one)
         if not runs:
             return none, every
-        # The first values tell most runs that hold deleted and other rows.
+        # The first values identify most runs that hold both deleted and other rows.
         tried = np.minimum(sizes, VALUES_TRIED_FIRST)
         hits = self._hits(deleted, chosen, tried)
         alike = np.flatnonzero((hits == 0) | (hits == tried)).tolist()
@@ -199,7 +199,7 @@ class KeyPages:
         chosen: Mapping[int, Sequence[tuple[Any, int]]],
         sizes: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Return how many values of each run are deleted, of the first `sizes` from its lowest one on."""
+        """Return how many of the first `sizes` values of each run, from its lowest one on, are deleted."""
         arrays = {
             field_id: _array(self._columns[field_id].kind, values, sizes)
             for field_id, values in chosen.items()
@@ -211,7 +211,7 @@ class KeyPages:
         return found
 
     def _possible(self, field_id: int, run: int) -> tuple[Any, int] | None:
-        """Return the lowest of the values that a column may have in a run, and how many there are; None: not known."""
+        """Return the lowest of the values that a column may have in a run, and how many there are; None: unknown."""
         column = self._columns[field_id]
         page = column.page_of[run]
         bounds = column.bounds[page]
@@ -221,7 +221,7 @@ class KeyPages:
 def _possible(kind: Primitive, bounds: Bounds, rows: int) -> tuple[Any, int] | None:
     """Return the lowest of the values between bounds, and how many there are; None if they cannot be listed.
 
-    There is more than one only of integers.
+    Only integers have more than one.
     """
     lower, upper = bounds.lower, bounds.upper
     if bounds.null_count == rows == bounds.value_count and lower is None:
@@ -236,7 +236,7 @@ def _possible(kind: Primitive, bounds: Bounds, rows: int) -> tuple[Any, int] | N
 
 
 def _array(kind: Primitive, values: Sequence[tuple[Any, int]], sizes: NDArray[np.int64]) -> pa.Array:
-    """Return for each pair of lowest value and number: `sizes` consecutive values, or one value repeated."""
+    """Return, for each pair of lowest value and count, `sizes` consecutive values, or one value repeated."""
     target = arrow_type(kind)
     if kind.name not in INTEGERS:
         repeated = [lowest for (lowest, _), size in zip(values, sizes, strict=True) for _ in range(size)]

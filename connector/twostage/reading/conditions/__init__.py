@@ -1,1 +1,1 @@
-"""Which rows of data files earlier scans have found to match: the condition cache."""
+"""The condition cache: which rows of data files earlier scans found to match."""

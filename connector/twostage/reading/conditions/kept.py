@@ -1,9 +1,10 @@
-"""Where the condition cache keeps what it knows: the worker's memory, and by choice the host's files.
+"""The storage of the condition cache: the worker's memory and, optionally, the host's files.
 
-Takes `ConditionAnswer`s under a name (`names`); gives them back to scans that ask for the same name, until their space is needed.
-In memory those stay that save most bytes of reading per byte held, and are used most: an answer's worth is its uses times
-that ratio, and ages as others are dropped (GreedyDual-Size-Frequency, Cherkasova 1998). The rules: an answer is exact for
-the rows that it decides; the bytes held are bounded; no failure of the host's files is an error of the scan.
+Takes `ConditionAnswer`s under a name (`names`); returns them to scans that look up the same name, until their
+space is needed. Memory keeps the answers that save the most bytes of reading per byte held and are used most:
+an answer's worth is its uses times that ratio, and ages as others are dropped (GreedyDual-Size-Frequency,
+Cherkasova 1998). The rules: an answer is exact for the rows that it decides; the bytes held are bounded; a
+failure of the host's files never fails the scan.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from twostage.selection import Selection
 
 MEMORY_BYTES = 32 * 2**20
-"""Held in a worker's memory; less where that is more than an eighth of ``task-memory``."""
+"""In a worker's memory; at most an eighth of ``task-memory``."""
 KEPT_BUDGET_DIVISOR = 8
 ENTRY_BYTES = 512
-"""Of an entry, besides its rows: two arrays, a name, a place in two tables."""
+"""Overhead of an entry beyond its rows: two arrays, a name, a place in two tables."""
 MIN_BYTES_SAVED_FOR_A_FILE = 64 * 2**10
-"""Reading fewer takes no longer than a file of the host's cache: 0.1 ms, and 0.2 ms to write it."""
+"""Reading fewer takes no longer than reading a file of the host's cache: 0.1 ms, and 0.2 ms to write it."""
 KIND = "condition"
 CONDITIONS = Purpose("condition_cache", "conditions", "filter.cache-size")
 
@@ -42,8 +43,9 @@ class ConditionAnswer:
 
     Attributes:
         matching: The rows that do.
-        undecided: The rows of which it is not known, such as those that were deleted when the condition was evaluated.
-        saved: Bytes of the columns that need not be read to find out.
+        undecided: The rows for which it is not known, such as those that were deleted when the condition was
+            evaluated.
+        saved: Bytes of the columns that need not be read.
     """
 
     matching: CompactRows
@@ -52,23 +54,23 @@ class ConditionAnswer:
 
     @property
     def held(self) -> int:
-        """The bytes that keeping it takes."""
+        """The bytes that it takes."""
         return ENTRY_BYTES + self.matching.nbytes + self.undecided.nbytes
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether it is smaller than what it saves."""
+        """Whether it takes no more bytes than it saves."""
         return self.held <= self.saved
 
     def of(self, rows: Selection) -> Selection | None:
-        """Return those of some rows that meet the condition; None if that is not known of all of them."""
+        """Return which of the rows meet the condition; None if some of them are undecided."""
         undecided = self.undecided.selection()
         if undecided.count and (rows & undecided).count:
             return None
         return rows & self.matching.selection()
 
     def joined(self, other: ConditionAnswer) -> ConditionAnswer:
-        """Return what the two know together of one condition."""
+        """Return the combination of two answers for one condition."""
         undecided = self.undecided.selection() & other.undecided.selection()
         matching = self.matching.selection() | other.matching.selection()
         return ConditionAnswer(
@@ -84,16 +86,16 @@ class KeptAnswers:
         self._lock = threading.Lock()
         self._answers: dict[str, ConditionAnswer] = {}
         self._worth: dict[str, tuple[float, int]] = {}
-        """By name: its worth now, and its uses."""
+        """By name: its current worth, and its uses."""
         self._least: list[tuple[float, str]] = []
-        """A heap; an entry counts only if it is the worth that `_worth` has."""
+        """A heap; an entry is valid only if its worth is the one in `_worth`."""
         self._age = 0.0
 
     def __len__(self) -> int:
         return len(self._answers)
 
     def get(self, name: str) -> ConditionAnswer | None:
-        """Return an answer, None if it is not here; that is a use of it."""
+        """Return an answer, or None, and count a use of it."""
         with self._lock:
             answer = self._answers.get(name)
             if answer is not None:
@@ -101,7 +103,7 @@ class KeptAnswers:
             return answer
 
     def put(self, name: str, answer: ConditionAnswer, *, limit: int) -> None:
-        """Keep an answer, in place of what was under its name; drop others until all fit in `limit` bytes."""
+        """Keep an answer, replacing any under its name; drop others until all fit in `limit` bytes."""
         with self._lock:
             _, uses = self._worth.get(name, (0.0, 1))
             self._drop(name)
@@ -144,7 +146,7 @@ KEPT = KeptAnswers()
 
 
 class ConditionStore:
-    """What a scan asks: the worker's memory, and the host's cache if the options say so.
+    """A scan's access to the answers: the worker's memory, and the host's cache if the options say so.
 
     Args:
         settings: The scan's.
@@ -164,7 +166,7 @@ class ConditionStore:
                 self._host = HostCache(directory, settings.filter_cache_size, metrics, CONDITIONS)
 
     def find(self, name: str, num_rows: int) -> ConditionAnswer | None:
-        """Return what is known under a name of a row group of `num_rows` rows."""
+        """Return the answer under a name for a row group of `num_rows` rows; None if there is none."""
         answer = KEPT.get(name)
         if answer is None and self._host is not None:
             answer = self._read(self._host, name, num_rows)
@@ -174,7 +176,7 @@ class ConditionStore:
         return answer if answer is None or answer.matching.num_rows == num_rows else None
 
     def keep(self, name: str, answer: ConditionAnswer) -> bool:
-        """Keep an answer if that is worth its bytes, with what was known before; tell whether it is kept."""
+        """Keep an answer, merged with what was known, if it is worth its bytes; tell whether it was kept."""
         known = KEPT.get(name)
         if known is not None and known.matching.num_rows == answer.matching.num_rows:
             answer = known.joined(answer)
@@ -205,7 +207,7 @@ class ConditionStore:
                 or type(saved) is not int
             ):
                 raise ValueError("a condition of another form")  # noqa: TRY301
-            # Copies: one mapped file for each row group would be thousands.
+            # Copied, because a mapped file for each row group would mean thousands of them.
             matching, undecided = (
                 CompactRows.checked(rows, form, np.array(array))
                 for form, array in zip(forms, file.arrays, strict=True)

@@ -1,17 +1,17 @@
-"""Names of conditions: hashes of everything on which the rows that meet one depend.
+"""Names of conditions: hashes of everything that determines which rows meet a condition.
 
-Takes conjuncts, an open data file and the scan's context; gives hex digests. The rule: two conditions whose rows could
-differ have different names, so that what is kept is never stale. The name covers
+Takes conjuncts, an open data file and the scan's context; returns hex digests. The rule: two conditions whose
+rows could differ have different names, so that a cached answer is never stale. The name covers
 
-- the file: path, size and version (ETag of a remote one; of a local one when it was written, when it was changed in any
-  way, and its inode), the table and the store;
+- the file: path, size and version (ETag of a remote file; mtime, ctime and inode of a local one), the table
+  and the store;
 - the condition in canonical form: field ids, operators, literals, casts; not the columns' names, and not the order of
   conjuncts, of an OR's branches or of a list's values;
 - each of its columns: type, initial default, whether it is required, constants of the file's partition, and which of the
   file's columns it is read from;
-- the settings that a user may change because of a doubt about an answer, such as ``filter.kernels``.
+- the settings that a user who doubts an answer may change, such as ``filter.kernels``.
 
-A name tells neither a path nor a literal.
+A name reveals neither a path nor a literal.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 _KEYS_OF_JOINS = (tree.InBloom, tree.InKeys, tree.InTuples)
 FORMAT = 1
-"""Raise it when evaluation changes, or what is kept."""
+"""Increment it when evaluation or the stored form changes."""
 
 
 def canonical(predicate: Predicate) -> tuple[Any, ...]:
-    """Return a predicate as plain values, equal for predicates that are equal but for the order of their parts.
+    """Return a predicate as plain values, equal for predicates that differ only in the order of their parts.
 
     >>> from twostage.predicates.predicate import Column, Compare
     >>> from twostage.schema import Primitive
@@ -74,10 +74,10 @@ def _column(column: Column) -> tuple[Any, ...]:
 
 
 def may_be_kept(predicate: Predicate) -> bool:
-    """Tell whether a predicate's rows are decided by a data file's bytes.
+    """Tell whether a data file's bytes alone decide a predicate's rows.
 
-    Not those of computed columns: positions cost nothing, and `_deleted` depends on deletes. Nor keys of joins, which come
-    once, and whose text does not tell one set of them from another.
+    False for computed columns: positions cost nothing, and `_deleted` depends on deletes. False for join
+    keys, which are used once, and whose text does not identify a key set.
     """
     columns = tree.columns(predicate)
     return (
@@ -89,7 +89,7 @@ def may_be_kept(predicate: Predicate) -> bool:
 
 
 def of_reading(context: ScanContext) -> str:
-    """Name the table, where it is, and the settings under which its files are filtered."""
+    """Name the table, its location, and the settings under which its files are filtered."""
     settings = context.settings
     return fingerprint.digest(
         FORMAT,
@@ -103,7 +103,7 @@ def of_reading(context: ScanContext) -> str:
 
 
 def of_predicate(predicate: Predicate) -> str:
-    """Name a predicate; equal ones that were written differently may have different names."""
+    """Name a predicate; equivalent predicates in different forms may have different names."""
     return fingerprint.digest(canonical(predicate))
 
 
@@ -119,7 +119,7 @@ def of_condition(
     Args:
         reading: What `of_reading` returned.
         data_file: The open file.
-        version: Its version, as `DataFile.identity` gives it.
+        version: Its version, from `DataFile.identity`.
         predicates: What `of_predicate` returned for each, in any order.
         field_ids: The columns that they read.
     """
@@ -130,7 +130,7 @@ def of_condition(
 
 @functools.cache
 def of_engine() -> str:
-    """Name the code that evaluates, for what outlives a process: versions, and the sources' sizes and times."""
+    """Name the evaluating code, for answers that outlive a process: versions, and the sources' sizes and times."""
     packages = Path(__file__).parents[2], Path(twostage_native.__file__).parent
     sources = sorted(
         (path.name, path.stat().st_size, path.stat().st_mtime_ns)

@@ -1,10 +1,11 @@
-"""The conditions of one scan on one data file after another: what is known of them, and what this scan finds out.
+"""A scan's conditions on its data files: the known answers, and those that this scan finds.
 
-Takes the scan's conjuncts and an open data file; tells for a row group which of its rows are known to meet all conjuncts,
-or some of them, before deletes; gains what the filter decides. What a file's scan found out is kept once the file was
-closed as the one that was opened. The rules: a row is left out only if an answer decides it; only rows that the filter
-evaluated are decided, and, of the conjunction, those that page indexes, dictionaries and Bloom filters rule out for it
-alone; keys of joins, which come once, are asked for nothing and never kept.
+Takes the scan's conjuncts and an open data file; tells for a row group which rows are known to meet all
+conjuncts, or some of them, before deletes; collects the filter's results. Answers for a file are kept once it
+is closed and known to be unchanged. The rules: a row is dropped only if an answer decides it; only rows that
+the filter evaluated are decided and, for the whole conjunction, rows that page indexes, dictionaries and
+Bloom filters rule out by the conjunction alone; join keys, which are used once, are neither looked up nor
+kept.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanConditions:
-    """The conjuncts of a scan whose rows may be kept.
+    """The conjuncts of a scan whose answers may be kept.
 
     Attributes:
         store: Where they are kept.
         reading: `names.of_reading` of the scan.
         conjuncts: Those that may be kept, each with its name (`names.of_predicate`).
         others: Those that may not.
-        is_hinted: Whether page indexes, dictionaries and Bloom filters are asked for more than the conjuncts.
+        is_hinted: Whether page indexes, dictionaries and Bloom filters are also tested with a hint.
     """
 
     store: ConditionStore
@@ -48,7 +49,7 @@ class ScanConditions:
 
     @staticmethod
     def of(context: ScanContext, predicate: ScanPredicate, metrics: Metrics) -> ScanConditions | None:
-        """Return the scan's conditions; None if nothing of it is to be kept."""
+        """Return the scan's conditions; None if none may be kept."""
         settings = context.settings
         if settings.filter_cache == "off" or not settings.two_stage:
             return None
@@ -66,7 +67,7 @@ class ScanConditions:
         return ScanConditions(store, names.of_reading(context), tuple(kept), tuple(others), hinted)
 
     def on(self, data_file: DataFile) -> FileConditions | None:
-        """Return the conditions on an open file; None if nothing tells the file from another one at its path."""
+        """Return the conditions on an open file; None if the file has no version that identifies it."""
         version = data_file.identity
         if version is None:
             return None
@@ -99,23 +100,23 @@ class FileConditions:
     whole: str
     alone: dict[int, str]
     _found: dict[str, ConditionAnswer] = field(default_factory=dict)
-    """What this scan has found out, by name."""
+    """This scan's answers, by name."""
 
-    def ask(self, row_group: RowGroup) -> RowGroupConditions:
-        """Return what is known of a row group."""
+    def for_row_group(self, row_group: RowGroup) -> RowGroupConditions:
+        """Return the conditions on a row group."""
         return RowGroupConditions(self, row_group)
 
     def add(self, name: str, answer: ConditionAnswer) -> None:
-        """Add what was found out; it is kept when the file was closed."""
+        """Add an answer; it is kept once the file is closed."""
         known = self._found.get(name)
         self._found[name] = answer if known is None else known.joined(answer)
 
     def finish(self, ended: type[BaseException] | None, metrics: Metrics) -> None:
-        """Keep what was found out, if it is of the file that was opened; to be called when it was closed.
+        """Keep the answers if the file is unchanged since it was opened; to be called once it is closed.
 
         Args:
-            ended: What ended the read, if not the file's last row; `GeneratorExit` where nobody wanted more rows. A remote
-                file is compared with the one that was opened only after its last row.
+            ended: What ended the read early, if anything; `GeneratorExit` if no more rows were wanted. A
+                remote file is checked for changes only after its last row.
             metrics: Gains ``conditions.kept``.
         """
         found, self._found = self._found, {}
@@ -130,24 +131,21 @@ class FileConditions:
 
 @dataclass(slots=True, eq=False)
 class RowGroupConditions:
-    """What is known, and found out, of one row group."""
+    """The known and new answers for one row group."""
 
     _file: FileConditions
     _row_group: RowGroup
     _answer: ConditionAnswer | None = None
-    _is_asked: bool = False
+    _is_looked_up: bool = False
     _evaluated: Selection | None = None
 
     @property
     def is_known(self) -> bool:
-        """Whether there is an answer for all conjuncts together, so that nothing need be read to rule the row group out."""
+        """Whether all conjuncts together have an answer: then nothing is read to rule the row group out."""
         return not self._file.scan.others and self._whole() is not None
 
     def narrow(self, selection: Selection, metrics: Metrics) -> tuple[Selection, tuple[Conjunct, ...] | None]:
-        """Return the rows not known to be dropped by a conjunct, and the conjuncts still to evaluate on them.
-
-        Those are None if nothing was known.
-        """
+        """Return the rows that known answers keep, and the conjuncts still to evaluate (None if nothing is known)."""
         scan, before = self._file.scan, selection.count
         metrics.add("conditions.asked")
         answer = self._whole()
@@ -175,31 +173,32 @@ class RowGroupConditions:
         return selection, left
 
     def add_none(self) -> None:
-        """Add that no row meets all conjuncts: dictionaries or Bloom filters have proven it."""
+        """Add that no row meets all conjuncts, as dictionaries or Bloom filters have proven."""
         if not self._file.scan.is_hinted and not self._file.scan.others:
             num_rows = self._row_group.num_rows
             self._add(self._file.whole, Selection.all(num_rows), Selection.none(num_rows))
 
     def begin(self, considered: Selection, selection: Selection, *, knows_some: bool) -> None:
-        """Begin to find out which rows meet the conjuncts.
+        """Begin to collect which rows meet the conjuncts.
 
         Args:
             considered: The rows that no position deletes.
-            selection: Those of them that are going to be evaluated; what is known and page indexes rule out the others.
-            knows_some: Whether conjuncts are left out because the rows that meet them are known.
+            selection: Those of them that will be evaluated; known answers and page indexes rule out the
+                others.
+            knows_some: Whether some conjuncts are not evaluated because their answers are known.
         """
         self._evaluated = None if knows_some else selection
         if not self._file.scan.is_hinted and selection.count < considered.count:
             self.add_all(considered - selection, Selection.none(considered.num_rows))
 
     def add_first(self, conjunct: Conjunct, matching: Selection) -> None:
-        """Add which of all rows that are evaluated meet the conjunct that comes first."""
+        """Add which of the evaluated rows meet the conjunct that is evaluated first."""
         name = self._file.alone.get(id(conjunct))
         if name is not None and self._evaluated is not None:
             self._add(name, self._evaluated, matching, conjunct.field_ids)
 
     def add_all(self, rows: Selection, matching: Selection) -> None:
-        """Add which of some rows meet all conjuncts."""
+        """Add which of `rows` meet all conjuncts."""
         if not self._file.scan.others:
             self._add(self._file.whole, rows, matching)
 
@@ -213,8 +212,8 @@ class RowGroupConditions:
         self._file.add(self._named(name), ConditionAnswer(CompactRows.of(matching), undecided, saved))
 
     def _whole(self) -> ConditionAnswer | None:
-        if not self._is_asked:
-            self._answer, self._is_asked = self._find(self._file.whole), True
+        if not self._is_looked_up:
+            self._answer, self._is_looked_up = self._find(self._file.whole), True
         return self._answer
 
     def _find(self, name: str) -> ConditionAnswer | None:

@@ -18,7 +18,7 @@ from twostage.data_files.row_group import PageBounds, RowGroup
 from twostage.deletes.anti_join import choose as module, stream_or_load
 from twostage.deletes.anti_join.build_from_deletes import EqualityDeletes
 from twostage.deletes.anti_join.build_from_rows import StreamedDeletes
-from twostage.deletes.anti_join.choose import MIN_ROWS_PER_LOOKUP, NONE, TaskDeletes
+from twostage.deletes.anti_join.choose import MIN_ROWS_PER_LOOKUP, NO_DELETES, TaskDeletes
 from twostage.deletes.cache.memory import CACHE
 from twostage.errors import MissingFileError, ResourceLimitError
 from twostage.metrics import Metrics
@@ -142,9 +142,9 @@ def test_a_task_without_equality_deletes(tmp_path):
         assert not deletes
         assert deletes.files == ()
         assert deletes.overlapping(Rows([(1, "a")]), group_of([1])) == ()
-        assert deletes.choose_for_file() is NONE
-    assert not NONE
-    assert not NONE.deleted({}, 3).any()
+        assert deletes.choose_for_file() is NO_DELETES
+    assert not NO_DELETES
+    assert not NO_DELETES.deleted({}, 3).any()
 
 
 def test_without_pruning_nothing_is_looked_at(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twostage.deletes.compiled.writes import MOST_WRITES, WRITES_BUDGET_DIVISOR, EntryWrites
+from twostage.deletes.compiled.writes import MAX_WRITES_IN_FLIGHT, WRITES_BUDGET_DIVISOR, EntryWrites
 
 
 class Entry:
@@ -34,7 +34,7 @@ def waited():
 
 
 def test_entries_are_waited_for_at_the_end_in_order():
-    writes, entries = EntryWrites(2**20), [Entry() for _ in range(MOST_WRITES)]
+    writes, entries = EntryWrites(2**20), [Entry() for _ in range(MAX_WRITES_IN_FLIGHT)]
     with writes.together(turn):
         for entry in entries:
             writes.add(entry)
@@ -49,7 +49,7 @@ def test_outside_of_the_block_nothing_is_left_on_its_way():
 
 
 def test_the_oldest_is_waited_for_where_there_are_too_many():
-    writes, entries = EntryWrites(2**20), [Entry() for _ in range(MOST_WRITES + 3)]
+    writes, entries = EntryWrites(2**20), [Entry() for _ in range(MAX_WRITES_IN_FLIGHT + 3)]
     with writes.together():
         for entry in entries:
             writes.add(entry)

@@ -116,7 +116,7 @@ def table_of(kind, numbers, width=1):
     keys = rows_of(numbers, width)
     if kind == "dense":
         table = DirectTable(AMPLE)
-        assert table.takes(keys, 1, len(numbers))
+        assert table.reserve(keys, 1, len(numbers))
     elif kind == "words":
         table = WordTable(len(numbers), AMPLE, kernels=False)
     else:

@@ -35,7 +35,7 @@ def empty_table(kind: str, budget: Budget) -> Any:
 
 def insert(table: Any, keys: KeyRows, code: int) -> None:
     if isinstance(table, DirectTable):
-        assert table.takes(keys, code, len(keys.words))
+        assert table.reserve(keys, code, len(keys.words))
     table.insert(keys, code, SEQUENCES)
 
 

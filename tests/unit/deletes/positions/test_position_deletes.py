@@ -96,7 +96,7 @@ def test_moved_paths(tmp_path):
 def test_random_files(tmp_path, seed, file_format, large, monkeypatch):
     """Whole files and files read for one data file at a time give what a dict of sets gives."""
     if large:
-        monkeypatch.setattr(position_deletes, "LARGE_ROWS", 5)
+        monkeypatch.setattr(position_deletes, "MAX_ROWS_TO_READ_WHOLE", 5)
     monkeypatch.setattr(position_file, "_FLUSH_ROWS", 70)
     rng = random.Random(seed)
     names = [f"/lake/{rng.choice('abcx0')}/{rng.randrange(20):05}.parquet" for _ in range(8)]

@@ -96,7 +96,7 @@ def test_damage(tmp_path):
 
 
 def test_a_large_file_skips_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(position_deletes, "LARGE_ROWS", 5)
+    monkeypatch.setattr(position_deletes, "MAX_ROWS_TO_READ_WHOLE", 5)
     rows = [(f"/lake/{name:03}", place) for name in range(10) for place in range(100)]  # a row group each
     delete = write(tmp_path / "d.parquet", rows)
     seen: list[int] = []
