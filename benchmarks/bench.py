@@ -4,7 +4,8 @@
     make bench PAGES="needles scans tpch"       these pages; the others keep their last result
     make bench SIZE=small                       minutes: whether all works and the answers agree
     make bench SIZE=huge                        12,000,000 rows, TPC-H at scale 4
-    make bench PAGES=tpcds                      all of TPC-DS, at scale 1 (small: 0.1, huge: 10): only where it is named
+    make bench PAGES=tpcds                      all of TPC-DS, at scale 1 (small: 0.1): only where it is named
+    make bench PAGES=tpcds-10                   the same at scale 10
     make bench PAGES=tpch-all                   the same of TPC-H
 
 Each page's figures go to a JSON file, and docs/benchmarks.md is made of those that are there, so that pages can be
@@ -51,8 +52,9 @@ from tpc_page import problems_of
 ROOT = Path(__file__).resolve().parents[1]
 console = Console(width=150)
 OTHER_PAGES = ("sessions", "filters", "equality-deletes", "object-store")
-ASKED_FOR = {"tpcds": "tpcds", "tpch-all": "tpch"}
-"""Measured only where they are named, because they take long: which of the TPC's benchmarks each page runs."""
+ASKED_FOR = {"tpcds": ("tpcds", None), "tpcds-10": ("tpcds", "huge"), "tpch-all": ("tpch", None)}
+"""Measured only where they are named, because they take long: which of the TPC's benchmarks each page runs, and its size if
+that is not the run's."""
 WITH_OWN_TABLES = ("filters", "equality-deletes", "object-store", "indexes", *ASKED_FOR)
 INDEX_PATIENCE = 6.0
 """Seconds of repeats of a query of the page about indexes: many engines, and the page stays below eight minutes."""
@@ -214,10 +216,11 @@ class Bench:
         self.problems += own.problems
         return figures | {"built": json.loads((warehouse / "done.json").read_text())}
 
-    def measure_tpc(self, benchmark: str) -> dict[str, Any]:
+    def measure_tpc(self, page: str) -> dict[str, Any]:
         """Run TPC-DS or TPC-H, which has tables and a session of its own; one that was ended goes on."""
-        size = next(name for name, known in SIZES.items() if known is self.size)
-        warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-{benchmark}"))
+        benchmark, size = ASKED_FOR[page]
+        size = size or next(name for name, known in SIZES.items() if known is self.size)
+        warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-{page.removesuffix('-all')}"))
         figures = self._measured_by(
             "tpc.py", "--benchmark", benchmark, "--size", size, "--warehouse", warehouse
         )
@@ -304,7 +307,7 @@ def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:
     elif name == "object-store":
         figures = bench.measure_object_store()
     elif name in ASKED_FOR:
-        figures = bench.measure_tpc(ASKED_FOR[name])
+        figures = bench.measure_tpc(name)
     elif name == "indexes":
         figures = bench.measure_indexes()
     else:

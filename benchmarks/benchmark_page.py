@@ -90,9 +90,9 @@ def write_page(folder: Path, document: Path) -> None:
         "## An object store that answers late\n",
         _optional(known, "object-store", lambda figures, _: _tables(figures), pictures),
     ]
-    for name, benchmark in (("tpcds", TPCDS), ("tpch-all", TPCH)):
+    for name, benchmark, scale in (("tpcds", TPCDS, ""), ("tpcds-10", TPCDS, " at scale 10"), ("tpch-all", TPCH, "")):
         parts += [
-            f"## All of {benchmark.title}\n",
+            f"## All of {benchmark.title}{scale}\n",
             _optional(known, name, partial(write_tpc, benchmark, document), pictures),
         ]
     for name, (title, command) in OTHERS.items():
@@ -176,7 +176,7 @@ def _size(figures: Figures) -> str:
             f"{one['rows']:,} x {one['columns']} in {one['files']:,} files, {one['bytes'] / MIB:,.0f} MiB"
             for one in tables
         )
-    if figures["page"] in {"tpcds", "tpch-all"}:
+    if figures["page"] in {"tpcds", "tpcds-10", "tpch-all"}:
         return f"scale {figures['scale']:g}"
     if "wide" not in sizes:  # only pages with tables of their own were measured
         return f"{size.rows:,}"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from twostage.report.scan_report import ScanReport
 
 ENGINES = (TWOSTAGE, ICEBERG)
-SIZES = {"small": (0.1, 1, 60.0), "full": (1, 3, 300.0), "huge": (10, 1, 1800.0)}
+SIZES = {"small": (0.1, 1, 60.0), "full": (1, 5, 300.0), "huge": (10, 1, 1800.0)}
 """The scale, turns, and seconds after which a query is stopped."""
 PATIENCE = 20.0
 """Seconds of a turn by the slower engine, beyond which a query has no second turn."""
@@ -51,7 +51,7 @@ class Bench:
     def __init__(self, benchmark: Benchmark, warehouse: Path, scale: float, cap: float) -> None:
         self._spark = iceberg_session.start(
             str(warehouse),
-            **{"spark.driver.memory": "4g" if scale <= 1 else "12g", "spark.log.level": "OFF"},
+            **{"spark.driver.memory": tpc_tables.driver_memory(scale), "spark.log.level": "OFF"},
         )
         if not tpc_tables.is_made(benchmark, warehouse, scale):
             tpc_tables.make_tables(benchmark, self._spark, warehouse, scale)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from queries import ICEBERG, TWOSTAGE
+from tpc_tables import driver_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,14 +17,14 @@ Figures = dict[str, Any]
 MIB = 2**20
 SLOWER, FASTER = 1.1, 0.9
 """Ratios of seconds to Iceberg-Spark's, beyond which a query counts as slower or faster."""
-TEXT = """# {title}
+TEXT = """# {title}{at_scale}
 
 Written by `make bench PAGES={page}`, from [its figures](benchmarks/{page}.json): {measured} at scale {scale:g}, rows and queries by
 DuckDB's extension. Iceberg's own connector wrote the tables: {layout}, one row in a hundred deleted by position (merge on read), everything else as it is by default.
 
 How to read it:
 
-- Both connectors run in one Spark (two cores, 4 GiB), each with a session of its own. Every query is first answered by both, and the
+- Both connectors run in one Spark (two cores, {heap} GiB), each with a session of its own. Every query is first answered by both, and the
   answers must be equal; then the two take turns. A run begins with the SQL text and ends when its rows are in Python.
 - Seconds and CPU seconds are {turns}. CPU seconds and MiB read are those of all processes, from outside, as
   on the [other pages](benchmarks.md). The ratio is twostage's seconds to Iceberg-Spark's: below 1, twostage was faster.
@@ -47,12 +48,14 @@ def problems_of(figures: Figures) -> list[str]:
 
 def write_tpc(benchmark: Benchmark, document: Path, figures: Figures, _: object = None) -> str:
     """Write the benchmark's page beside the document of all; return its sums and where it is, for that one."""
-    page = document.with_name(f"benchmarks-{benchmark.name}.md")
+    page = document.with_name(f"benchmarks-{figures['page'].removesuffix('-all')}.md")
     text = TEXT.format(
         title=benchmark.title,
+        at_scale="" if figures["scale"] <= 1 else f" at scale {figures['scale']:g}",
         layout=benchmark.layout,
         page=figures["page"],
         scale=figures["scale"],
+        heap=driver_memory(figures["scale"]).removesuffix("g"),
         turns=_turns(figures),
         measured=_measured(benchmark, figures),
     )

@@ -104,6 +104,11 @@ Path(folder, "queries.json").write_text(json.dumps(dict(queries)))
 """
 
 
+def driver_memory(scale: float) -> str:
+    """Return Spark's heap, as `spark.driver.memory` has it: of the run and of what the page says."""
+    return "4g" if scale <= 1 else "12g"
+
+
 def is_made(benchmark: Benchmark, warehouse: Path, scale: float) -> bool:
     """Return whether the tables are there."""
     done = warehouse / "done.json"

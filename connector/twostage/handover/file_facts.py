@@ -16,7 +16,7 @@ import cachetools
 
 from twostage.formats.parquet.file_metadata import CODECS
 from twostage.formats.parquet.footer import FIRST_READ, read_footer
-from twostage.formats.parquet.statistics import row_group_bounds
+from twostage.formats.parquet.statistics import count_nulls, row_group_bounds
 from twostage.schema import Primitive
 from twostage.storage import files
 from twostage.storage.driver_reads import driver_reads
@@ -59,6 +59,8 @@ class ColumnFacts:
     encodings: frozenset[int]
     num_bytes: int
     """Compressed, in all row groups."""
+    num_nulls: int | None = None
+    """In all row groups; None where statistics do not count them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,11 @@ def file_facts(
     if sizes and not any(parse_location(path).is_local for path in paths):
         return _of_remote_files(source, paths, constants, sizes)
     keys = _keys(source, paths, constants, sizes)
-    if len(paths) < 2:
+    with _lock:
+        num_cached = sum(key in _cache for key in keys)
+    if (
+        len(paths) - num_cached < 2
+    ):  # starting threads takes longer than to look up the facts of a hundred files
         return [_of_file(source, path, key, constants) for path, key in zip(paths, keys, strict=True)]
     with concurrent.futures.ThreadPoolExecutor(min(_CONCURRENT_FOOTERS, len(paths))) as threads:
         return list(threads.map(lambda path, key: _of_file(source, path, key, constants), paths, keys))
@@ -224,6 +230,7 @@ def _column(footer: Footer, node: SchemaNode) -> ColumnFacts | None:
     if leaf is None or leaf.max_repetition:
         return None
     chunks = [group.columns[leaf.index] for group in footer.row_groups]
+    nulls = [count_nulls(leaf, chunk.statistics, chunk.num_values) for chunk in chunks]
     return ColumnFacts(
         physical=leaf.physical_name,
         width=leaf.type_length,
@@ -232,6 +239,7 @@ def _column(footer: Footer, node: SchemaNode) -> ColumnFacts | None:
         codecs=frozenset(CODECS[chunk.codec] for chunk in chunks),
         encodings=frozenset(encoding for chunk in chunks for encoding in chunk.encodings),
         num_bytes=sum(chunk.compressed_size for chunk in chunks),
+        num_nulls=None if None in nulls else sum(count for count in nulls if count is not None),
     )
 
 

@@ -1,9 +1,9 @@
 """Estimates what share of a plan's rows its predicate keeps, from a probe of a few rows.
 
-Takes a plan; gives an estimate from statistics where they suffice, otherwise from some pages of the filter columns, read as
-stage one reads them. It decides which reader reads a scan, never which rows come back. The rule: a probe costs a few
-pages of the first, the middle and the last file, and no further file after MAX_PAGES_PROBED; in an object store it takes as
-many round trips as one file. It does not depend on a clock, so that two runs of a query use the same reader.
+Takes a plan; gives an estimate from statistics or counts of NULLs where they suffice, otherwise from some pages of the filter
+columns, read as stage one reads them. It decides which reader reads a scan, never which rows come back. The rule: a probe
+costs a few pages of the first, the middle and the last file, and no further file after MAX_PAGES_PROBED; in an object store
+it takes as many round trips as one file. It does not depend on a clock, so that two runs of a query use the same reader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twostage.data_files.open_data_file import open_data_file
+from twostage.handover.eligibility import MIN_KEPT_SHARE
 from twostage.metrics import Metrics
+from twostage.planning.estimates import drops_rows
 from twostage.predicates import predicate as tree
 from twostage.predicates.prune import Match
 from twostage.reading.aligned_columns import LiveColumns
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from twostage.data_files.data_file import DataFile
     from twostage.data_files.row_group import RowGroup
+    from twostage.handover.file_facts import FileFacts
     from twostage.storage.task_reads import TaskReads
     from twostage.task import ScanContext, ScanPlan, ScanTask
 
@@ -51,8 +54,14 @@ class KeptShare:
     how: str
 
 
-def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
-    """Estimate the share of rows of the planned files that the predicate keeps, 0 to 1; None if unknown."""
+def estimate_kept_share(plan: ScanPlan, facts: Sequence[FileFacts] = ()) -> KeptShare | None:
+    """Estimate the share of rows of the planned files that the predicate keeps, 0 to 1; None if unknown.
+
+    Args:
+        plan: The plan of a scan.
+        facts: Those of its files, if they are known. They suffice for a predicate that only leaves out NULLs, which Spark adds
+            for keys of joins.
+    """
     tasks = [task for group in plan.groups for task in group.tasks]
     if plan.context.predicate == tree.TRUE:
         return KeptShare(1.0, "no predicate")
@@ -60,6 +69,8 @@ def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
         return None
     if all(task.all_match for task in tasks):
         return KeptShare(1.0, "bounds prove that every row matches")
+    if facts and (values := _share_of_values(plan.context.predicate, facts)) is not None:
+        return values
     started = time.perf_counter_ns()
     predicate = ScanPredicate.of(plan.context)
     columns = len({field_id for conjunct in predicate.conjuncts for field_id in conjunct.field_ids})
@@ -74,6 +85,24 @@ def estimate_kept_share(plan: ScanPlan) -> KeptShare | None:
         return None
     spent = (time.perf_counter_ns() - started) / 1e6
     return KeptShare(kept / seen, f"{kept:,} of {seen:,} rows looked at in {spent:.0f} ms match")
+
+
+def _share_of_values(predicate: tree.Predicate, facts: Sequence[FileFacts]) -> KeptShare | None:
+    """Return the least share of rows that a predicate keeps if it only leaves out NULLs; None if that may be too few to tell."""
+    if drops_rows(predicate):
+        return None
+    nulls = 0
+    for column in tree.columns(predicate):
+        for known in facts:
+            counted = known.columns.get(column.field_id)
+            if counted is None or counted.num_nulls is None:
+                return None
+            nulls += counted.num_nulls
+    rows = sum(known.num_rows for known in facts)
+    share = 1.0 - nulls / max(1, rows)  # none of the rows with a NULL in one column has one in another
+    if share < MIN_KEPT_SHARE:
+        return None
+    return KeptShare(share, f"footers count {nulls:,} NULLs in {rows:,} rows")
 
 
 def _probe_files(

@@ -20,7 +20,7 @@ from twostage.handover import decide as decide_module, eligibility
 from twostage.handover.decide import AwaitsKeys, HandedOver, hand_over
 from twostage.handover.protocol import FilterConjunct, KeyRange, ScanDemand
 from twostage.planning.plan import plan_scan
-from twostage.predicates.predicate import TRUE, And, Compare, Predicate, Unknown
+from twostage.predicates.predicate import TRUE, And, Compare, IsNull, Not, Predicate, Unknown
 from twostage.predicates.top import TopRows
 
 if TYPE_CHECKING:
@@ -188,6 +188,29 @@ def test_the_share_of_rows_that_a_filter_keeps(
     found = Decision(opened)(below)
     assert expected in (found if isinstance(found, str) else found.plan.choices[0])
     assert isinstance(found, HandedOver) == (digits == 9)
+
+
+@pytest.mark.parametrize(
+    ("nulls", "counts", "expected"),
+    [
+        (20, True, "footers count 40 NULLs in 200 rows"),
+        (20, False, "160 of 200 rows looked at"),
+        (70, True, "the filter drops rows: 60 of 200 rows looked at"),
+    ],
+)
+def test_a_filter_that_only_leaves_out_nulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nulls: int, *, counts: bool, expected: str
+) -> None:
+    """Footers tell; where they do not, or NULLs may be most rows, a probe does."""
+    made = Table(tmp_path, {"id": "long", "k": "int", "name": "string"})
+    for n in range(2):
+        rows = [{"id": 100 * n + i, "k": None if i < nulls else i, "name": "n"} for i in range(100)]
+        made.append(rows, statistics=counts)
+    opened = open_table(made.write())
+    monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", 0)
+    filled = Not(IsNull(Columns(opened.table.schema)("k")))
+    found = Decision(opened)(conjunct(filled, "k"))
+    assert expected in (found if isinstance(found, str) else found.plan.choices[0])
 
 
 def test_what_the_query_decides_is_not_planned(tmp_path: Path) -> None:

@@ -55,9 +55,6 @@ def stored_bounds(
     """Return the bounds that statistics of `num_values` values of a leaf prove; see `row_group_bounds`."""
     if leaf.max_repetition:
         return Bounds()
-    nulls = 0 if leaf.max_definition == 0 else statistics.null_count if statistics is not None else None
-    if type(nulls) is not int or not 0 <= nulls <= num_values:
-        nulls = None
     lower = upper = None
     exact_lower = exact_upper = True
     if statistics is not None and may_read(leaf, kind):
@@ -69,11 +66,19 @@ def stored_bounds(
     return Bounds(
         lower=lower,
         upper=upper,
-        null_count=nulls,
+        null_count=count_nulls(leaf, statistics, num_values),
         value_count=num_values,
         exact_lower=exact_lower,
         exact_upper=exact_upper,
     )
+
+
+def count_nulls(leaf: Leaf, statistics: Statistics | None, num_values: int) -> int | None:
+    """Return how many of `num_values` values of a leaf are NULL; None if statistics do not count them."""
+    if leaf.max_definition == 0:
+        return 0
+    nulls = None if statistics is None else statistics.null_count
+    return nulls if type(nulls) is int and 0 <= nulls <= num_values else None
 
 
 def may_read(leaf: Leaf, kind: Primitive) -> bool:
