@@ -90,7 +90,11 @@ def write_page(folder: Path, document: Path) -> None:
         "## An object store that answers late\n",
         _optional(known, "object-store", lambda figures, _: _tables(figures), pictures),
     ]
-    for name, benchmark, scale in (("tpcds", TPCDS, ""), ("tpcds-10", TPCDS, " at scale 10"), ("tpch-all", TPCH, "")):
+    for name, benchmark, scale in (
+        ("tpcds", TPCDS, ""),
+        ("tpcds-10", TPCDS, " at scale 10"),
+        ("tpch-all", TPCH, ""),
+    ):
         parts += [
             f"## All of {benchmark.title}{scale}\n",
             _optional(known, name, partial(write_tpc, benchmark, document), pictures),
