@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
 import twostage
 
@@ -148,3 +148,14 @@ def test_secrets_stay_out(spark, warehouse):
     shown = frame._jdf.queryExecution().toString() + str(twostage.last_scan(spark)) + repr(frame)
     shown += frame._jdf.queryExecution().executedPlan().treeString()
     assert "CANARY-17" not in shown
+
+
+def test_an_error_of_analysis_has_no_frames_of_the_planner(spark):
+    """The listener that measures scans looks at no plan of a query that has none."""
+    spark.table("events").where("id = 1").collect()  # it looks at queries from now on
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql("SELECT nope FROM events")
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    trace = spark._jvm.org.apache.spark.util.Utils.exceptionString(caught.value._origin)
+    assert "UNRESOLVED_COLUMN" in trace
+    assert "twostage_planner" not in trace
