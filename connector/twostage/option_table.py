@@ -247,6 +247,10 @@ SECTIONS: dict[str, dict[str, Option]] = {
             "compiled_dir", values.location, "",
             "a folder or bucket outside the table for [compiled deletes](deletes.md#compiled-which-rows-they-delete), in addition to that cache",
         ),
+        "deletes.compile": Option(
+            "compile_deletes", values.boolean, "true",
+            "keep which rows of a data file equality deletes remove, if a scan has found that out for all of them; off: scans use what is [compiled](deletes.md#compiled-which-rows-they-delete), and write nothing",
+        ),
         "index": Option(
             "index", values.automatic, "auto",
             "`auto`: [indexes](indexes.md) are read where they take fewer bytes than the filter's columns; or `off`",

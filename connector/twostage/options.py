@@ -90,6 +90,8 @@ class ReadSettings:
     """Maximum bytes of the host's delete cache."""
     compiled_dir: str | None = None
     """Where compiled deletes are stored in addition to the host's cache: a folder or bucket outside the table."""
+    compile_deletes: bool = True
+    """Whether scans keep, in the host's cache and in `compiled_dir`, which rows equality deletes remove."""
     index: bool = True
     """Whether indexes are read where they save bytes."""
     index_location: str | None = None

@@ -57,7 +57,7 @@ def test_rows_are_the_oracles_whatever_is_kept(seed: int, tmp_path: Path, counte
         {**host, **places, "split-size": "600", "parallelism": "7"},
         {**host, **places, "filter.kernels": "false", "deletes.stream": "never"},
         {**places, "deletes.cache": "worker", "batch-size": "7", "deletes.stream": "always"},
-        {**host, **places, "prune.deletes": "false"},
+        {**host, **places, "prune.deletes": "false", "deletes.compile": "false"},
         {**host, **places},
         {"deletes.cache": "worker"},
     )

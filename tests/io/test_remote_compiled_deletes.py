@@ -102,6 +102,22 @@ def test_of_a_scan_that_may_write_one_at_a_time_all_are_written(store, monkeypat
     assert len(entries(store)) == FILES
 
 
+def test_a_scan_that_may_not_compile_reads_entries_and_writes_none(store):
+    """``deletes.compile`` is of scans: the command writes. Half of the files have entries then, and the others get none."""
+    counted = read(store, **{"deletes.compile": "false"})
+    assert (counted["delete_compiled.written"], counted["delete_compiled.failed"]) == (0, 0)
+    assert not [one for one in store.log if one.method == "PUT"]
+    compile_table(store, **{"deletes.compile": "false"})
+    for path in entries(store)[::2]:
+        path.unlink()
+    before = [(path, path.read_bytes()) for path in entries(store)]
+    assert len(before) == FILES // 2
+    counted = read(store, **{"deletes.compile": "false"})
+    assert (counted["delete_compiled.hits"], counted["delete_compiled.written"]) == (FILES // 2, 0)
+    assert not [one for one in store.log if one.method == "PUT"]
+    assert [(path, path.read_bytes()) for path in entries(store)] == before
+
+
 def test_a_scan_with_a_limit_keeps_what_it_has_compiled(store):
     """Of files that were read to their end, and of no others."""
     opened = open_remote(store, "t", **{"deletes.compiled-dir": f"s3://{BUCKET}/{FOLDER}"})

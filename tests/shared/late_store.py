@@ -230,6 +230,12 @@ class _LateHandler(_Handler):
     wbufsize = CHUNK  # head and body in one packet
     disable_nagle_algorithm = True
 
+    def handle_expect_100(self) -> bool:
+        """Say at once that a body may come: PyArrow's client waits for that, a second at most."""
+        answered = super().handle_expect_100()
+        self.wfile.flush()
+        return answered
+
     def _object(self, *, body: bool) -> None:
         store = self.store
         key = unquote(urlsplit(self.path).path).lstrip("/").removeprefix(f"{BUCKET}/")

@@ -22,13 +22,13 @@ FILE, POSITION, DELETED, SPEC_ID, PARTITION = (2147483647 - place for place in r
 ROW_ID, LAST_UPDATED = 2147483540, 2147483539
 
 
-def local(written: str) -> Path:
-    """Where a file of a declared table lies."""
-    return Path(urllib.parse.urlsplit(written).path)
+def local(written: str, root: Path = Path("/")) -> Path:
+    """Where a file of a declared table lies; `root` is the folder that is served as its bucket, if it has one."""
+    return root / urllib.parse.urlsplit(written).path.lstrip("/")
 
 
-def avro_records(written: str) -> list[dict[str, Any]]:
-    with local(written).open("rb") as file:
+def avro_records(written: str, root: Path = Path("/")) -> list[dict[str, Any]]:
+    with local(written, root).open("rb") as file:
         return list(fastavro.reader(file))
 
 
@@ -40,15 +40,17 @@ def snapshot_of(metadata: dict[str, Any], snapshot_id: int | None) -> dict[str, 
     return next((s for s in metadata.get("snapshots", ()) if s["snapshot-id"] == snapshot_id), None)
 
 
-def first_row_ids(metadata: dict[str, Any], snapshot_id: int | None) -> dict[str, int | None]:
+def first_row_ids(
+    metadata: dict[str, Any], snapshot_id: int | None, root: Path = Path("/")
+) -> dict[str, int | None]:
     """The first row id of each live data file: its own, or counted up from its manifest's."""
     snapshot = snapshot_of(metadata, snapshot_id)
     found: dict[str, int | None] = {}
-    for manifest in avro_records(snapshot["manifest-list"]) if snapshot else ():
+    for manifest in avro_records(snapshot["manifest-list"], root) if snapshot else ():
         if manifest.get("content"):
             continue
         following = manifest.get("first_row_id")
-        for entry in avro_records(manifest["manifest_path"]):
+        for entry in avro_records(manifest["manifest_path"], root):
             if entry["status"] == 2:
                 continue
             file = entry["data_file"]
@@ -59,9 +61,9 @@ def first_row_ids(metadata: dict[str, Any], snapshot_id: int | None) -> dict[str
     return found
 
 
-def marked_rows(content: Content, metadata: dict[str, Any]) -> list[dict[int, Any]]:
+def marked_rows(content: Content, metadata: dict[str, Any], root: Path = Path("/")) -> list[dict[int, Any]]:
     """Every row by field id, metadata columns and fields of `_partition` (by negative id) included."""
-    firsts = first_row_ids(metadata, content.snapshot_id)
+    firsts = first_row_ids(metadata, content.snapshot_id, root)
     parts = {part.id for spec in content.specs.values() for part in spec}
     rows = []
     for file in content.data:

@@ -1,4 +1,4 @@
-"""A small S3 on this machine that misbehaves when told to: GET with ranges, HEAD, folder listings and PUT of one bucket.
+"""A small S3 on this machine that misbehaves when told to: GET with ranges, HEAD, folder listings, PUT and DELETE of one bucket.
 
 Takes a folder, whose files are the bucket's objects, and rules (`Fault`); answers as S3 does, or as the first rule
 says that matches and has turns left. It checks no signature; it notes what was asked.
@@ -78,6 +78,8 @@ class S3:
         count one that was made again on a machine that stood still."""
         self.parts: dict[tuple[str, int], bytes] = {}
         """Of objects that are written in parts, by key and number, until they are whole."""
+        self.marks: set[str] = set()
+        """Objects without bytes whose keys end in a slash: a listing of such a folder has the folder itself, too."""
         self._lock = threading.Lock()
 
     @property
@@ -198,6 +200,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         self._write(self._key())
 
+    def do_DELETE(self) -> None:
+        key = self._key()
+        self.store.requests.append(("DELETE", key, ""))
+        path = self.store.root / key
+        if path.is_file():
+            path.unlink()
+        self.send_response_only(204)
+        self.end_headers()
+
     def do_POST(self) -> None:
         """Begin or end an object that is written in parts."""
         self._body()
@@ -245,6 +256,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _keep(self, key: str, data: bytes) -> None:
         path = self.store.root / key
+        if key.endswith("/"):  # PyArrow's mark of a folder whose last object it may have removed
+            path.mkdir(parents=True, exist_ok=True)
+            self.store.marks.add(key)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_object(path, data)
 
@@ -333,11 +348,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _list(self, prefix: str) -> None:
         folder = self.store.root / prefix
         entries = sorted(folder.iterdir()) if folder.is_dir() else []
-        held = "".join(
+        stamp = "<LastModified>2024-01-01T00:00:00.000Z</LastModified>"
+        mark = f"<Contents><Key>{escape(prefix)}</Key><Size>0</Size>{stamp}</Contents>"
+        held = (mark if prefix in self.store.marks else "") + "".join(
             f"<CommonPrefixes><Prefix>{escape(prefix + entry.name)}/</Prefix></CommonPrefixes>"
             if entry.is_dir()
             else f"<Contents><Key>{escape(prefix + entry.name)}</Key><Size>{entry.stat().st_size}</Size>"
-            f"<LastModified>2024-01-01T00:00:00.000Z</LastModified>{self._listed_tag(entry)}</Contents>"
+            f"{stamp}{self._listed_tag(entry)}</Contents>"
             for entry in entries
         )
         text = (

@@ -76,6 +76,7 @@ def test_options(key: str, text: str, field: str, value: object) -> None:
         ("deletes.cache-dir", "/fast/disk", "delete_cache_dir", "/fast/disk"),
         ("deletes.cache-size", "1g", "delete_cache_size", 1024**3),
         ("deletes.compiled-dir", "s3://bucket/compiled", "compiled_dir", "s3://bucket/compiled"),
+        ("deletes.compile", "false", "compile_deletes", False),
     ],
 )
 def test_settings(key: str, text: str, field: str, value: object) -> None:

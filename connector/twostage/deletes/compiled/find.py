@@ -145,7 +145,8 @@ class CompiledFinder:
                 self._metrics.add("delete_compiled.hits")
                 return CompiledDeletes(DeletedPositions(COMPILED, bitmap, len(bitmap)))
         # Planning left out deletes of rows that the query does not return: what is recorded is not of all deletes.
-        recorder = Recorder(positions.bitmap) if task.delete_set is None else None
+        is_recorded = self._context.settings.compile_deletes and task.delete_set is None
+        recorder = Recorder(positions.bitmap) if is_recorded else None
         return CompiledDeletes(None, recorder, names[-1], stores, self.writes)
 
     def ask(self, task: ScanTask, contents: DeleteContents) -> None:

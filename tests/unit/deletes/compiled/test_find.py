@@ -62,6 +62,18 @@ def test_data_files_share_what_is_the_same_for_all(context, monkeypatch):
     assert (len(directories), len(digests), len(readings)) == (1, len(DELETES), 1)
 
 
+def test_nothing_is_recorded_unless_scans_may_compile(context):
+    """What is compiled is found all the same."""
+    settings = replace(context.settings, compile_deletes=False)
+    finder = CompiledFinder(replace(context, settings=settings), Metrics())
+    found = finder.find(TASKS[0], DeletedPositions())
+    assert (found.positions, found.recorder) == (None, None)
+    name = CompiledFinder(context, Metrics()).find(TASKS[0], DeletedPositions()).name
+    CACHE.put(name, BitMap64([3]), 100, limit=10_000)
+    assert finder.find(TASKS[0], DeletedPositions()).positions.count == 1
+    CACHE.clear()
+
+
 @pytest.mark.parametrize("with_positions", [False, True])
 @pytest.mark.parametrize("change", [{}, {"length": 10}, {"delete_set": "known"}])
 def test_names_are_those_that_entries_have(context, change, with_positions):
