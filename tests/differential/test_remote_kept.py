@@ -1,6 +1,7 @@
 """Random tables in an object store with indexes and compiled deletes in the bucket: with all of it, and with each thing off.
 
-Queries have filters, keys of joins, metadata columns, limits and orders; some of what is kept lacks or is damaged, some requests fail.
+Queries of one snapshot or two have filters, keys of joins, metadata columns, limits and orders; some of what is kept lacks or is
+damaged, some requests fail, and some of it goes while it is read.
 The rows are those of brute force: without the keys only where these are said to be a join's, and were given up. ``TWOSTAGE_SEED`` sets
 the first seed, ``TWOSTAGE_REMOTE_TABLES`` the number of tables (4, with TWOSTAGE_FULL=1 300).
 """
@@ -83,6 +84,8 @@ DRAWN: dict[str, tuple[str, ...]] = {
     "task-memory": ("", "", "40k", "200k"),
 }
 """What a table's queries have, when nothing is off."""
+KEPT_OBJECTS = r"indexes/|compiled"
+"""Of the bucket's objects, those that no scan needs."""
 AT_WORK = (
     *(
         "InKeys",
@@ -239,13 +242,27 @@ def check(
 
 
 def random_faults(pick: random.Random) -> list[Fault]:
-    """Draw what goes wrong while a table is queried: what is repeated, and refused writes, which no scan minds."""
-    if pick.random() < 0.6:
+    """Draw what goes wrong while a table is queried: requests that are repeated, and what is kept, which no scan needs.
+
+    That is refused, gone or another object by the time that more of it is read, or may not be written.
+    """
+    if pick.random() < 0.5:
         return []
-    kinds = pick.sample(("reset", "short", "500"), pick.randint(0, 2))
-    again = [Fault(kind, path=r"t\d+/data|indexes/|compiled", after=pick.randint(0, 40)) for kind in kinds]
+    again = [
+        Fault(kind, path=r"t\d+/data|indexes/|compiled", after=pick.randint(0, 40))
+        for kind in pick.sample(("reset", "short", "500"), pick.randint(0, 2))
+    ]
+    lost = [
+        Fault(kind, path=KEPT_OBJECTS, after=pick.randint(0, 60), times=pick.randint(1, 20), body=changed)
+        for kind in pick.sample(("403", "404", "replaced"), pick.randint(0, 2))
+    ]
     refused = Fault("403", path="compiled", method="PUT", after=pick.randint(0, 3), times=pick.randint(1, 9))
-    return [*again, *([refused] if pick.random() < 0.5 else [])]
+    return [*again, *lost, *([refused] if pick.random() < 0.5 else [])]
+
+
+def changed(data: bytes) -> bytes:
+    """Return the bytes of another object of the same size: what a writer of other versions left."""
+    return bytes(255 - byte if place % 7 == 3 else byte for place, byte in enumerate(data))
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + TABLES))
