@@ -1,7 +1,7 @@
 """Unsigned numbers of a fixed width, packed into bytes, and bits of many numbers side by side (bit slices).
 
-Takes numbers below ``2**width``; gives their bytes, least significant bits first, and back. Plain NumPy: blocks of a
-thousand numbers take 10 µs to unpack, and a look-up unpacks a few.
+Takes numbers below ``2**width``; returns their bytes, least significant bits first, and back. Plain NumPy:
+blocks of a thousand numbers take 10 µs to unpack, and a look-up unpacks a few.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 1 << 16
 MAX_WIDTH = 56
-"""Bits: a number of them lies within the eight bytes from its first bit's byte on."""
+"""Bits: a number of this width lies within the eight bytes from its first bit's byte on."""
 
 
 def packed_bytes(count: int, width: int) -> int:
@@ -55,8 +55,8 @@ def _places(count: int, width: int) -> tuple[NDArray[Any], ...]:
     """Return where numbers begin, for `pack`.
 
     Returns:
-        Their first bits within their words; the first number of each word, and that word; and, of the numbers that run
-        over into the next word, which they are, and that word.
+        Their first bits within their words; the first number of each word, and that word; and the numbers
+        that run over into the next word, and that word.
     """
     at = np.arange(count, dtype=np.uint64) * np.uint64(width)
     word, shift = (at >> np.uint64(6)).astype(np.int64), at & np.uint64(63)
@@ -114,7 +114,7 @@ def pack_slices(chunks: Iterable[Words], bits: int, num_rows: int) -> Bytes:
         num_rows: How many numbers.
 
     Returns:
-        uint8, shape (bits, bytes), bytes a multiple of 8: as `slice_bits` gives them.
+        uint8, shape (bits, bytes), bytes a multiple of 8: as `slice_bits` returns them.
     """
     slices = np.zeros((bits, (num_rows + 63) // 64 * 8), np.uint8)
     held, start = np.zeros(0, np.uint64), 0
@@ -140,7 +140,7 @@ def less_equal(slices: Words, bound: int) -> Words:
     """Return the rows whose number is at most `bound`, as bits.
 
     Args:
-        slices: uint64, shape (bits, words): what `slice_bits` gave, seen as words.
+        slices: uint64, shape (bits, words): what `slice_bits` returned, seen as words.
         bound: Below ``2**bits``.
 
     Source: O'Neil and Quass, Improved Query Performance with Variant Indexes, 1997.

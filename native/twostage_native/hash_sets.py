@@ -1,8 +1,9 @@
 """Sets of hashed members, prepared once and searched by kernels and their twins alike.
 
-Takes the members' 64-bit hashes (uint64); gives plain arrays: a one-hash Bloom filter (uint8, eight bits each), which few
-values pass that are no members, and an open-addressing table with linear probing (int64) for those that pass. The rule:
-a value that the table finds is compared with the member itself, so that hashes decide nothing.
+Takes the members' 64-bit hashes (uint64); returns plain arrays: a one-hash Bloom filter (uint8, eight bits
+each), which few non-members pass, and an open-addressing table with linear probing (int64) for the values
+that pass. The rule: a value that the table finds is compared with the member itself, so that hashes decide
+nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def number_table(hashes: NDArray[np.uint64]) -> Longs:
 def bit_map(hashes: NDArray[np.uint64]) -> Bits:
     """Return the Bloom filter: the bits that the top bits of the hashes stand for are set."""
     count_bits = len(hashes).bit_length()
-    # 1 bit in 64 to 128 is set while the first-level cache holds the filter, else 1 in 16 to 32; 1 in 4 to 8 where it
-    # would outgrow the second-level cache.
+    # 1 bit in 64 to 128 is set while the first-level cache holds the filter, else 1 in 16 to 32; 1 in 4 to 8 if
+    # it would outgrow the second-level cache.
     bits = max(6, count_bits + 2, min(_LARGE_BITS, count_bits + 4), min(_SMALL_BITS, count_bits + 6))
     flags = np.zeros(1 << bits, np.bool_)
     flags[(hashes >> np.uint64(64 - bits)).view(np.int64)] = True
@@ -53,7 +54,7 @@ def fill(table: Longs, empty: np.int64, hashes: NDArray[np.uint64], entries: Lon
 
 
 def packed(flags: Bools) -> Bits:
-    """Return flags as a bit map, least significant bit first."""
+    """Return flags as a bitmap, least significant bit first."""
     return frozen(np.packbits(flags, bitorder="little"))
 
 
@@ -64,5 +65,5 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def table_bits(num_members: int) -> int:
-    """Return log2 of a table's size: 1 slot in 2 to 4 is taken. Most values that are no members do not pass the filter."""
+    """Return log2 of a table's size: 1 slot in 2 to 4 is taken. Most non-members do not pass the filter."""
     return num_members.bit_length() + 1

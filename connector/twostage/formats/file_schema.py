@@ -1,8 +1,8 @@
 """Which column of a data file is which field of the table.
 
-Takes the Arrow schema of a file, and the table's name mapping; gives a tree of `FileField`s that carry Iceberg field ids
-and the range of file leaves (Parquet's leaf columns) below each. The rule: ids decide; names count only where the file
-has no ids at all.
+Takes the Arrow schema of a file, and the table's name mapping; returns a tree of `FileField`s that carry
+Iceberg field ids and the range of file leaves (Parquet's leaf columns) below each. The rule: ids decide;
+names count only if the file has no ids at all.
 Source: Iceberg table spec, "Column Projection" and "Name Mapping Serialization".
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
-"""Keys of Arrow field metadata that hold the id: Parquet's, and that of ORC's type attribute and of Avro here."""
+"""Keys of Arrow field metadata that hold the id: Parquet's, and the one used here for ORC and Avro."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class FileField:
         return self.first_leaf <= leaf < self.end_leaf
 
     def has_any(self, leaves: Collection[int]) -> bool:
-        """Tell whether this field has one of some leaves."""
+        """Tell whether this field has any of these leaves."""
         return any(leaf in leaves for leaf in range(self.first_leaf, self.end_leaf))
 
 
@@ -57,7 +57,7 @@ def identify(
     """Return the file's fields with their ids.
 
     A file without any id takes its ids from the name mapping. Without a mapping, Iceberg-Java numbers the columns from
-    1; so do we, but only where the names agree with the table's, because a wrong guess would be wrong rows.
+    1; so do we, but only if the names agree with the table's, because a wrong guess would be wrong rows.
 
     Args:
         schema: The file's columns, with ids as field metadata.
@@ -171,7 +171,7 @@ def wanted_leaves(
 ) -> set[int]:
     """Return the leaves that must be decoded to build `targets`; those in `constants` need none.
 
-    A struct of which the file holds none of the wanted sub-fields still needs one leaf, which tells where the struct
+    If the file has none of a struct's wanted sub-fields, one leaf is still needed, to tell where the struct
     itself is NULL.
     """
     leaves: set[int] = set()

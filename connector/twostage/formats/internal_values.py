@@ -1,7 +1,7 @@
 """Values in internal form as Arrow arrays: partition constants, initial defaults, and metadata tables' rows.
 
-Takes values in the internal form of `schema.py` (a date in days, a struct by field id, a map as pairs); gives arrays of
-exactly `columns.arrow_type` of their type.
+Takes values in the internal form of `schema.py` (a date in days, a struct by field id, a map as pairs);
+returns arrays of exactly `columns.arrow_type` of their type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXACT = Context(prec=76)
 
 
 def constant(kind: Type, value: Any, num_rows: int) -> pa.Array:
-    """Return an array of `num_rows` times one value; NULL for None."""
+    """Return an array of one value, repeated `num_rows` times; NULL for None."""
     target = arrow_type(kind)
     if value is None:
         return pa.nulls(num_rows, target)

@@ -1,9 +1,10 @@
 """Columns of Avro files as Arrow arrays: the only place where Avro records become arrays.
 
-Takes a container's blocks and the leaves wanted of its fields; gives one array for each field that holds some, structs
-cut to these. Data files (`data_files.avro_file`) and delete files (`deletes.files.avro`) are both read here. Records
-pass through Python dictionaries, some 1 kB each for ten columns, so callers bound the rows that are decoded at once.
-The rule: no value passes through Python's date, datetime or Decimal, which cannot hold everything that Avro can.
+Takes a container's blocks and the wanted leaves; returns one array for each field that has some,
+structs cut to these. Data files (`data_files.avro_file`) and delete files (`deletes.files.avro`) are
+both read here. Records pass through Python dictionaries, some 1 kB each for ten columns, so callers bound the
+rows that are decoded at once. The rule: no value passes through Python's date, datetime or Decimal, which
+cannot hold everything that Avro can.
 Source: Apache Avro 1.11 specification; Iceberg table spec, appendix A, "Avro".
 """
 
@@ -155,7 +156,7 @@ def _with_logical_types(
     if (kind.kind, kind.logical) in _LOGICAL:
         made = array.view(_LOGICAL[kind.kind, kind.logical])
         if pa.types.is_time(made.type):
-            made.validate(full=True)  # raises where a time lies outside of the day
+            made.validate(full=True)  # raises if a time lies outside the day
         return made
     return array
 
@@ -197,7 +198,7 @@ def _decimals(array: pa.Array, kind: AvroType, field: FileField) -> pa.Array:
     decimals = pa.Array.from_buffers(
         pa.decimal128(38, kind.scale), len(array), [array.buffers()[0], pa.py_buffer(words)], array.null_count
     )
-    return decimals.cast(pa.decimal128(kind.precision, kind.scale))  # raises where there are more digits
+    return decimals.cast(pa.decimal128(kind.precision, kind.scale))  # raises if there are more digits
 
 
 def _little_endian(

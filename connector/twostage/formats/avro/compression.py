@@ -1,7 +1,7 @@
 """Decompresses the blocks of Avro containers.
 
-Takes a block's bytes and the file's codec; gives the decompressed bytes. The rule: nothing decompresses without bound,
-whatever the block claims.
+Takes a block's bytes and the file's codec; returns the decompressed bytes. The rule: nothing decompresses
+without bound, whatever the block claims.
 Source: Apache Avro 1.11 specification, "Required Codecs" and "Optional Codecs".
 """
 
@@ -19,7 +19,7 @@ CODECS = ("null", "deflate", "bzip2", "xz", "zstandard", "snappy")
 
 
 def unpack(codec: str, packed: bytes, limit: int) -> bytes:
-    """Return a block's bytes; where there are more than `limit`, at least one more than that.
+    """Return a block's bytes; if there are more than `limit`, at least one more than that.
 
     The caller compares the length with its limit.
 

@@ -1,6 +1,6 @@
 """Avro container files, strictly.
 
-Takes a file's bytes; gives its metadata, the schema it was written with, its blocks, and their records as
+Takes a file's bytes; returns its metadata, the schema it was written with, its blocks, and their records as
 dictionaries, values as stored (no logical types: a date stays days, a decimal stays bytes). fastavro decodes the records
 of manifest lists, manifests, data files and delete files here. The rule: bytes that are not exactly what the header
 announces give a `CorruptFileError`; no record is lost or made up, and nothing decompresses without bound.
@@ -191,7 +191,7 @@ def iterate_records(
 
 
 def _read_header(data: bytes) -> tuple[dict[str, bytes], int]:
-    """Return the metadata map and the position behind it."""
+    """Return the metadata map and the position after it."""
     header: dict[str, bytes] = {}
     position = len(_MAGIC)
     while True:
@@ -236,7 +236,7 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def min_bytes(schema: Any) -> int:
-    """Return the bytes that a value takes at least, 0 or 1.
+    """Return the minimum number of bytes of a value, 0 or 1.
 
     Raises:
         ValueError: An array whose items may take no bytes.

@@ -1,11 +1,13 @@
 """ORC's run-length encodings of bytes, booleans and integers (versions 1 and 2).
 
-Takes a decompressed stream and the number of values; gives them as a NumPy array of that length. The rule: a stream that
-does not hold exactly that many values raises `ValueError`, before memory is taken for more than it holds.
+Takes a decompressed stream and the number of values; returns them as a NumPy array of that length. The rule:
+a stream that does not hold exactly that many values raises `ValueError`, before memory is allocated for more
+than it holds.
 Source: ORC specification v1, "Run Length Encoding".
 
-Only run headers are read in a Python loop, some 1 µs each. The values of many runs are then made at once: packed values
-are cut out of their bits together, and runs of a constant step are computed from their first value and the step.
+Only run headers are read in a Python loop, some 1 µs each. The values of many runs are then decoded at once:
+packed values are unpacked together, and runs of a constant step are computed from their first value and the
+step.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.formats.varint import read_varint, read_zigzag, unzigzag, zigzag
+from twostage.formats.varint import decode_zigzag, decode_zigzags, read_varint, read_zigzag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of a packed value, by the code of five bits in a run's header."""
 _VALUES_AT_ONCE = 1 << 18
-"""Values made at once: 2 MiB, and as much again for each of some six intermediate arrays."""
+"""Values decoded at once: 2 MiB, and as much again for each of some six intermediate arrays."""
 _MASK = 2**64 - 1
 
 
@@ -30,7 +32,7 @@ def byte_values(data: bytes, count: int) -> NDArray[np.uint8]:
     """Decode `count` bytes.
 
     Raises:
-        ValueError: The stream holds another number of values.
+        ValueError: The stream holds a different number of values.
     """
     parts: list[bytes] = []
     position = found = 0
@@ -64,7 +66,7 @@ def integers(data: bytes, count: int, *, signed: bool, version: int) -> NDArray[
     """Decode `count` integers of run-length encoding version 1 or 2.
 
     Raises:
-        ValueError: The stream holds another number of values, or is malformed.
+        ValueError: The stream holds a different number of values, or is malformed.
     """
     runs = _Runs(data, count, signed=signed)
     read = _read_version_1 if version == 1 else _read_version_2
@@ -76,7 +78,7 @@ def integers(data: bytes, count: int, *, signed: bool, version: int) -> NDArray[
 
 
 class _Runs:
-    """Gathers runs, and makes their values, `_VALUES_AT_ONCE` or a few more each time."""
+    """Gathers runs, and decodes their values, `_VALUES_AT_ONCE` or a few more each time."""
 
     def __init__(self, data: bytes, count: int, *, signed: bool) -> None:
         self.data = data
@@ -131,7 +133,7 @@ class _Runs:
         return self._done[0] if len(self._done) == 1 else np.concatenate(self._done)
 
     def make(self) -> None:
-        """Make the values of the runs gathered since the last call."""
+        """Decode the values of the runs gathered since the last call."""
         values = np.empty(self.found - self._start, np.uint64)
         if self._packed:
             place, length, bit, width = np.array(self._packed, np.int64).T
@@ -140,7 +142,7 @@ class _Runs:
                 np.repeat(bit, length) + within * np.repeat(width, length),
                 np.repeat(width.astype(np.uint64), length),
             )
-            values[np.repeat(place, length) + within] = unzigzag(raw) if self.signed else raw
+            values[np.repeat(place, length) + within] = decode_zigzags(raw) if self.signed else raw
         if self._sequences:
             place, length, base, delta = np.array(self._sequences, np.uint64).T
             length = length.astype(np.int64)
@@ -165,7 +167,7 @@ def _check(found: int, count: int) -> None:
 
 
 def _read_version_1(runs: _Runs, position: int) -> int:
-    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position behind them."""
+    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position after them."""
     data = runs.data
     end = runs.found + _VALUES_AT_ONCE
     while position < len(data) and runs.found < end:
@@ -173,7 +175,7 @@ def _read_version_1(runs: _Runs, position: int) -> int:
         if control < 128:
             delta = int.from_bytes(data[position + 1 : position + 2], "big", signed=True)
             base, position = read_varint(data, position + 2)
-            runs.sequence(zigzag(base) if runs.signed else base, delta, control + 3)
+            runs.sequence(decode_zigzag(base) if runs.signed else base, delta, control + 3)
         else:
             position += 1
             values = []
@@ -181,12 +183,12 @@ def _read_version_1(runs: _Runs, position: int) -> int:
                 value, position = read_varint(data, position)
                 values.append(value)
             made = np.array(values, np.uint64)
-            runs.values(unzigzag(made) if runs.signed else made)
+            runs.values(decode_zigzags(made) if runs.signed else made)
     return position
 
 
 def _read_version_2(runs: _Runs, position: int) -> int:
-    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position behind them."""
+    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position after them."""
     data, signed, size = runs.data, runs.signed, len(runs.data)
     end = runs.found + _VALUES_AT_ONCE
     while position < size and runs.found < end:

@@ -1,7 +1,8 @@
 """Bounds of an Iceberg column from a stripe's ORC statistics.
 
-Takes the encoded statistics of one column of a stripe, and the type that the scan reads it as; gives `Bounds` in internal
-form. The rule: statistics that a known writer gets wrong, or may have meant in another way, prove nothing.
+Takes the encoded statistics of one column of a stripe, and the type that the scan reads it as; returns
+`Bounds` in internal form. The rule: statistics that a known writer gets wrong, or may have meant in another
+way, prove nothing.
 Source: ORC specification v1, "Column Statistics"; HIVE-8732.
 """
 
@@ -13,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from twostage.formats.orc.protobuf import Message, parse
-from twostage.formats.varint import zigzag
+from twostage.formats.varint import decode_zigzag
 from twostage.predicates.bounds import Bounds
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _part(message: Message, tag: int) -> Message:
 
 
 def _signed(part: Message, low: int, high: int) -> tuple[int | None, int | None]:
-    return tuple(zigzag(part.number(tag)) if tag in part else None for tag in (low, high))  # type: ignore[return-value]
+    return tuple(decode_zigzag(part.number(tag)) if tag in part else None for tag in (low, high))  # type: ignore[return-value]
 
 
 def _booleans(part: Message, values: int) -> tuple[bool | None, bool | None, bool]:
@@ -129,8 +130,8 @@ def _booleans(part: Message, values: int) -> tuple[bool | None, bool | None, boo
 def _doubles(part: Message) -> tuple[float | None, float | None]:
     """Return the bounds, if the sum proves that there is no NaN.
 
-    A NaN that comes first stays minimum and maximum of its row group, and merging skips such a group altogether; but it
-    always reaches the sum.
+    A leading NaN remains minimum and maximum of its row group, and merging skips such a group altogether; but
+    a NaN always reaches the sum.
     """
     raw = [part.blob(tag) for tag in (1, 2, 3)]
     if any(item is None or len(item) != _DOUBLE.size for item in raw):

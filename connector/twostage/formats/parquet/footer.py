@@ -1,9 +1,9 @@
 """Reads a Parquet file's footer, without pyarrow.
 
-Takes an open file and its size; gives a `Footer` of plain values: the leaves of the schema, the row groups, and where
-each column chunk's pages and indexes are, its encodings and statistics. The rule: what is returned is consistent (counts
-add up, offsets lie inside the file) and safe to hand to pyarrow, which aborts the process on encrypted columns and
-unknown codecs; everything else is a typed error that names the file.
+Takes an open file and its size; returns a `Footer` of plain values: the leaves of the schema, the row groups,
+and where each column chunk's pages and indexes are, its encodings and statistics. The rule: what is returned
+is consistent (counts add up, offsets lie inside the file) and safe to hand to pyarrow, which aborts the
+process on encrypted columns and unknown codecs; everything else is a typed error that names the file.
 Source: parquet-format, README.md ("File format") and parquet.thrift.
 """
 
@@ -43,7 +43,7 @@ def read_footer(file: pa.NativeFile, size: int, path: str) -> Footer:
 def read_end(
     file: pa.NativeFile, size: int, path: str, first_read: int = FIRST_READ
 ) -> tuple[Footer, tuple[int, bytes]]:
-    """Read and check the footer: one read at the end of the file, or two where that was too short.
+    """Read and check the footer: one read at the end of the file, or two if that was too short.
 
     Args:
         file: Open for random access; errors of the transport pass through.

@@ -1,8 +1,9 @@
 """Where the data pages of a column chunk are, and which rows each holds.
 
-Takes the chunk's OffsetIndex or, where the writer left none, its page headers; gives a `PageTable`. The rule: a table is
-consistent (pages follow each other without a gap from the first data page to the chunk's end, the first row is 0, rows
-ascend) or there is none, and the chunk is read whole: the index is optional, and none of its bytes has a checksum.
+Takes the chunk's OffsetIndex or, if the writer left none, its page headers; returns a `PageTable`. The
+rule: a table is consistent (pages follow each other without a gap from the first data page to the chunk's
+end, the first row is 0, rows ascend) or there is none, and the chunk is read whole: the index is optional,
+and none of its bytes has a checksum.
 Source: parquet-format, PageIndex.md and parquet.thrift.
 """
 
@@ -32,17 +33,17 @@ HEADER_READ = 512
 MAX_HEADER_BYTES = 2**20
 MAX_HEADER_NUMBER = 2**31 - 1
 """The numbers of a page header are signed, of 32 bits."""
-MAX_WALKED = 100_000
-"""Pages of a chunk up to which headers are followed; a chunk of more is read whole."""
+MAX_PAGES_WALKED = 100_000
+"""Pages of a chunk whose headers are followed; a chunk with more is read whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageTable:
     """The data pages of a chunk. Arrays are int64, one value for each page, in file order.
 
-    `offsets` and `sizes` are bytes of the file, headers included; `first_rows` are rows of the row group, `row_counts`
-    the rows of each page. `dictionary` is the place (offset, length) of what precedes the first data page; None for
-    nothing.
+    `offsets` and `sizes` are bytes of the file, headers included; `first_rows` are rows of the row group,
+    `row_counts` the rows of each page. `dictionary` is the place (offset, length) of what precedes the first
+    data page; None if nothing does.
     """
 
     offsets: NDArray[np.int64]
@@ -123,7 +124,7 @@ def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
     [(0, 1), (4, 4)]
     """
     runs: list[tuple[int, int]] = []
-    for page in kept.tolist():  # mostly few pages: 20 times faster than calls of NumPy
+    for page in kept.tolist():  # mostly few pages: 20 times faster than NumPy calls
         if runs and runs[-1][1] + 1 == page:
             runs[-1] = (runs[-1][0], page)
         else:
@@ -132,7 +133,7 @@ def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def pages_of_index(raw: bytes, leaf: Leaf, chunk: ColumnChunk, num_rows: int) -> PageTable | None:
-    """Return the page table of an OffsetIndex; None where it contradicts the chunk or itself."""
+    """Return the page table of an OffsetIndex; None if it contradicts the chunk or itself."""
     try:
         fields, _ = read_struct(raw)  # 1 µs a page
         locations = np.array([(page[1], page[2], page[3]) for page in fields[1]], np.int64).reshape(-1, 3)
@@ -144,10 +145,10 @@ def pages_of_index(raw: bytes, leaf: Leaf, chunk: ColumnChunk, num_rows: int) ->
 def pages_of_headers(
     read_at: Callable[[int, int], bytes], leaf: Leaf, chunk: ColumnChunk, num_rows: int
 ) -> PageTable | None:
-    """Return the page table that a chunk's page headers tell; None where they do not lead from page to page, or to rows.
+    """Return a chunk's page table from its page headers; None if they do not lead to every page and row.
 
     Args:
-        read_at: Takes an offset of the file and a number of bytes; gives at most so many bytes.
+        read_at: Takes an offset of the file and a number of bytes; returns at most that many.
         leaf: The column.
         chunk: Its column chunk.
         num_rows: Rows of the row group.
@@ -159,14 +160,14 @@ def pages_of_headers(
     locations: list[tuple[int, int, int]] = []
     while at < end:
         header = _header(read_at, at, end)
-        if header is None or len(locations) >= MAX_WALKED:
+        if header is None or len(locations) >= MAX_PAGES_WALKED:
             return None
         kind, length, size, values = header
         if kind in (DATA_PAGE, DATA_PAGE_V2):
             locations.append((at, length + size, row))
             row += values
         elif locations:
-            return None  # a dictionary page behind data pages, or a page of an unknown type
+            return None  # a dictionary page after data pages, or a page of an unknown type
         at += length + size
     if at != end or row != num_rows:
         return None
@@ -199,13 +200,13 @@ _USUAL_HEADER = re.compile(
 
 
 def data_page_header(page: memoryview | bytes) -> PageHeader | None:
-    """Return a data page's header; None where it is malformed or contradicts the page's size.
+    """Return a data page's header; None if it is malformed or contradicts the page's size.
 
     Args:
         page: The whole page, header and body.
     """
     usual = _USUAL_HEADER.match(page)
-    if usual is not None:  # a third of the time of `read_struct`, which decides about everything else
+    if usual is not None:  # a third of the time of `read_struct`, which handles all others
         decoded, size, checksum, *of_data = usual.groups()
         values, encoding, level_encoding, _ = map(_zigzag, of_data)
         decoded_size = _zigzag(decoded)
@@ -272,7 +273,7 @@ def _header(
 
 
 def _checked(locations: NDArray[np.int64], leaf: Leaf, chunk: ColumnChunk, num_rows: int) -> PageTable | None:
-    """Return the table of pages (offset, size, first row: one row each); None where they are inconsistent."""
+    """Return the table of pages (offset, size, first row: one row each); None if they are inconsistent."""
     if not len(locations):
         return None
     offsets, sizes, first_rows = (np.ascontiguousarray(locations[:, i]) for i in range(3))
