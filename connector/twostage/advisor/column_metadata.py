@@ -29,7 +29,7 @@ with more than `MAX_DISTINCT_FOR_VALUES` values each value takes some."""
 MAX_DISTINCT_FOR_VALUES = 1_000
 """Distinct values per data file up to which a column gets the kind ``values``, as by ``index create --kind
 auto``."""
-MAX_BYTES_OF_A_ROW = 4.0
+MAX_BYTES_PER_ROW = 4.0
 """Bytes that ``values`` may take per row if there are more distinct values."""
 _BYTES_OF_A_VALUE = 16.0
 """Of a value in an index, if unknown."""
@@ -108,7 +108,7 @@ class ColumnMetadata:
         if distinct is None:
             return False
         size = self.index_bytes("values", files)
-        fits = size is not None and size <= MAX_BYTES_OF_A_ROW * self.rows
+        fits = size is not None and size <= MAX_BYTES_PER_ROW * self.rows
         return distinct <= MAX_DISTINCT_FOR_VALUES or (distinct < ROWS_OF_A_PAGE and fits)
 
     @property
