@@ -1,6 +1,6 @@
-"""Small tables of every format version, for catalogs to hold: what version 3 brought, each in a table of its own.
+"""Small tables of every format version to register in catalogs: one table for each feature of version 3.
 
-Takes a folder; gives metadata files, and what a query of each returns, written down here.
+Takes a folder; returns metadata files, each with a query and its result, written out here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Held:
     """A table to register: its metadata file, a query of it and the query's rows.
 
-    `select` is what stands between SELECT and FROM, `types` are Spark's of the columns, `options` the reader's.
+    `select` is the text between SELECT and FROM, `types` are the columns' in Spark, `options` the reader's.
     """
 
     metadata: Path
@@ -114,4 +114,4 @@ TABLES: dict[str, Callable[[Path], Held]] = {
     "nanoseconds": _nanoseconds,
     "variants": _variant,
 }
-"""By the name under which a catalog holds it."""
+"""By the table's name in a catalog."""

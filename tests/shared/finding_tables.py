@@ -1,8 +1,8 @@
-"""Twelve tables that Iceberg-Spark 1.12.0 answers wrongly, or not at all, or by a rule worth pinning.
+"""Twelve tables whose queries Iceberg-Spark 1.12.0 answers wrongly, not at all, or by a rule worth pinning.
 
-Each `Finding` declares a table (written by hand, so no runtime of Iceberg is needed), what is asked of it, the
-right rows, worked out by hand, and what Iceberg-Spark answers. `tests/findings` asks the core;
-the interop tests ask Spark, once through Iceberg and once through twostage.
+Each `Finding` declares a table (written by hand, so no Iceberg runtime is needed), its queries, the right
+rows, worked out by hand, and Iceberg-Spark's answer. `tests/findings` queries the core; the interop tests
+query Spark, once through Iceberg and once through twostage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAME = "the same"
-"""Iceberg-Spark gives the right rows."""
+"""Iceberg-Spark returns the right rows."""
 YEAR_1 = -62135596800000000
 UUIDS = tuple(f"{first}000000-0000-0000-0000-000000000000" for first in ("00", "7f", "80", "f0"))
 
@@ -41,12 +41,12 @@ class Asked:
     options: Mapping[str, str] = field(default_factory=dict)
     """Read options; ``@first`` is the id of the first snapshot."""
     only_spark: bool = False
-    """Our option `columns` cannot say it: a field inside a struct."""
+    """Our option `columns` cannot express it: a field inside a struct."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A table and what is asked of it."""
+    """A table and its queries."""
 
     number: int
     name: str
@@ -126,7 +126,8 @@ def _booleans(folder: Path) -> Table:
 
 
 def _renamed_and_named_again(folder: Path) -> Table:
-    """A file without ids, its column renamed, another one added under the old name: the mapping decides."""
+    """A file without ids whose column was renamed, and another one added under the old name: the mapping
+    decides."""
     mapping = [
         {"field-id": 1, "names": ["id"]},
         {"field-id": 2, "names": ["t"]},

@@ -1,6 +1,6 @@
-"""All rows of a declared table with their metadata columns, deleted ones too, row by row in plain Python.
+"""All rows of a declared table with their metadata columns, including deleted ones, in plain Python.
 
-Row ids come from the manifests as fastavro reads them, by the text of the spec. No code of the product.
+Row ids come from the manifests as fastavro reads them, by the spec. Uses no code of the product.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROW_ID, LAST_UPDATED = 2147483540, 2147483539
 
 
 def local(written: str) -> Path:
-    """Where a file of a declared table lies."""
+    """Where a file of a declared table is."""
     return Path(urllib.parse.urlsplit(written).path)
 
 
@@ -60,7 +60,7 @@ def first_row_ids(metadata: dict[str, Any], snapshot_id: int | None) -> dict[str
 
 
 def marked_rows(content: Content, metadata: dict[str, Any]) -> list[dict[int, Any]]:
-    """Every row by field id, metadata columns and fields of `_partition` (by negative id) included."""
+    """Every row by field id, including metadata columns and fields of `_partition` (by negative id)."""
     firsts = first_row_ids(metadata, content.snapshot_id)
     parts = {part.id for spec in content.specs.values() for part in spec}
     rows = []

@@ -28,7 +28,7 @@ from twostage.schema import Primitive, parse_type
 
 INTS = [0, 1, -1, 2, 7, 2**31 - 1, -(2**31)]
 LONGS = [*INTS, 2**63 - 1, -(2**63), 2**53 + 1, 2**24 + 1, 16777219, 2**62 + 1]
-LONGS.append(2**60 + 2**36 + 1)  # goes up to a float, but down by way of a double
+LONGS.append(2**60 + 2**36 + 1)  # rounds up to a float, but down by way of a double
 FLOATS = [
     0.0,
     -0.0,
@@ -131,7 +131,8 @@ def exact_array(values, kind):
 
 
 def build(rng: random.Random, values, kind):
-    """Build an array of these values (None: NULL) in some encoding, offset, with garbage wherever it may be."""
+    """Build an array of these values (None: NULL) in some encoding, with an offset, and garbage wherever
+    allowed."""
     pool = POOLS[kind]
     before, after = rng.choice([(0, 0), (1, 0), (3, 2), (8, 9), (13, 1)])
     padded = [*rng.choices([*pool, None], k=before), *values, *rng.choices([*pool, None], k=after)]
@@ -260,7 +261,7 @@ def cast_value(value, column: Column):
 
 
 def key(value):
-    """Return what orders values as Spark does."""
+    """Return a key that orders values as Spark does."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     if isinstance(value, str):

@@ -1,8 +1,9 @@
-"""An archive of the classes that a Spark session loads, which the JVM maps instead of reading, checking and linking them anew.
+"""An archive of the classes that a Spark session loads (CDS), which the JVM maps instead of loading them
+again.
 
 ``python tests/shared/spark_archive.py FILE`` makes it, once for each environment (`make` does so before the Spark tests). The
-start of a session with its first query takes 6.1 s of CPU with it and 10.6 s without; the tests start some sixty. A JVM
-whose version or class path is another one ignores it.
+start of a session with its first query takes 6.1 s of CPU with it and 10.6 s without; the tests start some
+sixty. A JVM with another version or class path ignores it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def jvm_options() -> str:
 
 
 def make(target: Path) -> None:
-    """Run queries in a session whose JVM writes the archive at its end; without one, tests only take longer."""
+    """Run queries in a session whose JVM writes the archive on exit; without one, tests only take longer."""
     with tempfile.TemporaryDirectory() as folder:
         partial = Path(folder, "spark.jsa")
         command = [str(Path(sys.executable).with_name("spark-submit")), "--driver-java-options"]
