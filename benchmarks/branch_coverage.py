@@ -3,9 +3,10 @@
     make coverage                          all of those tests, then the table; exit code 1 below a gate
     make coverage TESTS=tests/unit/reading some of them; the gates are for all
 
-Takes arguments for pytest; runs it under coverage.py, in one process for each worker and with the processes that tests start,
-and prints for each package the branches that were taken. What was not taken is written to build/coverage/missing.txt, module
-by module. Kernels that numba compiled are not traced; their NumPy twins are.
+Takes arguments for pytest; runs it under coverage.py, in one process for each worker and with the processes
+that tests start, and prints for each package the branches taken. Those not taken are written to
+build/coverage/missing.txt, module by module. Kernels that numba compiled are not traced; their NumPy twins
+are.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DATA, REPORT, MISSING = FOLDER / "data", FOLDER / "report.json", FOLDER / "missi
 
 @dataclass
 class Taken:
-    """Of the branches and statements of a package, those that tests took."""
+    """The branches and statements of a package that tests took."""
 
     branches: int = 0
     branches_taken: int = 0
@@ -56,7 +57,7 @@ class Taken:
 
     @property
     def percent(self) -> float:
-        """Branches taken, of 100."""
+        """Percentage of branches taken."""
         return round(100 * self.branches_taken / max(1, self.branches), 1)
 
 

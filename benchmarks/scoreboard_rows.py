@@ -1,7 +1,7 @@
 """The rows of the scoreboard, as data: which tests record a row's figures, and what these must be (its gates).
 
-Takes nothing; gives `ROWS`. Sizes are those of a pull request, or with TWOSTAGE_FULL=1 the nightly ones. A gate raises KeyError
-where its figure was not recorded: that is "not measured", never "passed".
+Defines `ROWS`. Sizes are those of a pull request, or with TWOSTAGE_FULL=1 the nightly ones. A gate raises
+KeyError if its figure was not recorded: that is "not measured", never "passed".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Gate:
-    """A condition on a row's figures. `holds` raises KeyError where a figure is not there."""
+    """A condition on a row's figures. `holds` raises KeyError if a figure is missing."""
 
     text: str
     holds: Callable[[Figures], bool]
@@ -38,17 +38,17 @@ class Row:
     gates: tuple[Gate, ...]
     environment: tuple[tuple[str, str], ...] = ()
     program: tuple[str, ...] = ("-m", "pytest")
-    """What runs the tests, in Python; it takes pytest's arguments."""
+    """Python's arguments to run the tests; pytest's arguments follow."""
 
 
 def least(name: str, small: int, full: int | None = None) -> Gate:
-    """Return the gate that a figure is at least so much, at a pull request's size and nightly."""
+    """Return the gate that a figure is at least this, at a pull request's size and nightly."""
     wanted = full if FULL and full is not None else small
     return Gate(f"{name} ≥ {wanted:,}", lambda figures: figures[name] >= wanted)
 
 
 def most(name: str, small: float, full: float | None = None) -> Gate:
-    """Return the gate that a figure is at most so much."""
+    """Return the gate that a figure is at most this."""
     wanted = full if FULL and full is not None else small
     return Gate(f"{name} ≤ {wanted:,}", lambda figures: figures[name] <= wanted)
 
@@ -59,12 +59,12 @@ def none(*names: str) -> Gate:
 
 
 def nightly(gate: Gate) -> tuple[Gate, ...]:
-    """Return a gate that only the nightly sizes have."""
+    """Return a gate for the nightly sizes only."""
     return (gate,) if FULL else ()
 
 
 def each(text: str, figure: str, holds: Callable[[Figures], bool], lines: int) -> Gate:
-    """Return the gate that every recorded line with this figure holds, and that there are enough of them."""
+    """Return the gate that every recorded line with this figure holds, and that there are at least `lines`."""
 
     def check(figures: Figures) -> bool:
         found = [line for line in figures[RECORDS] if figure in line]
@@ -76,7 +76,7 @@ def each(text: str, figure: str, holds: Callable[[Figures], bool], lines: int) -
 
 
 CELLS, RUNS = 36, 10 if FULL else 1
-"""Of the fault matrix: how many named cells, and how often each is run. A test records a run that ended as it should."""
+"""Named cells of the fault matrix, and runs of each. A test records a run that ended as expected."""
 
 
 def runs_by_cell(lines: Iterable[Figures]) -> Counter[str]:
@@ -91,7 +91,7 @@ def every_cell(figures: Figures) -> bool:
 
 
 def nothing_skipped(figures: Figures) -> bool:
-    """Tell whether all tests ran; those that did not measure nothing."""
+    """Tell whether all tests ran; skipped ones measure nothing."""
     if figures["tests_skipped"]:
         raise KeyError("tests_skipped")
     return True
@@ -99,16 +99,16 @@ def nothing_skipped(figures: Figures) -> bool:
 
 COVERED_PACKAGES = ("reading", "deletes", "planning", "predicates")
 MIN_BRANCH_PERCENT = 92
-"""Of the branches of each of these packages (row R16): what its tests must take."""
+"""Of the branches of each of these packages (row R16), which its tests must take."""
 WITHOUT_SPARK = tuple(
     f"--ignore=tests/{folder}"
-    # The last two measure memory and descriptors, which a tracer takes too.
+    # The last two measure memory and descriptors, which a tracer uses, too.
     for folder in ("spark", "predicates", "faults", "packaging", "memory", "leaks")
 )
 WHEEL = "test_the_wheel_holds_every_source_and_nothing_else"
 DIFFERENTIAL = ("tests/differential/test_differential.py", "-k", "oracles")
 INDEXED = "tests/differential/test_indexes.py"
-"""Random tables with indexes; its test is of R1, the oracles', and of R2, every configuration."""
+"""Random tables with indexes; its tests belong to R1 (oracles) and R2 (every configuration)."""
 COMPILED = (("TWOSTAGE_JIT", "always"),)
 ROWS = (
     Row(
@@ -188,7 +188,7 @@ ROWS = (
             least("flips", 220, 5_000),
             least("index_flips", 88, 1_500),
             none("silent", "index_flips_not_ignored"),
-            least("native_flips", 100, 1_000),  # through Spark's own reader, where it scans for us
+            least("native_flips", 100, 1_000),  # through Spark's own reader, when it scans for us
             none("native_silent"),
         ),
     ),
