@@ -1,7 +1,7 @@
 """Equality deletes on every kind of key, written by Iceberg's own writer in Parquet, Avro and ORC.
 
-What is live is worked out here from the values that were written, by the delete's own equality: NULL equals
-NULL, NaN equals NaN, and 0.0 is not -0.0 (so Iceberg's reader compares, boxed; `test_facts.py` shows it).
+The live rows are worked out here from the written values, by the equality of deletes: NULL equals NULL, NaN
+equals NaN, and 0.0 is not -0.0 (Iceberg's reader compares boxed values; `test_facts.py` shows it).
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ def _builder(file_format: str, version: int, deletes: tuple[Keys, ...]) -> Calla
             if number == place:
                 workshop.sql(f"DELETE FROM {name} WHERE id % 20 = 4")
             workshop.delete_equal(name, columns, keys, file_format=file_format)
-        # Strictly later rows with deleted keys live.
+        # Strictly later rows with deleted keys stay live.
         workshop.append(name, rows(180, 240, *NAMES), ddl(*NAMES))
 
     return build
 
 
-# Finding 1: with the struct not projected, or another field of it only, a delete on its field goes wrong.
+# Finding 1: if the struct is not projected, or only another field of it, a delete on its field goes wrong.
 STRUCT_KEY = "finding 1: equality delete on a struct's field, the struct not projected whole"
 BROAD = tuple(text for text in predicates.FEW if text.split(".")[0].split(" ")[0] in NAMES)
 PREDICATES = (
@@ -126,7 +126,7 @@ PREDICATES = (
     "st.t IS NOT NULL",
     "id > 100",
 )
-# Deleted rows that Iceberg-Spark returns again: 0.0 and -0.0, and NaN by a bound that leaves it out. Its Avro
+# Deleted rows that Iceberg-Spark returns again: 0.0 and -0.0, and NaN by a bound that omits it. Its Avro
 # delete files have no bounds.
 BROUGHT_BACK = {
     "PARQUET": ("d > 0.1D", "f = 0.0", "f = -0.0"),

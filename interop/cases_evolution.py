@@ -16,7 +16,7 @@ SHORT = ("SELECT * FROM {t}", "SELECT count(*) FROM {t}")
 
 
 def _build_evolved(workshop: Workshop, name: str) -> None:
-    """Renamed, added, dropped, reordered and widened columns, with equality deletes of before."""
+    """Renamed, added, dropped, reordered and widened columns, with earlier equality deletes."""
     names = ("i", "f", "dec", "s", "l", "st")
     workshop.create(name, ddl(*names))
     workshop.append(name, rows(0, 60, *names), ddl(*names))
@@ -307,7 +307,7 @@ MAINTAINED = Case(
 
 
 def _build_imported(workshop: Workshop, name: str) -> None:
-    """Parquet files that Spark wrote, without field ids, in Hive's folders; a rename after the import."""
+    """Parquet files written by Spark, without field ids, in Hive-style folders; a rename after the import."""
     spark = workshop.spark
     folder = f"{spark.conf.get('interop.warehouse')}/imported_files"
     frame = spark.createDataFrame(rows(0, 40, "i", "s", "st", "ls", "b"), ddl("i", "s", "st", "ls", "b"))

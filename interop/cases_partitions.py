@@ -49,7 +49,7 @@ def _transforms(name: str, partitioned: str, *columns: str, wrong: Mapping[str, 
 
 
 def _build_changed(workshop: Workshop, name: str) -> None:
-    """A field added, another dropped; each delete in the spec of its time."""
+    """A field added, another dropped; each delete in the then current spec."""
     names = ("i", "s", "b")
     workshop.create(name, ddl(*names), partitioned="b")
     workshop.append(name, rows(0, 40, *names), ddl(*names))  # spec 0: b
@@ -98,7 +98,7 @@ def _build_nan_partition(workshop: Workshop, name: str) -> None:
 
 
 def _build_constant(workshop: Workshop, name: str) -> None:
-    """Files whose own value of the partition column is another one, as a migrated table may hold them."""
+    """Files whose own value of the partition column differs from the partition's, as in migrated tables."""
     workshop.create(
         f"{name}_source", "id bigint, p int, s string", write__metadata__metrics__column__p="none"
     )
@@ -124,7 +124,7 @@ CASES = (
         "truncate(2, s), truncate(10, i)",
         "s",
         "i",
-        # The partition of the least int overflows to a positive number, by which Iceberg then prunes.
+        # The partition of the least int overflows to a positive number, with which Iceberg then prunes.
         wrong={"i <= 7": "truncate(10, -2147483648) overflows"},
     ),
     _transforms("truncate_more", "truncate(1, bin), truncate(100, de)", "bin", "de"),

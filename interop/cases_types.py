@@ -19,10 +19,8 @@ SMALL_ROW_GROUPS = {
 BLOOM = {
     f"write__parquet__bloom_filter_enabled__column__{name}": "true"
     for name in ("i", "l", "f", "d", "s", "bin", "dt", "ts", "st.t")
-} | {
-    "write__parquet__bloom_filter_max_bytes": "1024"
-}  # the default is a megabyte for each column of each row group
-# Finding 3: pushdown by bounds drops NaN, which Spark holds greater than everything, and tells 0.0 from -0.0.
+} | {"write__parquet__bloom_filter_max_bytes": "1024"}  # the default is a megabyte per column and row group
+# Finding 3: pushdown by bounds drops NaN, which in Spark is greatest, and distinguishes 0.0 from -0.0.
 ORC = "finding 5: ORC statistics of the greatest characters and of year 1"
 NAN_AND_ZERO = "finding 3: NaN and -0.0 in pushed-down comparisons"
 QUERIES = (
@@ -61,7 +59,7 @@ LISTS = tuple(
 
 
 def _delete_by_sql(workshop: Workshop, name: str) -> None:
-    """60 rows of three commits, six row groups each, then DELETE, UPDATE and MERGE."""
+    """60 rows in three commits, six row groups each, then DELETE, UPDATE and MERGE."""
     workshop.append(name, rows(0, 60), ddl())
     workshop.append(name, rows(60, 120), ddl())
     workshop.sql(
@@ -149,7 +147,7 @@ def _build_codecs(workshop: Workshop, name: str) -> None:
 
 
 def _build_scheme(workshop: Workshop, name: str) -> None:
-    """Paths written ``file:/…`` by the catalog, deleted through."""
+    """Paths written ``file:/…`` by the catalog, with deletes."""
     workshop.create(name, ddl("i", "s", "d"))
     workshop.append(name, rows(0, 60, "i", "s", "d"), ddl("i", "s", "d"))
     workshop.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
@@ -157,7 +155,7 @@ def _build_scheme(workshop: Workshop, name: str) -> None:
 
 
 def _other_format(file_format: str, version: int = 2) -> Case:
-    """Data files in ORC or Avro, deleted from by files of the same format, in version 3 by vectors."""
+    """Data files in ORC or Avro, with delete files of the same format, in version 3 with vectors."""
 
     def build(workshop: Workshop, name: str) -> None:
         workshop.create(name, ddl(), version=version, write__format__default=file_format)

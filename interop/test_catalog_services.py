@@ -64,13 +64,14 @@ def service(
         spark.conf.set(f"spark.sql.catalog.{kind}ice.uri", uri)
         spark.conf.set(f"spark.sql.catalog.{kind}ice.warehouse", f"file:{folder}/written")
         twostage.enable(spark, catalogs={f"{kind}lake": {"type": kind, "uri": uri}})
-        # Of a column of variants Iceberg's Hive catalog says "unknown", which this metastore refuses.
+        # Iceberg's Hive catalog gives a variant column the type "unknown", which this metastore refuses.
         write(spark, f"{kind}ice.db.{WRITTEN}", variants=kind == "rest")
         yield Service(spark, kind, uri, held)
 
 
 def write(spark: SparkSession, table: str, *, variants: bool) -> None:
-    """Let Iceberg-Spark write a table of version 3: deletion vectors, lineage, variants where its catalog takes them."""
+    """Let Iceberg-Spark write a table of version 3: deletion vectors, lineage, variants if its catalog
+    accepts them."""
     text = "'{\"a\": ' || id || '}'"
     spark.sql(
         f"CREATE TABLE {table} (id BIGINT, v {'VARIANT' if variants else 'STRING'}, s STRUCT<a: INT>) USING iceberg"
@@ -151,7 +152,7 @@ def test_metadata_tables(service: Service, name: str) -> None:
 
 
 def test_many_threads_get_their_own_tables(service: Service) -> None:
-    """A session's queries are planned in threads; one connection for all of them would answer any of them."""
+    """A session's queries are planned in threads; a connection shared by all would mix up their answers."""
     name = f"spark.sql.catalog.{service.kind}many"
     confs = {f"{name}.type": service.kind, f"{name}.uri": service.uri}
     expected = {
