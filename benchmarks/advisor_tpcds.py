@@ -37,9 +37,9 @@ from twostage.options import parse_options
 if TYPE_CHECKING:
     from twostage.advisor.replay import Replayed
 
-REPLAYED = 20
+MAX_REPLAYED = 20
 """Scans replayed per table at most, the heaviest."""
-MOST_SCANS = 100
+MAX_REPLAYED_BY_SPARK = 100
 """The same for scans by Spark's reader, most of which are short."""
 console = Console(width=150)
 
@@ -76,8 +76,10 @@ def check_table(path: Path, logs: Path, folder: Path) -> dict[str, Any]:
     recommended, built = choices
     refused = index_all(options, built) if built else {}
     # Each kind separately: among all scans, the heaviest might all be of one kind.
-    ours = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=REPLAYED)
-    both = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=MOST_SCANS, spark_scans=True)
+    ours = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=MAX_REPLAYED)
+    both = check_log(
+        [QueryLog(str(logs))], options, {}, name=str(path), queries=MAX_REPLAYED_BY_SPARK, spark_scans=True
+    )
     by_spark = [scan for scan in both.replayed if scan.reader == "spark"]
     return {
         "table": path.name,

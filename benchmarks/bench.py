@@ -52,10 +52,10 @@ from tpc_page import problems_of
 ROOT = Path(__file__).resolve().parents[1]
 console = Console(width=150)
 OTHER_PAGES = ("sessions", "filters", "equality-deletes", "object-store")
-ASKED_FOR = {"tpcds": ("tpcds", None), "tpcds-10": ("tpcds", "huge"), "tpch-all": ("tpch", None)}
+ONLY_IF_NAMED = {"tpcds": ("tpcds", None), "tpcds-10": ("tpcds", "huge"), "tpch-all": ("tpch", None)}
 """Measured only if named, because they take long: which TPC benchmark each page runs, and its size if not the
 run's."""
-WITH_OWN_TABLES = ("filters", "equality-deletes", "object-store", "indexes", *ASKED_FOR)
+WITH_OWN_TABLES = ("filters", "equality-deletes", "object-store", "indexes", *ONLY_IF_NAMED)
 INDEX_PATIENCE = 6.0
 """Seconds of repeats per query on the page about indexes: it has many engines, and stays below eight
 minutes."""
@@ -219,7 +219,7 @@ class Bench:
 
     def measure_tpc(self, page: str) -> dict[str, Any]:
         """Run TPC-DS or TPC-H, which has its own tables and session; an interrupted run continues."""
-        benchmark, size = ASKED_FOR[page]
+        benchmark, size = ONLY_IF_NAMED[page]
         size = size or next(name for name, known in SIZES.items() if known is self.size)
         warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-{page.removesuffix('-all')}"))
         figures = self._measured_by(
@@ -246,7 +246,7 @@ def main() -> int:
     parser.add_argument(
         "pages",
         nargs="*",
-        help=f"of {', '.join((*PAGES, *OTHER_PAGES, *ASKED_FOR))}; if none is named, all that are quick enough",
+        help=f"of {', '.join((*PAGES, *OTHER_PAGES, *ONLY_IF_NAMED))}; if none is named, all that are quick enough",
     )
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument(
@@ -255,10 +255,10 @@ def main() -> int:
     parser.add_argument("--page-only", action="store_true", help="measure nothing, write the document again")
     arguments = parser.parse_args()
     wanted = arguments.pages or [
-        *(name for name, page in PAGES.items() if not page.is_asked_for),
+        *(name for name, page in PAGES.items() if not page.only_if_named),
         *OTHER_PAGES,
     ]
-    if unknown := set(wanted) - {*PAGES, *OTHER_PAGES, *ASKED_FOR}:
+    if unknown := set(wanted) - {*PAGES, *OTHER_PAGES, *ONLY_IF_NAMED}:
         parser.error(f"no such page: {', '.join(sorted(unknown))}")
     is_small = arguments.size == "small"
     folder = ROOT / "benchmarks" / "results" / "small" if is_small else ROOT / "docs" / "benchmarks"
@@ -307,7 +307,7 @@ def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:
         figures = bench.measure_equality_deletes()
     elif name == "object-store":
         figures = bench.measure_object_store()
-    elif name in ASKED_FOR:
+    elif name in ONLY_IF_NAMED:
         figures = bench.measure_tpc(name)
     elif name == "indexes":
         figures = bench.measure_indexes()

@@ -77,7 +77,7 @@ def write_page(folder: Path, document: Path) -> None:
         parts.append(
             _page(page, figures, pictures)
             if figures
-            else _missing(f'make bench{" SIZE=huge" * page.is_asked_for} PAGES="{page.name}"')
+            else _missing(f'make bench{" SIZE=huge" * page.only_if_named} PAGES="{page.name}"')
         )
     parts += ["## Ten queries of a new session\n", _optional(known, "sessions", _sessions, pictures)]
     parts += ["## Filters\n", _optional(known, "filters", _filters, pictures)]

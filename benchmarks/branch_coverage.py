@@ -33,7 +33,7 @@ DATA, REPORT, MISSING = FOLDER / "data", FOLDER / "report.json", FOLDER / "missi
 
 
 @dataclass
-class Taken:
+class PackageCoverage:
     """The branches and statements of a package that tests took."""
 
     branches: int = 0
@@ -70,12 +70,12 @@ def run_tests(arguments: Sequence[str]) -> int:
     return subprocess.run([*measured, *arguments], cwd=ROOT, check=False).returncode
 
 
-def by_package() -> dict[str, Taken]:
+def by_package() -> dict[str, PackageCoverage]:
     """Return what was taken of each package: a folder of connector/twostage, its modules, the kernels' package."""
     coverage = [sys.executable, "-m", "coverage"]
     subprocess.run([*coverage, "combine", "-q"], cwd=ROOT, check=True)
     subprocess.run([*coverage, "json", "-q", "-o", str(REPORT)], cwd=ROOT, check=True)
-    packages: dict[str, Taken] = defaultdict(Taken)
+    packages: dict[str, PackageCoverage] = defaultdict(PackageCoverage)
     for name, measured in sorted(json.loads(REPORT.read_text())["files"].items()):
         _, package, *inner = Path(name).parts
         packages[f"{package}.{inner[0]}" if len(inner) > 1 else package].add(name, measured)
@@ -110,8 +110,8 @@ def main(arguments: Sequence[str]) -> int:
     return exit_code or int(is_gated and bool(below))
 
 
-def _all(packages: Any) -> Taken:
-    whole = Taken()
+def _all(packages: Any) -> PackageCoverage:
+    whole = PackageCoverage()
     for found in packages:
         whole.branches += found.branches
         whole.branches_taken += found.branches_taken

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 40
 BLOOM = "'write.parquet.bloom-filter-enabled.column.{}' = 'true'"
-ASKED = ("m1", "device", "user_id", "key")
+BLOOM_COLUMNS = ("m1", "device", "user_id", "key")
 TAG = f"concat('tag-', lpad(cast(pmod(xxhash64(id, {{}}), {TAGS}) AS string), 6, '0'))"
 INDEXES = (
     ("wide", "m1", "postings,files"),
@@ -86,7 +86,9 @@ def _make(
     spark: SparkSession, name: str, rows: int, files: int, columns: list[str], bloom_bytes: int
 ) -> dict[str, Any]:
     """Write a table; return its size."""
-    blooms = ", ".join(BLOOM.format(column) for column in ASKED if any(_is(one, column) for one in columns))
+    blooms = ", ".join(
+        BLOOM.format(column) for column in BLOOM_COLUMNS if any(_is(one, column) for one in columns)
+    )
     spark.range(rows, numPartitions=files).selectExpr(*columns).createOrReplaceTempView("rows")
     spark.sql(
         f"CREATE TABLE ice.db.{name} USING iceberg TBLPROPERTIES ('format-version' = '2', {blooms}, "

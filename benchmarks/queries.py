@@ -120,7 +120,7 @@ class Page:
     queries: tuple[Query, ...]
     cold: tuple[str, ...] = ()
     """Titles of queries that also run once with none of the data in memory."""
-    is_asked_for: bool = False
+    only_if_named: bool = False
     """Whether it is measured only if named."""
 
 
@@ -263,7 +263,7 @@ def users_of(size: Size) -> int:
     return max(1, size.rows // 12)
 
 
-FEWEST_USERS = 10_000
+MIN_USERS = 10_000
 """The number at the smallest size."""
 
 
@@ -279,7 +279,7 @@ def _join(title: str, hint: str, keys: int) -> Query:
 
 def wanted_users(keys: int) -> range:
     """Return `keys` users, who exist at any size."""
-    return range(7, FEWEST_USERS, FEWEST_USERS // keys)
+    return range(7, MIN_USERS, MIN_USERS // keys)
 
 
 def _list(values: Iterable[int]) -> str:
@@ -344,7 +344,7 @@ PAGES = {
             "The same, asked of the two connectors alone: `make bench SIZE=huge PAGES=large-needles`.",
             (TWOSTAGE, ICEBERG),
             NEEDLES,
-            is_asked_for=True,
+            only_if_named=True,
         ),
         Page(
             "orc",

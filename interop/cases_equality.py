@@ -101,7 +101,9 @@ def _builder(file_format: str, version: int, deletes: tuple[Keys, ...]) -> Calla
 
 # Finding 1: if the struct is not projected, or only another field of it, a delete on its field goes wrong.
 STRUCT_KEY = "finding 1: equality delete on a struct's field, the struct not projected whole"
-BROAD = tuple(text for text in predicates.FEW if text.split(".")[0].split(" ")[0] in NAMES)
+COLUMN_PREDICATES = tuple(
+    text for text in predicates.REPRESENTATIVE if text.split(".")[0].split(" ")[0] in NAMES
+)
 PREDICATES = (
     "i = 7",
     "i = -1",
@@ -160,7 +162,7 @@ def _case(file_format: str, version: int = 2) -> Case:
         build=_builder(file_format, version, deletes),
         live=frozenset(live),
         predicates=PREDICATES,
-        core_predicates=tuple(text for text in BROAD if text not in PREDICATES),
+        core_predicates=tuple(text for text in COLUMN_PREDICATES if text not in PREDICATES),
         spark_predicates=SPARK_PREDICATES,
         queries=EQUALITY_QUERIES if (file_format, version) == ("PARQUET", 2) else EQUALITY_QUERIES[:4],
         columns=(("id",), ("s",), ("dec", "id"), ("st",)),
@@ -239,7 +241,7 @@ def _position_case(file_format: str, granularity: str) -> Case:
         name=f"position_{file_format}_{granularity}",
         build=build,
         live=frozenset(i for i in range(150) if i % 9 != 2 and i not in (0, 49, 50, 149)),
-        predicates=tuple(text for column in names for text in predicates.few_for_column(column)),
+        predicates=tuple(text for column in names for text in predicates.representative_for_column(column)),
         queries=("SELECT * FROM {t}", "SELECT count(*) FROM {t}"),
     )
 
@@ -256,7 +258,9 @@ CASES = (
         name="upgraded",
         build=_build_mixed,
         live=_mixed_live(),
-        predicates=tuple(text for column in ("i", "s", "d") for text in predicates.few_for_column(column)),
+        predicates=tuple(
+            text for column in ("i", "s", "d") for text in predicates.representative_for_column(column)
+        ),
         queries=("SELECT * FROM {t}", "SELECT count(*) FROM {t}", "SELECT d FROM {t}"),
     ),
     _position_case("orc", "partition"),

@@ -301,7 +301,7 @@ MAINTAINED = Case(
         for i in range(76)
         if not (i < 60 and (i % 9 in (1, 2) or value(i, "i") == 7)) and value(i, "s") != "abc"
     ),
-    predicates=tuple(text for column in ("i", "s") for text in predicates.few_for_column(column)),
+    predicates=tuple(text for column in ("i", "s") for text in predicates.representative_for_column(column)),
     queries=SHORT,
 )
 

@@ -18,8 +18,8 @@ NAMES = ("b", "i", "l", "d", "dec", "de", "s", "bin", "dt", "ts", "tn")
 SHORT = ("SELECT * FROM {t}", "SELECT count(*) FROM {t}")
 
 
-def _few(*columns: str) -> tuple[str, ...]:
-    return tuple(text for column in columns for text in predicates.few_for_column(column))
+def _representative(*columns: str) -> tuple[str, ...]:
+    return tuple(text for column in columns for text in predicates.representative_for_column(column))
 
 
 def _transform_builder(partitioned: str) -> Callable[[Workshop, str], None]:
@@ -41,7 +41,7 @@ def _transforms(name: str, partitioned: str, *columns: str, wrong: Mapping[str, 
         name=f"partitioned_{name}",
         build=_transform_builder(partitioned),
         live=frozenset(live),
-        predicates=tuple(dict.fromkeys(_few(*columns, "i"))),
+        predicates=tuple(dict.fromkeys(_representative(*columns, "i"))),
         queries=(*SHORT, f"SELECT {columns[0]}, count(*) FROM {{t}} GROUP BY {columns[0]}"),
         columns=(tuple(columns),),
         iceberg_wrong=wrong or {},
@@ -113,7 +113,9 @@ def _build_constant(workshop: Workshop, name: str) -> None:
 
 
 DOUBLES = tuple(
-    dict.fromkeys((*_few("d"), *(text for text in predicates.ZEROS if text.startswith(("d ", "NOT (d")))))
+    dict.fromkeys(
+        (*_representative("d"), *(text for text in predicates.ZEROS if text.startswith(("d ", "NOT (d"))))
+    )
 )
 CASES = (
     _transforms("identity", "b, dt", "b", "dt"),
@@ -156,7 +158,7 @@ CASES = (
         name="specs_changed",
         build=_build_changed,
         live=_changed_live(),
-        predicates=(*_few("i", "s", "b"), "id < 50", "id IN (3, 44, 99)"),
+        predicates=(*_representative("i", "s", "b"), "id < 50", "id IN (3, 44, 99)"),
         queries=SHORT,
         columns=(("b",), ("s", "b")),
     ),
@@ -164,7 +166,7 @@ CASES = (
         name="void",
         build=_build_void,
         live=frozenset(i for i in range(100) if i >= 80 or (i % 10 != 3 and value(i, "i") != 7)),
-        predicates=_few("i", "b"),
+        predicates=_representative("i", "b"),
         queries=SHORT,
     ),
     Case(

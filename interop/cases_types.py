@@ -119,7 +119,7 @@ def _format_v1(file_format: str) -> Case:
         workshop.append(name, rows(0, 60, *names), ddl(*names))
         workshop.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
 
-    all_asked = (*FEW, *predicates.few_for_column("st.a"))
+    all_asked = (*SHORT_PREDICATES, *predicates.representative_for_column("st.a"))
     return Case(
         name="format_v1" if file_format == "parquet" else f"format_v1_{file_format}",
         build=build,
@@ -168,10 +168,14 @@ def _other_format(file_format: str, version: int = 2) -> Case:
         )
 
     through_spark = tuple(
-        text for column in ("i", "s", "d", "ts", "st.a") for text in predicates.few_for_column(column)
+        text
+        for column in ("i", "s", "d", "ts", "st.a")
+        for text in predicates.representative_for_column(column)
     )
     through_spark += ("s >= '\uffff'", "dt = DATE '0001-01-01'", "flag", "extra IS NULL")
-    core = dict.fromkeys((*predicates.FEW, *predicates.ZEROS, *predicates.STRINGS, *predicates.EXTREMES))
+    core = dict.fromkeys(
+        (*predicates.REPRESENTATIVE, *predicates.ZEROS, *predicates.STRINGS, *predicates.EXTREMES)
+    )
     core_only = tuple(text for text in core if text not in (*through_spark, *predicates.BOOLEAN))
     live = frozenset(i for i in range(120) if i % 7 != 3 and value(i, "i") != 42)
     if version == 3:
@@ -195,9 +199,11 @@ def _other_format(file_format: str, version: int = 2) -> Case:
     )
 
 
-FEW = tuple(text for column in ("i", "s", "d") for text in predicates.few_for_column(column))
+SHORT_PREDICATES = tuple(
+    text for column in ("i", "s", "d") for text in predicates.representative_for_column(column)
+)
 CASES = (
-    _types(2, tuple(dict.fromkeys((*predicates.FEW, *LISTS, *predicates.STRINGS))), QUERIES),
+    _types(2, tuple(dict.fromkeys((*predicates.REPRESENTATIVE, *LISTS, *predicates.STRINGS))), QUERIES),
     _types(3, predicates.MIXED, QUERIES[:8]),
     _other_format("orc"),
     _other_format("avro"),
@@ -208,7 +214,11 @@ CASES = (
         name="codecs",
         build=_build_codecs,
         live=frozenset(i for i in range(250) if i >= 200 or i % 10 != 4),
-        predicates=(*FEW, *predicates.few_for_column("dec"), *predicates.few_for_column("bin")),
+        predicates=(
+            *SHORT_PREDICATES,
+            *predicates.representative_for_column("dec"),
+            *predicates.representative_for_column("bin"),
+        ),
         queries=("SELECT * FROM {t}", "SELECT count(*) FROM {t}", "SELECT s FROM {t} WHERE l = 7"),
         columns=(("bin", "id"),),
     ),
@@ -217,7 +227,7 @@ CASES = (
         catalog="icefile",
         build=_build_scheme,
         live=frozenset(i for i in range(60) if i % 5 and value(i, "i") != 7),
-        predicates=FEW,
+        predicates=SHORT_PREDICATES,
         queries=("SELECT * FROM {t}",),
     ),
 )

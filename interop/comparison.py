@@ -142,10 +142,10 @@ def difference(expected: Counter[Any], found: Counter[Any]) -> str:
     """Return what is missing and what is extra; empty if they are equal."""
     if expected == found:
         return ""
-    return f"missing {_few(expected - found)}, too much {_few(found - expected)}"
+    return f"missing {_first_rows(expected - found)}, too much {_first_rows(found - expected)}"
 
 
-def _few(rows: Counter[Any]) -> str:
+def _first_rows(rows: Counter[Any]) -> str:
     items: Iterable[Any] = sorted(rows.elements(), key=repr)
     shown = list(items)
     return f"{len(shown)}: {shown[:4]}" if shown else "none"

@@ -203,7 +203,7 @@ def for_column(column: str) -> tuple[str, ...]:
     return tuple(form.format(c=column, a=a, b=b, z=z) for form in _FORMS)
 
 
-def few_for_column(column: str) -> tuple[str, ...]:
+def representative_for_column(column: str) -> tuple[str, ...]:
     """Return the forms that reveal most about deletes: each kind of pruning once."""
     if column == "b":
         return BOOLEAN[:3]
@@ -219,4 +219,4 @@ EVERYTHING = tuple(
         + [*ZEROS, *EXTREMES, *STRINGS, *MIXED, *CORE_ONLY]
     )
 )
-FEW = tuple(text for column in COLUMNS for text in few_for_column(column))
+REPRESENTATIVE = tuple(text for column in COLUMNS for text in representative_for_column(column))

@@ -13,7 +13,7 @@ import pytest
 
 import twostage
 from catalog_services import ask, hive_client, register_in_hive, register_over_rest, serve_hive, serve_rest
-from catalog_tables import TABLES, Held
+from catalog_tables import TABLES, CatalogTable
 from twostage.catalog.load_table import load_table
 from twostage.options import parse_options
 
@@ -29,7 +29,7 @@ WRITTEN = "written"
 class Service:
     """A running catalog with the tables of `TABLES` and one that Iceberg-Spark wrote, as ``<name>.db.<table>``."""
 
-    def __init__(self, spark: SparkSession, kind: str, uri: str, held: dict[str, Held]) -> None:
+    def __init__(self, spark: SparkSession, kind: str, uri: str, held: dict[str, CatalogTable]) -> None:
         self.spark, self.kind, self.uri, self.held = spark, kind, uri, held
 
     def read(self, table: str, **options: str) -> DataFrame:

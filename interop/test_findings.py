@@ -18,7 +18,7 @@ import pytest
 
 import iceberg_java
 from comparison import canonical_rows, to_arrow
-from finding_tables import FINDINGS, SAME, STRUCT_GONE, Asked, Finding
+from finding_tables import FINDINGS, SAME, STRUCT_KEY_ROWS, Finding, FindingQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,7 @@ def firsts(spark: SparkSession) -> dict[str, str]:
     return made
 
 
-def _query(reader: DataFrame, asked: Asked) -> Counter[tuple[object, ...]]:
+def _query(reader: DataFrame, asked: FindingQuery) -> Counter[tuple[object, ...]]:
     if asked.columns == ("count(*)",):
         return Counter([(reader.where(asked.where).count(),)])
     frame = reader.where(asked.where).select(*asked.columns)
@@ -56,7 +56,7 @@ def _query(reader: DataFrame, asked: Asked) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(("finding", "asked"), EACH)
-def test(spark: SparkSession, finding: Finding, asked: Asked, firsts: dict[str, str]) -> None:
+def test(spark: SparkSession, finding: Finding, asked: FindingQuery, firsts: dict[str, str]) -> None:
     name = _name(finding)
     options = {key: text.replace("@first", firsts[name]) for key, text in asked.options.items()}
     ours = (
@@ -88,7 +88,7 @@ def test_finding_01_the_executor_cache_returns_deleted_rows(
             FINDINGS[0].build(warehouse / copy).write()
             whole = [row.id for row in spark.sql(f"SELECT id, st FROM ice.db.{copy}").collect()]
             cut = [row.id for row in spark.sql(f"SELECT id FROM ice.db.{copy}").collect()]
-            assert sorted(whole) == [i for (i,) in STRUCT_GONE]
+            assert sorted(whole) == [i for (i,) in STRUCT_KEY_ROWS]
             if cut:
                 assert sorted(cut) == list(range(6))
                 return

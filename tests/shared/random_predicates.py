@@ -60,8 +60,10 @@ WORDS = [
     "x" * 70,
 ]
 BLOBS = [b"", b"\x00", b"\xff", b"\x80\x01", b"a", b"ab", b"abcdefgh\xff", b"abcdefgh\x00"]
-SMALL = [Decimal(text) for text in ("0.00", "0.01", "-0.01", "9999999.99", "-9999999.99", "1.20", "1.25")]
-LARGE = [
+SMALL_DECIMALS = [
+    Decimal(text) for text in ("0.00", "0.01", "-0.01", "9999999.99", "-9999999.99", "1.20", "1.25")
+]
+LARGE_DECIMALS = [
     Decimal(text)
     for text in (
         "0.0000",
@@ -84,8 +86,8 @@ POOLS = {
     "long": LONGS,
     "float": FLOATS,
     "double": DOUBLES,
-    "decimal(9,2)": SMALL,
-    "decimal(38,4)": LARGE,
+    "decimal(9,2)": SMALL_DECIMALS,
+    "decimal(38,4)": LARGE_DECIMALS,
     "date": [0, 1, -1, 19_000, -700_000],
     "timestamp": [0, 1, -1, 1_700_000_000_000_000, 2**62],
     "timestamptz": [0, 1, -1, 1_700_000_000_000_000, -(2**62)],
@@ -178,7 +180,7 @@ def dictionary(rng: random.Random, padded, kind):
 
 
 def literal(rng: random.Random, kind: str):
-    pool = POOLS[kind] if kind in POOLS else [*SMALL, *LARGE]
+    pool = POOLS[kind] if kind in POOLS else [*SMALL_DECIMALS, *LARGE_DECIMALS]
     if kind.startswith("decimal") and rng.random() < 0.5:
         return rng.choice(EXTRA_DECIMALS)
     return rng.choice(pool)

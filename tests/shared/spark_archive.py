@@ -15,15 +15,15 @@ import tempfile
 from pathlib import Path
 
 ARCHIVE = Path(sys.prefix, "spark.jsa")
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVMs that live for seconds or minutes spend 40 % of their CPU on code that the second compiler makes too late."""
 
 
 def jvm_options() -> str:
     """Return the options of the tests' JVMs, with the archive if it was made."""
     if not ARCHIVE.exists():
-        return BRIEF
-    return f"{BRIEF} -XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        return SHORT_LIVED_JVM
+    return f"{SHORT_LIVED_JVM} -XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def make(target: Path) -> None:
@@ -32,7 +32,7 @@ def make(target: Path) -> None:
         partial = Path(folder, "spark.jsa")
         command = [str(Path(sys.executable).with_name("spark-submit")), "--driver-java-options"]
         command += [f"-XX:ArchiveClassesAtExit={partial}", __file__]
-        environment = {**os.environ, "JDK_JAVA_OPTIONS": BRIEF, "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM, "SPARK_LOCAL_IP": "127.0.0.1"}
         done = subprocess.run(
             command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=600
         )

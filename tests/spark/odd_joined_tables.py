@@ -137,12 +137,12 @@ def _make_table(folder: Path, how: dict[str, Any], pick: random.Random) -> tuple
             live += rows
             continue
         file = table.append(rows, row_group_size=10, format=how.get("format", "parquet"))
-        gone = _gone(deletes, number, rows_of)
-        if gone and deletes == "vectors":
-            table.delete_vectors({file: gone})
-        elif gone and deletes != "equality":
-            table.delete_positions({file: gone})
-        live += [row for place, row in enumerate(rows) if place not in gone or deletes == "equality"]
+        deleted = _deleted_positions(deletes, number, rows_of)
+        if deleted and deletes == "vectors":
+            table.delete_vectors({file: deleted})
+        elif deleted and deletes != "equality":
+            table.delete_positions({file: deleted})
+        live += [row for place, row in enumerate(rows) if place not in deleted or deletes == "equality"]
     if deletes == "equality" and "partition" not in how:
         keys = [row["id"] for row in live if row["id"] % 4 == 1]
         table.delete_equal(["id"], [{"id": key} for key in keys])
@@ -150,7 +150,7 @@ def _make_table(folder: Path, how: dict[str, Any], pick: random.Random) -> tuple
     return str(table.write()), live
 
 
-def _gone(deletes: str | None, number: int, count: int) -> list[int]:
+def _deleted_positions(deletes: str | None, number: int, count: int) -> list[int]:
     if deletes == "all":
         return list(range(count))
     return sorted({1, 2, count - 1}) if deletes and number % 2 else []
