@@ -212,10 +212,10 @@ def _build_mixed(workshop: Workshop, name: str) -> None:
 
 
 def _mixed_live() -> frozenset[int]:
-    gone = {*range(5), *range(50, 55), *range(10, 15), 148, 149}
-    gone |= {i for i in range(100) if value(i, "s") == "abc"}
-    gone |= {i for i in range(150) if value(i, "i") is None}
-    return frozenset(set(range(170)) - gone)
+    deleted = {*range(5), *range(50, 55), *range(10, 15), 148, 149}
+    deleted |= {i for i in range(100) if value(i, "s") == "abc"}
+    deleted |= {i for i in range(150) if value(i, "i") is None}
+    return frozenset(set(range(170)) - deleted)
 
 
 def _position_case(file_format: str, granularity: str) -> Case:

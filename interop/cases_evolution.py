@@ -46,7 +46,7 @@ def _build_evolved(workshop: Workshop, name: str) -> None:
 
 
 def _evolved_live() -> frozenset[int]:
-    gone = {
+    deleted = {
         i
         for i in range(60)
         if value(i, "i") in (7, 42)
@@ -55,7 +55,7 @@ def _evolved_live() -> frozenset[int]:
         or value(i, "l") is None
         or i % 10 == 0
     }
-    return frozenset(set(range(60)) - gone | {100, 101, 102})
+    return frozenset(set(range(60)) - deleted | {100, 101, 102})
 
 
 EVOLVED = Case(

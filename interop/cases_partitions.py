@@ -68,11 +68,11 @@ def _build_changed(workshop: Workshop, name: str) -> None:
 
 
 def _changed_live() -> frozenset[int]:
-    gone = {i for i in range(40) if value(i, "b") is True and value(i, "s") == "a"}
-    gone |= {i for i in range(80) if i % 8 == 5}
-    gone |= {i for i in range(40, 80) if value(i, "s") == ""}
-    gone |= {i for i in range(120) if value(i, "i") == 42 or i % 11 == 7}
-    return frozenset(set(range(130)) - gone)
+    deleted = {i for i in range(40) if value(i, "b") is True and value(i, "s") == "a"}
+    deleted |= {i for i in range(80) if i % 8 == 5}
+    deleted |= {i for i in range(40, 80) if value(i, "s") == ""}
+    deleted |= {i for i in range(120) if value(i, "i") == 42 or i % 11 == 7}
+    return frozenset(set(range(130)) - deleted)
 
 
 def _build_void(workshop: Workshop, name: str) -> None:

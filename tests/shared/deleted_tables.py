@@ -67,10 +67,10 @@ def write_tables(root: Path, location: str, *, files: int, rows: int) -> dict[st
         if name in ("positions", "vectors"):
             dead = {number * rows + place for number in range(files) for place in places}
         if name == "keys":
-            gone = [every[place] for place in range(0, len(every), 97)]
-            table.delete_equal(["k"], [{"k": row["k"]} for row in gone[::2]])
-            table.delete_equal(["k"], [{"k": row["k"]} for row in gone[1::2]])
-            keys = {row["k"] for row in gone}
+            deleted = [every[place] for place in range(0, len(every), 97)]
+            table.delete_equal(["k"], [{"k": row["k"]} for row in deleted[::2]])
+            table.delete_equal(["k"], [{"k": row["k"]} for row in deleted[1::2]])
+            keys = {row["k"] for row in deleted}
             dead = {row["id"] for row in every if row["k"] in keys}
         table.write()
         live[name] = [row for row in every if row["id"] not in dead]

@@ -60,8 +60,10 @@ def key_of(ids: list[int], row: dict[int, Any]) -> tuple[Any, ...]:
 
 def expected(rows: list[dict[int, Any]], deletes: list[Any], sequence: int) -> list[bool]:
     """Brute force: deletes are (ids, sequence number, rows)."""
-    keys = [(ids, {key_of(ids, row) for row in gone}) for ids, number, gone in deletes if number > sequence]
-    return [any(key_of(ids, row) in gone for ids, gone in keys) for row in rows]
+    keys = [
+        (ids, {key_of(ids, row) for row in deleted}) for ids, number, deleted in deletes if number > sequence
+    ]
+    return [any(key_of(ids, row) in deleted for ids, deleted in keys) for row in rows]
 
 
 def data_columns(columns: list[Column], rows: list[dict[int, Any]]) -> dict[int, pa.Array]:

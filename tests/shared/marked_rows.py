@@ -75,7 +75,7 @@ def marked_rows(content: Content, metadata: dict[str, Any]) -> list[dict[int, An
         first, resolve = firsts[file.path], oracle.resolver(content, file)
         for position, stored in enumerate(file.rows):
             row = resolve(stored)
-            gone = position in positions or any(
+            deleted = position in positions or any(
                 oracle._key(tuple(row.get(i) for i in d.ids)) in known for d, known in keys
             )
             rows.append(
@@ -84,7 +84,7 @@ def marked_rows(content: Content, metadata: dict[str, Any]) -> list[dict[int, An
                     **partition,
                     FILE: file.path,
                     POSITION: position,
-                    DELETED: gone,
+                    DELETED: deleted,
                     SPEC_ID: file.spec_id,
                     PARTITION: partition or None,
                     ROW_ID: None if first is None else first + position,

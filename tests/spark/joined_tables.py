@@ -84,11 +84,11 @@ def make_tables(spark, folder: Path) -> dict[str, str]:
             low = number * 12 // files
             rows = _rows(pick, 1000 * number, count, low, low + 6)
             file = table.append(rows, row_group_size=10)
-            gone = set()
+            deleted = set()
             if name in ("fact", "dim") and number % 2:
-                gone = {1, 2, count - 1}
-                table.delete_positions({file: sorted(gone)})
-            live += [row for place, row in enumerate(rows) if place not in gone]
+                deleted = {1, 2, count - 1}
+                table.delete_positions({file: sorted(deleted)})
+            live += [row for place, row in enumerate(rows) if place not in deleted]
         if name == "none":
             table.delete_positions({file: [0]})
             live = []

@@ -272,6 +272,6 @@ class Emulation:
         if rows * MIN_ROWS_PER_LIVE_ROW >= self.rows:
             return whole
         pages = max(1.0, known.pages * share if known.pages else self.rows / ROWS_OF_A_PAGE)
-        held = 1.0 - (1.0 - 1.0 / pages) ** rows if pages > 1 else -math.expm1(-rows)
+        page_share = 1.0 - (1.0 - 1.0 / pages) ** rows if pages > 1 else -math.expm1(-rows)
         dictionary = min(whole, known.dictionary_bytes * share)
-        return (whole - dictionary) * held - dictionary * math.expm1(-rows)
+        return (whole - dictionary) * page_share - dictionary * math.expm1(-rows)

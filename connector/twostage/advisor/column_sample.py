@@ -196,8 +196,8 @@ def overlap_of(bounds: Sequence[tuple[Any, Any]]) -> float | None:
     if len(bounds) < 3:
         return None
     lows, highs = sorted(low for low, _ in bounds), sorted(high for _, high in bounds)
-    held = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows)
-    return held / len(bounds) ** 2
+    overlaps = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows)
+    return overlaps / len(bounds) ** 2
 
 
 def _values(data_file: DataFile, row_group: RowGroup, field_id: int) -> tuple[pa.Array, pa.Array, int]:

@@ -127,21 +127,21 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
         blocks = math.ceil(distinct / _VALUES_OF_A_BLOCK)
         block = min(distinct, _VALUES_OF_A_BLOCK) * _BYTES_OF_A_VALUE
         if leaf.op in _LISTED:
-            asked, expected = min(blocks, keys), keys * of_a_value
+            num_blocks, expected = min(blocks, keys), keys * of_a_value
             values = keys * of_a_value
         else:
-            asked = max(1, math.ceil(blocks * scan.share(leaf)))
+            num_blocks = max(1, math.ceil(blocks * scan.share(leaf)))
             values = scan.share(leaf) * distinct * of_a_value
-            expected = asked / blocks * distinct * of_a_value
-        cost = asked * block + expected + 2 * asked * LOCAL.gap
-        return Offer(cost=cost, nbytes=asked * block + values, to_check=0, unsure=0, is_exact=True)
+            expected = num_blocks / blocks * distinct * of_a_value
+        cost = num_blocks * block + expected + 2 * num_blocks * LOCAL.gap
+        return Offer(cost=cost, nbytes=num_blocks * block + values, to_check=0, unsure=0, is_exact=True)
     if ("postings" in kinds or "sorted" in kinds) and leaf.op in _POINTS:
         found = rows * scan.share(leaf)
         # Rows of frequent values, which the directory tells.
-        held = found if found > keys * 2 * PAIRS_PER_BLOCK else 0.0
-        nbytes = keys * 1.125 * _POSTINGS_BYTES_PER_KEY + _BYTES_OF_A_ROW * held
+        frequent_rows = found if found > keys * 2 * PAIRS_PER_BLOCK else 0.0
+        nbytes = keys * 1.125 * _POSTINGS_BYTES_PER_KEY + _BYTES_OF_A_ROW * frequent_rows
         cost = nbytes + keys * 2.125 * LOCAL.gap  # a page of the directory for each
-        return Offer(cost=cost, nbytes=nbytes, to_check=keys + held, unsure=0, is_exact=False)
+        return Offer(cost=cost, nbytes=nbytes, to_check=keys + frequent_rows, unsure=0, is_exact=False)
     if "sorted" in kinds and leaf.op in _RANGES:
         reached = scan.reached(leaf)
         within = min(1.0, scan.share(leaf) / reached)

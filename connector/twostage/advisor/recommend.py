@@ -161,17 +161,17 @@ def _needs_none(known: ColumnMetadata, metadata: TableColumns | None) -> bool:
 
 def _kinds(tally: Tally, column: str, known: ColumnMetadata | None, files: int) -> tuple[str, ...]:
     """Return the kinds of index that answer the operators used on a column."""
-    asked = set(tally.operators[column])
-    if HAS_ELEMENT in asked:
+    operators = set(tally.operators[column])
+    if HAS_ELEMENT in operators:
         return ("elements",)
     if known is not None and known.has_bitmaps(files):
         few = (known.distinct_per_file or 0.0) <= MAX_DISTINCT_FOR_VALUES
         if few or not tally.ordered[column]:  # only sorted rows give an order
             return ("values",)
     kinds = []
-    if asked & _RANGES:
+    if operators & _RANGES:
         kinds.append("sorted")
-    if asked & EQUALITY:  # sorted rows of numbers answer it as well
+    if operators & EQUALITY:  # sorted rows of numbers answer it as well
         is_text = known is not None and known.type in ("string", "binary")
         kinds += ["files"] if kinds and not is_text else ["postings", "files"]
     return tuple(kinds) or ("values",)

@@ -208,12 +208,12 @@ def _measure(array: pa.Array) -> _Measured:
 
 def _in_others(values: Sequence[pa.Array]) -> float:
     """Return the average share of a file's distinct values that other files have; 0 for a single file."""
-    held = sum(map(len, values))
-    if len(values) < 2 or not held:
+    num_values = sum(map(len, values))
+    if len(values) < 2 or not num_values:
         return 0.0
     union = len(np.unique(np.concatenate([hash_values(array) for array in values if len(array)])))
     # As if each of two files had a share of the other's values: the part of all that occurs more than once.
-    return (held - union) / (held * (1.0 - 1.0 / len(values)))
+    return (num_values - union) / (num_values * (1.0 - 1.0 / len(values)))
 
 
 def choose_kinds(

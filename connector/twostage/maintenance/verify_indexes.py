@@ -201,8 +201,8 @@ class _OneFile:
             return
         rows = bitmaps.whole(index.num_rows) - null
         self.verified.answers += 1
-        told = column.sum(rows), column.extreme(rows, last=False), column.extreme(rows, last=True)
-        if told != (int(every.sum(dtype=object)), int(every.min()), int(every.max())):
+        answered = column.sum(rows), column.extreme(rows, last=False), column.extreme(rows, last=True)
+        if answered != (int(every.sum(dtype=object)), int(every.min()), int(every.max())):
             self._blame("the sum or an extreme is answered wrongly by slices", self.path)
 
 
