@@ -230,8 +230,8 @@ class Emulation:
     def share(self, part: LoggedPredicate) -> float:
         """Return the share of rows for which a predicate is true: measured, and smoothed by an estimate.
 
-        That none of 10,000 rows had a key after another conjunct is no proof if by the estimate one in a
-        million has it: the share is at least that of one row in both numbers together.
+        That none of 10,000 rows had a key, after another conjunct, is no proof if one in a million is
+        estimated to have it: the share is at least 1 / (10,000 + 1,000,000).
         """
         estimated = selectivity(replace(part, rows_in=None), self.known)
         if part.share is None:

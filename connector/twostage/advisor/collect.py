@@ -50,14 +50,14 @@ _WHOLE = 2**62
 """A split size in bytes that no file reaches: a task is a whole file."""
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
 _MIN_UNIQUE_SHARE = 0.99
-"""Distinct values per sampled row from which on all rows of the table are assumed to be distinct."""
+"""If at least this share of sampled rows is distinct, all rows of the table are assumed to be."""
 _MIN_UNIQUE_SHARE_ESTIMATED = 0.95
 """The same if a sketch estimated them: lower by three of its standard errors."""
 _PER_DAY = {"date": 1} | {
     f"timestamp{zone}{unit}": 86_400 * 10 ** (9 if unit else 6) for zone in ("", "tz") for unit in ("", "_ns")
 }
 _MAX_FILES_WITH_BOUNDS = 1_000
-"""Data files whose bounds tell how clustered a column is, of more only every second, third …: 12 MB for 120
+"""Data files whose bounds tell how clustered a column is; with more, every second, third … one: 12 MB for 120
 columns."""
 
 

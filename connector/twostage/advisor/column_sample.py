@@ -36,7 +36,7 @@ SKETCH_LG_K = 12
 """Binary logarithm of the number of hashes in a theta sketch: up to that many distinct values are counted
 exactly, more with a standard error of 1.6 %. A sketch takes 32 KiB at most."""
 MAX_ROW_GROUPS = 256
-"""Whose counts are kept; the oldest are dropped first, as only the average matters."""
+"""Row groups whose counts are kept; the oldest are dropped first, as only the average matters."""
 _COUNTS = (
     *("rows", "nulls", "entries", "nbytes", "dictionary_bytes"),
     *("chunks", "dictionaries", "blooms", "pages", "bounded"),

@@ -1,4 +1,4 @@
-"""The lines of Spark event logs: each application's is one file or rolled into several, compressed or not.
+"""The lines of Spark event logs: per application one file, or several rolled ones, compressed or not.
 
 Takes a path, local or in a bucket: a file, a rolled log's folder (``eventlog_v2_…``), or a folder of both,
 like the history server's; returns each application's lines in order. Codecs: none, zstd (Spark's default),

@@ -1,4 +1,4 @@
-"""Parses the filter text of a scan in Spark's plan, which event logs have of other readers.
+"""Parses a scan's filter, which Spark's plan shows as text for other readers, into a logged predicate.
 
 Takes SQL as Iceberg's connector and ours write it, items separated by commas; returns a `LoggedPredicate`
 without figures. The parser is sqlglot's. The rule: what is not understood becomes an ``unknown`` leaf, and

@@ -34,7 +34,7 @@ NAME = "column-metadata.json"
 """The file beside the indexes."""
 KEY = "collected"
 MAX_BYTES = 256 * 2**20
-"""A larger file is none of ours: 1,000 columns and 1,000,000 data files take 55 MB."""
+"""A larger file is not ours: 1,000 columns and 1,000,000 data files take 55 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 Takes the two counters and the time of logged scans; returns the coefficients, or none. Noise only ever adds
 time, so the plane of the two counters is divided into cells, and the shortest time in each counts. The rule:
-below `MIN_FIT`, no seconds are predicted. Source: "Latency Modeling" in the design document of Apache Pinot's
-index tuner.
+below `MIN_FIT`, no seconds are predicted.
+Source: "Latency Modeling" in the design document of Apache Pinot's index tuner.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
 
 MAX_VALUES = 100
-"""Literals of one IN that are logged; `LoggedPredicate.count` counts all. Join keys may be thousands."""
+"""Literals of one IN that are logged; `LoggedPredicate.count` counts all. A join may have thousands of
+keys."""
 _MAX_DEPTH = 50
 _MAX_NODES = 10_000
 """Of one predicate read from a log: it may not exhaust this process."""
@@ -112,7 +113,7 @@ def with_ranges(part: LoggedPredicate) -> LoggedPredicate:
     """Return a predicate with an AND's two comparisons that bound a column on both sides as one ``range`` leaf.
 
     The reader looks up both in an index at once; each alone may match half of all rows. Unmeasured ones stay
-    two.
+    separate.
     """
     if not part.children:
         return part

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 SUFFIX = ".jsonl"
 DEFAULT_FILE_BYTES = 64 << 20
-"""Of a local file, until the next one is started."""
+"""Of a local file, at which the next one is started."""
 MAX_OBJECT_BYTES = 1 << 20
-"""Of an object in a bucket, which cannot be appended to: it is rewritten until it has this size."""
+"""Of an object in a bucket, up to which it is rewritten, since it cannot be appended to."""
 _MAX_OBJECT_READ = 1 << 30
 _MAX_LINE_BYTES = 4 << 20
 _MAX_EXAMPLES = 5

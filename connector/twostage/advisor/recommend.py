@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twostage.advisor.tally import Tally
 
 MIN_SHARE_OF_DELETES = 0.5
-"""Of the tasks' time, from which on deletes are worth compiling."""
+"""Share of the tasks' time from which on deletes are worth compiling."""
 BYTES_PER_DELETED_ROW = 2.0
 """In a bitmap of compiled deletes, if the rows are scattered: fewer if they are adjacent."""
 MAX_OVERLAP = 0.1

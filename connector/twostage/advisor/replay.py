@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 QUERIES = 10
 """Scans replayed by default."""
 ROUNDS = 2
-"""Reads of each scan either way; the shortest time counts."""
+"""Reads of each scan with and without indexes; the shortest time counts."""
 _CANDIDATES_PER_REPLAY = 20
-"""Kept for each scan to replay, because some cannot be replayed."""
+"""Scans kept for each scan to replay, because some cannot be replayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

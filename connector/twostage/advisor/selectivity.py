@@ -5,8 +5,7 @@ kept, so that S = 1 drops nothing. Measured shares take precedence over estimate
 values.
 
 - A leaf: ``=`` has S = cardinality; ``IN`` of n values cardinality / n; ``<>`` cardinality / (cardinality - 1); ``NOT IN``
-  cardinality / (cardinality - n). Any leaf that was measured has S = rows in / rows out. Any other leaf has S
-  = 1.
+  cardinality / (cardinality - n). A measured leaf has S = rows in / rows out, any other leaf S = 1.
 - AND: the largest S of its children, and the key of that child: evaluating begins with one index.
 - OR: 1 / (the sum of 1 / S of the children), and all of their keys: every child needs its index.
 

@@ -23,7 +23,7 @@ _MATCH = re.compile(rf"(?P<op>StartsWith|EndsWith|Contains)\({_COLUMN}, (?P<valu
 _INSET = re.compile(rf"\(?{_COLUMN} INSET ")
 _ATTRIBUTE = re.compile(r"(\w+)#\d+L?")
 _SUFFIX = re.compile(r"_\d+_[0-9a-f]{1,16}$")
-"""Of a column's name in a scan that we handed over: its field id, and hex digits that no file's column
+"""The end of a column's name in a scan that we handed over: field id, and hex digits that no file's column
 has."""
 _MORE = re.compile(r"\.\.\. (\d{1,9}) more fields")
 _NUMBER = re.compile(r"-?[0-9]{1,18}")

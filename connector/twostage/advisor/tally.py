@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 MAX_TEMPLATES = 20_000
-"""Kept at once: beyond that, those so far vote."""
+"""Kept at once: if there are more, those so far vote."""
 
 
 @dataclass(slots=True)
@@ -67,11 +67,10 @@ class Tally:
         self.table = table
         self.thresholds = thresholds
         self.known = known or Cardinalities()
-        self._entries_of_lists = {
+        self._entries_per_row = {
             name: each for name, each in self.known.entries_per_row.items() if each != 1.0
         }
-        """Columns that do not have one entry per row: an index of a list saves reading its elements, so these
-        are counted."""
+        """Where it is not 1: an index of a list saves reading its elements, so these are counted."""
         self.columns = columns
         self._missing: Counter[str] = Counter()
         self.scans = 0
@@ -134,7 +133,7 @@ class Tally:
         if scan.top and (column := scan.order_column) is not None:
             self.ordered[column] += 1
         self.scans += 1
-        in_filter = scan.entries_of(self._entries_of_lists)
+        in_filter = scan.entries_of(self._entries_per_row)
         self._in_filter.append(in_filter)
         self._after.append(scan.entries_after_filter)
         self._read.append(scan.bytes_read)

@@ -1,7 +1,8 @@
 """The strategy *parser*: the sets of columns to index for each query, and the entries that would have saved.
 
-Takes a logged scan; gives its votes. `score` ranks columns one by one (the document's "Parser-based Scoring"); `votes_of`
-emulates the scan (its "Parser-based Estimation"): L(p), the entries scanned to evaluate p column by column, is
+Takes a logged scan; returns its votes. `score` ranks columns one by one (the document's "Parser-based
+Scoring"); `votes_of` emulates the scan (its "Parser-based Estimation"): L(p), the entries scanned to evaluate
+p column by column, is
 
 - for a leaf its column's entries per row, times the rows; 0 if the column has an index;
 - for an OR the sum over its children;
