@@ -8,7 +8,7 @@ export PYSPARK_PYTHON = $(CURDIR)/$(VENV)/bin/python
 export PYSPARK_DRIVER_PYTHON = $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP = 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder  # processes that share the tests, a file each, long ones first; WORKERS= for one
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder  # worker processes, a test file at a time, the longest first; WORKERS= for one
 
 ##@ Use
 .PHONY: help
@@ -44,13 +44,13 @@ advise: install java ## the demo's warehouse, a day of queries: what to index, b
 ##@ Check
 .PHONY: lint
 lint: install lint-java ## ruff: rules and format; imports run one way, without circles; the planner's Java
-	$(VENV)/bin/ruff check --no-cache .  # the cache keeps what a module was when it moves
+	$(VENV)/bin/ruff check --no-cache .  # the cache is stale after a module moves
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
 
 # Off in javac: rawtypes, unchecked and cast, because Janino, which compiles this in the driver, ignores type arguments:
-# collections are raw, and what they give is cast, though javac knows better of Scala's; path, because the manifests of
-# Spark's own jars name jars that PySpark does not bring.
+# collections are raw and their elements are cast, though javac knows better for Scala's; path, because the manifests
+# of Spark's own jars name jars that PySpark does not include.
 PLANNER_LINT := all,-rawtypes,-unchecked,-cast,-path
 .PHONY: lint-java
 lint-java: install ## javac -Xlint over the planner's Java, against each PySpark that is here (CI=true: all three, or it fails)

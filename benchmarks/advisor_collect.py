@@ -3,10 +3,10 @@
     make bench-advisor-collect                    100,000 files of 10 columns
     benchmarks/advisor_collect.py --files 5000
 
-The data files are there: links to a few copies of one, since only a sample is opened, and each has its entry in a manifest, with
-the bounds of rows of its own. The command runs in a process of its own, with Spark on two cores; what it keeps goes to a
-file. It runs a second time, after that has been kept, and once more after a tenth as many files have come. The memory is the Python
-driver's alone.
+The data files exist as links to a few copies of one, since only a sample is opened; each has its own manifest
+entry, with its own bounds. The command runs in a separate process, with Spark on two cores; its result goes
+to a file. It runs again with that result, and once more after a tenth as many files were added. Memory is
+that of the Python driver alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FILES_A_MANIFEST = 8_000
 LINKS = 10_000
-"""Of one copy: file systems limit them."""
+"""Per copy: file systems limit them."""
 
 
 def write_data_file(path: Path, columns: int) -> int:
@@ -72,7 +72,7 @@ def make_table(folder: Path, files: int, columns: int) -> Path:
 
 
 def collect(path: str, out: str, sampled: int, results: Any) -> None:
-    """Run the command, and put figures."""
+    """Run the command, and put figures into `results`."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--master local[2] pyspark-shell"
     real, told = session.run_job, []
 
@@ -98,7 +98,7 @@ def collect(path: str, out: str, sampled: int, results: Any) -> None:
 
 
 def main() -> None:
-    """Make the table, collect thrice, print figures as JSON."""
+    """Make the table, collect three times, print figures as JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

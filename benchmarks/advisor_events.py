@@ -2,8 +2,9 @@
 
     benchmarks/advisor_events.py --queries 20000
 
-The log repeats the queries of the tests' log of Iceberg-Spark, each time with other literals and ids, and with what the tests'
-log leaves out: a line for each of eight tasks, and the accumulators of tasks beside those of plans.
+The log repeats the queries of the tests' log of Iceberg-Spark, each time with other literals and ids, and
+adds what that log leaves out: a line for each of eight tasks, and the tasks' accumulators besides those of
+plans.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 REAL = Path(__file__).parents[1] / "tests/unit/advisor/iceberg_spark_1.12.0_events.jsonl"
 STRIDE = 1_000
-"""Ids of accumulators from one query to the next."""
+"""Distance of accumulator ids from one query to the next."""
 TASKS = 8
 TASK = json.dumps(
     {
@@ -81,7 +82,7 @@ def _other(literal: str, number: int) -> str:
 
 
 def read(path: str, found: Any) -> None:
-    """Read the log, and ask the advisor; put seconds, MiB and what was read."""
+    """Read the log, and run the advisor; put seconds, MiB and what was read into `found`."""
     began = time.process_time()
     scans = sum(1 for _ in EventLogs(path))
     seconds = time.process_time() - began

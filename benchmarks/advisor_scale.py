@@ -3,8 +3,9 @@
     make bench-advisor                    1,000,000 scans
     benchmarks/advisor_scale.py --scans 20000
 
-The scans are those of a table of 40 columns: 200 templates of AND, OR, nested, range and list filters, asked as often as Zipf's
-law has it, with other literals each time. Reading is timed in a process of its own, whose largest memory is reported.
+The scans are those of a table of 40 columns: 200 templates of AND, OR, nested, range and list filters, with
+frequencies by Zipf's law and other literals each time. Reading is timed in a separate process, whose peak
+memory is reported.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ BATCH = 2_000
 
 
 def leaf(draw: random.Random, column: int, rows_in: int) -> LoggedPredicate:
-    """Return a measured leaf on a column, of which low numbers are the more selective."""
+    """Return a measured leaf on a column; columns with low numbers are more selective."""
     share = min(1.0, 10.0 ** (column / 8 - 5))
     name, value = f"c{column}", draw.randrange(10**9)
     op = ("=", "in", ">=")[column % 3]
@@ -57,7 +58,7 @@ def leaf(draw: random.Random, column: int, rows_in: int) -> LoggedPredicate:
 
 
 def filter_of(draw: random.Random, template: int) -> LoggedPredicate:
-    """Return a filter of a template, with literals of its own."""
+    """Return a filter of a template, with its own literals."""
     shape = random.Random(template)
     columns = shape.sample(range(COLUMNS), 4)
     if template % 4 == 0:
@@ -120,7 +121,7 @@ def write(folder: Path, count: int, seed: int) -> int:
 
 
 def read(folder: str, found: Any) -> None:
-    """Ask the advisor; put seconds, CPU seconds, MiB and what it says."""
+    """Run the advisor; put seconds, CPU seconds, MiB and its result into `found`."""
     started, used = time.perf_counter(), time.process_time()
     advice = advise(folder)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -3,10 +3,11 @@
     make bench-advisor-tpcds                     scale 1; the tables of make bench PAGES=tpcds, made if they are not there
     make bench-advisor-tpcds BENCH="--native never"      no scan is handed to Spark's own reader: all are twostage's, measured
 
-The log is what twostage's scans of the queries write. Of each table the advisor says what to index, once by its own rules and
-once with every index that is predicted to save anything; these are built in a folder of their own, and the scans of the log are
-replayed without and with them, as ``advise check --spark-scans`` does: what was predicted is set beside what is measured. Scans
-that Spark's reader did are told apart: they are replayed as twostage's would with ``scan.native=never``.
+The log is written by twostage's scans of the queries. For each table the advisor recommends indexes, once by
+its own rules and once every index that is predicted to save anything; these are built in a separate folder,
+and the log's scans are replayed without and with them, as by ``advise check --spark-scans``, to compare
+predictions with measurements. Scans by Spark's reader are listed separately: they are replayed with
+twostage's, as with ``scan.native=never``.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from twostage.options import parse_options
 if TYPE_CHECKING:
     from twostage.advisor.replay import Replayed
 
-REPLAYED = 20
-"""Scans of a table that are replayed at most, the heaviest."""
-MOST_SCANS = 100
-"""The same of those that Spark's reader did, most of which are short."""
+MAX_REPLAYED = 20
+"""Scans replayed per table at most, the heaviest."""
+MAX_REPLAYED_BY_SPARK = 100
+"""The same for scans by Spark's reader, most of which are short."""
 console = Console(width=150)
 
 
 def log_queries(warehouse: Path, scale: float, logs: Path, native: str = "auto") -> None:
-    """Ask every query once, with the query log on."""
+    """Run every query once, with the query log on."""
     spark = iceberg_session.start(str(warehouse), **{"spark.driver.memory": "4g", "spark.log.level": "OFF"})
     if not tpc_tables.is_made(TPCDS, warehouse, scale):
         tpc_tables.make_tables(TPCDS, spark, warehouse, scale)
@@ -74,9 +75,11 @@ def check_table(path: Path, logs: Path, folder: Path) -> dict[str, Any]:
     ]
     recommended, built = choices
     refused = index_all(options, built) if built else {}
-    # Each kind by itself: of the scans together, one kind's heaviest might leave none of the other.
-    ours = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=REPLAYED)
-    both = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=MOST_SCANS, spark_scans=True)
+    # Each kind separately: among all scans, the heaviest might all be of one kind.
+    ours = check_log([QueryLog(str(logs))], options, {}, name=str(path), queries=MAX_REPLAYED)
+    both = check_log(
+        [QueryLog(str(logs))], options, {}, name=str(path), queries=MAX_REPLAYED_BY_SPARK, spark_scans=True
+    )
     by_spark = [scan for scan in both.replayed if scan.reader == "spark"]
     return {
         "table": path.name,
@@ -88,7 +91,7 @@ def check_table(path: Path, logs: Path, folder: Path) -> dict[str, Any]:
 
 
 def show(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """Print the figures of the tables and of all of them; return the latter."""
+    """Print the figures of each table and of all; return the latter."""
     refused: Counter[str] = Counter()
     for one in tables:
         refused.update(one["refused"])
@@ -109,7 +112,7 @@ def show(tables: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _figures(replayed: list[Replayed]) -> dict[str, Any]:
-    """Print the scans that indexes help, or were predicted to, and return the figures of all."""
+    """Print the scans that indexes help, or were predicted to help, and return the figures of all."""
     predicted = [scan for scan in replayed if scan.predicted is not None and scan.error is not None]
     touched = [scan for scan in predicted if scan.saved or round(scan.predicted or 0.0)]
     figures = {

@@ -1,16 +1,17 @@
 """Whether the advisor's indexes are the best ones: 5,000 generated queries with a known best answer.
 
     make bench-advisor-workload
-    benchmarks/advisor_workload.py --measured 1500               of all that are logged and advised on, each template's share
+    benchmarks/advisor_workload.py --measured 1500               of all that are logged, each template's share
     benchmarks/advisor_workload.py --queries 100 --rows 100000   in a minute or so
 
-A table of 40 columns, keys, categories, measures, times and texts of many sizes, is written by PyIceberg. Templates of AND, OR,
-nested, range and list filters are asked as often as Zipf's law has it, with other literals each time, through the core of
-twostage, without Spark; what each read goes to a query log, and the advisor reads that. Then every column that a filter
-names is indexed, by the kinds that are advised or else by those that answer most, and each query is read with each subset of
-the indexes of its columns (`workload_bytes`): the bytes that this takes, of data files and indexes together, tell what any set of
-K indexes would have saved. The best set of K of all there are is compared with the advisor's. So that it measures the same
-each time, the reader orders conjuncts by the bytes that they read, and not by their time; `--timed` has it as ever.
+PyIceberg writes a table of 40 columns: keys, categories, measures, times and strings of many sizes. Templates
+of AND, OR, nested, range and list filters run with frequencies by Zipf's law and other literals each time,
+through twostage's core, without Spark; what each reads goes to a query log, which the advisor reads. Then
+every column that a filter names is indexed, with the recommended kinds or else those that answer most, and
+each query is read with each subset of its columns' indexes (`workload_bytes`): the bytes read, of data files
+and indexes together, show what any set of K indexes would have saved. The best of all sets of K is compared
+with the advisor's. To be reproducible, the reader orders conjuncts by the bytes that they read, not by their
+time; with `--timed` by their time, as usual.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ console = Console(width=150)
 
 
 def words_of(draw: np.random.Generator, rows: int, count: int) -> pa.Array:
-    """Return texts of some random words of eight letters and digits each."""
+    """Return strings of some random words of eight letters and digits each."""
     letters = np.frombuffer(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", np.uint8)[
         draw.integers(0, 36, (rows, 9 * count))
     ]
@@ -217,7 +218,7 @@ def index_all(options: ReadOptions, kinds: dict[str, tuple[str, ...]]) -> dict[s
 def advised(
     folder: Path, metadata: dict[str, TableColumns]
 ) -> tuple[list[dict[str, tuple[str, ...]]], dict[str, tuple[str, ...]]]:
-    """Return the kinds of the indexes that are advised, by column: for each K, and without a limit."""
+    """Return the recommended kinds of indexes, by column: for each K, and without a limit."""
 
     def kinds(count: int) -> dict[str, tuple[str, ...]]:
         found = advise(str(folder), metadata=metadata, max_columns=count, min_gain=0.0).recommendations
@@ -232,11 +233,11 @@ def measure(
     """Measure the chosen queries with every subset of the indexes of their columns.
 
     Args:
-        reader: Of the table.
+        reader: Reads the table.
         asked: All queries.
-        without: What each reads without indexes.
-        usable: The columns that are indexed.
-        chosen: Places of those to measure.
+        without: Bytes that each reads without indexes.
+        usable: The indexed columns.
+        chosen: Positions of the queries to measure.
     """
     ids = {name: reader.table.schema.find((name,)).id for name in usable}  # type: ignore[union-attr]
     templates = Counter(one.template for one in asked)
@@ -254,7 +255,7 @@ def measure(
 
 
 def check(reader: SubsetReader, asked: list[Query], usable: list[str], chosen: list[int]) -> int:
-    """Measure some queries both ways, also with a read of its own for each subset, all decoded; return how many numbers differ."""
+    """Measure some queries also with a separate, fully decoded read per subset; return the number of differences."""
     differ = 0
     reader = replace(reader, timed=False)
     for place in track(chosen, "checking", console=console):
@@ -269,7 +270,7 @@ def check(reader: SubsetReader, asked: list[Query], usable: list[str], chosen: l
 
 
 def some_of_each(asked: list[Query], count: int) -> list[int]:
-    """Return the places of so many queries, or one more for each template: of each template the same share, evenly spread."""
+    """Return the positions of about `count` queries: of each template the same share, rounded up, evenly spread."""
     share = min(1.0, count / len(asked))
     seen: Counter[int] = Counter()
     chosen = []
@@ -282,7 +283,7 @@ def some_of_each(asked: list[Query], count: int) -> list[int]:
 
 
 def _kept(path: Path, facts: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what an earlier run left, if there was one; its facts must be these."""
+    """Return what an earlier run left, if any; its facts must be these."""
     if not path.exists():
         return None
     kept: dict[str, Any] = json.loads(path.read_text())
@@ -296,7 +297,7 @@ def _kept(path: Path, facts: dict[str, Any]) -> dict[str, Any] | None:
 def run(
     queries: int, rows: int, seed: int, folder: Path, *, measured: int, checked: int, timed: bool
 ) -> dict[str, Any]:
-    """Make the table, ask, advise, measure; return the figures."""
+    """Make the table, run queries, advise, measure; return the figures."""
     console.print(f"seed {seed}: {rows:,} rows, {queries:,} queries of {TEMPLATES} templates")
     facts = {"rows": rows, "queries": queries, "seed": seed, "timed": timed}
     kept = _kept(folder / "logged.json", facts)

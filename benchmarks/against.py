@@ -3,9 +3,10 @@
     make bench-against COMMIT=v0.1.0
     make bench-against COMMIT=0502c54 BENCH="--rows 300000 --repeats 5"
 
-Takes a commit of this repository; its package and this one run in a process with a Spark session each, and take turns, query by
-query: needles, scans, positional and equality deletes, on a local disk. Prints for each query the medians of wall and CPU seconds,
-and the ratio of the code here to that of the commit. Ends with an error if their answers differ.
+Takes a commit of this repository; its package and this one each run in a process with a Spark session, and
+take turns, query by query: needles, scans, positional and equality deletes, on a local disk. Prints for each
+query the medians of wall and CPU seconds, and the ratio of this code to the commit's. Fails if their answers
+differ.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ console = Console(width=150)
 
 
 def queries() -> list[Query]:
-    """Return what is asked: needles and scans, then some of them under positional and equality deletes."""
+    """Return the queries: needles and scans, then some of them under positional and equality deletes."""
     found = [*NEEDLES, *SCANS]
     some = (NEEDLES[0], NEEDLES[5], SCANS[0], SCANS[3])
     found += [replace(one, branch=DELETED, title=f"{one.title}; positional deletes") for one in some]
@@ -61,7 +62,7 @@ def make_tables(warehouse: Path, rows: int) -> None:
         return
     shutil.rmtree(warehouse, ignore_errors=True)
     warehouse.mkdir(parents=True)
-    from iceberg_session import start  # noqa: PLC0415 - only where something is to be made
+    from iceberg_session import start  # noqa: PLC0415 - only if something is to be made
 
     spark = start(str(warehouse))
     make_wide(spark, replace(SIZES["full"], rows=rows))
@@ -74,7 +75,7 @@ def make_tables(warehouse: Path, rows: int) -> None:
 
 
 def extract(commit: str, folder: str) -> str:
-    """Write the packages of a commit to a folder; return what makes Python import them."""
+    """Write the packages of a commit to a folder; return the PYTHONPATH to import them."""
     archive = subprocess.run(
         ["git", "archive", commit, *PACKAGES], cwd=ROOT, check=True, capture_output=True
     ).stdout
@@ -84,7 +85,7 @@ def extract(commit: str, folder: str) -> str:
 
 
 def measure(query: Query, versions: dict[str, EngineProcess], repeats: int) -> dict[str, list[Measured]]:
-    """Ask a query of each version in turn, after its answers were compared; return what it took, by version."""
+    """Run a query on each version in turn, after comparing answers; return its measurements by version."""
     answers = {name: process.ask("answer", TWOSTAGE, query, CAP) for name, process in versions.items()}
     if len(set(answers.values())) > 1:
         raise AssertionError(f"{query.title}: the versions differ: {answers}")
@@ -106,7 +107,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="the queries whose title has it")
     parser.add_argument("--warehouse", type=Path, default=ROOT / "benchmarks" / "data" / "against")
     asked = parser.parse_args()
-    # In a process of its own, as Spark stays in the one that used it.
+    # In a separate process, as Spark stays in the one that used it.
     subprocess.run(
         [sys.executable, "-c", f"import against; against.make_tables(against.Path({str(asked.warehouse)!r}), {asked.rows})"],
         cwd=Path(__file__).parent,

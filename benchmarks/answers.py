@@ -1,6 +1,6 @@
-"""What two engines' answers are compared by: text that is equal where the answers are.
+"""What two engines' answers are compared by: text that is equal if the answers are.
 
-Takes Arrow tables. Rows come in any order, columns by place: engines name and type sums differently.
+Takes Arrow tables. Rows are in any order, columns by position: engines name and type sums differently.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 DIGITS_OF_SUMS = 8
-"""Sums of doubles depend on the order of the rows; so many digits do not."""
+"""Sums of doubles depend on the order of the rows; this many digits do not."""
 MOD = 1_000_003
-"""Moments in microseconds are summed modulo this: the sum of millions of them exceeds a long."""
+"""Timestamps in microseconds are summed modulo this: the sum of millions of them exceeds a long."""
 
 
 def digest(table: pa.Table, *, exact: bool) -> str:
@@ -27,7 +27,7 @@ def digest(table: pa.Table, *, exact: bool) -> str:
 
 
 def sums(table: pa.Table) -> str:
-    """Return what `digest` makes of the sums of a large table's columns."""
+    """Return the `digest` of the sums of a large table's columns."""
     totals: list[pa.Array] = [pa.array([table.num_rows])]
     for column in table.columns:
         kind, values = column.type, column
@@ -44,7 +44,7 @@ def sums(table: pa.Table) -> str:
 
 
 def sums_in_spark(names_and_types: list[tuple[str, str]], sql: str) -> str:
-    """Return the statement whose only row has what `sums` adds up."""
+    """Return the statement whose only row has the sums of `sums`."""
     parts = ["count(*)"]
     for name, kind in names_and_types:
         match kind:

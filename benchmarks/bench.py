@@ -4,13 +4,13 @@
     make bench PAGES="needles scans tpch"       these pages; the others keep their last result
     make bench SIZE=small                       minutes: whether all works and the answers agree
     make bench SIZE=huge                        12,000,000 rows, TPC-H at scale 4
-    make bench PAGES=tpcds                      all of TPC-DS, at scale 1 (small: 0.1): only where it is named
+    make bench PAGES=tpcds                      all of TPC-DS, at scale 1 (small: 0.1): only if named
     make bench PAGES=tpcds-10                   the same at scale 10
     make bench PAGES=tpch-all                   the same of TPC-H
 
-Each page's figures go to a JSON file, and docs/benchmarks.md is made of those that are there, so that pages can be
-measured one by one. Engines take turns, query by query, in processes of their own, measured from outside. It ends with
-an error if two engines disagree.
+Each page's figures go to a JSON file, and docs/benchmarks.md is made from the files that exist, so that pages
+can be measured one by one. Engines take turns, query by query, in separate processes, measured from outside.
+It fails if two engines disagree.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ from tpc_page import problems_of
 ROOT = Path(__file__).resolve().parents[1]
 console = Console(width=150)
 OTHER_PAGES = ("sessions", "filters", "equality-deletes", "object-store")
-ASKED_FOR = {"tpcds": ("tpcds", None), "tpcds-10": ("tpcds", "huge"), "tpch-all": ("tpch", None)}
-"""Measured only where they are named, because they take long: which of the TPC's benchmarks each page runs, and its size if
-that is not the run's."""
-WITH_OWN_TABLES = ("filters", "equality-deletes", "object-store", "indexes", *ASKED_FOR)
+ONLY_IF_NAMED = {"tpcds": ("tpcds", None), "tpcds-10": ("tpcds", "huge"), "tpch-all": ("tpch", None)}
+"""Measured only if named, because they take long: which TPC benchmark each page runs, and its size if not the
+run's."""
+WITH_OWN_TABLES = ("filters", "equality-deletes", "object-store", "indexes", *ONLY_IF_NAMED)
 INDEX_PATIENCE = 6.0
-"""Seconds of repeats of a query of the page about indexes: many engines, and the page stays below eight minutes."""
+"""Seconds of repeats per query on the page about indexes: it has many engines, and stays below eight
+minutes."""
 IN_A_ROW = 10
-"""Times that a session is asked each of its queries."""
+"""Times that a session runs each of its queries."""
 
 
 class Bench:
@@ -85,7 +86,7 @@ class Bench:
         self._processes.clear()
 
     def measure(self, page: Page) -> dict[str, Any]:
-        """Ask a page's queries of its engines."""
+        """Run a page's queries on its engines."""
         return {"queries": [self._measure(page, query) for query in page.queries]}
 
     def _measure(self, page: Page, query: Query) -> dict[str, Any]:
@@ -93,14 +94,14 @@ class Bench:
         engines = [name for name in page.engines if name not in alone or query.columns not in {"", "count"}]
         figures: dict[str, dict[str, Any]] = {name: {} for name in engines}
         answers: dict[str, str] = {}
-        for name in engines:  # checks, and warms: caches of all kinds, compilers
+        for name in engines:  # checks, and warms caches and compilers
             started = time.perf_counter()
             try:
                 answer = self.process(name).ask("answer", name, query, self.size.cap)
                 took = time.perf_counter() - started
                 if answer is not None and took < self.size.patience / 4:
                     self.process(name).measure(name, query, self.size.cap)
-            except EngineError as error:  # the others are measured all the same
+            except EngineError as error:  # the others are still measured
                 self.problems.append(f"{page.name}, {query.title}: {error}")
                 figures[name]["failed"] = str(error)[:300]
                 continue
@@ -112,7 +113,7 @@ class Bench:
         for turn in range(self.size.repeats):
             order = deque(
                 runs.items()
-            )  # each turn begins with another engine: none always comes after the same
+            )  # each turn starts with another engine: none always follows the same one
             order.rotate(-turn)
             for name, done in order:
                 if sum(run.seconds for run in done) > self.size.patience or "stopped" in figures[name]:
@@ -147,7 +148,7 @@ class Bench:
             console.print(f"[red]{self.problems[-1]}[/red]")
 
     def measure_sessions(self) -> dict[str, Any]:
-        """Ask a needle again and again in new sessions, one engine and one needle in each."""
+        """Run a needle repeatedly in new sessions, one engine and one needle in each."""
         self.close()  # nothing else has a Spark session meanwhile
         asked = []
         for query in IN_SESSIONS:
@@ -177,25 +178,25 @@ class Bench:
         return self._measured_by("filters.py", "--rows", str(min(1_000_000, self.size.rows)))
 
     def measure_equality_deletes(self) -> dict[str, Any]:
-        """Run the benchmark of equality deletes, which has a table and a session of its own."""
+        """Run the benchmark of equality deletes, which has its own table and session."""
         size = "small" if self.size is SIZES["small"] else "full"
         warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-deletes"))
         return self._measured_by("deletes.py", "--size", size, "--warehouse", warehouse)
 
     def measure_object_store(self) -> dict[str, Any]:
-        """Run the benchmark of a store that answers late, which has tables and sessions of its own.
+        """Run the benchmark of a store with latency, which has its own tables and sessions.
 
         The variable STORE has more options for it, such as ``--latencies 100 --threads 8``.
         """
         size = next(name for name, known in SIZES.items() if known is self.size)
         warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-object-store"))
         more = shlex.split(os.environ.get("STORE", ""))
-        if large := {"small": "small-big", "full": "big"}.get(size):  # the same queries of few large files
+        if large := {"small": "small-big", "full": "big"}.get(size):  # the same queries on few large files
             self._measured_by("object_store.py", "--size", large, "--warehouse", f"{warehouse}-big", *more)
         return self._measured_by("object_store.py", "--size", size, "--warehouse", warehouse, *more)
 
     def measure_indexes(self) -> dict[str, Any]:
-        """Ask few rows of tables with indexes, which lie in a warehouse of their own."""
+        """Query few rows of tables with indexes, which have their own warehouse."""
         self.close()  # nothing else has a Spark session meanwhile
         size = next(name for name, known in SIZES.items() if known is self.size)
         warehouse = self.warehouse.with_name(f"{self.warehouse.name}-indexes")
@@ -217,8 +218,8 @@ class Bench:
         return figures | {"built": json.loads((warehouse / "done.json").read_text())}
 
     def measure_tpc(self, page: str) -> dict[str, Any]:
-        """Run TPC-DS or TPC-H, which has tables and a session of its own; one that was ended goes on."""
-        benchmark, size = ASKED_FOR[page]
+        """Run TPC-DS or TPC-H, which has its own tables and session; an interrupted run continues."""
+        benchmark, size = ONLY_IF_NAMED[page]
         size = size or next(name for name, known in SIZES.items() if known is self.size)
         warehouse = str(self.warehouse.with_name(f"{self.warehouse.name}-{page.removesuffix('-all')}"))
         figures = self._measured_by(
@@ -245,7 +246,7 @@ def main() -> int:
     parser.add_argument(
         "pages",
         nargs="*",
-        help=f"of {', '.join((*PAGES, *OTHER_PAGES, *ASKED_FOR))}; if none is named, all that are quick enough",
+        help=f"of {', '.join((*PAGES, *OTHER_PAGES, *ONLY_IF_NAMED))}; if none is named, all that are quick enough",
     )
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument(
@@ -254,10 +255,10 @@ def main() -> int:
     parser.add_argument("--page-only", action="store_true", help="measure nothing, write the document again")
     arguments = parser.parse_args()
     wanted = arguments.pages or [
-        *(name for name, page in PAGES.items() if not page.is_asked_for),
+        *(name for name, page in PAGES.items() if not page.only_if_named),
         *OTHER_PAGES,
     ]
-    if unknown := set(wanted) - {*PAGES, *OTHER_PAGES, *ASKED_FOR}:
+    if unknown := set(wanted) - {*PAGES, *OTHER_PAGES, *ONLY_IF_NAMED}:
         parser.error(f"no such page: {', '.join(sorted(unknown))}")
     is_small = arguments.size == "small"
     folder = ROOT / "benchmarks" / "results" / "small" if is_small else ROOT / "docs" / "benchmarks"
@@ -269,7 +270,7 @@ def main() -> int:
     if not arguments.page_only:
         started = time.perf_counter()
         if set(wanted) - set(WITH_OWN_TABLES):
-            subprocess.run(  # a Spark session of its own, gone when the measuring starts
+            subprocess.run(  # its own Spark session, which ends before the measuring starts
                 [
                     sys.executable,
                     str(Path(__file__).with_name("bench_tables.py")),
@@ -306,7 +307,7 @@ def measure_page(bench: Bench, name: str, size: str, folder: Path) -> None:
         figures = bench.measure_equality_deletes()
     elif name == "object-store":
         figures = bench.measure_object_store()
-    elif name in ASKED_FOR:
+    elif name in ONLY_IF_NAMED:
         figures = bench.measure_tpc(name)
     elif name == "indexes":
         figures = bench.measure_indexes()

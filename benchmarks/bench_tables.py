@@ -1,7 +1,8 @@
 """The tables that the benchmark reads, written by Iceberg's own connector.
 
-Takes a folder and a size; leaves a warehouse: `wide`, `users` to join it with, and TPC-H's `lineitem`, `orders` and `part`. Each has a branch
-with positional deletes, one row in a hundred. What is there already is used again.
+Takes a folder and a size; writes a warehouse: `wide`, `users` to join it with, and TPC-H's `lineitem`,
+`orders` and `part`. Each has a branch with positional deletes, one row in a hundred. Existing tables are
+reused.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ KEYS = {"wide": "id", "lineitem": "l_orderkey, l_linenumber", "orders": "o_order
 
 
 def make_tables(warehouse: Path, size: Size) -> None:
-    """Make the tables, unless they are there."""
+    """Make the tables, unless they exist."""
     done = warehouse / "done.json"
     wanted = json.dumps(
         {"rows": size.rows, "columns": size.columns, "scale": size.scale, "users": users_of(size)}
@@ -37,7 +38,7 @@ def make_tables(warehouse: Path, size: Size) -> None:
         return
     shutil.rmtree(warehouse, ignore_errors=True)
     warehouse.mkdir(parents=True)
-    from iceberg_session import start  # noqa: PLC0415 - only where something is to be made
+    from iceberg_session import start  # noqa: PLC0415 - only if something is to be made
 
     spark = start(str(warehouse))
     spark.sparkContext.setLogLevel("ERROR")
@@ -67,7 +68,7 @@ def delete_some(spark: SparkSession, table: str) -> None:
 
 
 def wide_columns(rows: int, columns: int) -> list[str]:
-    """Return the expressions of the wide table: ids ascending and everything else scattered."""
+    """Return the expressions of the wide table: ids ascend, everything else is scattered."""
     parts = [
         "id",
         f"pmod(xxhash64(id, 1), {max(1, rows // 12)}) AS user_id",  # as `users_of` counts them
@@ -90,7 +91,7 @@ def wide_columns(rows: int, columns: int) -> list[str]:
 
 
 def user_columns() -> list[str]:
-    """Return the expressions of the table of users: where `is_of_<keys>` is 1 are so many of them, `wanted_users`."""
+    """Return the expressions of the table of users: `is_of_<keys>` is 1 for `<keys>` of them, `wanted_users`."""
     wanted = (
         f"cast(id < {found.stop} AND id % {found.step} = {found.start} AS int) AS is_of_{keys}"
         for keys in (10, 1_000)

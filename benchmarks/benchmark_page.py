@@ -1,8 +1,7 @@
-"""Makes docs/benchmarks.md and its pictures of the figures that were measured, whenever that was.
+"""Makes docs/benchmarks.md and its pictures from the figures that were measured, whenever that was.
 
-Takes a folder of JSON files, one for each page; gives one document and an SVG file for each page. Pages whose file is
-not there are named as not measured. A file of another benchmark may have `text`, and `tables`: each a `title`,
-perhaps `text`, `columns`, and `rows` of texts.
+Takes a folder of JSON files, one per page; writes a document, and an SVG file per page. Pages without a file are
+named as not measured. Other benchmarks' files may have `text` and `tables` (`title`, `text`, `columns`, `rows`).
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def write_page(folder: Path, document: Path) -> None:
         parts.append(
             _page(page, figures, pictures)
             if figures
-            else _missing(f'make bench{" SIZE=huge" * page.is_asked_for} PAGES="{page.name}"')
+            else _missing(f'make bench{" SIZE=huge" * page.only_if_named} PAGES="{page.name}"')
         )
     parts += ["## Ten queries of a new session\n", _optional(known, "sessions", _sessions, pictures)]
     parts += ["## Filters\n", _optional(known, "filters", _filters, pictures)]
@@ -110,7 +109,7 @@ def write_page(folder: Path, document: Path) -> None:
 
 
 class Pictures:
-    """Where pictures lie, and how the document refers to them."""
+    """Where pictures are, and how the document refers to them."""
 
     def __init__(self, folder: Path, beside: Path) -> None:
         self._folder, self._beside = folder, beside
@@ -140,7 +139,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _conditions(ran: list[Figures]) -> str:
-    """Return what the pages ran on: once where it is the same."""
+    """Return what the pages ran on: once if it is the same."""
     newest = max(ran, key=lambda figures: str(figures["written"]))
     machine = newest["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
@@ -182,7 +181,7 @@ def _size(figures: Figures) -> str:
         )
     if figures["page"] in {"tpcds", "tpcds-10", "tpch-all"}:
         return f"scale {figures['scale']:g}"
-    if "wide" not in sizes:  # only pages with tables of their own were measured
+    if "wide" not in sizes:  # only pages with their own tables were measured
         return f"{size.rows:,}"
     wide = f"{size.rows:,} x {size.columns}, {sizes['wide'] / MIB:,.0f} MiB"
     return f"{wide}; TPC-H {size.scale}, {(sum(sizes.values()) - sizes['wide']) / MIB:,.0f} MiB"
@@ -252,9 +251,7 @@ def _page(page: Page, figures: Figures, pictures: Pictures) -> str:
             )
         )
         parts += _measures(asked, alone, CORE)
-        if (
-            page.name == "indexes"
-        ):  # whose other queries the core, which plans and reads alone, does not answer
+        if page.name == "indexes":  # the core only plans and reads, and does not answer their other queries
             queries = [query for query in queries if query not in asked]
             alone = [name for name in alone if name not in (CORE, CORE_NO_INDEX)]
     if alone and (not asked or page.name == "indexes"):
@@ -279,7 +276,7 @@ def _built(built: Figures) -> str:
 
 
 def _panels(queries: list[Figures], engines: list[str], base: str) -> dict[str, list[Bar]]:
-    """Return the bars of each query, an engine's seconds and its ratio on each."""
+    """Return the bars of each query, one per engine with its seconds and ratio."""
     panels: dict[str, list[Bar]] = {}
     for query in queries:
         for name in engines:
@@ -298,7 +295,7 @@ def _panels(queries: list[Figures], engines: list[str], base: str) -> dict[str, 
 
 
 def _measures(queries: list[Figures], engines: list[str], base: str) -> list[str]:
-    """Return the tables of seconds, CPU seconds and bytes, and of bytes from the disk where they were measured."""
+    """Return the tables of seconds, CPU seconds and bytes, and of bytes from the disk if measured."""
     measures = [
         ("seconds", "seconds", 1.0, 2),
         ("cpu", "CPU seconds", 1.0, 2),
@@ -363,8 +360,8 @@ def _percent(value: float | None) -> str:
 
 
 def _sessions(figures: Figures, pictures: Pictures) -> str:
-    """Return how long a new session takes to its first answer, and to each later one."""
-    # Figures of before there were several queries have one, and its seconds alone.
+    """Return how long a new session takes for its first answer, and for each later one."""
+    # Old figures have one query, and only its seconds.
     queries = figures.get("queries") or [{"title": figures["query"], "engines": figures["engines"]}]
     turns = max(
         len(one["seconds"]) for query in queries for asked in query["engines"].values() for one in asked

@@ -3,9 +3,10 @@
     make coverage                          all of those tests, then the table; exit code 1 below a gate
     make coverage TESTS=tests/unit/reading some of them; the gates are for all
 
-Takes arguments for pytest; runs it under coverage.py, in one process for each worker and with the processes that tests start,
-and prints for each package the branches that were taken. What was not taken is written to build/coverage/missing.txt, module
-by module. Kernels that numba compiled are not traced; their NumPy twins are.
+Takes arguments for pytest; runs it under coverage.py, in one process for each worker and with the processes
+that tests start, and prints for each package the branches taken. Those not taken are written to
+build/coverage/missing.txt, module by module. Kernels that numba compiled are not traced; their NumPy twins
+are.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ DATA, REPORT, MISSING = FOLDER / "data", FOLDER / "report.json", FOLDER / "missi
 
 
 @dataclass
-class Taken:
-    """Of the branches and statements of a package, those that tests took."""
+class PackageCoverage:
+    """The branches and statements of a package that tests took."""
 
     branches: int = 0
     branches_taken: int = 0
@@ -56,7 +57,7 @@ class Taken:
 
     @property
     def percent(self) -> float:
-        """Branches taken, of 100."""
+        """Percentage of branches taken."""
         return round(100 * self.branches_taken / max(1, self.branches), 1)
 
 
@@ -69,12 +70,12 @@ def run_tests(arguments: Sequence[str]) -> int:
     return subprocess.run([*measured, *arguments], cwd=ROOT, check=False).returncode
 
 
-def by_package() -> dict[str, Taken]:
+def by_package() -> dict[str, PackageCoverage]:
     """Return what was taken of each package: a folder of connector/twostage, its modules, the kernels' package."""
     coverage = [sys.executable, "-m", "coverage"]
     subprocess.run([*coverage, "combine", "-q"], cwd=ROOT, check=True)
     subprocess.run([*coverage, "json", "-q", "-o", str(REPORT)], cwd=ROOT, check=True)
-    packages: dict[str, Taken] = defaultdict(Taken)
+    packages: dict[str, PackageCoverage] = defaultdict(PackageCoverage)
     for name, measured in sorted(json.loads(REPORT.read_text())["files"].items()):
         _, package, *inner = Path(name).parts
         packages[f"{package}.{inner[0]}" if len(inner) > 1 else package].add(name, measured)
@@ -109,8 +110,8 @@ def main(arguments: Sequence[str]) -> int:
     return exit_code or int(is_gated and bool(below))
 
 
-def _all(packages: Any) -> Taken:
-    whole = Taken()
+def _all(packages: Any) -> PackageCoverage:
+    whole = PackageCoverage()
     for found in packages:
         whole.branches += found.branches
         whole.branches_taken += found.branches_taken

@@ -26,7 +26,7 @@ mpl.rcParams.update(
         "svg.hashsalt": "twostage",
         "font.family": "sans-serif",
         "font.size": 9,
-        "figure.facecolor": "white",  # readable where the page is dark
+        "figure.facecolor": "white",  # readable on a dark page
     }
 )
 COLOURS = {
@@ -48,7 +48,7 @@ OTHER = "#777777"
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: whose it is, how long, what is written at its end."""
+    """One bar: its engine, its length, and the text at its end."""
 
     name: str
     value: float
@@ -56,7 +56,7 @@ class Bar:
 
 
 def draw_bars(path: Path, title: str, panels: dict[str, list[Bar]], columns: int = 2) -> None:
-    """Draw one panel of bars for each query; every panel has a scale of its own."""
+    """Draw one panel of bars for each query; every panel has its own scale."""
     rows = -(-len(panels) // columns)
     most = max(len(bars) for bars in panels.values())
     heights = 0.42 + 0.2 * most
@@ -118,7 +118,7 @@ class Line:
     name: str
     values: list[float | None]
     stopped: tuple[int, float] | None = None
-    """The place where it was stopped, and at which value: drawn as an arrow upwards."""
+    """The place and value at which it was stopped: drawn as an arrow upwards."""
     is_dashed: bool = False
 
 

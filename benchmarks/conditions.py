@@ -1,8 +1,9 @@
-"""Times queries with the condition cache off, filling it, and answered by it; in one process, one run.
+"""Times queries with the condition cache off, filling it, and answered from it; in one process, one run.
 
-Every figure is the median of this process in milliseconds, elapsed and of CPU, of scans that return two columns of the
-rows that match. Each comparison first checks that the rows are the same. Run it with ``make bench-conditions``; with
-``BENCH="--turns=31"`` it compares off and filling memory in turns, which a busy machine disturbs least.
+Every figure is the median of this process in milliseconds, elapsed and of CPU, for scans that return two
+columns of the matching rows. Each comparison first checks that the rows are the same. Run it with ``make
+bench-conditions``; with ``BENCH="--turns=31"`` it compares off and filling memory in turns, which a busy
+machine disturbs least.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def write_file(path: Path, rows: int) -> None:
 
 
 def scan(path: Path, text: str, rows: int, **options: str) -> int:
-    """Return how many rows a scan gives."""
+    """Return how many rows a scan returns."""
     declared = [
         {"id": number, "name": name, "type": kind, "required": False}
         for number, (name, kind) in enumerate(COLUMNS.items())
@@ -124,7 +125,7 @@ def timed(run: Callable[[], int], before: Callable[[], None] = lambda: None) -> 
 
 
 def fill_in_turns(path: Path, text: str, rows: int, turns: int) -> tuple[float, float, float]:
-    """Return the median milliseconds of CPU of a scan, off and filling memory, and the median of how many the latter took more."""
+    """Return a scan's median CPU milliseconds, off and filling memory, and the median of their difference."""
     spent: dict[str, list[float]] = {"off": [], "memory": []}
     for turn in range(turns):
         for way in ("off", "memory") if turn % 2 else ("memory", "off"):

@@ -1,8 +1,8 @@
 """The host cache's own file format and locks against libraries: Arrow IPC, `filelock`.
 
-Stores key sets of 1 M keys both ways, and takes locks both ways; prints milliseconds of CPU and wall time, and bytes.
-The docstrings of `deletes/cache/file_format.py` and `deletes/cache/host.py` have the verdict. `filelock` is no
-dependency: install it to measure it.
+Stores key sets of 1 M keys both ways, and takes locks both ways; prints milliseconds of CPU and wall time,
+and bytes. The docstrings of `deletes/cache/file_format.py` and `deletes/cache/host.py` have the verdict.
+`filelock` is not a dependency: install it to measure it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REPEATS = 9
 
 
 def milliseconds(work: Callable[[], Any]) -> tuple[str, str]:
-    """Return the least CPU and wall time of some runs."""
+    """Return the shortest CPU and wall time of some runs."""
     cpu, wall = [], []
     for _ in range(REPEATS):
         started, started_cpu = time.perf_counter(), time.process_time()
@@ -72,7 +72,7 @@ def write_ipc(path: str, values: dict[str, Any], arrays: list[NDArray[Any]]) -> 
 
 
 def read_ipc(path: str, *, is_checked: bool) -> list[NDArray[Any]]:
-    """Map what `write_ipc` wrote."""
+    """Map a file of `write_ipc`."""
     with pa.memory_map(path) as file:
         reader = pa.ipc.open_file(file)
         json.loads(reader.schema.metadata[b"values"])

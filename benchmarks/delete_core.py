@@ -1,8 +1,8 @@
 """CPU seconds of scans under equality deletes, through the core alone: plan and read, no Spark.
 
-Takes a table's folder and the cases; gives a table of figures. Every scan runs in a process of its own, cold
-first and then again with what the first one left in memory, and, in another process, with compiled deletes. Scans
-without deletes alternate with them, and ratios are to those next to them: a machine that is busy slows both.
+Takes a table's folder and the cases; returns a table of figures. Every scan runs in a separate process, first
+cold and then again with what the first left in memory, and, in another process, with compiled deletes. They
+alternate with scans without deletes, and ratios are to the adjacent ones: a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def apart(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def compile_all(location: str, branch: str, cache: str) -> None:
-    """Keep the compiled deletes of a branch in a cache directory."""
+    """Store the compiled deletes of a branch in a cache directory."""
     from twostage.maintenance import compile_deletes  # noqa: PLC0415 - in the process that measures
     from twostage.options import parse_options  # noqa: PLC0415
 
@@ -99,7 +99,7 @@ def compile_all(location: str, branch: str, cache: str) -> None:
 
 
 def scan_twice(location: str, branch: str, query: str, cache: str | None = None) -> dict[str, Any]:
-    """Run one query twice; return CPU seconds and what was counted. No `cache`: nothing on the host is used."""
+    """Run one query twice; return CPU seconds and counters. Without `cache`, nothing on the host is used."""
     from twostage.catalog.load_table import load_table  # noqa: PLC0415
     from twostage.options import parse_options  # noqa: PLC0415 - in the process that measures
 

@@ -1,8 +1,9 @@
-"""The other engines of the delete benchmark: Iceberg's connector in the same session, DuckDB in processes of its own.
+"""The other engines of the delete benchmark: Iceberg's connector in the same session, DuckDB in separate processes.
 
-DuckDB reads the table by its `iceberg` extension, and by an anti join of data and delete files written by hand, which is
-right here as all deletes are newer than all rows. The extension comes from PyPI for one version of DuckDB, so both lie
-in a folder of their own, `duckdb-iceberg` in the environment; where it is missing, DuckDB is left out.
+DuckDB reads the table with its `iceberg` extension, and with a hand-written anti join of data and delete
+files, which is right here because all deletes are newer than all rows. PyPI has the extension for one version
+of DuckDB, so both are in a separate folder, `duckdb-iceberg` in the environment; if it is missing, DuckDB is
+left out.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def timed(work: Callable[[], str]) -> tuple[float, str]:
 
 
 def capped(spark: SparkSession, work: Callable[[], str], seconds: float) -> tuple[float, str] | None:
-    """Run something in Spark; None if it was stopped after so many seconds."""
+    """Run something in Spark; None if it was stopped after `seconds`."""
     is_late = threading.Event()
 
     def stop() -> None:
@@ -62,7 +63,7 @@ def run_duckdb(engine: str, location: str, branch: str, kind: str, query: str, c
     """Run a query twice on DuckDB in a new process; return the seconds and answer of each, as many as `cap` allows."""
     command = [sys.executable, __file__, engine, location, branch, kind, query]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    timer = threading.Timer(cap + 2, process.kill)  # it needs about two seconds to start and to end
+    timer = threading.Timer(cap + 2, process.kill)  # starting and ending take about two seconds
     timer.start()
     try:
         found, _ = process.communicate()
@@ -91,7 +92,7 @@ def serve(engine: str, location: str, branch: str, kind: str, query: str) -> Non
 
 
 def _read(connection: Any, sql: str) -> str:
-    """Make all rows as Arrow and drop them, batch by batch; return what the answer is checked by."""
+    """Materialize all rows as Arrow and drop them, batch by batch; return what the answer is checked by."""
     count = total = mixed = 0
     for batch in connection.execute(sql).to_arrow_reader(122_880):
         ids = batch["id"].to_numpy()
@@ -101,12 +102,12 @@ def _read(connection: Any, sql: str) -> str:
 
 
 def answer(count: int, total: int, mixed: int) -> str:
-    """Return the text that answers are compared by, of the number of rows and the sum and exclusive or of their ids."""
+    """Return the text that answers are compared by: the number of rows, and the sum and XOR of their ids."""
     return f"{count} rows, ids {total}, {mixed}"
 
 
 def answer_of(ids: list[int]) -> str:
-    """Return it for a few rows."""
+    """Return the same for a few rows."""
     return answer(len(ids), sum(ids), reduce(lambda one, other: one ^ other, ids, 0))
 
 

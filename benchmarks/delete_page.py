@@ -1,4 +1,4 @@
-"""The page and the picture of equality deletes, of the figures that deletes.py measured."""
+"""The page and the picture of equality deletes, from the figures that deletes.py measured."""
 
 from __future__ import annotations
 

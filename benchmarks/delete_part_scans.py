@@ -22,14 +22,14 @@ class Part:
     Attributes:
         name: As the modules of `twostage.deletes` name it.
         deletes: The set of delete files.
-        columns: What is selected.
-        settings: Of both scans, by the names of `ReadSettings`.
+        columns: The selected columns.
+        settings: Settings of both scans, by the names of `ReadSettings`.
         off: Settings of the scan without it.
         patch: Constants of the scan without it: module, name and value.
         how: What is switched off, for the reader.
-        needles: Queries for few rows, one after the other; 0: one full scan.
-        mode: ``cold``: the process knows nothing of the deletes. ``again``: the scan has run before, with the keys kept
-            or, without it, forgotten. ``host``: another process has run it.
+        needles: Queries for few rows, one after another; 0: one full scan.
+        mode: ``cold``: the process has not seen the deletes. ``again``: the scan has run before, with the
+            keys kept or, without the optimisation, forgotten. ``host``: another process has run it.
         is_threaded: Whether only the CPU seconds of the busier of two threads count.
     """
 
@@ -46,11 +46,11 @@ class Part:
 
 
 def no_values(*_: Any) -> None:
-    """Stand in for what lists the values that bounds leave."""
+    """Replaces the function that lists the values that bounds leave."""
 
 
 def deletes_of(folder: Path, kind: str) -> tuple[Any, ...]:
-    """Return the delete files of a kind as planning gives them."""
+    """Return the delete files of a kind as planning returns them."""
     from twostage.predicates.bounds import Bounds  # noqa: PLC0415 - in the process that measures
     from twostage.task import DeleteFile  # noqa: PLC0415
 
@@ -79,13 +79,13 @@ def deletes_of(folder: Path, kind: str) -> tuple[Any, ...]:
 
 
 def run(folder: str, part: Part, cache: str, *, is_on: bool) -> dict[str, Any]:
-    """Run a part's scan in this process; return seconds, the most memory and the number of rows."""
+    """Run a part's scan in this process; return seconds, peak memory and the number of rows."""
     from twostage.deletes.cache.memory import CACHE  # noqa: PLC0415
 
     if not is_on:
         for module, name, value in part.patch:
             found = importlib.import_module(module)
-            getattr(found, name)  # fails where it has another name by now
+            getattr(found, name)  # fails if it has been renamed
             setattr(found, name, value)
     settings = {
         "delete_cache": "worker",
@@ -165,7 +165,7 @@ def _reset_peak() -> None:
 
 
 def _peak() -> float:
-    """Return the most memory since `_reset_peak`, MiB."""
+    """Return the peak memory since `_reset_peak`, in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024

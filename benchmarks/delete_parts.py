@@ -1,9 +1,10 @@
-"""What each optimisation of equality deletes earns: the same scan with it and without it, through the core alone.
+"""What each optimisation of equality deletes gains: the same scan with it and without it, through the core alone.
 
-Writes one data file (4 row groups, page indexes) and delete files of several kinds with pyarrow; reads them in a new
-process each time, without Spark, first with an optimisation and then with it switched off: by its option, or where it has
-none, by the constant that decides on it. Prints and returns CPU seconds, the best of some runs, and the most memory. Decoding ahead
-takes no less CPU, but two threads share it: of that part, CPU seconds of the busier one count. Both scans must return the same rows, or it fails.
+Writes one data file (4 row groups, page indexes) and delete files of several kinds with pyarrow; reads them
+in a new process each time, without Spark, first with an optimisation and then with it switched off: by its
+option, or if it has none, by the constant that controls it. Prints and returns CPU seconds, the best of some
+runs, and peak memory. Decoding ahead takes no less CPU, but two threads share it: for that part, CPU seconds
+of the busier one count. Both scans must return the same rows, or it fails.
 
 ``make bench PAGES=equality-deletes`` runs it after the other engines; ``python benchmarks/delete_parts.py`` alone.
 """
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 ROWS = 4_000_000
 FILES = 100
 PRIME = 2_147_483_647
-"""Times a number, modulo twice the rows: every number once, scattered, and half of them are ids of rows."""
+"""Multiplier, modulo twice the rows: gives every number once, scattered; half of them are ids of rows."""
 BATCHES = 100
-"""Values of a column in whose order the rows are."""
+"""Distinct values of the column that orders the rows."""
 NEEDLES = 24
-"""Queries in a row, of which each finds few rows: whether to stream or to load is decided on each."""
+"""Consecutive queries that each find few rows: each decides whether to stream or to load."""
 
 
 _NO_DOMAINS = tuple(
@@ -137,7 +138,7 @@ HEADINGS = (
 
 
 def names_of(ids: NDArray[np.int64]) -> pa.Array:
-    """Return the name of each row: text of 16 letters."""
+    """Return the name of each row: 16 letters."""
     digits = pc.utf8_lpad(pa.array(ids).cast(pa.string()), 10, "0")
     return pc.binary_join_element_wise("order-", digits, "")
 
@@ -249,7 +250,7 @@ def _run_off(folder: str, part: Part, cache: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and print; with ``--json`` write the figures too."""
+    """Measure and print; with ``--json`` also write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--repeats", type=int, default=3)

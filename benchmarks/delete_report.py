@@ -1,4 +1,4 @@
-"""Figures as a table on the terminal: sentences on how they came about, headings and rows of texts."""
+"""Figures as a table on the terminal: sentences on how they were measured, headings and rows of strings."""
 
 from __future__ import annotations
 

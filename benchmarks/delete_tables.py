@@ -1,8 +1,9 @@
 """The table that the delete benchmark reads: one set of data files, a branch for each set of delete files.
 
-Takes a Spark session with Iceberg's runtime; gives branches of one table. Data files are written by Iceberg's
-connector, delete files by the writer of Iceberg's Java library, which commits them too. Keys would pass too slowly from
-Python to the JVM one by one: KeyFiles.java, which Spark's own compiler (Janino) compiles in its JVM, takes a file's at once.
+Takes a Spark session with Iceberg's runtime; writes branches of one table. Data files are written by
+Iceberg's connector, delete files by Iceberg's Java library, which also commits them. Passing keys from Python
+to the JVM one by one would be too slow: KeyFiles.java, which Spark's own compiler (Janino) compiles in its
+JVM, takes all of a file's keys at once.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 NAME = "ice.db.orders"
 PRIME = 2_147_483_647
-"""Times a number, modulo twice the rows: every number once, scattered, and half of them are ids of rows."""
+"""Multiplier, modulo twice the rows: gives every number once, scattered; half of them are ids of rows."""
 COMMITS = 10
-"""Snapshots that the delete files of a branch come in, so that their sequence numbers differ."""
+"""Snapshots that add the delete files of a branch, so that their sequence numbers differ."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Delete files of one kind: how many, and of how many keys each."""
+    """Delete files of one kind: how many, and with how many keys each."""
 
     kind: str
     files: int
@@ -34,7 +35,7 @@ class Case:
 
     @property
     def branch(self) -> str:
-        """The branch that has them."""
+        """The branch with these delete files."""
         return f"{self.kind}_{self.files}" if self.files else "main"
 
     def __str__(self) -> str:
@@ -42,7 +43,7 @@ class Case:
 
 
 def make_table(spark: SparkSession, rows: int) -> None:
-    """Write the data: ids ascending, everything else scattered."""
+    """Write the data: ids ascend, everything else is scattered."""
     spark.range(rows, numPartitions=4).selectExpr(
         "id",
         "concat('order-', lpad(cast(id AS string), 10, '0')) AS name",
@@ -57,7 +58,7 @@ def make_table(spark: SparkSession, rows: int) -> None:
 
 
 def add_deletes(spark: SparkSession, case: Case, rows: int, writer: Any) -> None:
-    """Commit the delete files of a case to its branch; each holds the next keys. `writer` is what `key_files` made."""
+    """Commit the delete files of a case to its branch, each with the next keys; `writer` is from `key_files`."""
     jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to Java
     iceberg = jvm.org.apache.iceberg
     table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, NAME)  # noqa: SLF001
@@ -79,9 +80,9 @@ def add_deletes(spark: SparkSession, case: Case, rows: int, writer: Any) -> None
 
 
 def key_files(spark: SparkSession) -> Any:
-    """Return an instance of KeyFiles, compiled now: it sees what the session's class loader sees, Iceberg's jar too.
+    """Return an instance of KeyFiles, compiled now: it sees the session's classes, including Iceberg's jar.
 
-    Once in a session: py4j knows classes by name, and takes a class compiled again for the first one.
+    Once per session: py4j knows classes by name, and mistakes a recompiled class for the first one.
     """
     jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to Java
     source = Path(__file__).with_name("KeyFiles.java")
@@ -92,5 +93,5 @@ def key_files(spark: SparkSession) -> Any:
 
 
 def scattered(first: int, count: int, rows: int) -> NDArray[np.int64]:
-    """Return the keys number `first` and on."""
+    """Return `count` keys from number `first` on."""
     return (np.arange(first, first + count, dtype=np.int64) * PRIME + 11) % (2 * rows)

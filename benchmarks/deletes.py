@@ -1,12 +1,13 @@
 """Times scans of a table under equality deletes: twostage cold and warm, Iceberg's Spark connector, DuckDB.
 
-A cold scan runs in Python workers that were just started, on a host and in a driver that know nothing of the
-deletes; a warm one is the same scan again; a later one runs in new workers, and finds what the host's cache kept; a
-compiled one runs in new workers too, and finds what ``compile-deletes`` left. Before them runs the same query
-without deletes, in new workers and again, and after them in new workers. All run in one Spark session that has run each
-query a few times before. The other engines run after twostage, so that files and JVM are warm for them, each a
-first time and again; one that needs longer than the cap is stopped, and not measured with more deletes of that kind. All
-answers are compared, by the ids of the remaining rows. At the end `delete_parts` measures what each optimisation earns.
+A cold scan runs in newly started Python workers, on a host and in a driver that have not seen the deletes; a
+warm one is the same scan again; a later one runs in new workers, and finds what the host's cache kept; a
+compiled one also runs in new workers, and finds what ``compile-deletes`` wrote. Before them the same query
+runs without deletes, in new workers and again, and after them in new workers. All run in one Spark session
+that has run each query a few times before. The other engines run after twostage, so that files and JVM are
+warm for them, each twice; one that takes longer than the cap is stopped, and not measured with more deletes
+of that kind. All answers are compared, by the ids of the remaining rows. Finally `delete_parts` measures what
+each optimisation gains.
 
 ``make bench PAGES=equality-deletes`` runs it; ``--core`` measures CPU seconds of planning and reading instead, without
 Spark; ``--json`` writes the figures.
@@ -58,9 +59,10 @@ CLEAN = Case("long", 0, 0)
 SIZES = {"small": (100_000, (1, 20), 4), "full": (10_000_000, (1, 20, 200, 2000), 45)}
 """Rows, numbers of delete files, and seconds after which an engine is stopped."""
 DUCKDB_SHARE = 0.4
-"""Of the cap, what DuckDB may take: beyond a few keys its extension would take minutes, and be stopped everywhere."""
+"""Of the cap, which DuckDB may take: beyond a few keys its extension would take minutes, and always be
+stopped."""
 PATIENCE = 15.0
-"""Seconds of a first answer of Iceberg's connector, beyond which it is not run again."""
+"""Seconds of the first answer of Iceberg's connector beyond which it is not run again."""
 
 
 def start(warehouse: str) -> SparkSession:
@@ -76,7 +78,7 @@ def start(warehouse: str) -> SparkSession:
 
 
 def run(frame: DataFrame, query: str) -> str:
-    """Run a query; return what its answer is checked by. Spark drops the rows of a full scan, and adds up their ids."""
+    """Run a query; return what its answer is checked by. Spark drops the rows of a full scan, and sums their ids."""
     if query == "needle":
         return answer_of([row["id"] for row in frame.where(NEEDLE).collect()])
     seen = Observation()
@@ -86,21 +88,21 @@ def run(frame: DataFrame, query: str) -> str:
 
 
 def ours(spark: SparkSession, location: str, case: Case, cache: str, **options: str) -> DataFrame:
-    """Return the table as twostage reads it, in Python workers also where there are no deletes."""
+    """Return the table as twostage reads it, in Python workers even without deletes."""
     known = {"scan.native": "never", "deletes.cache-dir": cache, "branch": case.branch}
     return spark.read.format("twostage").options(**(known | options)).load(location)
 
 
 def end_workers() -> None:
-    """End this session's Python workers: the next tasks run in new ones, which their daemon forks."""
+    """End this session's Python workers: the next tasks run in new ones, forked by their daemon."""
     python = [pid for pid in ProcessTree(os.getpid()).members() if _is_of_spark(pid)]
     workers = [pid for pid in python if _parent(pid) in python]
-    if not python:  # workers may be gone: Spark ends those that wait for a minute, while Iceberg works
+    if not python:  # there may be no workers: Spark ends those idle for a minute, while Iceberg works
         raise AssertionError("no Python daemon was found: figures of new workers would be of old ones")
     for pid in workers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    # Until its daemon has taken notice, Spark takes a worker that has ended for one that waits for work.
+    # Until its daemon notices, Spark mistakes an ended worker for an idle one.
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         time.sleep(0.01)
 
@@ -121,7 +123,7 @@ def _parent(pid: int) -> int:
 
 
 class Bench:
-    """What was measured: seconds by case, query and reader."""
+    """The measurements: seconds by case, query and reader."""
 
     def __init__(self, arguments: argparse.Namespace, warehouse: str, rows: int) -> None:
         self.arguments = arguments
@@ -133,7 +135,7 @@ class Bench:
         self.reports: list[str] = []
 
     def prepare(self, cases: list[Case]) -> None:
-        """Make the table and the branches that are not there yet."""
+        """Make the table and the missing branches."""
         if not Path(self.location).exists():
             make_table(self.spark, self.rows)
         there = {row["name"] for row in self.spark.sql(f"SELECT name FROM {NAME}.refs").collect()}
@@ -143,7 +145,7 @@ class Bench:
                 add_deletes(self.spark, case, self.rows, writer)
 
     def warm_up(self) -> None:
-        """Run each query without deletes on both connectors, a few times: the JVM's own start is in no figure."""
+        """Run each query without deletes on both connectors, a few times: no figure includes the JVM's warm-up."""
         with tempfile.TemporaryDirectory() as cache:
             for query in QUERIES * 3:
                 run(ours(self.spark, self.location, CLEAN, cache), query)
@@ -178,7 +180,7 @@ class Bench:
         end_workers()
         once("none", CLEAN, cache)
         once("none again", CLEAN, cache)
-        if not case.files:  # as users have it: such a full scan goes to Spark's own Parquet reader
+        if not case.files:  # as for users: such a full scan goes to Spark's own Parquet reader
             end_workers()
             once("cold", CLEAN, cache, **{"scan.native": "auto"})
             once("warm", CLEAN, cache, **{"scan.native": "auto"})
@@ -191,14 +193,14 @@ class Bench:
         once("later", case, cache)
         end_workers()
         once("compiled", case, compiled)
-        if query == "SELECT *":  # as users have it: needs no worker
+        if query == "SELECT *":  # as for users: needs no worker
             once("by Spark", case, compiled, **{"scan.native": "auto"})
         end_workers()
         once("none after", CLEAN, cache)
         return seconds
 
     def _measure_others(self, case: Case, query: str) -> dict[str, dict[str, float]]:
-        """Run the other engines that were not stopped at fewer deletes."""
+        """Run the other engines that were not stopped with fewer deletes."""
         figures: dict[str, dict[str, float]] = {}
         engines = [ICEBERG, *((EXTENSION, BY_HAND) if FOLDER.exists() else ())]
         for engine in engines:
@@ -232,14 +234,14 @@ class Bench:
         return round(self.arguments.cap * (1 if engine == ICEBERG else DUCKDB_SHARE), 1)
 
     def _check(self, case: Case, query: str, engine: str, found: str) -> None:
-        """Refuse figures of engines that do not agree."""
+        """Fail if an engine's answer differs."""
         known = self.answers.setdefault((case, query), found)
         if known != found:
             raise AssertionError(f"{case}, {query}, {engine}: {known} and {found}")
 
 
 def cases_of(rows: int, files: tuple[int, ...]) -> list[Case]:
-    """Return what is measured: as many keys as rows in 200 files; more files hold fewer each."""
+    """Return the cases: as many keys as rows in 200 files; more files have fewer each."""
     max_keys = max(1, rows // 200)
     return [CLEAN, *(Case(kind, one, min(max_keys, max(1, rows // one))) for kind in KINDS for one in files)]
 
@@ -277,12 +279,12 @@ def main() -> None:
         figures: dict[str, Any] = {}
         for case in cases:
             found.append(bench.measure(case))
-            if arguments.json:  # so that a run that is ended early is not lost
+            if arguments.json:  # so that an interrupted run is not lost
                 figures = {"rows": rows, "cap": arguments.cap, "cases": found}
                 arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
             console.print(f"[{time.strftime('%X')}] {case}: {found[-1]['queries']}", markup=False)
         bench.spark.stop()
-        if arguments.json:  # without Spark, whose processes would run beside it
+        if arguments.json:  # without Spark, whose processes would compete with it
             parts = measure_parts(min(PARTS_ROWS, rows), repeats=1 if arguments.size == "small" else 3)
             parts["measured"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
             arguments.json.write_text(json.dumps(figures | {"parts": parts}, indent=1) + "\n")

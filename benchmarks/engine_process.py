@@ -1,7 +1,7 @@
-"""An engine in a process of its own, and the other end that asks it and measures it from outside.
+"""An engine in a separate process, and the client that queries it and measures it from outside.
 
-Questions and answers are lines of JSON on stdin and stdout; whatever else the engine prints goes to stderr.
-All ways through Spark share one process, every other engine has its own.
+Requests and answers are lines of JSON on stdin and stdout; whatever else the engine prints goes to stderr.
+All ways through Spark share one process; every other engine has its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from queries import Query
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of a query: wall seconds, and what the process tree used."""
+    """One run of a query: wall seconds, and the process tree's usage."""
 
     seconds: float
     cpu: float
@@ -39,7 +39,7 @@ class EngineProcess:
 
     Args:
         warehouse: The folder of its tables.
-        python_path: Where its Python, and the workers', look for packages first.
+        python_path: Where its Python and the workers' look for packages first.
     """
 
     def __init__(self, warehouse: str, python_path: str | None = None) -> None:
@@ -73,7 +73,7 @@ class EngineProcess:
         return self._process.poll() is None
 
     def ask(self, action: str, engine: str, query: Query | None = None, cap: float = 600) -> Any:
-        """Ask one question and wait for its answer; None if it was stopped after `cap` seconds."""
+        """Send one request and wait for its answer; None if it was stopped after `cap` seconds."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         question = {"action": action, "engine": engine, "cap": cap, "query": query and asdict(query)}
@@ -98,10 +98,10 @@ class EngineProcess:
 
 
 def serve(warehouse: str) -> None:
-    """Answer questions until there are no more."""
+    """Answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # Spark and Ivy print too
-    from engines import Stopped, start_engine  # noqa: PLC0415 - heavy, and the other end needs none of it
+    os.dup2(2, 1)  # Spark and Ivy print, too
+    from engines import Stopped, start_engine  # noqa: PLC0415 - heavy, and the client needs none of it
 
     engines: dict[str, Any] = {}
     columns: list[str] = []
@@ -125,7 +125,7 @@ def serve(warehouse: str) -> None:
             answers.write(json.dumps({"value": value}) + "\n")
         except Stopped:
             answers.write(json.dumps({"value": None}) + "\n")
-        except Exception as error:  # noqa: BLE001 - it is the other end's to judge
+        except Exception as error:  # noqa: BLE001 - the client decides
             answers.write(json.dumps({"error": f"{type(error).__name__}: {error}"[:2000]}) + "\n")
     if "pyspark" in sys.modules:
         from pyspark.sql import SparkSession  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""The engines, each behind the same three words: `names` of the wide table, `run` a query, `answer` it.
+"""The engines, each with the same three methods: `names` of the wide table, `run` a query, `answer` it.
 
-`run` is what is timed: it makes all rows, as Arrow in memory or inside Spark, and drops them. `answer` gives the text
-that engines are compared by. All use two threads, and one process for the core alone.
+`run` is timed: it materializes all rows, as Arrow in memory or inside Spark, and drops them. `answer` returns
+the text that engines are compared by. All use two threads, and one process for the core alone.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))
 
 
 class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """A query took longer than it may."""
+    """A query took longer than allowed."""
 
 
 class Engine(Protocol):
-    """What the benchmark asks of an engine."""
+    """What the benchmark requires of an engine."""
 
     def names(self) -> list[str]:
         """Return the wide table's columns."""
 
     def run(self, query: Query, sql: str, cap: float) -> None:
-        """Answer a query and drop the answer."""
+        """Run a query and drop the answer."""
 
     def answer(self, query: Query, sql: str, cap: float) -> str:
         """Return what the answer is compared by."""
 
 
 def data_files(warehouse: str, table: str) -> list[str]:
-    """Return the data files of a table that Iceberg's connector wrote; delete files lie beside them."""
+    """Return the data files of a table written by Iceberg's connector; delete files are beside them."""
     found = Path(warehouse, "db", table, "data").rglob("*.parquet")
     return sorted(str(path) for path in found if not path.name.endswith("-deletes.parquet"))
 
@@ -127,7 +127,7 @@ class InSpark:
         ).replace("1 rows", "sums")
 
     def _capped(self, work: Any, cap: float) -> Any:
-        """Do something in Spark, for so many seconds at most."""
+        """Run something in Spark, for at most `cap` seconds."""
         is_late = threading.Event()
 
         def stop() -> None:
@@ -147,7 +147,7 @@ class InSpark:
 
 
 class OutsideSpark:
-    """An engine that gives Arrow tables; by itself it reads the data files, and knows of no deletes."""
+    """An engine that returns Arrow tables; by default it reads the data files, and ignores deletes."""
 
     def __init__(self, warehouse: str) -> None:
         self.files = {table: found for table in TABLES if (found := data_files(warehouse, table))}
@@ -209,7 +209,7 @@ class Polars(OutsideSpark):
 
 
 class DataFusion(OutsideSpark):
-    """DataFusion over the data files, with its late materialization, which is off unless asked for."""
+    """DataFusion over the data files, with its late materialization, which is off by default."""
 
     def __init__(self, warehouse: str) -> None:
         super().__init__(warehouse)
@@ -220,7 +220,7 @@ class DataFusion(OutsideSpark):
         self._context = datafusion.SessionContext(config)
         self._links = (
             tempfile.TemporaryDirectory()
-        )  # it takes folders only, and delete files lie beside data files
+        )  # it takes only folders, and delete files are beside data files
         for table, files in self.files.items():
             folder = Path(self._links.name, table)
             folder.mkdir()
@@ -233,7 +233,7 @@ class DataFusion(OutsideSpark):
 
 
 class Core(OutsideSpark):
-    """twostage without Spark: plan, and read as many groups of data files at once as there are threads."""
+    """twostage without Spark: plan, and read one group of data files per thread."""
 
     own: ClassVar[dict[str, str]] = {}
     """Its options."""
@@ -291,5 +291,5 @@ OUTSIDE: dict[str, type[OutsideSpark]] = {
 
 
 def start_engine(warehouse: str, name: str) -> Engine:
-    """Return the engine of a name, ready to answer."""
+    """Return the engine with this name, ready to answer."""
     return InSpark(warehouse, name) if name in IN_SPARK else OUTSIDE[name](warehouse)

@@ -1,4 +1,4 @@
-"""Times stage one's parts in one process: IN lists, searches in text, dictionary codes, normal forms of ORs.
+"""Times stage one's parts in one process: IN lists, string searches, dictionary codes, normal forms of ORs.
 
 Every figure is the median CPU time of this process in milliseconds, for ROWS rows, next to what it is compared
 with; read the ratios. Each comparison first checks that both answers agree. Run it with ``make bench-filters``.
@@ -48,7 +48,7 @@ BRANCHES = (1, 2, 3, 4, 5, 6, 7, 8)
 LISTED = 1_000
 """Values of each IN list of the ORs."""
 PATIENCE = 8.0
-"""Seconds that a form of the ORs may take before larger ones are left out."""
+"""Seconds that a form of the ORs may take before larger ones are skipped."""
 _random = np.random.default_rng(7)
 console = Console(width=150)
 shown_tables: list[Table] = []
@@ -101,7 +101,7 @@ def column(kind: str, field_id: int = 0) -> Column:
 
 
 def drawn(kind: str, count: int) -> pa.Array:
-    """Return random values of a type, few of them equal but the dates."""
+    """Return random values of a type, few of them equal, except dates."""
     numbers = _random.integers(0, 10**9, count)
     match kind:
         case "int":
@@ -138,7 +138,7 @@ def in_lists(rows: int) -> None:
 
 
 def searches(rows: int) -> None:
-    """Compare searches in text with pyarrow's functions."""
+    """Compare string searches with pyarrow's functions."""
     words = drawn("string", rows)
     text = column("string")
     cases: dict[str, tuple[Predicate, Callable[[], pa.Array]]] = {
@@ -175,7 +175,7 @@ class File:
         self.schema = parse_schema({"schema-id": 0, "type": "struct", "fields": declared})
 
     def scan(self, predicate: Predicate, **options: str) -> int:
-        """Return how many rows match; no column is returned of them, so that stage one is all there is."""
+        """Return how many rows match; no column of them is returned, so only stage one runs."""
         context = ScanContext(
             scan_id="bench",
             table="bench",
@@ -231,7 +231,7 @@ def dictionary_codes(rows: int, folder: Path) -> None:
 
 
 def ors(branches: int) -> Predicate:
-    """Return an OR of ANDs: each branch asks each of three columns for its own LISTED values."""
+    """Return an OR of ANDs: each branch matches each of three columns with its own LISTED values."""
     three = [Column(number, (f"c{number}",), Primitive("long")) for number in range(3)]
     return Or(
         tuple(
@@ -295,7 +295,9 @@ def normal_forms(rows: int, folder: Path) -> None:
             return answer
 
         compact = prepared("none")
-        forms.MAX_LEAVES = 10**9  # the option stops where the form grows beyond use; here it is measured
+        forms.MAX_LEAVES = (
+            10**9
+        )  # the option stops when the form becomes uselessly large; here it is measured
         cnf = None if is_slow else prepared("cnf")
         forms.MAX_LEAVES = limit
         count = kept(compact)

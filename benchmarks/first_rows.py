@@ -1,9 +1,9 @@
-"""What `ORDER BY … LIMIT` costs where reading it late helps, and where it cannot: against the same query without it.
+"""What top-n scans (`ORDER BY … LIMIT`) cost where they help and where they cannot, compared with the option off.
 
-Makes two tables of 8 files with the same rows: in one each file holds a range of the sort key, in the other each file
-holds all of it. Asks both for the greatest 100 rows through Spark, with the option `top-n` and without it (then Spark's
-own reader reads all); prints CPU seconds of all processes and the bytes of the table that the report tells of.
-``make bench-top``.
+Makes two tables of 8 files with the same rows: in one each file has a range of the sort key, in the other
+each file has all of it. Queries both for the greatest 100 rows through Spark, with the option `top-n` and
+without it (then Spark's own reader reads all); prints CPU seconds of all processes and the table's bytes
+read, from the report. ``make bench-top``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLUMNS = 9
 
 
 def main() -> None:
-    """Make the tables, ask, print."""
+    """Make the tables, query, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--repeats", type=int, default=7)
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def make_tables(folder: Path, rows: int) -> dict[str, str]:
-    """Return where the tables lie, by how their files hold the sort key."""
+    """Return the tables' paths, by how the sort key is distributed over files."""
     catalog = SqlCatalog("made", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     catalog.create_namespace("db")
     random = np.random.default_rng(1)
@@ -80,7 +80,7 @@ def make_tables(folder: Path, rows: int) -> dict[str, str]:
 
 
 def measure(spark: SparkSession, frame: DataFrame, tree: ProcessTree, repeats: int) -> list[str]:
-    """Return seconds and CPU seconds of a query, medians, and the MiB of the table that it read."""
+    """Return median seconds and CPU seconds of a query, and the MiB of the table that it read."""
     figures = []
     for _ in range(repeats + 2):
         tree.used()

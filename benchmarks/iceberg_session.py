@@ -1,4 +1,4 @@
-"""A session of Spark 4.1, the newest that Iceberg's own runtime exists for, with that runtime and twostage."""
+"""A session of Spark 4.1, the newest with an Iceberg runtime, with that runtime and twostage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
 
 def start(warehouse: str, **confs: str) -> SparkSession:
-    """Start Spark with Iceberg's catalog `ice` over a folder; `confs` are set over those here."""
+    """Start Spark with Iceberg's catalog `ice` over a folder; `confs` override those here."""
     known = {
         "spark.jars.packages": RUNTIME,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

@@ -1,10 +1,11 @@
-"""Aggregates and first rows that indexes answer, beside reading the columns and beside Iceberg's own connector: one table, one session.
+"""Aggregates and top-n answered by indexes, compared with reading and with Iceberg's connector, in one session.
 
     python benchmarks/index_answers.py FOLDER [rows] [columns] [repeats]
 
-Writes the benchmark's wide table with Iceberg's connector into FOLDER, unless it is there, with a branch of which one row in a
-hundred is deleted, and indexes the columns `country`, `half` and `user_id` (`values`), `m1` and `m2` (`slices`), `m0` and `m5` (`sorted`). Prints for each query the median of the
-wall seconds, warm, with indexes, with ``index=off`` and with Iceberg's connector, and whether the rows were the same.
+Writes the benchmark's wide table with Iceberg's connector into FOLDER, unless it exists, with a branch that
+has one row in a hundred deleted, and indexes the columns `country`, `half` and `user_id` (`values`), `m1` and
+`m2` (`slices`), `m0` and `m5` (`sorted`). Prints for each query the median of the wall seconds, warm, with
+indexes, with ``index=off`` and with Iceberg's connector, and whether the rows were the same.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ TOP = {
     "last 10 by m0, 20 columns": "SELECT id, user_id, device, half, ts, country, m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13 FROM {t} ORDER BY m0 DESC LIMIT 10",
     "last 10 by m5, all columns": "SELECT * FROM {t} ORDER BY m5 DESC LIMIT 10",
 }
-"""Not of the branch: its deletes are by position, of which indexes do not tell whose rows they are."""
+"""Not on the branch: its deletes are by position, and indexes do not tell which rows they delete."""
 WARM_UP = 5
-"""Runs that are not measured: Java compiles what it runs often."""
+"""Unmeasured runs: Java compiles what it runs often."""
 INDEXED = {"values": "country,half,user_id", "slices": "m1,m2", "sorted": "m0,m5"}
 """Columns by kind."""
 

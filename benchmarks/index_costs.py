@@ -1,11 +1,12 @@
-"""What indexes cost and give, without Spark: building, sizes, look-ups in one data file and among many.
+"""What indexes cost and gain, without Spark: building, sizes, look-ups in one data file and among many.
 
     python benchmarks/index_costs.py columns [rows]
     python benchmarks/index_costs.py files [data files]
 
-`columns`: for columns of several kinds, the column's bytes in Parquet, and for each kind of index its bytes a row, CPU seconds to
-build against those to read the column, and what one answer reads and takes. `files`: a table-wide index of random keys, each
-in three data files: bytes a pair, and what a look-up of one key and of a thousand reads.
+`columns`: for columns of several kinds, the column's bytes in Parquet, and for each kind of index its bytes
+    per row, CPU seconds to build compared with reading the column, and what one answer reads and takes.
+    `files`: a table-wide index of random keys, each in three data files: bytes per pair, and what a look-up
+    of one key and of a thousand reads.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Values:
 
 
 def columns(rows: int) -> dict[str, tuple[pa.Array, str]]:
-    """Return columns as the measurements of design had them."""
+    """Return columns like those measured for the design."""
     drawn = np.random.default_rng(7)
     users = drawn.integers(0, 200_000, rows)
     words = np.array([f"{n:08x}" for n in range(5_000)])
@@ -113,7 +114,7 @@ def measure_columns(rows: int) -> None:
 
 
 def look_up(path: Path, array: pa.Array, kind: str) -> dict[str, object]:
-    """Return what a point and a range read, opening included, and the fastest CPU time of a few."""
+    """Return what a point and a range read, including opening, and the shortest CPU time of a few runs."""
     found: dict[str, object] = {}
     column = Column(1, ("x",), Primitive(kind))
     value = array[len(array) // 2].as_py()

@@ -1,10 +1,11 @@
-"""Which kind of index a column of many values should have: what each takes, costs to build, and saves; one data file, no Spark.
+"""Which kind of index suits a column of many values: size, build cost and savings; one data file, no Spark.
 
     make bench-index-kinds BENCH="[rows] [a part of a column's name …]"
 
 Takes a number of rows; writes a file for each of a dozen columns (equally frequent values, values by Zipf's law, numbers without
-a dictionary) and builds each kind of index. For a frequent value, a rare one and ranges of several widths it prints the median
-CPU milliseconds and the bytes of stage one, without an index and with each; and what ``--kind auto`` says of the column.
+a dictionary) and builds each kind of index. For a frequent value, a rare one and ranges of several widths it
+prints the median CPU milliseconds and the bytes of stage one, without an index and with each; and what
+``--kind auto`` chooses for the column.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class Measured:
 
 
 def filters_of(values: Ids) -> dict[str, str]:
-    """Return the filters, by what they ask for."""
+    """Return the filters, by what they match."""
     distinct, counts = np.unique(values, return_counts=True)
     ordered = np.sort(values)
 

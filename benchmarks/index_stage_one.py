@@ -1,10 +1,11 @@
-"""One data file: stage one by an index against stage one on a plain-encoded column, and building against reading; no Spark.
+"""One data file: stage one with an index compared with a plain-encoded column, and building with reading; no Spark.
 
     make bench-index-stage-one BENCH=[rows]
 
-Takes a number of rows; writes a file of scattered numbers and texts without dictionaries, and an index of each column. For a needle
-it prints the median CPU milliseconds of the scan, and of its stages one (filter columns and filter, or indexes) alone, with and
-without the index; and what building took against our own reader's reading of the column. All in one process, in turns.
+Takes a number of rows; writes a file of scattered numbers and strings without dictionaries, and an index of
+each column. For a needle it prints the median CPU milliseconds of the scan, and of stage one (filter columns
+and filter, or indexes) alone, with and without the index; and the build time compared with our reader reading
+the column. All in one process, in turns.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ FILTERS = {"number": "number = {}", "text": "text = 'text-{:012d}'"}
 
 
 def write_file(path: Path, rows: int) -> int:
-    """Write the file; return a number that one row has."""
+    """Write the file; return a number that exactly one row has."""
     scattered = np.random.default_rng(5).integers(0, 10**9, rows)
     arrays = [
         pa.array(np.arange(rows)),

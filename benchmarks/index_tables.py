@@ -1,7 +1,8 @@
 """The tables of the benchmark of indexes, written by Iceberg's own connector, and their indexes, by twostage.
 
-Takes a folder and a size; leaves a warehouse with `wide`, rows of many columns in few files, `small_files`, whose scattered
-keys are in some three files each, and `wanted`, some of these keys. The first two have Parquet's Bloom filters. What is there already is used again.
+Takes a folder and a size; writes a warehouse with `wide`, rows of many columns in few files, `small_files`,
+whose scattered keys are in about three files each, and `wanted`, some of these keys. The first two have
+Parquet Bloom filters. Existing tables are reused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 40
 BLOOM = "'write.parquet.bloom-filter-enabled.column.{}' = 'true'"
-ASKED = ("m1", "device", "user_id", "key")
+BLOOM_COLUMNS = ("m1", "device", "user_id", "key")
 TAG = f"concat('tag-', lpad(cast(pmod(xxhash64(id, {{}}), {TAGS}) AS string), 6, '0'))"
 INDEXES = (
     ("wide", "m1", "postings,files"),
@@ -40,7 +41,7 @@ INDEXES = (
 
 
 def make_tables(warehouse: Path, size: str) -> None:
-    """Make the tables and their indexes, unless they are there."""
+    """Make the tables and their indexes, unless they exist."""
     done = warehouse / "done.json"
     asked = {"size": size, "indexes": [list(one) for one in INDEXES]}
     if done.exists() and json.loads(done.read_text())["asked"] == asked:
@@ -84,8 +85,10 @@ def make_tables(warehouse: Path, size: str) -> None:
 def _make(
     spark: SparkSession, name: str, rows: int, files: int, columns: list[str], bloom_bytes: int
 ) -> dict[str, Any]:
-    """Write a table; return how large it is."""
-    blooms = ", ".join(BLOOM.format(column) for column in ASKED if any(_is(one, column) for one in columns))
+    """Write a table; return its size."""
+    blooms = ", ".join(
+        BLOOM.format(column) for column in BLOOM_COLUMNS if any(_is(one, column) for one in columns)
+    )
     spark.range(rows, numPartitions=files).selectExpr(*columns).createOrReplaceTempView("rows")
     spark.sql(
         f"CREATE TABLE ice.db.{name} USING iceberg TBLPROPERTIES ('format-version' = '2', {blooms}, "

@@ -1,15 +1,16 @@
-"""An S3 in a process of its own whose answers come as late as a real one's: the store of the object-store benchmark.
+"""An S3 in a separate process with the latency of a real one: the store of the object-store benchmark.
 
     python late_s3.py FOLDER PORT
 
-The folder's first level are buckets. Each answer's first byte is due `latency` after its request, its body comes at `mbps`
-megabytes (10**6) a second on each connection, and any number of requests wait together. It checks no signature. GET with
-ranges, HEAD, PUT (also in S3's signed chunks), DELETE, lists; and, without delay:
+The folder's first level are buckets. Each answer's first byte is due `latency` after its request, its body is
+sent at `mbps` megabytes (10**6) per second and connection, and any number of requests wait concurrently. It
+checks no signatures. GET with ranges, HEAD, PUT (also in S3's signed chunks), DELETE, lists; and, without
+delay:
 
     POST /-/reset?latency_ms=30&mbps=80    settings, counters to 0
     GET  /-/stats                          requests, bytes, most in flight, connections, seconds later than due
 
-`late` in the last of these tells whether the machine was the bottleneck: a busy one answers later than it should.
+`late` in the last of these shows whether the machine was the bottleneck: a busy one answers later than due.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ XML = '<?xml version="1.0" encoding="UTF-8"?>'
 
 @dataclass
 class State:
-    """Settings, and what was counted since the last reset."""
+    """Settings, and the counters since the last reset."""
 
     latency: float = 0.0
     rate: float = 0.0
@@ -49,7 +50,7 @@ class State:
     by: dict[str, int] = field(default_factory=dict)
 
     def reset(self, **given: str) -> None:
-        """Set what is given, and begin to count anew."""
+        """Set what is given, and reset the counters."""
         self.latency = float(given.get("latency_ms", self.latency * 1000)) / 1000
         self.rate = float(given.get("mbps", self.rate / 1e6)) * 1e6
         self.requests = self.sent = self.most = self.connections = 0
@@ -212,7 +213,7 @@ class Store:
 
 
 def _kind(path: str, query: dict[str, str]) -> str:
-    """Return what a request is for, by the names that Iceberg's writers give."""
+    """Return what a request is for, by the file names of Iceberg's writers."""
     name = path.rpartition("/")[2]
     if "list-type" in query or not name:
         return "list"
@@ -251,7 +252,7 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
 
 
 class LateStore:
-    """The late store, in a process of its own. Use it as a context manager."""
+    """The late store, in a separate process. Use it as a context manager."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as free:
@@ -272,7 +273,7 @@ class LateStore:
 
 
 def ask_store(port: int, what: str) -> dict[str, Any]:
-    """Reset the store, or return what it has counted."""
+    """Reset the store, or return its counters."""
     method = "POST" if what.startswith("reset") else "GET"
     request = urllib.request.Request(f"http://127.0.0.1:{port}/-/{what}", method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:

@@ -15,7 +15,7 @@ LIBRARIES = ("pyspark", "pyarrow", "numpy", "numba", "duckdb", "polars", "datafu
 
 
 def describe(warehouse: Path) -> dict[str, Any]:
-    """Return what to know about figures measured here."""
+    """Return what readers of figures measured here need to know."""
     versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
     versions["iceberg"] = RUNTIME.rpartition(":")[2]
     sizes = {

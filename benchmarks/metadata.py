@@ -1,7 +1,7 @@
-"""What planning costs where a table has very many files: count(*), min and max from metadata, and LIMIT 100.
+"""What planning costs if a table has very many files: count(*), min and max from metadata, and LIMIT 100.
 
-Writes manifests of a table of a million data files, which are not there and which nobody opens; asks each question
-in a process of its own; prints seconds and the most memory it took. ``make bench-metadata BENCH="--files 100000"``.
+Writes manifests of a table of a million data files, which do not exist and are never opened; runs each query
+in a separate process; prints seconds and peak memory. ``make bench-metadata BENCH="--files 100000"``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 SNAPSHOT = 7
 ROWS = 1000
-"""Of each file."""
+"""Per file."""
 NUMBER, LOWER, UPPER = b"@@@@@@@@", b"<lower!>", b"<upper!>"
 SYNC = b"a sync marker ok"
 
 
 def data_file_name(number: int | str) -> str:
-    """Return the name of a data file; of the mark in the place of its number, too."""
+    """Return the name of a data file, also for the mark in place of its number."""
     digits = number if isinstance(number, str) else f"{number:08d}"
     return f"{digits}-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9.parquet"
 
@@ -58,10 +58,10 @@ def make_table(
 
     Args:
         folder: The table's.
-        files: How many data files.
-        columns: How many columns.
-        files_a_manifest: Data files of one manifest.
-        file_size: Of a data file, by default 4,000 bytes a column.
+        files: The number of data files.
+        columns: The number of columns.
+        files_a_manifest: Data files per manifest.
+        file_size: Bytes of a data file, by default 4,000 per column.
     """
     metadata = folder / "metadata"
     metadata.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def _schema(columns: int) -> dict[str, Any]:
 
 
 def _template(folder: Path, columns: int, schema: Any, file_size: int) -> bytes:
-    """Return an encoded entry with marks in the place of the file's number and bounds: writing 1,000,000 takes long."""
+    """Return an encoded entry with marks in place of the file's number and bounds: encoding 1,000,000 takes long."""
 
     def pairs(value: Any) -> list[dict[str, Any]]:
         return [{"key": n, "value": value} for n in range(1, columns + 1)]
@@ -236,7 +236,7 @@ def limit_100(path: Path) -> str:
 
 
 def needle(path: Path) -> str:
-    """``SELECT * WHERE c1 = 5``, one file of all."""
+    """``SELECT * WHERE c1 = 5``, which matches one file."""
     table, _ = _open(path)
     (field, *_) = table.schema.fields
     return _planned(path, Compare("=", Column(field.id, (field.name,), field.type), 5), None)
@@ -275,7 +275,7 @@ def _measured(name: str, path: Path, results: Any) -> None:
 
 
 def main() -> None:
-    """Make the table and ask."""
+    """Make the table and run the queries."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=10)

@@ -1,15 +1,16 @@
-"""Queries of a table of many small files in a store that answers late: engines in one run, on the same files.
+"""Queries of a table of many small files in a store with latency: engines in one run, on the same files.
 
-The store is `late_s3.py`, on this machine: 30 or 100 ms to the first byte of each answer, 80 MB/s a connection, any number
-of requests at a time. `object_store_table.py` writes the table through it, `object_store_engines.py` has the engines. Each
-runs in a process of its own, one after another: the first query of its session, then every query a few times. Seconds, CPU
-seconds of the process with all it started, and what the store saw: requests, megabytes, most requests in flight. Answers are
-compared; a difference fails the run. A query that takes an engine long is run once, and Iceberg's connector, which
-waits for one request after another, is asked a part of them unless ``--all`` is given.
+The store is `late_s3.py`, on this machine: 30 or 100 ms to the first byte of each answer, 80 MB/s per
+connection, any number of concurrent requests. `object_store_table.py` writes the table through it,
+`object_store_engines.py` has the engines. Each runs in a separate process, one after another: the first query
+of its session, then every query a few times. Measured are seconds, CPU seconds of the process with its
+descendants, and what the store saw: requests, megabytes, most requests in flight. Answers are compared; a
+difference fails the run. A query that takes long is run once, and Iceberg's connector, which waits for one
+request after another, runs only some of them unless ``--all`` is given.
 
 ``make bench PAGES=object-store`` runs it at 30 ms with two threads; ``--latencies 100`` and ``--threads 8`` (STORE="…" for
-make) add tables to those figures that the file of ``--json`` has already, and so does ``--size big``, a table of few large
-files (with another ``--warehouse``).
+make) add tables to the figures already in the file of ``--json``, and so does ``--size big``, a table of few
+large files (with another ``--warehouse``).
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ SIZES = {
     "big": (8, 520_000, 3),
     "huge": (10_000, 500, 2),
 }
-"""Files, rows of each, and runs of each query after the first. The files of `big` have some 62 MB."""
+"""Files, rows per file, and runs of each query after the first. The files of `big` have about 62 MB."""
 WITHOUT_BRANCHES = ("big", "huge", "small-big")
 FIRST, WARM, SCAN = "needle, first", "needle", "scan of 3 columns"
 WITH_DELETES = {WARM: "needle", SCAN: "scan"}
-"""The queries that branches are asked, and those that the table itself is asked again after them: how warm everything is by then
-would count for the branches otherwise."""
+"""The queries that run on branches, and, on the table itself, again after them: otherwise the branches would
+benefit from warmer caches."""
 AGAIN = "{}, after the branches"
 ICEBERG_QUERIES = (WARM, SCAN, "range", "count")
 ICEBERG_WITH_DELETES = {"positions": (WARM,)}
-"""Of the queries of a slow engine that are asked unless all are wanted: a needle takes it most of a minute."""
+"""The queries that a slow engine runs by default: a needle takes it most of a minute."""
 SLOW_SECONDS = 10.0
-"""A run that takes longer is the only one."""
+"""A query whose run takes longer is run once."""
 PATIENCE_SECONDS = 6.0
-"""After runs that took as long together, there is no further one."""
+"""Once the runs of a query have taken this long, there are no more."""
 COLUMNS = ("query", "engine", "seconds", "CPU s", "requests", "MB", "most in flight", "store late, ms")
 console = Console(width=150)
 
@@ -76,7 +77,7 @@ class Run:
         branches: dict[str, tuple[str, ...]],
         indexes: tuple[str, ...],
     ) -> None:
-        """Ask an engine queries by name, some of them of branches and once more of the table, and the needle with indexes."""
+        """Run an engine's queries, some also on branches and again on the table, and the needle with indexes."""
         catalog = self._folder / "catalog.db"
         try:
             with Engine(engine, self._store.port, self._folder, catalog, self._threads) as process:
@@ -99,7 +100,7 @@ class Run:
     def _runs(
         self, process: Engine, sql: str, branch: str = "", *, was_asked: bool = False
     ) -> list[dict[str, Any]]:
-        """Return the figures of runs: the first one is left out if there are others, unless the query was asked before."""
+        """Return the figures of runs, without the first if there are others, unless the query ran before."""
         runs = [process.ask(sql, branch)]
         if runs[0].get("seconds", SLOW_SECONDS) >= SLOW_SECONDS:
             return runs
@@ -126,7 +127,7 @@ class Run:
         console.print("  " + "  ".join(line_of(name, engine, found)))
 
     def lines(self) -> list[list[str]]:
-        """Return the rows of the table, the engines of each query together."""
+        """Return the rows of the table, grouped by query."""
         order = list(dict.fromkeys(name for name, _ in self.medians))
         return [
             line_of(*key, self.medians[key])
@@ -134,7 +135,7 @@ class Run:
         ]
 
     def ratios(self) -> str:
-        """Return how long others took against twostage, and its needles and scans with deletes against those without."""
+        """Return the others' times relative to twostage's, and its own with deletes relative to those without."""
 
         def seconds(name: str, engine: str = TWOSTAGE) -> float:
             return self.medians.get((name, engine), {}).get("seconds", 0.0)
@@ -173,7 +174,7 @@ def line_of(name: str, engine: str, found: dict[str, float]) -> list[str]:
 
 
 def branches_of(engine: str, size: str, *, is_every: bool) -> dict[str, tuple[str, ...]]:
-    """Return the branches that an engine is asked, and which queries."""
+    """Return the branches that an engine reads, and the queries on each."""
     if size in WITHOUT_BRANCHES or engine not in (TWOSTAGE, ICEBERG):
         return {}
     if engine == ICEBERG and not is_every:
@@ -182,7 +183,7 @@ def branches_of(engine: str, size: str, *, is_every: bool) -> dict[str, tuple[st
 
 
 def make_table(store: LateStore, folder: Path, files: int, rows: int, *, has_branches: bool) -> int:
-    """Write the table if it is not there, without delay; return the number of a row."""
+    """Write the table if it does not exist, without latency; return the number of a row."""
     known = folder / "number.json"
     if not known.exists():
         ask_store(store.port, "reset?latency_ms=0&mbps=0")
@@ -196,7 +197,7 @@ def make_table(store: LateStore, folder: Path, files: int, rows: int, *, has_bra
 
 
 def measure(given: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return a table for each latency, and what went wrong."""
+    """Return a table for each latency, and the errors."""
     files, rows, repeats = SIZES[given.size]
     folder = given.warehouse.absolute()
     tables, problems = [], []
@@ -232,7 +233,7 @@ def measure(given: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]
 
 
 def main() -> int:
-    """Make the table if it is not there, measure, write the figures."""
+    """Make the table if it does not exist, measure, write the figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,8 +1,8 @@
-"""The engines of the object-store benchmark, each in a process of its own, and what they are asked.
+"""The engines of the object-store benchmark, each in a separate process, and their queries.
 
-Takes an engine's name and a late store's port; gives for each question its seconds, the CPU seconds of the process with all it
-started, what the store saw, and what tells one answer from another. DuckDB, DataFusion and Polars read the data files as
-such, without Spark, and know of no deletes.
+Takes an engine's name and a late store's port; returns for each query its seconds, the CPU seconds of the
+process with its descendants, what the store saw, and a digest of the answer. DuckDB, DataFusion and Polars
+read the data files directly, without Spark, and ignore deletes.
 
     python object_store_engines.py ENGINE PORT FOLDER CATALOG THREADS
 """
@@ -32,7 +32,7 @@ NEEDLE = "SELECT * FROM {t} WHERE number = "
 
 
 def queries(rows: int) -> dict[str, str]:
-    """Return the queries beside the needle by name; `{t}` is the table of so many rows."""
+    """Return the queries other than the needle by name; `{t}` is the table, of `rows` rows."""
     return {
         "count": "SELECT count(*) AS n FROM {t} WHERE device < 300",
         "scan of 3 columns": "SELECT sum(cast(device AS bigint)) AS d, max(price) AS p, max(score) AS s FROM {t} WHERE flag IS NOT NULL",
@@ -44,7 +44,7 @@ def queries(rows: int) -> dict[str, str]:
 def ask_of(
     engine: str, port: int, folder: Path, catalog: Path, threads: int
 ) -> Callable[[str, str], list[tuple[Any, ...]]]:
-    """Start an engine; return what answers SQL with sorted rows.
+    """Start an engine; return a function that answers SQL with sorted rows.
 
     It takes SQL and the name of a branch, or of a kind of index to use, or "" for the table itself.
     """
@@ -139,7 +139,7 @@ def ask_of(
 
 
 def serve(engine: str, port: int, folder: Path, catalog: Path, threads: int) -> None:
-    """Answer questions from stdin, lines of JSON, with figures on stdout; the first line comes once the engine runs."""
+    """Answer queries from stdin, lines of JSON, with figures on stdout; the first line means that the engine runs."""
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever else is printed
     ask = ask_of(engine, port, folder, catalog, threads)
@@ -152,7 +152,7 @@ def serve(engine: str, port: int, folder: Path, catalog: Path, threads: int) -> 
         started = time.perf_counter()
         try:
             rows = ask(question["sql"], question["branch"])
-        except Exception as error:  # noqa: BLE001 - told, and the others are measured all the same
+        except Exception as error:  # noqa: BLE001 - reported, and the others are still measured
             out.write(json.dumps({"error": f"{type(error).__name__}: {str(error)[:300]}"}) + "\n")
             continue
         seconds, used, store = time.perf_counter() - started, tree.used(), ask_store(port, "stats")

@@ -1,7 +1,7 @@
 """The table of the object-store benchmark, and the Spark sessions that read it.
 
-Takes a late store's port and a folder; gives a table of many small files that Iceberg's connector writes through that store
-(format version 2, later 3), with a branch for each kind of delete file.
+Takes a late store's port and a folder; makes a table of many small files that Iceberg's connector writes
+through that store (format version 2, later 3), with a branch for each kind of delete file.
 
     python object_store_table.py PORT CATALOG FILES ROWS BRANCHES
     python object_store_table.py PORT CATALOG
@@ -23,7 +23,7 @@ PACKAGES = f"{RUNTIME},org.apache.iceberg:iceberg-aws-bundle:{RUNTIME.rpartition
 BUCKET, TABLE = "lake", "lake.db.events"
 BRANCHES = ("positions", "vectors", "keys")
 INDEXES = {"postings": f"s3://{BUCKET}/indexes/rows", "files": f"s3://{BUCKET}/indexes/files"}
-"""By the kind of index of the needle's column: where they are, which is not where scans look unless they are told."""
+"""Locations of the needle column's indexes, by kind; scans look there only if told to."""
 COLUMNS = """
   id, cast(pmod(xxhash64(id), 1000000007) AS long) AS number, concat('u', hex(xxhash64(id, 7))) AS name,
   timestamp_micros(1700000000000000 + id * 250000) AS placed, concat('kind-', id % 37) AS kind,
@@ -68,7 +68,7 @@ def start_spark(port: int, catalog: Path, threads: int, *, iceberg: bool) -> Spa
         confs["spark.sql.extensions"] = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         confs["spark.sql.catalog.lake"] = "org.apache.iceberg.spark.SparkCatalog"
         own |= {
-            "s3.multipart.part-size-bytes": str(2**29),  # the late store takes whole objects only
+            "s3.multipart.part-size-bytes": str(2**29),  # the late store takes only whole objects
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             "uri": f"jdbc:sqlite:file:{catalog}",
             "jdbc.schema-version": "V1",
@@ -91,7 +91,7 @@ def start_spark(port: int, catalog: Path, threads: int, *, iceberg: bool) -> Spa
 
 
 def make_table(port: int, catalog: Path, files: int, rows: int, *, has_branches: bool = True) -> None:
-    """Write the table and, if it shall have any, its branches, in a session of its own."""
+    """Write the table and, if wanted, its branches, in a separate session."""
     spark = start_spark(port, catalog, 2, iceberg=True)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
     spark.range(0, files * rows, 1, files).createOrReplaceTempView("rows")
@@ -116,18 +116,18 @@ def make_branches(spark: SparkSession, files: int, rows: int) -> None:
 
 
 def make_indexes(port: int, catalog: Path) -> None:
-    """Index the needle's column, in a session of its own."""
+    """Index the needle's column, in a separate session."""
     import twostage  # noqa: PLC0415
 
     spark = start_spark(port, catalog, 2, iceberg=False)
     for kind, location in INDEXES.items():
-        folder = catalog.parent / location.removeprefix("s3://")  # the store takes no uploads in parts
+        folder = catalog.parent / location.removeprefix("s3://")  # the store takes no multipart uploads
         twostage.index(spark, TABLE, {"index.location": str(folder)}).create(["number"], kind)
     spark.stop()
 
 
 def make_keys(spark: SparkSession, rows: int, files: int = 20, keys: int = 500) -> None:
-    """Commit equality-delete files of numbers of rows to the branch `keys`."""
+    """Commit equality-delete files with numbers of rows as keys to the branch `keys`."""
     import numpy as np  # noqa: PLC0415
     from delete_tables import key_files  # noqa: PLC0415
 
@@ -148,13 +148,13 @@ def make_keys(spark: SparkSession, rows: int, files: int = 20, keys: int = 500) 
 
 
 def data_files(folder: Path) -> list[str]:
-    """Return the URLs of the data files; delete files lie beside them."""
+    """Return the URLs of the data files; delete files are beside them."""
     found = sorted((folder / BUCKET / "wh").rglob("data/*.parquet"))
     return [f"s3://{path.relative_to(folder)}" for path in found if "deletes" not in path.name]
 
 
 def number_of(folder: Path) -> int:
-    """Return the number of a row that no branch deletes, of a file in the middle."""
+    """Return the number of a row that no branch deletes, from a file in the middle."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     urls = data_files(folder)

@@ -1,8 +1,8 @@
-"""What a process and all it started have used, seen from outside: CPU seconds and bytes read.
+"""What a process and its descendants have used, seen from outside: CPU seconds and bytes read.
 
-The same figures for every engine, whatever it is written in: `utime` and `stime` of /proc/PID/stat, `rchar` (bytes
-that read calls returned, from the page cache too) and `read_bytes` (bytes that came from the disk) of /proc/PID/io.
-Linux only.
+The same figures for every engine, whatever it is written in: `utime` and `stime` of /proc/PID/stat, `rchar`
+(bytes returned by read calls, also from the page cache) and `read_bytes` (bytes from the disk) of
+/proc/PID/io. Linux only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Used:
 
 
 class ProcessTree:
-    """A process and its descendants; `used` tells what they used since the last call."""
+    """A process and its descendants; `used` returns what they used since the last call."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -32,7 +32,7 @@ class ProcessTree:
         self.used()
 
     def used(self) -> Used:
-        """Return what was used since the last call; processes that ended in between are not in it."""
+        """Return what was used since the last call, without processes that ended in between."""
         now = {pid: used for pid in self.members() if (used := _used(pid)) is not None}
         none = Used(0, 0, 0)
         changes = [(used, self._last.get(pid, none)) for pid, used in now.items()]
@@ -58,7 +58,7 @@ class ProcessTree:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat after the name, which may hold spaces; none if the process has ended."""
+    """Return the fields of /proc/PID/stat after the name, which may contain spaces; none if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -79,7 +79,7 @@ def _used(pid: int) -> Used | None:
 
 def forget_files(folder: Path) -> None:
     """Drop all files of a folder from the page cache, so that the next reads come from the disk."""
-    os.sync()  # pages that are not written yet stay
+    os.sync()  # dirty pages would stay
     for path in folder.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""What the benchmark asks: tables, engines and queries, page by page.
+"""What the benchmark runs: tables, engines and queries, page by page.
 
-A page is what is measured and shown together. Every query has one text that all engines understand; names of tables
-stand in braces, because each engine knows them by a name of its own.
+A page is measured and shown together. Every query has one text that all engines understand; table names are
+in braces, because each engine has its own names for them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IN_SPARK = (*OPTIONS, ICEBERG, SPARK)
 WITHOUT_SPARK = (CORE, CORE_NO_INDEX, POLARS, DATAFUSION, DUCKDB)
 
 VALUES = 1_000_000_007
-"""How many values the wide table's scattered numbers have."""
+"""Number of possible values of the wide table's scattered numbers."""
 DELETED = "deleted"
 """The branch of each table that has positional deletes: one row in a hundred, scattered."""
 
@@ -60,13 +60,13 @@ class Size:
     rows: int
     columns: int
     scale: float
-    """Of TPC-H's tables; 1 is 6,001,215 line items."""
+    """Scale of TPC-H's tables; 1 is 6,001,215 line items."""
     repeats: int
-    """At most: what takes long is repeated until `patience` ends."""
+    """At most: a slow query is repeated until `patience` ends."""
     sessions: int
     """Spark sessions started for each engine of the page about first queries."""
     patience: float
-    """Seconds of repeats, after which a query is not repeated again on an engine."""
+    """Seconds of repeats after which a query is not repeated again on an engine."""
     cap: float
     """Seconds after which a query is stopped."""
 
@@ -80,7 +80,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Query:
-    """One question. Either columns and a filter of the wide table, or a whole statement."""
+    """One query: either columns and a filter of the wide table, or a whole statement."""
 
     title: str
     columns: str = ""
@@ -88,11 +88,11 @@ class Query:
     where: str = ""
     statement: str = ""
     is_large: bool = False
-    """Whether there are so many rows that sums are compared instead of them."""
+    """Whether there are so many rows that their sums are compared instead."""
     branch: str = ""
     table: str = "wide"
     listed: str = ""
-    """The statement that the engine `LISTED` is given instead: the same rows."""
+    """The statement for the engine `LISTED` instead, with the same rows."""
 
     def sql(self, names: list[str]) -> str:
         """Return the statement, given the wide table's columns."""
@@ -105,7 +105,7 @@ class Query:
 
     @property
     def returns_rows(self) -> bool:
-        """Whether rows come back as they are stored; otherwise sums and counts."""
+        """Whether stored rows are returned; otherwise sums and counts."""
         return bool(self.listed) or (not self.statement and self.columns != "count")
 
 
@@ -119,13 +119,13 @@ class Page:
     engines: tuple[str, ...]
     queries: tuple[Query, ...]
     cold: tuple[str, ...] = ()
-    """Titles of queries that also run once with nothing of the data in memory."""
-    is_asked_for: bool = False
-    """Whether it is measured only where it is named."""
+    """Titles of queries that also run once with none of the data in memory."""
+    only_if_named: bool = False
+    """Whether it is measured only if named."""
 
 
 def _listed(count: int, seed: int) -> str:
-    """Return values of the wide table's columns of a billion values, most of which no row has."""
+    """Return values of the wide table's columns with a billion possible values, most of which no row has."""
     return ", ".join(map(str, np.random.default_rng(seed).integers(0, VALUES, count).tolist()))
 
 
@@ -146,7 +146,7 @@ IN_SESSIONS = tuple(
     next(one for one in NEEDLES if one.title == title)
     for title in ("16 columns, IN", "SELECT *, IN", "SELECT *, LIKE")
 )
-"""What new sessions are asked, ten times in a row: narrow, wide, and by a filter that kernels evaluate."""
+"""What new sessions run, ten times in a row: narrow, wide, and with a filter that kernels evaluate."""
 
 Q1 = """SELECT l_returnflag, l_linestatus, sum(l_quantity) AS a, sum(l_extendedprice) AS b,
 sum(l_extendedprice * (1 - l_discount)) AS c, sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS d,
@@ -205,12 +205,12 @@ GATE = (
 )
 
 SMALL_FILES = {"small": 100, "full": 2_000, "huge": 10_000}
-"""By size: data files with scattered keys, each of which is in three or so."""
+"""By size: data files with scattered keys, each of which is in about three."""
 KEYS_OF_A_FILE = {"small": 250, "full": 5_000, "huge": 2_000}
 WANTED_KEYS = range(77, 10_000, 1_000)
-"""Those that a join asks for."""
+"""The keys that a join looks up."""
 TAGS = 50_000
-"""Values of the elements of the wide table's list, two in each row."""
+"""Distinct elements of the wide table's list, which has two per row."""
 
 
 def scattered(row: int, seed: int) -> int:
@@ -221,7 +221,7 @@ def scattered(row: int, seed: int) -> int:
 
 
 _SEED = 11
-"""Of the wide table's m1: 10 more than its number."""
+"""The seed of the wide table's m1: 10 more than its number."""
 _ROWS = np.random.default_rng(5).integers(0, SIZES["full"].rows, 1_000).tolist()
 _HELD = sorted({scattered(row, _SEED) for row in _ROWS})
 _POINT = f"m1 = {scattered(1_234, _SEED)}"
@@ -259,16 +259,16 @@ INDEX_USE = (
 
 
 def users_of(size: Size) -> int:
-    """Return how many values the wide table's `user_id` has, from 0 on: twelve rows each."""
+    """Return how many values the wide table's `user_id` has, from 0 on, with twelve rows each."""
     return max(1, size.rows // 12)
 
 
-FEWEST_USERS = 10_000
-"""Those of the smallest size."""
+MIN_USERS = 10_000
+"""The number at the smallest size."""
 
 
 def _join(title: str, hint: str, keys: int) -> Query:
-    """Return a join of all columns with users, of whom a filter leaves so many."""
+    """Return a join of all columns with users, of whom a filter leaves `keys`."""
     wanted = f"FROM {{wide}} w JOIN {{users}} u ON w.user_id = u.user_id WHERE u.is_of_{keys} = 1"
     return Query(
         title,
@@ -278,8 +278,8 @@ def _join(title: str, hint: str, keys: int) -> Query:
 
 
 def wanted_users(keys: int) -> range:
-    """Return so many users, who are there at any size."""
-    return range(7, FEWEST_USERS, FEWEST_USERS // keys)
+    """Return `keys` users, who exist at any size."""
+    return range(7, MIN_USERS, MIN_USERS // keys)
 
 
 def _list(values: Iterable[int]) -> str:
@@ -344,7 +344,7 @@ PAGES = {
             "The same, asked of the two connectors alone: `make bench SIZE=huge PAGES=large-needles`.",
             (TWOSTAGE, ICEBERG),
             NEEDLES,
-            is_asked_for=True,
+            only_if_named=True,
         ),
         Page(
             "orc",

@@ -4,8 +4,8 @@
     make scoreboard ROWS="R4 R9"     these rows; the others keep their last result
     make scoreboard FULL=1           nightly sizes
 
-Takes nothing but the tests: they call `figures.record` with what they counted, and a row's gates judge it. A gate whose
-figure is not there is shown as not measured; a row passes if its tests pass and all of its gates do.
+Takes only the tests: they call `figures.record` with their figures, and a row's gates check these. A gate
+without its figure is shown as not measured; a row passes if its tests and all of its gates pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PASSED, FAILED, PARTLY, UNMEASURED = "passed", "**failed**", "partly measured", 
 
 
 def run(row: Row) -> dict[str, Any]:
-    """Run a row's tests; return figures, what was counted of the tests, seconds and versions."""
+    """Run a row's tests; return figures, counts of the tests, seconds and versions."""
     with tempfile.TemporaryDirectory() as folder:
         figures, report = Path(folder, "figures"), Path(folder, "report.xml")
         environment = {**os.environ, **dict(row.environment), "TWOSTAGE_FIGURES": str(figures)}
@@ -79,7 +79,7 @@ def figures_of(row: Row, result: Mapping[str, Any]) -> Figures:
 
 
 def judge(row: Row, result: Mapping[str, Any] | None) -> tuple[str, list[str]]:
-    """Return whether a row passed, and each gate with what became of it."""
+    """Return whether a row passed, and each gate with its result."""
     if result is None or not row.gates:
         return UNMEASURED, [gate.text for gate in row.gates]
     figures, outcomes = figures_of(row, result), []
@@ -126,7 +126,7 @@ def _text(value: object) -> str:
 
 
 def versions() -> str:
-    """Return what the figures were measured with."""
+    """Return the versions that the figures were measured with."""
     libraries = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
     return ", ".join([f"Python {platform.python_version()}", *libraries, f"{os.cpu_count()} cores"])
 
@@ -138,7 +138,7 @@ def stored(row: Row) -> dict[str, Any] | None:
 
 
 def command_of(row: Row) -> str:
-    """Return what runs this row alone."""
+    """Return the command that runs only this row."""
     return f"make scoreboard ROWS={row.id}"
 
 
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such row: {', '.join(unknown)}; rows are {', '.join(row.id for row in ROWS)}")
     chosen = [known[name.lower()] for name in given.ids] or list(ROWS)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    results: dict[tuple[object, ...], dict[str, Any]] = {}  # rows of the same tests run once
+    results: dict[tuple[object, ...], dict[str, Any]] = {}  # rows with the same tests run once
     for row in () if given.write_only else chosen:
         if row.tests:
             key = (row.tests, row.environment)

@@ -1,7 +1,7 @@
 """The rows of the scoreboard, as data: which tests record a row's figures, and what these must be (its gates).
 
-Takes nothing; gives `ROWS`. Sizes are those of a pull request, or with TWOSTAGE_FULL=1 the nightly ones. A gate raises KeyError
-where its figure was not recorded: that is "not measured", never "passed".
+Defines `ROWS`. Sizes are those of a pull request, or with TWOSTAGE_FULL=1 the nightly ones. A gate raises
+KeyError if its figure was not recorded: that is "not measured", never "passed".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Gate:
-    """A condition on a row's figures. `holds` raises KeyError where a figure is not there."""
+    """A condition on a row's figures. `holds` raises KeyError if a figure is missing."""
 
     text: str
     holds: Callable[[Figures], bool]
@@ -38,33 +38,33 @@ class Row:
     gates: tuple[Gate, ...]
     environment: tuple[tuple[str, str], ...] = ()
     program: tuple[str, ...] = ("-m", "pytest")
-    """What runs the tests, in Python; it takes pytest's arguments."""
+    """Python's arguments to run the tests; pytest's arguments follow."""
 
 
-def least(name: str, small: int, full: int | None = None) -> Gate:
-    """Return the gate that a figure is at least so much, at a pull request's size and nightly."""
+def at_least(name: str, small: int, full: int | None = None) -> Gate:
+    """Return the gate that a figure is at least this, at a pull request's size and nightly."""
     wanted = full if FULL and full is not None else small
     return Gate(f"{name} ≥ {wanted:,}", lambda figures: figures[name] >= wanted)
 
 
-def most(name: str, small: float, full: float | None = None) -> Gate:
-    """Return the gate that a figure is at most so much."""
+def at_most(name: str, small: float, full: float | None = None) -> Gate:
+    """Return the gate that a figure is at most this."""
     wanted = full if FULL and full is not None else small
     return Gate(f"{name} ≤ {wanted:,}", lambda figures: figures[name] <= wanted)
 
 
-def none(*names: str) -> Gate:
+def all_zero(*names: str) -> Gate:
     """Return the gate that these figures are 0."""
     return Gate(f"0 {', '.join(names)}", lambda figures: not any(figures[name] for name in names))
 
 
 def nightly(gate: Gate) -> tuple[Gate, ...]:
-    """Return a gate that only the nightly sizes have."""
+    """Return a gate for the nightly sizes only."""
     return (gate,) if FULL else ()
 
 
-def each(text: str, figure: str, holds: Callable[[Figures], bool], lines: int) -> Gate:
-    """Return the gate that every recorded line with this figure holds, and that there are enough of them."""
+def each_line(text: str, figure: str, holds: Callable[[Figures], bool], lines: int) -> Gate:
+    """Return the gate that every recorded line with this figure holds, and that there are at least `lines`."""
 
     def check(figures: Figures) -> bool:
         found = [line for line in figures[RECORDS] if figure in line]
@@ -76,7 +76,7 @@ def each(text: str, figure: str, holds: Callable[[Figures], bool], lines: int) -
 
 
 CELLS, RUNS = 36, 10 if FULL else 1
-"""Of the fault matrix: how many named cells, and how often each is run. A test records a run that ended as it should."""
+"""Named cells of the fault matrix, and runs of each. A test records a run that ended as expected."""
 
 
 def runs_by_cell(lines: Iterable[Figures]) -> Counter[str]:
@@ -91,7 +91,7 @@ def every_cell(figures: Figures) -> bool:
 
 
 def nothing_skipped(figures: Figures) -> bool:
-    """Tell whether all tests ran; those that did not measure nothing."""
+    """Tell whether all tests ran; skipped ones measure nothing."""
     if figures["tests_skipped"]:
         raise KeyError("tests_skipped")
     return True
@@ -99,16 +99,16 @@ def nothing_skipped(figures: Figures) -> bool:
 
 COVERED_PACKAGES = ("reading", "deletes", "planning", "predicates")
 MIN_BRANCH_PERCENT = 92
-"""Of the branches of each of these packages (row R16): what its tests must take."""
+"""Of the branches of each of these packages (row R16), which its tests must take."""
 WITHOUT_SPARK = tuple(
     f"--ignore=tests/{folder}"
-    # The last two measure memory and descriptors, which a tracer takes too.
+    # The last two measure memory and descriptors, which a tracer uses, too.
     for folder in ("spark", "predicates", "faults", "packaging", "memory", "leaks")
 )
 WHEEL = "test_the_wheel_holds_every_source_and_nothing_else"
 DIFFERENTIAL = ("tests/differential/test_differential.py", "-k", "oracles")
 INDEXED = "tests/differential/test_indexes.py"
-"""Random tables with indexes; its test is of R1, the oracles', and of R2, every configuration."""
+"""Random tables with indexes; its tests belong to R1 (oracles) and R2 (every configuration)."""
 COMPILED = (("TWOSTAGE_JIT", "always"),)
 ROWS = (
     Row(
@@ -116,12 +116,12 @@ ROWS = (
         "Differential: random (table, query) pairs against brute force and DuckDB, and through Spark by both readers",
         ("tests/spark/test_spark_differential.py", INDEXED, *DIFFERENTIAL),
         (
-            least("pairs", 1_000, 10_000),
-            none("mismatches"),
-            least("indexed_pairs", 50, 2_000),
-            none("indexed_mismatches"),
-            least("spark_pairs", 60, 1_000),
-            none("spark_mismatches"),
+            at_least("pairs", 1_000, 10_000),
+            all_zero("mismatches"),
+            at_least("indexed_pairs", 50, 2_000),
+            all_zero("indexed_mismatches"),
+            at_least("spark_pairs", 60, 1_000),
+            all_zero("spark_mismatches"),
         ),
         (*COMPILED, ("TWOSTAGE_PAIRS", "10000" if FULL else "1000")),
     ),
@@ -132,7 +132,7 @@ ROWS = (
         (
             Gate("non-empty ≥ 60 %", lambda figures: figures["non_empty"] >= 0.6),
             Gate("a row group skipped in ≥ 30 %", lambda figures: figures["row_group_skipped"] >= 0.3),
-            *nightly(least("rarest_cell_hits", 20)),
+            *nightly(at_least("rarest_cell_hits", 20)),
         ),
         (*COMPILED, ("TWOSTAGE_PAIRS", "10000" if FULL else "1000")),
     ),
@@ -141,11 +141,11 @@ ROWS = (
         "The same rows in every configuration",
         (INDEXED, "tests/differential/test_differential.py", "-k", "configuration"),
         (
-            least("pairs", 200, 2_000),
-            least("configurations", 8, 16),
-            none("differences"),
-            least("indexed_configurations", 18),
-            none("indexed_differences"),
+            at_least("pairs", 200, 2_000),
+            at_least("configurations", 8, 16),
+            all_zero("differences"),
+            at_least("indexed_configurations", 18),
+            all_zero("indexed_differences"),
         ),
         (*COMPILED, ("TWOSTAGE_SAME_PAIRS", "2000" if FULL else "200")),
     ),
@@ -154,7 +154,7 @@ ROWS = (
         "Named delete and filter cases",
         ("tests/cases",),
         (
-            least("cases", 70),
+            at_least("cases", 70),
             Gate("all pass", lambda figures: figures["passed"] == figures["cases"]),
             Gate("every cell that ran passed", lambda figures: figures["cells_passed"] == figures["cells"]),
             *nightly(
@@ -166,18 +166,18 @@ ROWS = (
         "R4",
         "Kernels equal their definition, and so do their NumPy twins",
         ("tests/unit/native",),
-        (least("examples", 200, 5_000), least("kernels", 10)),
+        (at_least("examples", 200, 5_000), at_least("kernels", 10)),
     ),
     Row(
         "R5",
         "Bad inputs end in typed errors that name file and stage",
         ("tests/bad_bytes", "tests/fuzz"),
         (
-            least("corpus_files", 146),
-            least("made_cases", 60),
-            least("mutations", 150, 4_000),
-            least("index_mutations", 16, 400),
-            none("crashes", "hangs", "over_memory", "untyped", "index_not_ignored"),
+            at_least("corpus_files", 146),
+            at_least("made_cases", 60),
+            at_least("mutations", 150, 4_000),
+            at_least("index_mutations", 16, 400),
+            all_zero("crashes", "hangs", "over_memory", "untyped", "index_not_ignored"),
         ),
     ),
     Row(
@@ -185,11 +185,11 @@ ROWS = (
         "Silent corruption of checksummed files",
         ("tests/fuzz", "tests/spark/test_spark_native_flips.py"),
         (
-            least("flips", 220, 5_000),
-            least("index_flips", 88, 1_500),
-            none("silent", "index_flips_not_ignored"),
-            least("native_flips", 100, 1_000),  # through Spark's own reader, where it scans for us
-            none("native_silent"),
+            at_least("flips", 220, 5_000),
+            at_least("index_flips", 88, 1_500),
+            all_zero("silent", "index_flips_not_ignored"),
+            at_least("native_flips", 100, 1_000),  # through Spark's own reader, when it scans for us
+            all_zero("native_silent"),
         ),
     ),
     Row(
@@ -203,9 +203,9 @@ ROWS = (
         "Equality deletes: memory for 10 M keys, MiB above the process's own",
         ("tests/memory/test_delete_memory.py", "-k", "keys"),
         (
-            most("10m_longs_mib", 250),
-            *nightly(most("50m_longs_mib", 1_200)),
-            *nightly(most("10m_long_text_mib", 900)),
+            at_most("10m_longs_mib", 250),
+            *nightly(at_most("50m_longs_mib", 1_200)),
+            *nightly(at_most("10m_long_text_mib", 900)),
             Gate(
                 "above the budget a typed error within 1 s of loading",
                 lambda figures: (
@@ -219,10 +219,10 @@ ROWS = (
         "Positions: memory for 100 M in one file, in runs and one in eight at random, MiB",
         ("tests/memory/test_delete_memory.py", "-k", "positions"),
         (
-            most("runs_mib", 64),
-            most("random_mib", 200),
-            *nightly(most("file_runs_mib", 64)),
-            *nightly(most("file_random_mib", 200)),
+            at_most("runs_mib", 64),
+            at_most("random_mib", 200),
+            *nightly(at_most("file_runs_mib", 64)),
+            *nightly(at_most("file_random_mib", 200)),
         ),
     ),
     Row(
@@ -230,7 +230,7 @@ ROWS = (
         "Read amplification: bytes read / bytes needed; golden I/O traces",
         ("tests/io",),
         (
-            each(
+            each_line(
                 "≤ 1.3 at 0.01 %, 1.5 at 1 %, 1.1 at 50 %",
                 "amplification",
                 lambda line: (
@@ -245,11 +245,11 @@ ROWS = (
         "No leak: growth over many reads, MiB; descriptors and threads return",
         ("tests/leaks", "tests/spark/test_spark_workers.py"),
         (
-            least("reads_v2", 200, 2_000),
-            least("reads_v3", 200, 2_000),
-            most("rss_growth_mib_v2", 5, 10),
-            most("rss_growth_mib_v3", 5, 10),
-            most("spark_rss_growth_mib", 5, 10),
+            at_least("reads_v2", 200, 2_000),
+            at_least("reads_v3", 200, 2_000),
+            at_most("rss_growth_mib_v2", 5, 10),
+            at_most("rss_growth_mib_v3", 5, 10),
+            at_most("spark_rss_growth_mib", 5, 10),
         ),
     ),
     Row(
@@ -261,9 +261,9 @@ ROWS = (
                 f"loops of both kinds ≥ {500 if FULL else 20}",
                 lambda figures: figures["loops"] + figures["catalog_loops"] >= (500 if FULL else 20),
             ),
-            none("mixed"),
-            least("indexed_loops", 10, 200),
-            none("indexed_mixed"),
+            all_zero("mixed"),
+            at_least("indexed_loops", 10, 200),
+            all_zero("indexed_mixed"),
         ),
     ),
     Row(
@@ -271,7 +271,7 @@ ROWS = (
         "Security checks, each line of the list with its tests",
         ("tests/security", "tests/spark/test_spark_secrets.py"),
         (
-            least("lines", 12),
+            at_least("lines", 12),
             Gate("every line tested", lambda figures: figures["tested"] == figures["lines"]),
         ),
     ),
@@ -279,26 +279,26 @@ ROWS = (
         "R14",
         "Import of pyspark_twostage over bare pyspark",
         ("tests/packaging/test_import_time.py",),
-        (most("seconds", 0.1), none("heavy_modules")),
+        (at_most("seconds", 0.1), all_zero("heavy_modules")),
     ),
     Row(
         "R15",
         "Wheel and editable install are discovered by Spark; the wheel holds exactly the sources",
         ("tests/spark/test_spark_install.py", f"tests/packaging/test_house_rules.py::{WHEEL}"),
-        (least("tests_passed", 2), Gate("no test skipped", nothing_skipped)),
+        (at_least("tests_passed", 2), Gate("no test skipped", nothing_skipped)),
     ),
     Row(
         "R16",
         "Branches that the tests without Spark take, %",
         ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", *WITHOUT_SPARK, "tests"),
-        tuple(least(package, MIN_BRANCH_PERCENT) for package in COVERED_PACKAGES),
+        tuple(at_least(package, MIN_BRANCH_PERCENT) for package in COVERED_PACKAGES),
         program=("benchmarks/branch_coverage.py",),
     ),
     Row(
         "R17",
         "Random joins of sides of every kind, keys in every form: the rows of plain Parquet",
         ("tests/spark/test_spark_random_joins.py",),
-        (least("joins", 40, 2_000), none("mismatches"), *nightly(least("rarest_form", 20))),
+        (at_least("joins", 40, 2_000), all_zero("mismatches"), *nightly(at_least("rarest_form", 20))),
     ),
     Row(
         "Memory",
@@ -306,11 +306,11 @@ ROWS = (
         "files ahead with 16 MiB; MiB",
         ("tests/memory/test_memory.py", "tests/memory/test_remote_memory.py"),
         (
-            most("wide_filtered_all_mib", 352),
-            most("row_group_none_dense_mib", 608),
-            most("row_group_none_streamed_mib", 352),
-            most("columns_all_mib", 352, 2_000),
-            most("remote_deletes_mib", 80),
+            at_most("wide_filtered_all_mib", 352),
+            at_most("row_group_none_dense_mib", 608),
+            at_most("row_group_none_streamed_mib", 352),
+            at_most("columns_all_mib", 352, 2_000),
+            at_most("remote_deletes_mib", 80),
         ),
     ),
 )

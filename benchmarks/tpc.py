@@ -1,13 +1,13 @@
-"""All queries of TPC-DS, or TPC-H: twostage and Iceberg's Spark connector, in turn, in one session on the same tables.
+"""All queries of TPC-DS or TPC-H: twostage and Iceberg's Spark connector, in turn, in one session on the same tables.
 
-Each query is first answered by both, and the answers are compared; that warms files, caches and compilers for both. Then
-they take turns, and each turn begins with the other one, as each query does: what the first one compiles of Spark's code, the
-second one finds. A run begins with the SQL text and ends when its rows are in
-Python; CPU seconds and bytes are those of this process and of all that it started (`process_tree`). What the scans of
-twostage read is what their reports say.
+Each query is first answered by both, and the answers are compared; that warms files, caches and compilers for
+both. Then they take turns, and the order alternates with each turn and each query: the second one benefits
+from what the first one compiles of Spark's code. A run starts with the SQL text and ends when its rows are in
+Python; CPU seconds and bytes are those of this process and its descendants (`process_tree`). What twostage's
+scans read comes from their reports.
 
-``make bench PAGES="tpcds tpch-all"`` runs it. With ``--json`` figures are written after each query, and a query that the file has figures
-of is not asked again: a run that was ended goes on.
+``make bench PAGES="tpcds tpch-all"`` runs it. With ``--json`` figures are written after each query, and
+queries with figures in the file are not run again: an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ENGINES = (TWOSTAGE, ICEBERG)
 SIZES = {"small": (0.1, 1, 60.0), "full": (1, 5, 300.0), "huge": (10, 1, 1800.0)}
 """The scale, turns, and seconds after which a query is stopped."""
 PATIENCE = 20.0
-"""Seconds of a turn by the slower engine, beyond which a query has no second turn."""
+"""Seconds of a turn by the slower engine beyond which a query has no second turn."""
 console = Console(width=150)
 
 
@@ -100,7 +100,7 @@ class Bench:
         return found
 
     def _run(self, name: str, number: int) -> dict[str, Any]:
-        """Run a query once; give its rows and figures, or why there are none."""
+        """Run a query once; return its rows and figures, or why there are none."""
         session, is_late = self._sessions[name], threading.Event()
 
         def stop() -> None:
@@ -113,7 +113,7 @@ class Bench:
         timer.start()
         try:
             table = session.sql(self.queries[number]).toArrow()
-        except Exception as error:  # noqa: BLE001 - the other queries are measured all the same
+        except Exception as error:  # noqa: BLE001 - the other queries are still measured
             return (
                 {"stopped": self._cap}
                 if is_late.is_set()
@@ -130,7 +130,7 @@ class Bench:
         for name in ENGINES:
             frame = self._sessions[name].sql(self.queries[number])
             frame.toArrow()
-            execution = frame._jdf.queryExecution()  # noqa: SLF001 - explain() shows no final plan of what has run
+            execution = frame._jdf.queryExecution()  # noqa: SLF001 - explain() does not show the final plan of a finished query
             parts.append(f"== {name}\n{execution.toString()}")
         return "\n".join(parts)
 
@@ -144,7 +144,7 @@ def _in_turn(number: int) -> tuple[str, ...]:
 
 
 def scanned(report: ScanReport) -> str:
-    """Return what a scan of twostage read, and which reader did it."""
+    """Return what a scan of twostage read, and with which reader."""
     count = report.count
     table = report.table.rpartition("/")[2]
     if report.is_from_metadata:
@@ -193,7 +193,7 @@ def main() -> int:
         load = round(os.getloadavg()[0], 1)
         found = bench.measure(number, arguments.turns or turns) | {"load_before": load}
         figures["queries"] = sorted([*figures["queries"], found], key=lambda one: one["query"])
-        if arguments.json:  # so that a run that is ended early is not lost
+        if arguments.json:  # so that an interrupted run is not lost
             arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
         console.print(
             f"[{time.strftime('%X')}] {shown(found)}", markup=False, highlight=False, soft_wrap=True

@@ -1,4 +1,4 @@
-"""The pages of TPC-DS and TPC-H, of the figures that tpc.py measured."""
+"""The pages of TPC-DS and TPC-H, from the figures that tpc.py measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Figures = dict[str, Any]
 MIB = 2**20
 SLOWER, FASTER = 1.1, 0.9
-"""Ratios of seconds to Iceberg-Spark's, beyond which a query counts as slower or faster."""
+"""Ratios of seconds to Iceberg-Spark's beyond which a query counts as slower or faster."""
 TEXT = """# {title}{at_scale}
 
 Written by `make bench PAGES={page}`, from [its figures](benchmarks/{page}.json): {measured} at scale {scale:g}, rows and queries by
@@ -47,7 +47,7 @@ def problems_of(figures: Figures) -> list[str]:
 
 
 def write_tpc(benchmark: Benchmark, document: Path, figures: Figures, _: object = None) -> str:
-    """Write the benchmark's page beside the document of all; return its sums and where it is, for that one."""
+    """Write the benchmark's page beside the main document; return its totals and a link, for that document."""
     page = document.with_name(f"benchmarks-{figures['page'].removesuffix('-all')}.md")
     text = TEXT.format(
         title=benchmark.title,

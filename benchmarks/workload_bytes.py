@@ -1,10 +1,11 @@
 """The bytes that queries read with every set of indexes, for `advisor_workload.py`.
 
-Takes queries on a table whose columns are all indexed; gives for each query the bytes with each subset of the indexes of its
-columns, and of sums of them what any set of indexes saves, and the best set of all there are. Three rules make that affordable,
-and none changes a number: indexes of columns that a filter does not name do not matter to it; an index that was not read might as
-well not be there, so that a read stands for each subset between what it was offered and what it used; and what is returned is
-read, but not decoded, as its bytes do not depend on its values.
+Takes queries on a table whose columns are all indexed; returns for each query the bytes with each subset of
+its columns' indexes, and from their sums what any set of indexes saves, and the best of all sets. Three rules
+make that affordable without changing a number: indexes of columns that a filter does not name do not matter
+to it; an index that was not read might as well not exist, so that a read counts for each subset between the
+indexes offered and those used; and returned columns are read, but not decoded, as their bytes do not depend
+on their values.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def planned(
 
 
 class ByteClock:
-    """A clock that a filter column's bytes move on, by which the reader orders conjuncts the same each time that it reads."""
+    """A clock advanced by filter columns' bytes, so that the reader orders conjuncts the same way on each read."""
 
     def __init__(self) -> None:
         self.metrics: Metrics | None = None
@@ -64,11 +65,11 @@ class ByteClock:
 
 
 def read(plan: ScanPlan, *, timed: bool = True) -> Metrics:
-    """Read a planned scan; return what was counted.
+    """Read a planned scan; return the counters.
 
     Args:
-        plan: Of the scan.
-        timed: Parts of the filter are ordered by the time that they take, as ever; otherwise by their bytes.
+        plan: The scan's plan.
+        timed: Order parts of the filter by the time that they take, as usual; otherwise by their bytes.
     """
     metrics = Metrics()
     if not timed:
@@ -83,9 +84,9 @@ def read(plan: ScanPlan, *, timed: bool = True) -> Metrics:
 
 @contextlib.contextmanager
 def undecoded() -> Iterator[None]:
-    """Have what stage two fetches read and counted, but not decoded: columns that only are returned come as nulls.
+    """Have stage two's columns read and counted, but not decoded: columns that are only returned become NULL.
 
-    Filter columns are decoded as ever. That halves the time and more.
+    Filter columns are decoded as usual. That more than halves the time.
     """
     is_fetching = False
     select, take = ParquetDataFile.select, few_rows.take_rows
@@ -136,8 +137,8 @@ class SubsetReader:
     """Reads queries with the indexes of some columns.
 
     Args:
-        table: Whose columns are indexed, each by itself.
-        options: That read indexes.
+        table: The table, whose columns are indexed separately.
+        options: Options to read with indexes.
         timed: See `read`.
     """
 
@@ -145,9 +146,9 @@ class SubsetReader:
     options: ReadOptions
     timed: bool = True
     reads: int = 0
-    """How many scans were made."""
+    """How many scans were run."""
     _open: set[int] = field(default_factory=set)
-    """Columns whose indexes this process has opened: from then on, a worker keeps their directories."""
+    """Columns whose indexes this process has opened, so that it caches their directories."""
 
     def bytes_read(
         self, predicate: Predicate, projection: tuple[Field, ...], ids: frozenset[int]
@@ -188,13 +189,13 @@ class SubsetReader:
     def of_subsets(
         self, predicate: Predicate, projection: tuple[Field, ...], ids: list[int], without: int
     ) -> list[int]:
-        """Return the bytes with each subset of the indexes of some columns, which are in the bits of its place.
+        """Return the bytes with each subset of some columns' indexes; the bits of a position are its subset.
 
         Args:
-            predicate: Of the query.
-            projection: Of the query.
+            predicate: The query's predicate.
+            projection: The query's projection.
             ids: Field ids of the columns.
-            without: The bytes without indexes, which are known.
+            without: The known bytes without indexes.
         """
         if not self._open.issuperset(ids):
             self.bytes_read(predicate, projection, frozenset(ids))
@@ -215,7 +216,7 @@ class SubsetReader:
     def of_all_subsets(
         self, predicate: Predicate, projection: tuple[Field, ...], ids: list[int]
     ) -> list[int]:
-        """Return the same as `of_subsets`, with a read of its own for each, of all that is returned; once `of_subsets` was asked."""
+        """Return the same as `of_subsets`, with a separate, decoded read for each; call `of_subsets` first."""
         found = []
         for offered in range(1 << len(ids)):
             some = frozenset(one for bit, one in enumerate(ids) if offered >> bit & 1)
@@ -228,19 +229,19 @@ class Measured:
     """Bytes of queries with every subset of the indexes of their columns.
 
     Args:
-        names: The columns that are indexed.
+        names: The indexed columns.
     """
 
     names: list[str]
     _queries: list[tuple[tuple[int, ...], NDArray[np.float64], float]] = field(default_factory=list)
 
     def add(self, columns: list[str], costs: list[int], weight: float = 1.0) -> None:
-        """Add a query that stands for `weight` of them: the bytes of subset `n` of its columns, in the bits of `n`."""
+        """Add a query that counts `weight` times; `costs[n]`: its bytes with the subset of columns in the bits of `n`."""
         places = tuple(self.names.index(name) for name in columns)
         self._queries.append((places, np.array(costs, np.float64), weight))
 
     def _sums(self) -> dict[tuple[int, ...], NDArray[np.float64]]:
-        """Return what each subset saves all queries of the same columns."""
+        """Return what each subset saves all queries on the same columns."""
         sums: dict[tuple[int, ...], NDArray[np.float64]] = {}
         for places, costs, weight in self._queries:
             saved = (costs[0] - costs) * weight
@@ -248,7 +249,7 @@ class Measured:
         return sums
 
     def saved(self, sets: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the bytes that sets of indexes save, the names in the bits of a set."""
+        """Return the bytes that sets of indexes save; the bits of a set are its names."""
         total = np.zeros(len(sets))
         for places, saved in self._sums().items():
             subset = np.zeros(len(sets), np.int64)
@@ -258,7 +259,7 @@ class Measured:
         return total
 
     def by_columns(self) -> list[tuple[list[str], list[float]]]:
-        """Return the columns that queries filter on, and what each subset of their indexes saves, in the bits of its place."""
+        """Return the columns that queries filter on, and what each subset of their indexes saves, by its bits."""
         return [
             ([self.names[place] for place in places], list(saved)) for places, saved in self._sums().items()
         ]
@@ -268,7 +269,7 @@ class Measured:
         return float(self.saved(np.array([sum(1 << self.names.index(name) for name in names)]))[0])
 
     def best(self, count: int) -> tuple[frozenset[str], float]:
-        """Return the best set of at most `count` indexes, of all there are."""
+        """Return the best of all sets of at most `count` indexes."""
         bits = [1 << place for place in range(len(self.names))]
         sets = np.array([sum(one) for one in itertools.combinations(bits, min(count, len(bits)))], np.int64)
         saved = self.saved(sets)

@@ -1,6 +1,6 @@
-"""The advisor: queries are logged, their log says what to index, and a replay says whether that was true.
+"""The advisor: queries are logged, their log tells what to index, and a replay checks the prediction.
 
-Run it with ``python examples/advise.py``. It takes the demo's warehouse, and removes the indexes at the end.
+Run it with ``python examples/advise.py``. It uses the demo's warehouse, and removes the indexes at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUERIES = 24
 
 
 def queries(count: int) -> list[str]:
-    """Return a day of a support desk: devices, customers, and now and then a report."""
+    """Return a day's queries of a support desk: devices, customers, and an occasional report."""
     pick = random.Random(11)
     found = []
     for number in range(count):
@@ -42,7 +42,7 @@ def command(*arguments: str) -> None:
 
 
 def main(folder: Path = demo.FOLDER, num_files: int = demo.NUM_FILES, count: int = QUERIES) -> None:
-    """Log, advise, build what is advised, check it, and remove it."""
+    """Log, advise, build the recommended indexes, check and remove them."""
     demo.make_warehouse(folder, num_files)
     with tempfile.TemporaryDirectory(prefix="twostage-queries-") as log:
         spark = demo.start_spark(folder)
@@ -52,7 +52,7 @@ def main(folder: Path = demo.FOLDER, num_files: int = demo.NUM_FILES, count: int
         print(f"Asking {len(asked)} queries …", flush=True)
         for query in asked:
             spark.sql(query).collect()
-        spark.stop()  # the log has every query by then
+        spark.stop()  # by then the log has every query
 
         catalog = ("--catalog.type=sql", f"--catalog.uri=sqlite:///{folder}/catalog.db")
         command("advise", "--log", log, "--table", TABLE, *catalog, "--apply", "--yes")

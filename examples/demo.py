@@ -1,7 +1,7 @@
 """The demo: a few million events with real deletes, three queries through Spark, each with its report.
 
-Run it with ``make demo``; by hand it needs ``pip install ".[spark,sql]"``. The warehouse is made once, in
-``demo-warehouse/``.
+Run it with ``make demo``; without make it needs ``pip install ".[spark,sql]"``. The warehouse is made once,
+in ``demo-warehouse/``.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _AppendDeletes(_FastAppendFiles):
 
 
 def open_catalog(folder: Path) -> SqlCatalog:
-    """Open (or make) the SQLite catalog ``lake`` of the warehouse in `folder`; its tables know it by name."""
+    """Open (or make) the SQLite catalog ``lake`` of the warehouse in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
 
@@ -92,7 +92,7 @@ def _events(random: np.random.Generator, first: int) -> pa.Table:
 
 
 def delete_rows(table: Table, column: str, values: list[int]) -> None:
-    """Commit an equality-delete file: rows whose `column` (a long) has one of `values` are gone."""
+    """Commit an equality-delete file: it deletes the rows whose `column` (a long) has one of `values`."""
     field = table.schema().find_field(column)
     metadata = {b"PARQUET:field_id": str(field.field_id).encode()}
     schema = pa.schema([pa.field(column, pa.int64(), metadata=metadata)])
@@ -101,7 +101,7 @@ def delete_rows(table: Table, column: str, values: list[int]) -> None:
 
 
 def delete_positions(table: Table, data_path: str, positions: list[int]) -> None:
-    """Commit a positional delete file: these rows (counted from 0) of `data_path` are gone."""
+    """Commit a positional delete file: it deletes these rows (counted from 0) of `data_path`."""
     schema = pa.schema(
         [
             pa.field("file_path", pa.string(), nullable=False, metadata={b"PARQUET:field_id": b"2147483546"}),

@@ -1,4 +1,4 @@
-"""What a case declares: a table, how it is made, and what is asked of it."""
+"""What a case declares: a table, how it is made, and its queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One way to look at one table.
+    """One set of queries on one table.
 
     Every table has a column ``id`` whose values are unique.
     """
@@ -21,26 +21,26 @@ class Case:
     build: Callable[[Workshop, str], None]
     """Makes the table of the given name."""
     table: str | None = None
-    """The table's name, where several cases look at one table; the case's name if left out."""
+    """The table's name, if several cases share one table; the case's name if left out."""
     catalog: str = "ice"
     predicates: tuple[str, ...] = ()
-    """SQL that both `filter` and Spark take."""
+    """SQL that both `filter` and Spark accept."""
     spark_predicates: tuple[str, ...] = ()
     """SQL that the option `filter` refuses (functions, casts, patterns) and Spark evaluates."""
     core_predicates: tuple[str, ...] = ()
-    """SQL asked of the core alone: a scan through Spark costs a hundred times as much."""
+    """SQL for the core alone: a scan through Spark costs a hundred times as much."""
     queries: tuple[str, ...] = ()
-    """SELECT statements on ``{t}``, compared with what Spark answers about the rows of the whole table."""
+    """SELECT statements on ``{t}``, compared with Spark's answers on the rows of the whole table."""
     columns: tuple[tuple[str, ...], ...] = ()
-    """Columns to project by the option `columns`."""
+    """Columns to project with the option `columns`."""
     live: frozenset[int] | None = None
-    """The ids that are live, worked out by hand."""
+    """The live ids, worked out by hand."""
     version: str = ""
     """``VERSION AS OF …`` or ``TIMESTAMP AS OF …``; ``@name`` of a snapshot that `build` marked."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Our options that choose the same version."""
+    """Our options for the same version."""
     iceberg_wrong: Mapping[str, str] = field(default_factory=dict)
-    """Predicates and queries that Iceberg-Spark 1.12.0 answers wrongly: Spark's own filter decides. By text; why."""
+    """Predicates and queries that Iceberg-Spark 1.12.0 answers wrongly, by Spark's own filter: text to reason."""
 
     def __post_init__(self) -> None:
         asked = (*self.predicates, *self.spark_predicates, *self.core_predicates, *self.queries)

@@ -1,7 +1,7 @@
 """Equality deletes on every kind of key, written by Iceberg's own writer in Parquet, Avro and ORC.
 
-What is live is worked out here from the values that were written, by the delete's own equality: NULL equals
-NULL, NaN equals NaN, and 0.0 is not -0.0 (so Iceberg's reader compares, boxed; `test_facts.py` shows it).
+The live rows are worked out here from the written values, by the equality of deletes: NULL equals NULL, NaN
+equals NaN, and 0.0 is not -0.0 (Iceberg's reader compares boxed values; `test_facts.py` shows it).
 """
 
 from __future__ import annotations
@@ -93,15 +93,17 @@ def _builder(file_format: str, version: int, deletes: tuple[Keys, ...]) -> Calla
             if number == place:
                 workshop.sql(f"DELETE FROM {name} WHERE id % 20 = 4")
             workshop.delete_equal(name, columns, keys, file_format=file_format)
-        # Strictly later rows with deleted keys live.
+        # Strictly later rows with deleted keys stay live.
         workshop.append(name, rows(180, 240, *NAMES), ddl(*NAMES))
 
     return build
 
 
-# Finding 1: with the struct not projected, or another field of it only, a delete on its field goes wrong.
+# Finding 1: if the struct is not projected, or only another field of it, a delete on its field goes wrong.
 STRUCT_KEY = "finding 1: equality delete on a struct's field, the struct not projected whole"
-BROAD = tuple(text for text in predicates.FEW if text.split(".")[0].split(" ")[0] in NAMES)
+COLUMN_PREDICATES = tuple(
+    text for text in predicates.REPRESENTATIVE if text.split(".")[0].split(" ")[0] in NAMES
+)
 PREDICATES = (
     "i = 7",
     "i = -1",
@@ -126,7 +128,7 @@ PREDICATES = (
     "st.t IS NOT NULL",
     "id > 100",
 )
-# Deleted rows that Iceberg-Spark returns again: 0.0 and -0.0, and NaN by a bound that leaves it out. Its Avro
+# Deleted rows that Iceberg-Spark returns again: 0.0 and -0.0, and NaN by a bound that omits it. Its Avro
 # delete files have no bounds.
 BROUGHT_BACK = {
     "PARQUET": ("d > 0.1D", "f = 0.0", "f = -0.0"),
@@ -160,7 +162,7 @@ def _case(file_format: str, version: int = 2) -> Case:
         build=_builder(file_format, version, deletes),
         live=frozenset(live),
         predicates=PREDICATES,
-        core_predicates=tuple(text for text in BROAD if text not in PREDICATES),
+        core_predicates=tuple(text for text in COLUMN_PREDICATES if text not in PREDICATES),
         spark_predicates=SPARK_PREDICATES,
         queries=EQUALITY_QUERIES if (file_format, version) == ("PARQUET", 2) else EQUALITY_QUERIES[:4],
         columns=(("id",), ("s",), ("dec", "id"), ("st",)),
@@ -210,10 +212,10 @@ def _build_mixed(workshop: Workshop, name: str) -> None:
 
 
 def _mixed_live() -> frozenset[int]:
-    gone = {*range(5), *range(50, 55), *range(10, 15), 148, 149}
-    gone |= {i for i in range(100) if value(i, "s") == "abc"}
-    gone |= {i for i in range(150) if value(i, "i") is None}
-    return frozenset(set(range(170)) - gone)
+    deleted = {*range(5), *range(50, 55), *range(10, 15), 148, 149}
+    deleted |= {i for i in range(100) if value(i, "s") == "abc"}
+    deleted |= {i for i in range(150) if value(i, "i") is None}
+    return frozenset(set(range(170)) - deleted)
 
 
 def _position_case(file_format: str, granularity: str) -> Case:
@@ -239,7 +241,7 @@ def _position_case(file_format: str, granularity: str) -> Case:
         name=f"position_{file_format}_{granularity}",
         build=build,
         live=frozenset(i for i in range(150) if i % 9 != 2 and i not in (0, 49, 50, 149)),
-        predicates=tuple(text for column in names for text in predicates.few_for_column(column)),
+        predicates=tuple(text for column in names for text in predicates.representative_for_column(column)),
         queries=("SELECT * FROM {t}", "SELECT count(*) FROM {t}"),
     )
 
@@ -256,7 +258,9 @@ CASES = (
         name="upgraded",
         build=_build_mixed,
         live=_mixed_live(),
-        predicates=tuple(text for column in ("i", "s", "d") for text in predicates.few_for_column(column)),
+        predicates=tuple(
+            text for column in ("i", "s", "d") for text in predicates.representative_for_column(column)
+        ),
         queries=("SELECT * FROM {t}", "SELECT count(*) FROM {t}", "SELECT d FROM {t}"),
     ),
     _position_case("orc", "partition"),

@@ -16,7 +16,7 @@ SHORT = ("SELECT * FROM {t}", "SELECT count(*) FROM {t}")
 
 
 def _build_evolved(workshop: Workshop, name: str) -> None:
-    """Renamed, added, dropped, reordered and widened columns, with equality deletes of before."""
+    """Renamed, added, dropped, reordered and widened columns, with earlier equality deletes."""
     names = ("i", "f", "dec", "s", "l", "st")
     workshop.create(name, ddl(*names))
     workshop.append(name, rows(0, 60, *names), ddl(*names))
@@ -46,7 +46,7 @@ def _build_evolved(workshop: Workshop, name: str) -> None:
 
 
 def _evolved_live() -> frozenset[int]:
-    gone = {
+    deleted = {
         i
         for i in range(60)
         if value(i, "i") in (7, 42)
@@ -55,7 +55,7 @@ def _evolved_live() -> frozenset[int]:
         or value(i, "l") is None
         or i % 10 == 0
     }
-    return frozenset(set(range(60)) - gone | {100, 101, 102})
+    return frozenset(set(range(60)) - deleted | {100, 101, 102})
 
 
 EVOLVED = Case(
@@ -301,13 +301,13 @@ MAINTAINED = Case(
         for i in range(76)
         if not (i < 60 and (i % 9 in (1, 2) or value(i, "i") == 7)) and value(i, "s") != "abc"
     ),
-    predicates=tuple(text for column in ("i", "s") for text in predicates.few_for_column(column)),
+    predicates=tuple(text for column in ("i", "s") for text in predicates.representative_for_column(column)),
     queries=SHORT,
 )
 
 
 def _build_imported(workshop: Workshop, name: str) -> None:
-    """Parquet files that Spark wrote, without field ids, in Hive's folders; a rename after the import."""
+    """Parquet files written by Spark, without field ids, in Hive-style folders; a rename after the import."""
     spark = workshop.spark
     folder = f"{spark.conf.get('interop.warehouse')}/imported_files"
     frame = spark.createDataFrame(rows(0, 40, "i", "s", "st", "ls", "b"), ddl("i", "s", "st", "ls", "b"))

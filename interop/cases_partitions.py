@@ -18,8 +18,8 @@ NAMES = ("b", "i", "l", "d", "dec", "de", "s", "bin", "dt", "ts", "tn")
 SHORT = ("SELECT * FROM {t}", "SELECT count(*) FROM {t}")
 
 
-def _few(*columns: str) -> tuple[str, ...]:
-    return tuple(text for column in columns for text in predicates.few_for_column(column))
+def _representative(*columns: str) -> tuple[str, ...]:
+    return tuple(text for column in columns for text in predicates.representative_for_column(column))
 
 
 def _transform_builder(partitioned: str) -> Callable[[Workshop, str], None]:
@@ -41,7 +41,7 @@ def _transforms(name: str, partitioned: str, *columns: str, wrong: Mapping[str, 
         name=f"partitioned_{name}",
         build=_transform_builder(partitioned),
         live=frozenset(live),
-        predicates=tuple(dict.fromkeys(_few(*columns, "i"))),
+        predicates=tuple(dict.fromkeys(_representative(*columns, "i"))),
         queries=(*SHORT, f"SELECT {columns[0]}, count(*) FROM {{t}} GROUP BY {columns[0]}"),
         columns=(tuple(columns),),
         iceberg_wrong=wrong or {},
@@ -49,7 +49,7 @@ def _transforms(name: str, partitioned: str, *columns: str, wrong: Mapping[str, 
 
 
 def _build_changed(workshop: Workshop, name: str) -> None:
-    """A field added, another dropped; each delete in the spec of its time."""
+    """A field added, another dropped; each delete in the then current spec."""
     names = ("i", "s", "b")
     workshop.create(name, ddl(*names), partitioned="b")
     workshop.append(name, rows(0, 40, *names), ddl(*names))  # spec 0: b
@@ -68,11 +68,11 @@ def _build_changed(workshop: Workshop, name: str) -> None:
 
 
 def _changed_live() -> frozenset[int]:
-    gone = {i for i in range(40) if value(i, "b") is True and value(i, "s") == "a"}
-    gone |= {i for i in range(80) if i % 8 == 5}
-    gone |= {i for i in range(40, 80) if value(i, "s") == ""}
-    gone |= {i for i in range(120) if value(i, "i") == 42 or i % 11 == 7}
-    return frozenset(set(range(130)) - gone)
+    deleted = {i for i in range(40) if value(i, "b") is True and value(i, "s") == "a"}
+    deleted |= {i for i in range(80) if i % 8 == 5}
+    deleted |= {i for i in range(40, 80) if value(i, "s") == ""}
+    deleted |= {i for i in range(120) if value(i, "i") == 42 or i % 11 == 7}
+    return frozenset(set(range(130)) - deleted)
 
 
 def _build_void(workshop: Workshop, name: str) -> None:
@@ -98,7 +98,7 @@ def _build_nan_partition(workshop: Workshop, name: str) -> None:
 
 
 def _build_constant(workshop: Workshop, name: str) -> None:
-    """Files whose own value of the partition column is another one, as a migrated table may hold them."""
+    """Files whose own value of the partition column differs from the partition's, as in migrated tables."""
     workshop.create(
         f"{name}_source", "id bigint, p int, s string", write__metadata__metrics__column__p="none"
     )
@@ -113,7 +113,9 @@ def _build_constant(workshop: Workshop, name: str) -> None:
 
 
 DOUBLES = tuple(
-    dict.fromkeys((*_few("d"), *(text for text in predicates.ZEROS if text.startswith(("d ", "NOT (d")))))
+    dict.fromkeys(
+        (*_representative("d"), *(text for text in predicates.ZEROS if text.startswith(("d ", "NOT (d"))))
+    )
 )
 CASES = (
     _transforms("identity", "b, dt", "b", "dt"),
@@ -124,7 +126,7 @@ CASES = (
         "truncate(2, s), truncate(10, i)",
         "s",
         "i",
-        # The partition of the least int overflows to a positive number, by which Iceberg then prunes.
+        # The partition of the least int overflows to a positive number, with which Iceberg then prunes.
         wrong={"i <= 7": "truncate(10, -2147483648) overflows"},
     ),
     _transforms("truncate_more", "truncate(1, bin), truncate(100, de)", "bin", "de"),
@@ -156,7 +158,7 @@ CASES = (
         name="specs_changed",
         build=_build_changed,
         live=_changed_live(),
-        predicates=(*_few("i", "s", "b"), "id < 50", "id IN (3, 44, 99)"),
+        predicates=(*_representative("i", "s", "b"), "id < 50", "id IN (3, 44, 99)"),
         queries=SHORT,
         columns=(("b",), ("s", "b")),
     ),
@@ -164,7 +166,7 @@ CASES = (
         name="void",
         build=_build_void,
         live=frozenset(i for i in range(100) if i >= 80 or (i % 10 != 3 and value(i, "i") != 7)),
-        predicates=_few("i", "b"),
+        predicates=_representative("i", "b"),
         queries=SHORT,
     ),
     Case(

@@ -19,10 +19,8 @@ SMALL_ROW_GROUPS = {
 BLOOM = {
     f"write__parquet__bloom_filter_enabled__column__{name}": "true"
     for name in ("i", "l", "f", "d", "s", "bin", "dt", "ts", "st.t")
-} | {
-    "write__parquet__bloom_filter_max_bytes": "1024"
-}  # the default is a megabyte for each column of each row group
-# Finding 3: pushdown by bounds drops NaN, which Spark holds greater than everything, and tells 0.0 from -0.0.
+} | {"write__parquet__bloom_filter_max_bytes": "1024"}  # the default is a megabyte per column and row group
+# Finding 3: pushdown by bounds drops NaN, which in Spark is greatest, and distinguishes 0.0 from -0.0.
 ORC = "finding 5: ORC statistics of the greatest characters and of year 1"
 NAN_AND_ZERO = "finding 3: NaN and -0.0 in pushed-down comparisons"
 QUERIES = (
@@ -61,7 +59,7 @@ LISTS = tuple(
 
 
 def _delete_by_sql(workshop: Workshop, name: str) -> None:
-    """60 rows of three commits, six row groups each, then DELETE, UPDATE and MERGE."""
+    """60 rows in three commits, six row groups each, then DELETE, UPDATE and MERGE."""
     workshop.append(name, rows(0, 60), ddl())
     workshop.append(name, rows(60, 120), ddl())
     workshop.sql(
@@ -121,7 +119,7 @@ def _format_v1(file_format: str) -> Case:
         workshop.append(name, rows(0, 60, *names), ddl(*names))
         workshop.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
 
-    all_asked = (*FEW, *predicates.few_for_column("st.a"))
+    all_asked = (*SHORT_PREDICATES, *predicates.representative_for_column("st.a"))
     return Case(
         name="format_v1" if file_format == "parquet" else f"format_v1_{file_format}",
         build=build,
@@ -149,7 +147,7 @@ def _build_codecs(workshop: Workshop, name: str) -> None:
 
 
 def _build_scheme(workshop: Workshop, name: str) -> None:
-    """Paths written ``file:/…`` by the catalog, deleted through."""
+    """Paths written ``file:/…`` by the catalog, with deletes."""
     workshop.create(name, ddl("i", "s", "d"))
     workshop.append(name, rows(0, 60, "i", "s", "d"), ddl("i", "s", "d"))
     workshop.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
@@ -157,7 +155,7 @@ def _build_scheme(workshop: Workshop, name: str) -> None:
 
 
 def _other_format(file_format: str, version: int = 2) -> Case:
-    """Data files in ORC or Avro, deleted from by files of the same format, in version 3 by vectors."""
+    """Data files in ORC or Avro, with delete files of the same format, in version 3 with vectors."""
 
     def build(workshop: Workshop, name: str) -> None:
         workshop.create(name, ddl(), version=version, write__format__default=file_format)
@@ -170,10 +168,14 @@ def _other_format(file_format: str, version: int = 2) -> Case:
         )
 
     through_spark = tuple(
-        text for column in ("i", "s", "d", "ts", "st.a") for text in predicates.few_for_column(column)
+        text
+        for column in ("i", "s", "d", "ts", "st.a")
+        for text in predicates.representative_for_column(column)
     )
     through_spark += ("s >= '\uffff'", "dt = DATE '0001-01-01'", "flag", "extra IS NULL")
-    core = dict.fromkeys((*predicates.FEW, *predicates.ZEROS, *predicates.STRINGS, *predicates.EXTREMES))
+    core = dict.fromkeys(
+        (*predicates.REPRESENTATIVE, *predicates.ZEROS, *predicates.STRINGS, *predicates.EXTREMES)
+    )
     core_only = tuple(text for text in core if text not in (*through_spark, *predicates.BOOLEAN))
     live = frozenset(i for i in range(120) if i % 7 != 3 and value(i, "i") != 42)
     if version == 3:
@@ -197,9 +199,11 @@ def _other_format(file_format: str, version: int = 2) -> Case:
     )
 
 
-FEW = tuple(text for column in ("i", "s", "d") for text in predicates.few_for_column(column))
+SHORT_PREDICATES = tuple(
+    text for column in ("i", "s", "d") for text in predicates.representative_for_column(column)
+)
 CASES = (
-    _types(2, tuple(dict.fromkeys((*predicates.FEW, *LISTS, *predicates.STRINGS))), QUERIES),
+    _types(2, tuple(dict.fromkeys((*predicates.REPRESENTATIVE, *LISTS, *predicates.STRINGS))), QUERIES),
     _types(3, predicates.MIXED, QUERIES[:8]),
     _other_format("orc"),
     _other_format("avro"),
@@ -210,7 +214,11 @@ CASES = (
         name="codecs",
         build=_build_codecs,
         live=frozenset(i for i in range(250) if i >= 200 or i % 10 != 4),
-        predicates=(*FEW, *predicates.few_for_column("dec"), *predicates.few_for_column("bin")),
+        predicates=(
+            *SHORT_PREDICATES,
+            *predicates.representative_for_column("dec"),
+            *predicates.representative_for_column("bin"),
+        ),
         queries=("SELECT * FROM {t}", "SELECT count(*) FROM {t}", "SELECT s FROM {t} WHERE l = 7"),
         columns=(("bin", "id"),),
     ),
@@ -219,7 +227,7 @@ CASES = (
         catalog="icefile",
         build=_build_scheme,
         live=frozenset(i for i in range(60) if i % 5 and value(i, "i") != 7),
-        predicates=FEW,
+        predicates=SHORT_PREDICATES,
         queries=("SELECT * FROM {t}",),
     ),
 )

@@ -1,7 +1,7 @@
 """Real catalog services on this machine: Iceberg's own REST catalog and the Hive metastore.
 
-Takes a folder for their books; gives the URI of a running service, which ends with the block. Each is a JVM of its
-own whose main class, in `services`, is compiled by Janino when it starts: a JRE is enough.
+Takes a folder for their data; yields the URI of a running service, which ends with the block. Each is a
+separate JVM whose main class, in `services`, is compiled by Janino when it starts: a JRE is enough.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 JARS = Path(pyspark.__file__).parent / "jars"
 START_SECONDS = 240
-"""A metastore makes its tables first: 4 s on an idle machine."""
+"""A metastore creates its tables first: 4 s on an idle machine."""
 
 
 @contextlib.contextmanager
 def serve_rest(folder: Path) -> Iterator[str]:
-    """Serve a REST catalog until the block ends, and give its URI."""
+    """Serve a REST catalog until the block ends; yield its URI."""
     own = [
         jar
         for name in ("hadoop-client-*", "janino-*", "commons-compiler-*")
@@ -43,7 +43,7 @@ def serve_rest(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def serve_hive(folder: Path) -> Iterator[str]:
-    """Serve a Hive metastore until the block ends, and give its URI."""
+    """Serve a Hive metastore until the block ends; yield its URI."""
     with _serve("HiveMetastore", [JARS / "*"], folder) as port:
         yield f"thrift://127.0.0.1:{port}"
 
@@ -128,7 +128,7 @@ def register_in_hive(uri: str, name: str, metadata: Path) -> None:
 
 @contextlib.contextmanager
 def hive_client(uri: str) -> Iterator[Any]:
-    """Give a client of the metastore."""
+    """Yield a client of the metastore."""
     from pyiceberg.catalog.hive import HiveCatalog
 
     catalog = HiveCatalog("hive", uri=uri)

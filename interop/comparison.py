@@ -1,8 +1,8 @@
-"""Makes a case's table and works out what is right about it.
+"""Makes a case's table and works out its right answers.
 
-Takes a case; gives a `Prepared`: the rows of the whole table as Iceberg reads them, and for each predicate the ids
-where Spark's own filter over these rows is true. The rule: no query that Iceberg or twostage prunes decides
-what is right; the table is read whole, cut from its source, and filtered by Spark alone.
+Takes a case; returns a `Prepared`: the rows of the whole table as Iceberg reads them, and for each predicate
+the ids for which Spark's own filter over these rows is true. The rule: no query that Iceberg or twostage
+prunes decides what is right; the table is read whole, detached from its source, and filtered by Spark alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from case import Case
 
 UNION_WIDTH = 24
-"""Queries of one job: a job's start costs more than so small a scan."""
+"""Queries per job: starting a job costs more than such a small scan."""
 
 
 @dataclass
 class Prepared:
-    """A case's table and what is right about it."""
+    """A case's table and its right answers."""
 
     case: Case
     spark: SparkSession
@@ -39,7 +39,7 @@ class Prepared:
     names: tuple[str, ...]
     rows: dict[int, Row]
     matches: dict[str, frozenset[int]]
-    """By predicate: the ids where Spark's filter over the rows of the whole table is true."""
+    """By predicate: the ids for which Spark's filter over the rows of the whole table is true."""
     _views: set[str] = field(default_factory=set)
     _right: dict[str, Counter[Row]] = field(default_factory=dict)
 
@@ -106,13 +106,13 @@ class Prepared:
         return found
 
     def right(self, query: str) -> Counter[Row]:
-        """Return the rows of a query on the whole table's rows, each with how often it comes."""
+        """Return the rows of a query on the whole table's rows, with counts."""
         if query not in self._right:
             self._right[query] = self.answer(query, f"whole_{self.case.name}")
         return self._right[query]
 
     def answer(self, query: str, relation: str) -> Counter[Row]:
-        """Return the rows of a query on the relation, each with how often it came."""
+        """Return the rows of a query on the relation, with counts."""
         return Counter(canonical_rows(to_arrow(self.spark.sql(query.replace("{t}", relation)))))
 
 
@@ -139,13 +139,13 @@ def canonical(value: Any) -> Any:
 
 
 def difference(expected: Counter[Any], found: Counter[Any]) -> str:
-    """Say what is missing and what is too much; empty if they are equal."""
+    """Return what is missing and what is extra; empty if they are equal."""
     if expected == found:
         return ""
-    return f"missing {_few(expected - found)}, too much {_few(found - expected)}"
+    return f"missing {_first_rows(expected - found)}, too much {_first_rows(found - expected)}"
 
 
-def _few(rows: Counter[Any]) -> str:
+def _first_rows(rows: Counter[Any]) -> str:
     items: Iterable[Any] = sorted(rows.elements(), key=repr)
     shown = list(items)
     return f"{len(shown)}: {shown[:4]}" if shown else "none"

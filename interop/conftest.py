@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from case import Case
 
-# Python's datetimes cross into Spark in the process's zone.
+# Python's datetimes are converted to Spark in the process's zone.
 os.environ["TZ"] = "UTC"
 time.tzset()
 os.environ.setdefault("JDK_JAVA_OPTIONS", jvm_options())
@@ -46,7 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
-        # Finding 1: its cache holds delete keys per file, whatever projection they were read for, so that one
+        # Finding 1: its cache keeps delete keys per file, whatever projection they were read for, so that one
         # query's keys inside structs are wrong for the next.
         "spark.sql.iceberg.executor-cache.enabled": "false",
         # Tables of a few hundred rows: compiling an expression costs more than interpreting it.
@@ -79,13 +79,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def workshop(spark: SparkSession) -> Workshop:
-    """Return what makes tables."""
+    """Return the maker of tables."""
     return Workshop(spark)
 
 
 @pytest.fixture(scope="session")
 def prepare(workshop: Workshop) -> Callable[[Case], Prepared]:
-    """Return a function that makes a case's table, once, and what Iceberg and Spark answer about it."""
+    """Return a function that makes a case's table, once, and gets Iceberg's and Spark's answers."""
     made: dict[str, Prepared | Exception] = {}
 
     def prepared(case: Case) -> Prepared:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def read(path: str, options: Mapping[str, str], metrics: Metrics | None = None) -> pa.Table:
-    """Return all rows that the options choose.
+    """Return all rows that the options select.
 
     Args:
         path: The table's folder.
         options: The reader's options.
-        metrics: Filled with what was counted, if given.
+        metrics: Gains the counters, if given.
     """
     metrics = metrics or Metrics()
     parsed = parse_options({"path": path, **options})

@@ -1,7 +1,7 @@
-"""Drives Apache Iceberg's own Java classes, for what its SQL can't say.
+"""Drives Apache Iceberg's own Java classes, for what its SQL cannot express.
 
-Takes a live SparkSession with Iceberg's runtime on its class path and table names; gives committed snapshots:
-equality deletes, columns of any type, data files under a partition of our choice. The rule: every byte is
+Takes a live SparkSession with Iceberg's runtime on its class path, and table names; commits snapshots:
+equality deletes, columns of any type, data files in a partition of our choice. The rule: every byte is
 written by Iceberg's writers; this module only says which.
 """
 
@@ -48,11 +48,11 @@ def delete_equal(
         spark: The session.
         name: The table.
         columns: The key columns, ``struct.field`` for a field inside a struct.
-        keys: SQL whose rows are the delete file's rows: the top-level columns that `columns` need, of
+        keys: SQL whose rows are the delete file's rows: the top-level columns that `columns` need, with
             exactly the table's types.
         file_format: ``PARQUET``, ``ORC`` or ``AVRO``.
         partition: The partition's path (``p=1/q=2``).
-        everywhere: Write one delete file for each partition that holds data of the spec.
+        everywhere: Write one delete file for each partition that has data in the spec.
         spec_id: The partition spec; the table's current one if left out.
         branch: The branch to commit to.
     """
@@ -112,7 +112,7 @@ def _equality_writer(
 
 
 def append_file_as_partition(spark: SparkSession, name: str, source: str, partition: str) -> None:
-    """Append every data file of `source` to the table, under a partition that its rows need not agree with."""
+    """Append every data file of `source` to the table, in a partition that its rows need not match."""
     iceberg = spark._jvm.org.apache.iceberg
     table = load(spark, name)
     tasks = load(spark, source).newScan().includeColumnStats().planFiles()

@@ -1,8 +1,8 @@
 """A declared table whose files, manifests and metadata Apache Iceberg's own Java library writes.
 
-Takes the same calls as `tables.Table`, whose books it keeps for the oracle; gives a folder that Iceberg wrote. The
-rule: what the table holds, bytes and numbers alike, comes from Iceberg's writers and commits; the declaration
-only says which rows, keys and positions, under which field ids.
+Takes the same calls as `tables.Table`, whose records it keeps for the oracle; makes a folder written by
+Iceberg. The rule: the table's content, bytes and numbers alike, comes from Iceberg's writers and commits; the
+declaration only says which rows, keys and positions, with which field ids.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class IcebergTable(Table):
     def write(self) -> Path:
         """Let Iceberg write what was declared since the last call; return the metadata file's path."""
         if self._java is None:
-            # Version 3 takes no more positional delete files: they come before the upgrade.
+            # Version 3 allows no new positional delete files: they come before the upgrade.
             self._create(2 if PositionDelete in self._kinds or VectorDelete in self._kinds else self.version)
         queue, self._queue = self._queue, []
         for step in queue:
@@ -133,7 +133,7 @@ class IcebergTable(Table):
         if version == 3:
             raw["next-row-id"] = 0
         folder = self.folder / "metadata"
-        shutil.rmtree(folder, ignore_errors=True)  # the books' own manifests
+        shutil.rmtree(folder, ignore_errors=True)  # the declaration's own manifests
         folder.mkdir(parents=True)
         conf = self.spark._jsc.hadoopConfiguration()
         output = self._iceberg.hadoop.HadoopOutputFile.fromLocation(
@@ -210,7 +210,7 @@ class IcebergTable(Table):
                 (change.removeRows if isinstance(file, DataFile) else change.removeDeletes)(self._files[file])
         change.commit()
         for file in older:
-            # Only a rewrite may give a delete file a number of its own.
+            # Only a rewrite may give a delete file its own sequence number.
             rewrite = self._java.newRewrite().deleteFile(self._files[file])
             self._files[file] = self._write_delete(file, again=True)
             rewrite.addFile(self._files[file], file.sequence).commit()
@@ -226,7 +226,7 @@ class IcebergTable(Table):
         return self.spark._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
 
     def _records(self, columns: Sequence[Column], rows: Sequence[Mapping[int, Any]]) -> Any:
-        """Return rows as Iceberg's records, which its own reader makes of an Avro file that lies aside."""
+        """Return rows as Iceberg's records, which its own reader makes from a temporary Avro file."""
         aside = self.folder / "aside.avro"
         write_rows(aside, columns, rows, FileOptions(format="avro"))
         source = self._java.io().newInputFile(f"{self.folder}/aside.avro")
@@ -237,7 +237,7 @@ class IcebergTable(Table):
         return found.project(self._schema(columns)).build()
 
     def _write_all(self, writer: Any, records: Any) -> None:
-        """Call ``write(Iterable)``, which by its name alone would be ``write(Object)``."""
+        """Call ``write(Iterable)``, which by name alone would resolve to ``write(Object)``."""
         gateway, jvm = self.spark._sc._gateway, self.spark._jvm
         types = gateway.new_array(jvm.java.lang.Class, 1)
         types[0] = self._class("java.lang.Iterable")
@@ -247,7 +247,7 @@ class IcebergTable(Table):
         method.invoke(writer, arguments)
 
     def _partition(self, file: DataFile) -> Any:
-        """Return the partition that Iceberg computes of the file's first row."""
+        """Return the partition that Iceberg computes from the file's first row."""
         spec = self._spec(file)
         if not file.partition or not file.rows:
             return None
@@ -285,7 +285,7 @@ class IcebergTable(Table):
         return writer.toDataFile()
 
     def _partition_of(self, file: ContentFile) -> Any:
-        """Return the partition of a data file of the same one."""
+        """Return the partition of a data file in the same one."""
         if not file.partition:
             return None
         for other, made in self._files.items():
@@ -310,7 +310,7 @@ class IcebergTable(Table):
         builder = builder.spec(self._spec(file)).overwrite()
         config = self._iceberg.MetricsConfig
         if isinstance(file, PositionDelete):
-            # A case without bounds of the path is about deletes that may be of any data file.
+            # A case without path bounds is about deletes that may refer to any data file.
             none = {"write.metadata.metrics.default": "none"}
             names_file = file.entry.get("lower_bounds") or file.entry.get("referenced_data_file")
             found = config.forPositionDelete() if names_file else config.fromProperties(none)
@@ -330,7 +330,7 @@ class IcebergTable(Table):
         return writer.toDeleteFile()
 
     def _no_former_vectors(self) -> Any:
-        """Return a ``java.util.function.Function`` that gives null for every path."""
+        """Return a ``java.util.function.Function`` that returns null for every path."""
         gateway, jvm = self.spark._sc._gateway, self.spark._jvm
         handles = jvm.java.lang.invoke.MethodHandles
         types = gateway.new_array(jvm.java.lang.Class, 1)
@@ -363,7 +363,8 @@ class IcebergTable(Table):
 
 
 def _as_orc_stores(columns: Sequence[Column], row: Mapping[int, Any]) -> dict[int, Any]:
-    """Return the moments of a row that Iceberg's ORC writer stores a second late: those before 1970 with a fraction."""
+    """Return the timestamps of a row that Iceberg's ORC writer stores a second late: fractional ones before
+    1970."""
     return {
         column.id: value + 1_000_000
         for column in columns
@@ -374,7 +375,7 @@ def _as_orc_stores(columns: Sequence[Column], row: Mapping[int, Any]) -> dict[in
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of each run of neighbours."""
+    """Yield the first and the last of each run of consecutive positions."""
     start = previous = None
     for position in positions:
         if previous is None or position != previous + 1:

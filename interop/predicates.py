@@ -1,9 +1,9 @@
-"""The predicates that are asked of every column of `values.COLUMNS`."""
+"""The predicates that are tested on every column of `values.COLUMNS`."""
 
 from __future__ import annotations
 
 _LITERALS: dict[str, tuple[str, str, str]] = {
-    # a value of the column, another one that is greater, and one that no row holds
+    # a value of the column, a greater one, and one that no row has
     "i": ("7", "42", "5"),
     "l": ("-1", "5000000000", "6"),
     "f": ("-1.5", "1.5", "2.25"),
@@ -190,8 +190,8 @@ SPARK_ONLY = (
 )
 
 
-# Spark's own pushdown, of any V2 source, fails to print a NULL among binary literals (an assertion in
-# ``LiteralValue.toString``), so these are asked of the core alone; so is a NULL without a type.
+# Spark's own pushdown, for any V2 source, fails to print a NULL among binary literals (an assertion in
+# ``LiteralValue.toString``), so these are tested on the core alone; so is an untyped NULL.
 CORE_ONLY = ("NULL", "bin IN (X'616263', NULL)", "bin NOT IN (X'616263', NULL)")
 
 
@@ -203,8 +203,8 @@ def for_column(column: str) -> tuple[str, ...]:
     return tuple(form.format(c=column, a=a, b=b, z=z) for form in _FORMS)
 
 
-def few_for_column(column: str) -> tuple[str, ...]:
-    """Return the forms that tell most about deletes: each kind of pruning once."""
+def representative_for_column(column: str) -> tuple[str, ...]:
+    """Return the forms that reveal most about deletes: each kind of pruning once."""
     if column == "b":
         return BOOLEAN[:3]
     a, b, z = _LITERALS[column]
@@ -219,4 +219,4 @@ EVERYTHING = tuple(
         + [*ZEROS, *EXTREMES, *STRINGS, *MIXED, *CORE_ONLY]
     )
 )
-FEW = tuple(text for column in COLUMNS for text in few_for_column(column))
+REPRESENTATIVE = tuple(text for column in COLUMNS for text in representative_for_column(column))

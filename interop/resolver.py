@@ -1,8 +1,8 @@
 """Iceberg's JARs, fetched from Maven Central once, by one process at a time.
 
-Where they are not on the machine yet, processes that share the tests would download the same files to the same
-places at once. Who comes second finds them there. A repository that does not answer is asked again: one that was
-away for a minute once failed every test of a run.
+If they are not on the machine yet, processes that share the tests would download the same files to the same
+places at once; with a lock, the second finds them there. A repository that does not answer is retried: one
+that was down for a minute once failed every test of a run.
 
 `python resolver.py` fetches all of them and starts nothing else (`make interop-jars`).
 """
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).parent / "services"
 RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 S3A = (
-    "org.apache.hadoop:hadoop-aws:3.4.2",  # of Spark 4.1's Hadoop
-    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",  # most of Amazon's SDK, a tenth of its own bundle
+    "org.apache.hadoop:hadoop-aws:3.4.2",  # the version of Spark 4.1's Hadoop
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",  # most of Amazon's SDK, a tenth the size of its own bundle
     "software.amazon.awssdk:s3-transfer-manager:2.54.17",
     "software.amazon.awssdk:apache-client:2.54.17",
 )
@@ -40,12 +40,12 @@ PACKAGES = {
         f"software.amazon.awssdk:{name}" for name in ("bundle", "sdk-core", "aws-core", "s3")
     ),
 }
-"""Confs of a session that has Iceberg's runtime and Hadoop's S3A."""
+"""Confs of a session with Iceberg's runtime and Hadoop's S3A."""
 
 
 def start(builder: SparkSession.Builder) -> SparkSession:
-    """Start a session whose `spark.jars.packages` no other process of this user resolves meanwhile."""
-    for attempt in _attempts(PySparkRuntimeError):  # JAVA_GATEWAY_EXITED, whatever the JVM ended for
+    """Start a session, with no other process of this user resolving `spark.jars.packages` meanwhile."""
+    for attempt in _attempts(PySparkRuntimeError):  # JAVA_GATEWAY_EXITED, whatever ended the JVM
         with attempt, _one_at_a_time():
             return builder.getOrCreate()
     raise AssertionError("unreachable: the last attempt raises")
@@ -83,7 +83,7 @@ def rest_catalog_jars() -> list[Path]:
 
 
 def _attempts(error: type[Exception]) -> Retrying:
-    """Ask five times within two and a half minutes."""
+    """Try five times within two and a half minutes."""
     return Retrying(
         retry=retry_if_exception_type(error),
         stop=stop_after_attempt(5),

@@ -13,7 +13,7 @@ import pytest
 
 import twostage
 from catalog_services import ask, hive_client, register_in_hive, register_over_rest, serve_hive, serve_rest
-from catalog_tables import TABLES, Held
+from catalog_tables import TABLES, CatalogTable
 from twostage.catalog.load_table import load_table
 from twostage.options import parse_options
 
@@ -29,7 +29,7 @@ WRITTEN = "written"
 class Service:
     """A running catalog with the tables of `TABLES` and one that Iceberg-Spark wrote, as ``<name>.db.<table>``."""
 
-    def __init__(self, spark: SparkSession, kind: str, uri: str, held: dict[str, Held]) -> None:
+    def __init__(self, spark: SparkSession, kind: str, uri: str, held: dict[str, CatalogTable]) -> None:
         self.spark, self.kind, self.uri, self.held = spark, kind, uri, held
 
     def read(self, table: str, **options: str) -> DataFrame:
@@ -64,13 +64,14 @@ def service(
         spark.conf.set(f"spark.sql.catalog.{kind}ice.uri", uri)
         spark.conf.set(f"spark.sql.catalog.{kind}ice.warehouse", f"file:{folder}/written")
         twostage.enable(spark, catalogs={f"{kind}lake": {"type": kind, "uri": uri}})
-        # Of a column of variants Iceberg's Hive catalog says "unknown", which this metastore refuses.
+        # Iceberg's Hive catalog gives a variant column the type "unknown", which this metastore refuses.
         write(spark, f"{kind}ice.db.{WRITTEN}", variants=kind == "rest")
         yield Service(spark, kind, uri, held)
 
 
 def write(spark: SparkSession, table: str, *, variants: bool) -> None:
-    """Let Iceberg-Spark write a table of version 3: deletion vectors, lineage, variants where its catalog takes them."""
+    """Let Iceberg-Spark write a table of version 3: deletion vectors, lineage, variants if its catalog
+    accepts them."""
     text = "'{\"a\": ' || id || '}'"
     spark.sql(
         f"CREATE TABLE {table} (id BIGINT, v {'VARIANT' if variants else 'STRING'}, s STRUCT<a: INT>) USING iceberg"
@@ -151,7 +152,7 @@ def test_metadata_tables(service: Service, name: str) -> None:
 
 
 def test_many_threads_get_their_own_tables(service: Service) -> None:
-    """A session's queries are planned in threads; one connection for all of them would answer any of them."""
+    """A session's queries are planned in threads; a connection shared by all would mix up their answers."""
     name = f"spark.sql.catalog.{service.kind}many"
     confs = {f"{name}.type": service.kind, f"{name}.uri": service.uri}
     expected = {

@@ -47,7 +47,7 @@ def _core_ids(spark: SparkSession, name: str, **options: str) -> list[int]:
 def test_delete_keys_are_compared_bit_by_bit_but_for_nan(
     workshop: Workshop, kind: str, key: str | None, left: list[int]
 ) -> None:
-    """0.0 and -0.0 are two keys, all NaN are one, NULL equals NULL."""
+    """0.0 and -0.0 are different keys, all NaN are one, NULL equals NULL."""
     spark = workshop.spark
     name = f"ice.db.zero_{kind}_{('null' if key is None else key).replace('-', 'minus_').replace('.', '_')}"
     workshop.create(name, f"id bigint, k {kind}")
@@ -69,7 +69,7 @@ def test_delete_keys_are_compared_bit_by_bit_but_for_nan(
 
 
 def test_paths_in_positional_deletes(workshop: Workshop) -> None:
-    """Positional deletes name data files as the table's location is written: with or without ``file:``."""
+    """Positional deletes name data files in the form of the table's location: with or without ``file:``."""
     written = {}
     for catalog in ("ice", "icefile"):
         name = f"{catalog}.db.paths"
@@ -86,7 +86,7 @@ def test_paths_in_positional_deletes(workshop: Workshop) -> None:
 
 
 def test_partition_value_overrides_the_file(workshop: Workshop) -> None:
-    """A file's own value of an identity partition's column is not looked at, neither for rows nor for deletes."""
+    """A file's own value of an identity partition's column is ignored, both for rows and for deletes."""
     spark = workshop.spark
     name = "ice.db.override"
     workshop.create(f"{name}_source", "id bigint, p int", write__metadata__metrics__column__p="none")
@@ -107,7 +107,7 @@ def test_partition_value_overrides_the_file(workshop: Workshop) -> None:
 
 
 def test_key_dropped_and_its_name_used_again(workshop: Workshop) -> None:
-    """Finding 6: Iceberg-Spark can't read this table; by field id the delete reaches the old column alone."""
+    """Finding 6: Iceberg-Spark can't read this table; by field id the delete applies only to the old column."""
     spark = workshop.spark
     name = "ice.db.name_again"
     workshop.create(name, "id bigint, k string, v int")
@@ -128,7 +128,7 @@ def test_key_dropped_and_its_name_used_again(workshop: Workshop) -> None:
 
 
 def test_bloom_filters_of_parquet_mr_prune(workshop: Workshop) -> None:
-    """Values inside the bounds that no row holds: only the Bloom filter can tell."""
+    """Values within the bounds that no row has: only the Bloom filter can exclude them."""
     spark = workshop.spark
     name = "ice.db.bloom"
     columns = {"s": "string", "l": "bigint", "d": "double", "bin": "binary"}
@@ -166,7 +166,7 @@ def test_bloom_filters_of_parquet_mr_prune(workshop: Workshop) -> None:
 
 
 def test_join_keys_reach_the_scan(workshop: Workshop) -> None:
-    """Keys of a join: the rows are Iceberg's, and our scan is filtered by the build side's keys."""
+    """Join keys: the rows are Iceberg's, and our scan is filtered by the build side's keys."""
     spark = workshop.spark
     for name, partitioned in (("ice.db.fact", "part"), ("ice.db.fact_plain", "")):
         workshop.create(name, "id bigint, part int, v string", partitioned=partitioned)
@@ -200,7 +200,7 @@ def test_variants_are_those_of_iceberg(workshop: Workshop, file_format: str, shr
     deep = "struct<l: array<map<string, variant>>>"
     properties = {"write__format__default": file_format, "read__parquet__vectorization__enabled": "false"}
     properties["write__parquet__shred-variants"] = str(shredded).lower()
-    # Iceberg's vectorized reader fails where only the NULLs of a variant are asked for.
+    # Iceberg's vectorized reader fails if a query needs only a variant's NULLs.
     workshop.create(name, f"id bigint, v variant, deep {deep}", version=3, **properties)
     workshop.sql(
         f"INSERT INTO {name} SELECT id, v, named_struct('l', array(map('k', v), NULL)) FROM ({VARIANTS})"
@@ -263,7 +263,7 @@ def test_snapshots_of_the_log_by_time(workshop: Workshop) -> None:
         assert _ids(spark, f"lake.db.timed TIMESTAMP AS OF '{text}'") == ids
         assert _core_ids(spark, name, **{"as-of-timestamp": str(row.ms)}) == ids
         assert _ids(spark, _ours(spark, name, timestampAsOf=text)) == ids
-        # Digits alone are seconds, in SQL and in Iceberg's own option: the snapshots of the seconds before them.
+        # Bare digits are seconds, in SQL and in Iceberg's own option: the snapshots of the seconds before them.
         later = row.ms // 1000 + 1
         ids = _ids(spark, f"{name} TIMESTAMP AS OF {later}")
         assert ids[: number + 1] == list(range(number + 1))
@@ -276,7 +276,7 @@ def test_snapshots_of_the_log_by_time(workshop: Workshop) -> None:
 
 
 def test_avro_files_have_no_bounds(workshop: Workshop) -> None:
-    """Neither data files nor positional delete files; the list of named cases leaves out what would need them."""
+    """Neither data files nor positional delete files; the list of named cases omits what would need them."""
     name = "ice.db.avro_bounds"
     workshop.create(name, "id bigint", write__format__default="avro")
     workshop.append(name, [(1,), (2,)], "id bigint")
@@ -288,7 +288,7 @@ def test_avro_files_have_no_bounds(workshop: Workshop) -> None:
 
 
 def test_version_1_keeps_dropped_partition_fields(workshop: Workshop) -> None:
-    """The list of named cases leaves out specs of version 1 that drop a field."""
+    """The list of named cases omits specs of version 1 that drop a field."""
     name = "ice.db.dropped_fields"
     workshop.create(name, "id bigint, b int", version=1, partitioned="b")
     workshop.sql(f"ALTER TABLE {name} DROP PARTITION FIELD b")
@@ -297,7 +297,7 @@ def test_version_1_keeps_dropped_partition_fields(workshop: Workshop) -> None:
 
 
 def test_fixed_partition_values_are_read(workshop: Workshop) -> None:
-    """Iceberg's manifests hold them with their length, though their headers announce none."""
+    """Iceberg's manifests store them with a length, which their headers do not declare."""
     spark, name = workshop.spark, "ice.db.fixed_partition"
     workshop.create(name, "id bigint")
     iceberg_java.add_column(spark, name, "k", "fixed[2]")

@@ -1,7 +1,8 @@
 """The findings, shown on Iceberg-Spark itself: its answer is the one listed, and twostage's is right.
 
-The tables are those of `finding_tables`, written by hand into Iceberg's warehouse; what only Iceberg's own
-writers make is below. The day that Iceberg answers rightly, the test of that finding fails: take it off the list.
+The tables are those of `finding_tables`, written by hand into Iceberg's warehouse; those that only Iceberg's
+own writers can make are below. Once Iceberg answers correctly, the test of that finding fails: take it off
+the list.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 
 import iceberg_java
 from comparison import canonical_rows, to_arrow
-from finding_tables import FINDINGS, SAME, STRUCT_GONE, Asked, Finding
+from finding_tables import FINDINGS, SAME, STRUCT_KEY_ROWS, Finding, FindingQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +38,7 @@ def _name(finding: Finding) -> str:
 
 @pytest.fixture(scope="module")
 def firsts(spark: SparkSession) -> dict[str, str]:
-    """Write every finding's table into the warehouse; give the id of each one's first snapshot."""
+    """Write every finding's table into the warehouse; return the id of each one's first snapshot."""
     spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.db").collect()
     made = {}
     for finding in FINDINGS:
@@ -47,7 +48,7 @@ def firsts(spark: SparkSession) -> dict[str, str]:
     return made
 
 
-def _query(reader: DataFrame, asked: Asked) -> Counter[tuple[object, ...]]:
+def _query(reader: DataFrame, asked: FindingQuery) -> Counter[tuple[object, ...]]:
     if asked.columns == ("count(*)",):
         return Counter([(reader.where(asked.where).count(),)])
     frame = reader.where(asked.where).select(*asked.columns)
@@ -55,7 +56,7 @@ def _query(reader: DataFrame, asked: Asked) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(("finding", "asked"), EACH)
-def test(spark: SparkSession, finding: Finding, asked: Asked, firsts: dict[str, str]) -> None:
+def test(spark: SparkSession, finding: Finding, asked: FindingQuery, firsts: dict[str, str]) -> None:
     name = _name(finding)
     options = {key: text.replace("@first", firsts[name]) for key, text in asked.options.items()}
     ours = (
@@ -74,10 +75,10 @@ def test(spark: SparkSession, finding: Finding, asked: Asked, firsts: dict[str, 
 def test_finding_01_the_executor_cache_returns_deleted_rows(
     spark: SparkSession, firsts: dict[str, str]
 ) -> None:
-    """It holds the delete's keys as the first query's projection left them; the cache is on by default.
+    """It keeps the delete's keys as the first query's projection left them; the cache is on by default.
 
-    Not in every JVM, and not at every time: without its cache Iceberg answers with no row, its other wrong answer.
-    So copies of the table are asked until one shows it; ``make findings`` asks in a JVM of its own.
+    Not in every JVM, and not always: without its cache Iceberg returns no row, its other wrong answer. So
+    copies of the table are queried until one shows it; ``make findings`` uses a separate JVM.
     """
     del firsts
     warehouse = Path(spark.conf.get("interop.warehouse")) / "db"
@@ -87,7 +88,7 @@ def test_finding_01_the_executor_cache_returns_deleted_rows(
             FINDINGS[0].build(warehouse / copy).write()
             whole = [row.id for row in spark.sql(f"SELECT id, st FROM ice.db.{copy}").collect()]
             cut = [row.id for row in spark.sql(f"SELECT id FROM ice.db.{copy}").collect()]
-            assert sorted(whole) == [i for (i,) in STRUCT_GONE]
+            assert sorted(whole) == [i for (i,) in STRUCT_KEY_ROWS]
             if cut:
                 assert sorted(cut) == list(range(6))
                 return
@@ -97,7 +98,7 @@ def test_finding_01_the_executor_cache_returns_deleted_rows(
 
 
 def test_finding_05_orc_moments_before_1970_are_stored_a_second_late(workshop: Workshop) -> None:
-    """By Iceberg's ORC writer: what is stored is what both return."""
+    """By Iceberg's ORC writer: both readers return what is stored."""
     spark, name = workshop.spark, "ice.db.before_1970"
     workshop.create(name, "id bigint, ts timestamp", write__format__default="orc")
     workshop.sql(f"INSERT INTO {name} VALUES (1, TIMESTAMP '1969-12-31 23:59:59.999999')")
@@ -108,7 +109,8 @@ def test_finding_05_orc_moments_before_1970_are_stored_a_second_late(workshop: W
 
 
 def test_finding_09_iceberg_hands_the_old_name_to_the_new_column(workshop: Workshop, tmp_path: Path) -> None:
-    """Both read the file's column as the new one, so a NULL equality delete on the renamed one takes every row."""
+    """Both read the file's column as the new one, so a NULL equality delete on the renamed one deletes every
+    row."""
     import pyarrow.parquet as parquet
 
     spark, name = workshop.spark, "ice.db.imported_name_again"
@@ -122,7 +124,7 @@ def test_finding_09_iceberg_hands_the_old_name_to_the_new_column(workshop: Works
     ours = spark.read.format("twostage").load(iceberg_java.location(spark, name))
     assert Counter(canonical_rows(to_arrow(ours))) == Counter(canonical_rows(to_arrow(spark.table(name))))
     assert [row.t for row in ours.collect()] == [None, None]
-    # Our pruning does not believe the metrics that the import stored for the renamed column; Iceberg's does.
+    # Our pruning does not trust the metrics that the import stored for the renamed column; Iceberg's does.
     assert sorted(row.id for row in ours.where("t IS NULL").collect()) == [1, 2]
     assert spark.table(name).where("t IS NULL").collect() == []
     workshop.delete_equal(name, ["t"], "SELECT CAST(NULL AS string) AS t")
@@ -149,7 +151,7 @@ def test_finding_12_imported_orc_timestamps_in_a_timestamptz_column(
 
 @pytest.mark.parametrize("unit", ["ms", "ns"])
 def test_finding_13_imported_moments(unit: str, workshop: Workshop, tmp_path: Path) -> None:
-    """Iceberg stores the bounds as they are in the file, and its vectorized reader returns such moments, too."""
+    """Iceberg stores the bounds as they are in the file, and its vectorized reader returns such timestamps, too."""
     import pyarrow.parquet as parquet
 
     spark, name, source = workshop.spark, f"ice.db.imported_{unit}", f"default.moments_{unit}"

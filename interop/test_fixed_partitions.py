@@ -1,6 +1,7 @@
-"""Identity partitions of ``fixed`` columns: Iceberg's library writes their values with lengths that its headers deny.
+"""Identity partitions of ``fixed`` columns: Iceberg's library writes their values with lengths that its
+headers do not declare.
 
-Values are chosen so that the bytes read as announced look sound, or nearly so (issue 11).
+Values are chosen so that the bytes, read as declared, look valid, or nearly so (issue 11).
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from comparison import Workshop
 
 ENDS = ["00", "7F", "80", "81", "FE", "FF"]
-"""The last byte of a value, which as announced begins the count of rows; from 80 it joins with what follows."""
+"""The last byte of a value, which read as declared starts the row count; from 80 on it continues into the
+next byte."""
 
 
 def _hex(size: int, number: int) -> str | None:
-    """Return a value of so many bytes; the seventh is NULL."""
+    """Return a value of `size` bytes; the seventh is NULL."""
     if number == 6:
         return None
     return (f"{number:02X}" * size)[: 2 * size - 2] + ENDS[number]

@@ -75,7 +75,7 @@ def _deletes(workshop: Workshop, name: str) -> None:
 
 
 def _partition_texts(workshop: Workshop, name: str) -> None:
-    """Values whose texts Java and Python write differently, and fields that some of the specs lack."""
+    """Values that Java and Python format differently, and fields that some of the specs lack."""
     columns = "id bigint, f float, d double, e decimal(20,10), t timestamp, n timestamp_ntz, a date"
     workshop.create(name, columns, partitioned="f, d, e, t, n, a")
     moment = "timestamp{0} '{1}'"
@@ -115,7 +115,7 @@ def _variants_alone(workshop: Workshop, name: str) -> None:
 
 
 def _shown(spark: SparkSession, relation: str) -> tuple[str, Counter[str]]:
-    """Return the columns, and the rows as text: a row of maps has no hash."""
+    """Return the columns, and the rows as text: a row with maps is not hashable."""
     frame = spark.sql(f"SELECT * FROM {relation}")
     return frame.schema.simpleString(), Counter(str(row.asDict(recursive=True)) for row in frame.collect())
 

@@ -1,6 +1,6 @@
 """Equality-delete files without one of the columns that their manifest names as keys.
 
-Iceberg's library writes such an entry for whoever asks; the spec wants the columns in the file.
+Iceberg's library writes such an entry if told to; the spec requires the columns in the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_null_does_not_stand_for_a_missing_key(workshop: Workshop, file_format: str) -> None:
-    """Iceberg-Spark deletes the row whose key is NULL, which nobody named."""
+    """Iceberg-Spark deletes the row whose key is NULL, which no delete names."""
     spark = workshop.spark
     iceberg = spark._jvm.org.apache.iceberg
     name, keys = f"ice.db.missing_key_{file_format}", f"ice.db.missing_key_{file_format}_keys"

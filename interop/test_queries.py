@@ -1,4 +1,4 @@
-"""Every query of every case: what twostage answers, against Spark's filter over the whole table, and Iceberg."""
+"""Every query of every case: twostage's answer, against Spark's filter over the whole table, and Iceberg."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES = (
 )
 each_case = pytest.mark.parametrize(
     "case",
-    # One process asks everything of a table: it is made there alone.
+    # One process runs all queries of a table, which is made only there.
     [pytest.param(case, id=case.name, marks=pytest.mark.xdist_group(case.identifier)) for case in CASES],
 )
 
@@ -75,7 +75,7 @@ def test_predicates_of_the_core(case: Case, prepare: Prepare) -> None:
         expected = Counter(prepared.rows[row_id] for row_id in prepared.matches[text])
         try:
             table = core_read.read(prepared.location, {**prepared.options, "filter": text})
-        except Exception as error:  # the list of all failures tells more than the first
+        except Exception as error:  # a list of all failures tells more than the first
             wrong[text] = f"{type(error).__name__}: {error}"
             continue
         if found := difference(expected, Counter(canonical_rows(table))):
@@ -115,7 +115,7 @@ def test_sql_catalog(case: Case, prepare: Prepare) -> None:
 
 @each_case
 def test_iceberg_agrees(case: Case, prepare: Prepare) -> None:
-    """Iceberg's own pushed-down answers are the same, except the listed ones, which must still differ."""
+    """Iceberg's own pushed-down answers are the same, except those listed, which must still differ."""
     prepared = prepare(case)
     texts = (*case.predicates, *case.spark_predicates)
     found = prepared.ids(prepared.iceberg, [text for text in texts if not _fails(case, text)])
@@ -137,7 +137,7 @@ def test_iceberg_agrees(case: Case, prepare: Prepare) -> None:
 
 
 def _fails(case: Case, text: str) -> bool:
-    """Tell whether Iceberg is listed to raise an error for this text, instead of a wrong answer."""
+    """Tell whether Iceberg is listed as raising an error for this text, instead of answering wrongly."""
     return case.iceberg_wrong.get(text, "").startswith("raises")
 
 

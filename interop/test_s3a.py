@@ -1,6 +1,6 @@
 """Full scans of tables in S3 go to Spark's reader over Hadoop's own S3A, configured for Spark alone.
 
-The server is the tests' own, on this machine: it checks no signature, so that a wrong key is not noticed here.
+The server is the tests' own, on this machine: it checks no signatures, so a wrong key goes unnoticed here.
 """
 
 from __future__ import annotations

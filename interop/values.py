@@ -1,7 +1,7 @@
 """Rows with a column of every type that Spark writes, full of edge values.
 
-Takes a range of ids; gives rows as tuples and the DDL of their columns. Row k holds value ``k * step`` of each
-column's list, so that columns of different lengths meet in many combinations; no chance is involved.
+Takes a range of ids; returns rows as tuples and the DDL of their columns. Row k has value ``k * step`` of
+each column's list, so that lists of different lengths combine in many ways; nothing is random.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _STEPS = {
 
 
 def value(row_id: int, name: str) -> Any:
-    """Return what the row with this id holds in a column."""
+    """Return the value of a column in the row with this id."""
     choices = COLUMNS[name][1]
     return choices[row_id * _STEPS[name] % len(choices)]
 

@@ -1,4 +1,4 @@
-"""Makes tables through Iceberg's own writer, and remembers the snapshots that a case will ask about."""
+"""Makes tables through Iceberg's own writer, and remembers the snapshots that a case will query."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class Workshop:
     def create(
         self, name: str, columns: str, *, version: int = 2, partitioned: str = "", **properties: str
     ) -> None:
-        """Create a table that is deleted from merge-on-read; ``__`` in a property's name is written ``.``, ``_`` ``-``."""
+        """Create a table with merge-on-read deletes; in a property's name ``__`` becomes ``.``, and ``_``
+        becomes ``-``."""
         known = {"format-version": str(version), "write.metadata.delete-after-commit.enabled": "false"}
         known["read.split.adaptive-size.enabled"] = (
-            "false"  # one task for Iceberg's own scans, which take half of the time
+            "false"  # one task for Iceberg's own scans, which halves their time
         )
         known |= {f"write.{kind}.mode": "merge-on-read" for kind in ("delete", "update", "merge")}
         known |= {key.replace("__", ".").replace("_", "-"): value for key, value in properties.items()}

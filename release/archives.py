@@ -1,7 +1,8 @@
-"""Looks into a built wheel and a source distribution before anybody else does.
+"""Checks a built wheel and a source distribution before release.
 
-Takes the archives and the checkout that they were built from; gives what is wrong with them, a sentence each. The rule:
-the wheel holds the sources and nothing else, the source distribution nothing that git does not track, both the licence.
+Takes the archives and the checkout that they were built from; yields what is wrong with them, a sentence
+each. The rule: the wheel contains the sources and nothing else, the source distribution nothing that git does
+not track, and both the licence.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SUFFIXES = (".py", ".java", ".typed")
 
 
 def wheel_faults(wheel: Path, root: Path) -> Iterator[str]:
-    """Yield what a wheel holds too much, what it lacks, and what its metadata says wrong."""
+    """Yield what is extra in a wheel, what it lacks, and errors in its metadata."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         about = next(name for name in names if name.endswith(".dist-info/METADATA"))
@@ -43,7 +44,7 @@ def wheel_faults(wheel: Path, root: Path) -> Iterator[str]:
 
 
 def sdist_faults(sdist: Path, root: Path) -> Iterator[str]:
-    """Yield what a source distribution holds too much, and what it lacks."""
+    """Yield what is extra in a source distribution, and what it lacks."""
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
         about = next(

@@ -1,7 +1,7 @@
-"""Writes pylock.toml: what the released wheel is tried with, each file by its hash. Run it with ``make lock``.
+"""Writes pylock.toml: what the released wheel is tested with, each file by its hash. Run it with ``make lock``.
 
-The lock holds twostage's requirements and those of the extras `spark` and `sql`, as this Python on this platform
-takes them; `make release` installs them from it, so run both with the same one (3.11 on Linux, x86-64).
+The lock has twostage's requirements and those of the extras `spark` and `sql`, as resolved for this Python on
+this platform; `make release` installs them from it, so run both with the same one (3.11 on Linux, x86-64).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ EXTRAS = ("spark", "sql")
 
 
 def locked_requirements() -> list[str]:
-    """Return the requirements that the lock has to meet."""
+    """Return the requirements that the lock must satisfy."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     return [*project["dependencies"], *(text for extra in EXTRAS for text in extras[extra])]
 
 
 def main() -> None:
-    """Resolve them anew."""
+    """Resolve them again."""
     command = [sys.executable, "-m", "pip", "lock", "-q", "-o", str(ROOT / "pylock.toml")]
     subprocess.run([*command, *locked_requirements()], check=True)
 

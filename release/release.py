@@ -1,8 +1,8 @@
-"""Makes what a release uploads, and tries it as a stranger would; uploads nothing. Run it with ``make release``.
+"""Builds what a release uploads, and tries it as a new user would; uploads nothing. Run it with ``make release``.
 
-Builds the source distribution, and the wheel from that; checks both; installs the wheel with the extras `spark` and
-`sql` into an empty environment, all else from pylock.toml by hash; runs the doctor and the demo there, away from the
-checkout. Stops at the first thing that is wrong.
+Builds the source distribution, and the wheel from that; checks both; installs the wheel with the extras
+`spark` and `sql` into an empty environment, everything else from pylock.toml by hash; runs the doctor and the
+demo there, outside the checkout. Stops at the first error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIST = ROOT / "dist"
 
 
 def main() -> None:
-    """Do all of it."""
+    """Run all steps."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     shutil.rmtree(DIST, ignore_errors=True)
     say(f"Building twostage {version}")
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def try_wheel(wheel: Path, version: str, folder: Path) -> None:
-    """Install the wheel where nothing is, and run the doctor and the demo from it."""
+    """Install the wheel into an empty environment, and run the doctor and the demo with it."""
     say("Installing the wheel into an empty environment: its requirements by hash, from pylock.toml")
     run(sys.executable, "-m", "venv", str(folder / "own"))
     python = str(folder / "own" / "bin" / "python")
@@ -60,7 +60,7 @@ def try_wheel(wheel: Path, version: str, folder: Path) -> None:
     away = folder / "away"
     shutil.copytree(
         ROOT / "examples", away / "examples", ignore=shutil.ignore_patterns("__pycache__")
-    )  # the demo is no part of the wheel
+    )  # the demo is not part of the wheel
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "JAVA_HOME", "LANG", "TZ")}
     new_user = {**kept, "HOME": str(folder), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1"}
     place = run(
@@ -77,7 +77,7 @@ def try_wheel(wheel: Path, version: str, folder: Path) -> None:
 
 
 def run(*command: str, folder: Path = ROOT, env: dict[str, str] | None = None, quiet: bool = False) -> str:
-    """Run a command; stop if it fails. Quiet: return what it printed, which is shown only if it fails."""
+    """Run a command; stop if it fails. Quiet: return its output, which is shown only if it fails."""
     sys.stdout.flush()
     done = subprocess.run(
         command,
@@ -94,7 +94,7 @@ def run(*command: str, folder: Path = ROOT, env: dict[str, str] | None = None, q
 
 
 def say(text: str) -> None:
-    """Print what comes next."""
+    """Print the next step."""
     print(f"\n=== {text}", flush=True)
 
 

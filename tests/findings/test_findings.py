@@ -8,7 +8,7 @@ import pytest
 
 import oracle
 from core_scan import open_table, scan
-from finding_tables import FINDINGS, Asked, Finding
+from finding_tables import FINDINGS, Finding, FindingQuery
 from twostage.spark.source import chosen_fields, option_filter
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def test_all_twelve_are_here() -> None:
 
 @pytest.mark.parametrize(("finding", "asked"), EACH)
 @pytest.mark.parametrize("pruned", [True, False], ids=["pruned", "not pruned"])
-def test(finding: Finding, asked: Asked, pruned: bool, tmp_path: Path) -> None:
+def test(finding: Finding, asked: FindingQuery, pruned: bool, tmp_path: Path) -> None:
     table = finding.build(tmp_path)
     table.write()
     first = str(table.snapshots[0].id)

@@ -1,6 +1,6 @@
-"""What aggregates of rows are: counts, sums, minima and maxima, added up one row after the other.
+"""Computes aggregates of rows, one row after another: counts, sums, minima and maxima.
 
-Takes rows by field id, aggregates and columns to group by; gives the rows of the answer, each as often as it occurs.
+Takes rows by field id, aggregates and columns to group by; returns the rows of the answer, with counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def aggregated(
     rows: Iterable[Mapping[int, Any]], aggregates: Sequence[Aggregate], groups: Sequence[Field]
 ) -> Counter[Any]:
-    """Aggregate row by row, as Spark does: NaN is the greatest, NULL a group of its own."""
+    """Aggregate row by row, as Spark does: NaN is greatest, and NULL is its own group."""
     kept: dict[Any, list[Mapping[int, Any]]] = {} if groups else {(): []}
     for row in rows:
         kept.setdefault(tuple(row[field.id] for field in groups), []).append(row)

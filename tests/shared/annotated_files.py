@@ -1,6 +1,7 @@
-"""Parquet files whose schemas are annotated as Arrow refuses it: pyarrow's own, single elements written anew.
+"""Parquet files with schema annotations that Arrow refuses: pyarrow's own files with single elements
+rewritten.
 
-Takes a path; writes the file there, of small pages, and gives what it holds.
+Takes a path; writes the file there, with small pages, and returns its content.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def replace_footer(path: Path, old: bytes, new: bytes) -> None:
 
 
 def annotate(path: Path, data: pa.Table, changes: dict[tuple[str, ...], dict[int, tuple[str, Any]]]) -> None:
-    """Write a file whose schema elements have other annotations: fields 6 and 10 by the names that lead there."""
+    """Write a file with other annotations of schema elements: `changes` has fields 6 and 10 by path."""
     footer = written(path, data)
     out, at = b"", 0
     tree = parse_footer(footer, path.stat().st_size, str(path)).schema
@@ -139,7 +140,7 @@ def without_the_middle(path: Path, data: pa.Table) -> None:
 
 
 def loose_maps(path: Path) -> pa.Table:
-    """Write maps with optional keys, as old writers did, at the top and in a list; return what they hold."""
+    """Write maps with optional keys, as old writers did, at the top and in a list; return their content."""
     rows = [
         None if i % 5 == 0 else [{"key": f"k{j}", "value": j or None} for j in range(i % 4)]
         for i in range(COUNT)

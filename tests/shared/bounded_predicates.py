@@ -1,4 +1,4 @@
-"""Random predicates with data and the bounds of it that a correct writer might have written, and their truth row by row.
+"""Random predicates, data with bounds that a correct writer might have written, and the truth row by row.
 
 The interpreter is the oracle: plain values in Spark's semantics, NULL as None; it shares no code with the product but the
 tree's classes.
@@ -110,7 +110,7 @@ def truth(predicate: Any, row: dict[int, Any]) -> bool | None:
 
 
 def truncated_upper(text: str, length: int) -> str | None:
-    """Cut and make the last character greater, as Iceberg's writers do."""
+    """Truncate and increment the last character, as Iceberg's writers do."""
     if len(text) <= length:
         return text
     for end in range(length, 0, -1):
@@ -194,7 +194,7 @@ def random_predicate(rng: random.Random, columns: list[Column], depth: int) -> A
 
 
 def draw(rng: random.Random, depth: int = 2) -> tuple[Any, list[dict[int, Any]], dict[int, Bounds | None]]:
-    """Return a predicate of some columns, up to four rows of them, and what is known of these, by field id."""
+    """Return a predicate on some columns, up to four rows, and the columns' bounds by field id."""
     names = rng.choices(list(POOLS), k=2)
     names += [names[0]] if rng.random() < 0.5 else []
     columns = [Column(i, (f"c{i}",), TYPES[name]) for i, name in enumerate(names)]

@@ -1,8 +1,8 @@
 """Reads a real table's metadata, manifests, data and delete files by independent code into the oracle's form.
 
-Takes a metadata file in a copied table; gives `declared.content.Content`. It uses json, fastavro, pyarrow
-and pyroaring directly, prunes nothing, and knows no code of the product. The rule: whatever it does not
-understand raises, it never guesses.
+Takes a metadata file in a copied table; returns `declared.content.Content`. It uses json, fastavro, pyarrow
+and pyroaring directly, prunes nothing, and uses no code of the product. The rule: whatever it does not
+understand raises; it never guesses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CONTENT = {0: "data", 1: "position", 2: "equality"}
 
 
 def parse_kind(raw: Any) -> Kind:
-    """Return a type of the metadata's JSON."""
+    """Parse a type in the metadata's JSON."""
     if isinstance(raw, str):
         return raw.replace(", ", ",")
     match raw["type"]:
@@ -58,7 +58,7 @@ def parse_kind(raw: Any) -> Kind:
 
 
 def parse_column(raw: Mapping[str, Any]) -> Column:
-    """Return a field of the metadata's JSON, its initial default included."""
+    """Parse a field in the metadata's JSON, including its initial default."""
     kind = parse_kind(raw["type"])
     return Column(raw["id"], raw["name"], kind, raw["required"], _default(kind, raw.get("initial-default")))
 
@@ -84,8 +84,8 @@ class RealTable:
     """A table in a folder, whatever location its metadata names.
 
     Args:
-        metadata: Path of the metadata file; the table's folder holds its folder.
-        others: More folders that hold files of the table.
+        metadata: Path of the metadata file; its folder is in the table's folder.
+        others: More folders with files of the table.
     """
 
     def __init__(self, metadata: Path, others: Sequence[Path] = ()) -> None:
@@ -111,7 +111,7 @@ class RealTable:
         self.mapping = json.loads(mapping) if mapping else None
 
     def local(self, written: str) -> Path:
-        """Return where a file lies: below the longest part of its path that exists in one of the folders."""
+        """Return where a file is: by the longest suffix of its path that exists in one of the folders."""
         parts = urllib.parse.urlsplit(written).path.strip("/").split("/")
         for start in range(len(parts)):
             for folder in self.folders:
@@ -121,7 +121,7 @@ class RealTable:
         raise FileNotFoundError(written)
 
     def content(self, snapshot_id: int | None = None, columns: Sequence[Column] | None = None) -> Content:
-        """Return what a snapshot holds, by default the current one."""
+        """Return a snapshot's content, by default the current one's."""
         wanted = snapshot_id if snapshot_id is not None else self.raw.get("current-snapshot-id", -1)
         snapshot = next((s for s in self.raw.get("snapshots", ()) if s["snapshot-id"] == wanted), None)
         files = list(self._files(snapshot)) if snapshot else []
@@ -229,7 +229,7 @@ class RealTable:
     def _column_of(
         self, field: pa.Field, key: bytes | None, mapping: Sequence[Mapping[str, Any]]
     ) -> Column | None:
-        """Return the column that a file's field is, its id from the file or from the name mapping."""
+        """Return the column for a file's field, by its id in the file or the name mapping."""
         inside: Sequence[Mapping[str, Any]] = ()
         if key is not None:
             if key not in (field.metadata or {}):
@@ -264,7 +264,7 @@ class RealTable:
             ):
                 element = (
                     known.type.element
-                )  # a writer numbered elements on its own: a list has but one element
+                )  # a writer numbered elements differently: a list has only one element field
             return Column(field_id, field.name, ListOf(element)) if element else None
         return Column(field_id, field.name, known.type)
 

@@ -1,7 +1,7 @@
-"""Checks a declared table: the core gives the stated ids, and the oracle's rows in every column.
+"""Checks a declared table: the core returns the stated ids, and the oracle's rows in every column.
 
-Takes a table whose column ``id`` tells rows apart; the expectation is stated in the test, the oracle is
-asked too, so that neither can be wrong alone.
+Takes a table whose column ``id`` identifies rows; the expectation is stated in the test and checked against
+the oracle, so that neither can be wrong alone.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def check(
     reference: str = "main",
     **options: str,
 ) -> Result:
-    """Assert that the table holds the rows with these ids (where the predicate is true).
+    """Assert that the table has the rows with these ids (where the predicate is true).
 
     Args:
         table: The declared table; it is written here.
         ids: The ids expected, in any order.
-        where: Makes the predicate.
+        where: Builds the predicate.
         select: Top-level columns to return besides the id.
         reference: Branch or tag.
-        options: Of the read, ``_`` for ``-``.
+        options: Read options, ``_`` for ``-``.
     """
     table.write()
     if reference != "main":
@@ -67,7 +67,7 @@ def check(
     (id_field,) = (field for field in schema.fields if field.name == "id")
     assert sorted(row[id_field.id] for row in kept) == sorted(ids), "the oracle disagrees with the test"
     assert not (problem := oracle.difference(result.rows, expected)), problem
-    # The same without the id column, and without any column: deletes and filters bring their own.
+    # The same without the id column, and without any column: deletes and filters read their own.
     bare = scan(opened, tuple(field for field in fields if field.name != "id"), predicate)
     assert len(bare.rows) == len(expected)
     assert len(scan(opened, (), predicate).rows) == len(expected)

@@ -1,4 +1,5 @@
-"""Tables with equality deletes to compile, the files that compiling keeps of them, and reads checked by the oracle."""
+"""Tables with equality deletes to compile, the files that compiling writes, and reads checked by the
+oracle."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs the product's core without Spark: options, plan, tasks, batches.
 
-Takes a metadata path, a query and options; gives the rows, in the oracle's form, and what was counted.
+Takes a metadata path, a query and options; returns the rows, in the oracle's form, and the counters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Opened:
 
 @dataclass
 class Result:
-    """Rows and what was counted while planning and reading."""
+    """Rows, and the counters of planning and reading."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     batch_sizes: list[int] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Result:
     plan: ScanPlan | None = None
 
     def count(self, prefix: str) -> int:
-        """Return the sum of all counters whose names begin so."""
+        """Return the sum of all counters whose names start with `prefix`."""
         return sum(number for name, number in self.metrics.counters.items() if name.startswith(prefix))
 
 
@@ -75,7 +75,7 @@ def scan(
     top: TopRows | None = None,
     scan_id: str = "test",
 ) -> Result:
-    """Plan and read; every task group takes the way through pickle that Spark's would."""
+    """Plan and read; every task group is pickled and unpickled, as in Spark."""
     plan = plan_scan(
         opened.table,
         opened.options,

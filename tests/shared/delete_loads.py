@@ -1,7 +1,8 @@
-"""Loads deletes in a child process and tells the most memory that this held; see `limited_process`.
+"""Loads deletes in a child process and reports its peak memory; see `limited_process`.
 
-Takes the delete file (``path``, ``content`` and what `scan_values.delete_of` wants), the key columns' types, and rows to
-ask about; gives which of them are deleted, bytes and seconds. The resident set's high-water mark is set back first.
+Takes the delete file (``path``, ``content`` and arguments of `scan_values.delete_of`), the key columns'
+types, and rows to probe; returns which of them are deleted, bytes and seconds. The resident set's high-water
+mark is reset first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables of an object store with the same rows: one without deletes, and one with each kind of them.
+"""Tables in an object store with the same rows: one without deletes, and one for each kind of delete.
 
-Takes a folder, whose name in the store is `location`; writes the tables `TABLES` there and gives each one's live rows, in
-the table's order.
+Takes a folder, whose name in the store is `location`; writes the tables `TABLES` there and returns each one's
+live rows, in the table's order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLAIN: dict[str, Any] = {
 }
 COLUMNS = {"id": "long", "k": "long", "s": "string", "x": "double"}
 _DEAD = (1, 5, -1)
-"""Places of the rows of each file that positions and vectors delete."""
+"""Positions in each file that position deletes and vectors delete."""
 
 
 def rows_of(number: int, rows: int) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def serve_tables(root: Path, *, files: int, rows: int) -> Iterator[LateStore]:
 
 
 def write_tables(root: Path, location: str, *, files: int, rows: int) -> dict[str, list[dict[str, Any]]]:
-    """Write the four tables, of so many files with so many rows each; return their live rows by name."""
+    """Write the four tables, of `files` files with `rows` rows each; return their live rows by name."""
     every = [row for number in range(files) for row in rows_of(number, rows)]
     live = {}
     for name in TABLES:
@@ -67,10 +67,10 @@ def write_tables(root: Path, location: str, *, files: int, rows: int) -> dict[st
         if name in ("positions", "vectors"):
             dead = {number * rows + place for number in range(files) for place in places}
         if name == "keys":
-            gone = [every[place] for place in range(0, len(every), 97)]
-            table.delete_equal(["k"], [{"k": row["k"]} for row in gone[::2]])
-            table.delete_equal(["k"], [{"k": row["k"]} for row in gone[1::2]])
-            keys = {row["k"] for row in gone}
+            deleted = [every[place] for place in range(0, len(every), 97)]
+            table.delete_equal(["k"], [{"k": row["k"]} for row in deleted[::2]])
+            table.delete_equal(["k"], [{"k": row["k"]} for row in deleted[1::2]])
+            keys = {row["k"] for row in deleted}
             dead = {row["id"] for row in every if row["k"] in keys}
         table.write()
         live[name] = [row for row in every if row["id"] not in dead]

@@ -1,7 +1,7 @@
-"""Random keys of joins in every form that the planner sends, and which rows have them, in plain Python.
+"""Random join keys in every form that the planner sends, and which rows have them, in plain Python.
 
-Takes a random generator, columns and live rows; gives `InKeys`, `InTuples`, lists and ranges with the values that they were made
-of. The hashes of tuples are Spark's ``xxhash64``, from its definition.
+Takes a random generator, columns and live rows; returns `InKeys`, `InTuples`, lists and ranges with the
+values that they were made from. The hashes of tuples are Spark's ``xxhash64``, from its definition.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _WIDER = {"int": ("long",), "float": ("double",)}
 
 
 class DrawnKeys:
-    """Draws keys of joins for the columns of a table.
+    """Draws join keys for the columns of a table.
 
     Args:
-        pick: Draws them.
-        columns: Those that may have keys.
-        rows: Live rows, whose values most keys are.
+        pick: The source of randomness.
+        columns: The columns that may have keys.
+        rows: Live rows, the source of most keys.
     """
 
     def __init__(self, pick: random.Random, columns: Sequence[tree.Column], rows: Sequence[Row]) -> None:
         self._pick, self._columns, self._rows = pick, columns, rows
         self._values: dict[bytes, set[Any]] = {}
-        """What sets were made of, by their bytes."""
+        """The values of sets, by the sets' bytes."""
 
     def draw(self) -> tree.Predicate | None:
-        """Return keys of one or several columns; None where the columns drawn have no such form."""
+        """Return keys of one or several columns; None if the columns drawn have no such form."""
         draws = (self._set, self._set, self._tuples, self._list, self._range)
         return self._pick.choice(draws)()
 
@@ -134,14 +134,14 @@ class DrawnKeys:
 
 
 def _joined(value: Any) -> Any:
-    """Return what a join compares: NaN is one value, and -0.0 is 0.0."""
+    """Return the value that a join compares: all NaN are equal, and -0.0 is 0.0."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value
 
 
 def _number(value: Any, kind: Primitive) -> int:
-    """Return the whole number that stands for a key in a set."""
+    """Return the integer that represents a key in a set."""
     if kind.name in FLOATS:
         (bits,) = struct.unpack("<q", struct.pack("<d", math.nan if math.isnan(value) else value + 0.0))
         return int(bits) if bits >= 0 else int(bits) ^ (2**63 - 1)

@@ -1,7 +1,8 @@
 """A second opinion on predicates: DuckDB evaluates them on the live rows that brute force found.
 
-Takes rows by field id and predicate trees; gives the places of the rows where the predicate is true. DuckDB compares
-as Spark does: NaN is greatest and equals itself, -0.0 = 0.0, text by its bytes in UTF-8, NULL as in SQL.
+Takes rows by field id and predicate trees; returns the places of the rows where the predicate is true. DuckDB
+compares as Spark does: NaN is greatest and equals itself, -0.0 = 0.0, text by its bytes in UTF-8, NULL as in
+SQL.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Rows:
 
     Args:
         rows: By field id.
-        schema: The scan's, whose fields outside lists and maps predicates may name.
+        schema: The scan's; predicates may use its fields outside lists and maps.
     """
 
     def __init__(self, rows: Sequence[Mapping[int, Any]], schema: Schema) -> None:
@@ -58,7 +59,7 @@ class Rows:
                 arrow, sql = _types(str(kind))
                 arrays.append(pa.array(values, arrow))
                 casts.append(f"CAST(f{field_id} AS {sql}) AS f{field_id}")
-            else:  # only asked whether it is NULL
+            else:  # only tested for NULL
                 arrays.append(pa.array([None if value is None else True for value in values], pa.bool_()))
                 casts.append(f"f{field_id}")
             names.append(f"f{field_id}")

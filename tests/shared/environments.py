@@ -1,4 +1,5 @@
-"""Environments with what is installed here, or part of it, made in a tenth of a second: links in the place of copies."""
+"""Environments with all or part of what is installed here, made in a tenth of a second from links, not
+copies."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ echo "Successfully installed nothing: it is there"
 
 
 def linked_environment(folder: Path, without: Iterable[str] = ()) -> Path:
-    """Make a virtual environment of the installed packages whose names do not begin so; return its ``bin``.
+    """Make a virtual environment of the installed packages without those prefixes; return its ``bin``.
 
     It has PySpark's commands, and a ``pip`` that installs nothing and builds wheels of the working directory.
     """

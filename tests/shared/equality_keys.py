@@ -1,4 +1,4 @@
-"""Keys of every type, the rows that they delete by brute force, and a load of the product's table of them."""
+"""Keys of every type, the rows that they delete by brute force, and a loader of the product's key table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scan_values import context_of, task_of
 from twostage.deletes.anti_join.load_key_sets import load_equality
 from twostage.metrics import Metrics
 
-# Few values of each type, so that keys meet; with the ones at which types go wrong.
+# Few values of each type, so that keys collide; including those at which types go wrong.
 VALUES: dict[str, list[Any]] = {
     "boolean": [True, False],
     "int": [0, 1, -1, 2**31 - 1, -(2**31)],
@@ -48,7 +48,7 @@ ORC_TIMES = {
 
 
 def canonical(value: Any) -> Any:
-    """A key's meaning, without the product: NaN is one value, -0.0 is not 0.0."""
+    """A key's meaning, without the product: all NaN are equal, -0.0 is not 0.0."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else (value, math.copysign(1, value))
     return value
@@ -60,12 +60,14 @@ def key_of(ids: list[int], row: dict[int, Any]) -> tuple[Any, ...]:
 
 def expected(rows: list[dict[int, Any]], deletes: list[Any], sequence: int) -> list[bool]:
     """Brute force: deletes are (ids, sequence number, rows)."""
-    keys = [(ids, {key_of(ids, row) for row in gone}) for ids, number, gone in deletes if number > sequence]
-    return [any(key_of(ids, row) in gone for ids, gone in keys) for row in rows]
+    keys = [
+        (ids, {key_of(ids, row) for row in deleted}) for ids, number, deleted in deletes if number > sequence
+    ]
+    return [any(key_of(ids, row) in deleted for ids, deleted in keys) for row in rows]
 
 
 def data_columns(columns: list[Column], rows: list[dict[int, Any]]) -> dict[int, pa.Array]:
-    """Data rows as the scan projects them: a uuid is text."""
+    """Data rows as the scan projects them: a uuid is a string."""
     arrays = {}
     for column in columns:
         values = [row.get(column.id) for row in rows]

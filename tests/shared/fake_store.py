@@ -1,6 +1,7 @@
-"""An object store in memory, for tests of what asks it: it answers when told to, and fails as told.
+"""An object store in memory, for tests of its clients: it answers when told to, and fails as told.
 
-Takes objects by name (``bucket/key``); gives a `StoreClient`. It notes each request: name, start, end, ETag asked for.
+Takes objects by name (``bucket/key``); returns a `StoreClient`. It records each request: name, start, end,
+requested ETag.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class FakeStore:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             await asyncio.sleep(0.001)
-            while self.is_held:  # noqa: ASYNC110 - the test's thread lets go of it
+            while self.is_held:  # noqa: ASYNC110 - the test's thread releases it
                 await asyncio.sleep(0.001)
         except asyncio.CancelledError:
             self.cancelled += 1

@@ -1,7 +1,7 @@
-"""Figures that tests measure on their way, for the scoreboard.
+"""Figures that tests measure along the way, for the scoreboard.
 
 `make scoreboard` names a file in TWOSTAGE_FIGURES; each call of `record` adds a line of JSON to it. Without
-that variable nothing is written. FULL asks for the nightly sizes.
+that variable nothing is written. FULL selects the nightly sizes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Twelve tables that Iceberg-Spark 1.12.0 answers wrongly, or not at all, or by a rule worth pinning.
+"""Twelve tables whose queries Iceberg-Spark 1.12.0 answers wrongly, not at all, or by a rule worth pinning.
 
-Each `Finding` declares a table (written by hand, so no runtime of Iceberg is needed), what is asked of it, the
-right rows, worked out by hand, and what Iceberg-Spark answers. `tests/findings` asks the core;
-the interop tests ask Spark, once through Iceberg and once through twostage.
+Each `Finding` declares a table (written by hand, so no Iceberg runtime is needed), its queries, the right
+rows, worked out by hand, and Iceberg-Spark's answer. `tests/findings` queries the core; the interop tests
+query Spark, once through Iceberg and once through twostage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAME = "the same"
-"""Iceberg-Spark gives the right rows."""
+"""Iceberg-Spark returns the right rows."""
 YEAR_1 = -62135596800000000
 UUIDS = tuple(f"{first}000000-0000-0000-0000-000000000000" for first in ("00", "7f", "80", "f0"))
 
@@ -30,7 +30,7 @@ def one(*values: Any) -> list[tuple[Any, ...]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class FindingQuery:
     """A query on a finding's table."""
 
     where: str = "true"
@@ -41,17 +41,17 @@ class Asked:
     options: Mapping[str, str] = field(default_factory=dict)
     """Read options; ``@first`` is the id of the first snapshot."""
     only_spark: bool = False
-    """Our option `columns` cannot say it: a field inside a struct."""
+    """Our option `columns` cannot express it: a field inside a struct."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A table and what is asked of it."""
+    """A table and its queries."""
 
     number: int
     name: str
     build: Callable[[Path], Table]
-    asked: tuple[Asked, ...]
+    asked: tuple[FindingQuery, ...]
 
     def __str__(self) -> str:
         return f"finding_{self.number:02}_{self.name}"
@@ -126,7 +126,8 @@ def _booleans(folder: Path) -> Table:
 
 
 def _renamed_and_named_again(folder: Path) -> Table:
-    """A file without ids, its column renamed, another one added under the old name: the mapping decides."""
+    """A file without ids whose column was renamed, and another one added under the old name: the mapping
+    decides."""
     mapping = [
         {"field-id": 1, "names": ["id"]},
         {"field-id": 2, "names": ["t"]},
@@ -179,19 +180,22 @@ def _orc_default(folder: Path) -> Table:
     return table
 
 
-STRUCT_GONE = [(0,), (2,), (3,), (5,)]
+STRUCT_KEY_ROWS = [(0,), (2,), (3,), (5,)]
 FINDINGS = (
     Finding(
         number=1,
         name="equality_delete_on_a_struct_field_not_projected",
         build=_struct_key,
         asked=(
-            Asked(right=STRUCT_GONE, iceberg=[]),
-            Asked(columns=("count(*)",), right=[(4,)], iceberg=[(0,)], only_spark=True),
-            Asked(
-                columns=("id", "st.b"), right=[(i, "x") for (i,) in STRUCT_GONE], iceberg=[], only_spark=True
+            FindingQuery(right=STRUCT_KEY_ROWS, iceberg=[]),
+            FindingQuery(columns=("count(*)",), right=[(4,)], iceberg=[(0,)], only_spark=True),
+            FindingQuery(
+                columns=("id", "st.b"),
+                right=[(i, "x") for (i,) in STRUCT_KEY_ROWS],
+                iceberg=[],
+                only_spark=True,
             ),
-            Asked(
+            FindingQuery(
                 columns=("id", "st.a"), right=[(0, 0), (2, 2), (3, 0), (5, 2)], iceberg=SAME, only_spark=True
             ),
         ),
@@ -201,9 +205,9 @@ FINDINGS = (
         name="predicate_brings_deleted_rows_back",
         build=_zero_deleted,
         asked=(
-            Asked(right=one(1, 2), iceberg=SAME),
-            Asked(where="k = -0.0D", right=one(1), iceberg=one(0, 1)),
-            Asked(where="k > 0.5D", right=one(2), iceberg=one(2, 3)),
+            FindingQuery(right=one(1, 2), iceberg=SAME),
+            FindingQuery(where="k = -0.0D", right=one(1), iceberg=one(0, 1)),
+            FindingQuery(where="k > 0.5D", right=one(2), iceberg=one(2, 3)),
         ),
     ),
     Finding(
@@ -211,9 +215,9 @@ FINDINGS = (
         name="nan_and_negative_zero_in_comparisons",
         build=_floats,
         asked=(
-            Asked(where="d > 5", right=one(2, 12), iceberg=[]),
-            Asked(where="d = 0.0D", right=one(3, 4, 13, 14), iceberg=one(4, 14)),
-            Asked(where="d = -0.0D", right=one(3, 4, 13, 14), iceberg=one(3, 13)),
+            FindingQuery(where="d > 5", right=one(2, 12), iceberg=[]),
+            FindingQuery(where="d = 0.0D", right=one(3, 4, 13, 14), iceberg=one(4, 14)),
+            FindingQuery(where="d = -0.0D", right=one(3, 4, 13, 14), iceberg=one(3, 13)),
         ),
     ),
     Finding(
@@ -221,8 +225,8 @@ FINDINGS = (
         name="uuid_predicates_lose_rows",
         build=_uuids,
         asked=(
-            *(Asked(where=f"u = '{text}'", right=one(i), iceberg=[]) for i, text in enumerate(UUIDS)),
-            Asked(where=f"u > '{UUIDS[1]}'", right=one(2, 3), iceberg=[]),
+            *(FindingQuery(where=f"u = '{text}'", right=one(i), iceberg=[]) for i, text in enumerate(UUIDS)),
+            FindingQuery(where=f"u > '{UUIDS[1]}'", right=one(2, 3), iceberg=[]),
         ),
     ),
     Finding(
@@ -230,10 +234,10 @@ FINDINGS = (
         name="orc_statistics_of_great_characters_and_year_one",
         build=_orc,
         asked=(
-            Asked(where="s > '\uffff'", right=one(3), iceberg=[]),
-            Asked(where="s = '\uffff'", right=one(1), iceberg=[]),
-            Asked(where="ts IN (TIMESTAMP '0001-01-01 00:00:00+00:00')", right=one(1), iceberg=[]),
-            Asked(where="day = DATE '0001-01-01'", right=one(1), iceberg=[]),
+            FindingQuery(where="s > '\uffff'", right=one(3), iceberg=[]),
+            FindingQuery(where="s = '\uffff'", right=one(1), iceberg=[]),
+            FindingQuery(where="ts IN (TIMESTAMP '0001-01-01 00:00:00+00:00')", right=one(1), iceberg=[]),
+            FindingQuery(where="day = DATE '0001-01-01'", right=one(1), iceberg=[]),
         ),
     ),
     Finding(
@@ -241,9 +245,9 @@ FINDINGS = (
         name="equality_key_dropped_and_its_name_used_again",
         build=_key_name_again,
         asked=(
-            Asked(right=one(2, 3, 4), iceberg=SAME),
-            Asked(columns=("id", "k"), right=[(2, None), (3, None), (4, "a")], iceberg="raises "),
-            Asked(where="k = 'a'", right=one(4), iceberg="raises "),
+            FindingQuery(right=one(2, 3, 4), iceberg=SAME),
+            FindingQuery(columns=("id", "k"), right=[(2, None), (3, None), (4, "a")], iceberg="raises "),
+            FindingQuery(where="k = 'a'", right=one(4), iceberg="raises "),
         ),
     ),
     Finding(
@@ -251,16 +255,16 @@ FINDINGS = (
         name="branch_after_a_rename",
         build=_branch,
         asked=(
-            Asked(
+            FindingQuery(
                 columns=("id", "text"), right=[(1, "a"), (2, "b")], iceberg=SAME, options={"branch": "audit"}
             ),
-            Asked(
+            FindingQuery(
                 where="text = 'a'",
                 right=one(1),
                 iceberg="raises Cannot find field 'text'",
                 options={"branch": "audit"},
             ),
-            Asked(
+            FindingQuery(
                 where="extra IS NULL",
                 right=one(1, 2),
                 iceberg="raises Cannot find field 'extra'",
@@ -273,8 +277,8 @@ FINDINGS = (
         name="booleans_in_parquet_v2_pages",
         build=_booleans,
         asked=(
-            Asked(right=one(*range(6)), iceberg=SAME),
-            Asked(where="b", right=one(0, 3), iceberg="raises "),
+            FindingQuery(right=one(*range(6)), iceberg=SAME),
+            FindingQuery(where="b", right=one(0, 3), iceberg="raises "),
         ),
     ),
     Finding(
@@ -282,24 +286,26 @@ FINDINGS = (
         name="name_mapping_gives_an_old_name_to_a_new_column",
         build=_renamed_and_named_again,
         asked=(
-            Asked(columns=("id", "t", "s"), right=[(1, None, "a"), (2, None, "b")], iceberg=SAME),
-            Asked(where="t IS NULL", right=one(1, 2), iceberg=[]),
+            FindingQuery(columns=("id", "t", "s"), right=[(1, None, "a"), (2, None, "b")], iceberg=SAME),
+            FindingQuery(where="t IS NULL", right=one(1, 2), iceberg=[]),
         ),
     ),
     Finding(
         number=10,
         name="equality_delete_in_a_spec_of_void_fields_is_global",
         build=_void,
-        asked=(Asked(right=one(1, 11), iceberg=SAME),),
+        asked=(FindingQuery(right=one(1, 11), iceberg=SAME),),
     ),
     Finding(
         number=11,
         name="options_snapshot_id_and_tag",
         build=_two_snapshots,
         asked=(
-            Asked(right=one(1), iceberg="raises no longer supported", options={"snapshot-id": "@first"}),
-            Asked(right=one(1), iceberg="raises no longer supported", options={"tag": "start"}),
-            Asked(right=one(1), iceberg=SAME, options={"versionAsOf": "start"}),
+            FindingQuery(
+                right=one(1), iceberg="raises no longer supported", options={"snapshot-id": "@first"}
+            ),
+            FindingQuery(right=one(1), iceberg="raises no longer supported", options={"tag": "start"}),
+            FindingQuery(right=one(1), iceberg=SAME, options={"versionAsOf": "start"}),
         ),
     ),
     Finding(
@@ -307,8 +313,10 @@ FINDINGS = (
         name="a_time_column_in_the_table",
         build=_time,
         asked=(
-            Asked(right=one(1, 2), iceberg="raises Spark does not support time fields"),
-            Asked(where="t IS NULL", right=one(2), iceberg="raises Spark does not support time fields"),
+            FindingQuery(right=one(1, 2), iceberg="raises Spark does not support time fields"),
+            FindingQuery(
+                where="t IS NULL", right=one(2), iceberg="raises Spark does not support time fields"
+            ),
         ),
     ),
     Finding(
@@ -316,13 +324,15 @@ FINDINGS = (
         name="a_column_of_nanoseconds_in_the_table",
         build=_nanoseconds,
         asked=(
-            Asked(right=one(1, 2), iceberg="raises Cannot convert unsupported type to Spark: timestamp_ns"),
+            FindingQuery(
+                right=one(1, 2), iceberg="raises Cannot convert unsupported type to Spark: timestamp_ns"
+            ),
         ),
     ),
     Finding(
         number=12,
         name="orc_file_and_a_default",
         build=_orc_default,
-        asked=(Asked(columns=("id", "m"), right=[(1, 5)], iceberg="raises "),),
+        asked=(FindingQuery(columns=("id", "m"), right=[(1, 5)], iceberg="raises "),),
     ),
 )

@@ -1,4 +1,4 @@
-"""A footer as our reader and as pyarrow tell it, in the same words, to compare."""
+"""A footer as our reader and as pyarrow report it, in the same terms, for comparison."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pyarrow_views(paths: list[Path]) -> list[dict[str, Any]]:
 
 
 def our_view(footer: Footer) -> dict[str, Any]:
-    """Put our footer in the words of `pyarrow_view`."""
+    """Return our footer in the terms of `pyarrow_view`."""
     leaves = footer.leaves
     return {
         "rows": footer.num_rows,

@@ -1,4 +1,4 @@
-"""Checks that what an open file says of a row group's values holds for them."""
+"""Checks that what an open file reports about a row group's values is true."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def assert_bounds_hold(
     file: DataFile, group: RowGroup, columns: Sequence[Column], arrays: Sequence[pa.Array]
 ) -> int:
-    """Compare bounds and values; return for how many fields both bounds were known."""
+    """Compare bounds and values; return the number of fields with both bounds known."""
     known = 0
     for column, array in zip(columns, arrays, strict=True):
         if isinstance(column.type, Struct):

@@ -21,7 +21,7 @@ from twostage.spark.source import option_filter
 
 
 def read(folder, name, columns=None, limit=None, **options):
-    """The rows of a metadata table as dicts; maps too."""
+    """The rows of a metadata table as dicts, including maps."""
     opened = open_table(f"{folder}#{name}", **options)
     projection = project_names(opened.table.schema, columns)
     predicate = option_filter(opened.table, opened.options)
@@ -120,7 +120,7 @@ def listed(raw, snapshot_id=None):
 
 
 def entries(raw, snapshot_id=None):
-    """Entries with what they inherit, deleted ones too, and their manifest."""
+    """Entries with inherited values, including deleted ones, and their manifest."""
     found = []
     for manifest in listed(raw, snapshot_id):
         for entry in avro(manifest["manifest_path"]):

@@ -1,4 +1,5 @@
-"""Columns with indexes, made without a table: values in, an open `DataFileIndex` out; and leaves to ask it."""
+"""Columns with indexes, made without a table: values in, an open `DataFileIndex` out; and leaves to look
+up."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 FIELD = 7
 PLAIN_KINDS = [name for name, kind in KINDS.items() if kind.refuses(Primitive("long")) is None]
-"""Kinds of indexes of columns that are neither lists nor maps."""
+"""Kinds of indexes for columns that are neither lists nor maps."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A table whose indexes are made and looked at by ``python -m twostage index``, as its owner does."""
+"""A table whose indexes are created and inspected by ``python -m twostage index``, as by its owner."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def index_table(
 
     Args:
         opened: The table.
-        kinds: By column, the kinds of indexes.
-        only: Takes a data file's number in the scan; tells whether to index it.
+        kinds: The kinds of indexes, by column.
+        only: Takes a data file's number in the scan; returns whether to index it.
     """
     table, place = opened.table, place_of(opened)
     fields = [table.schema.find((name,)) for name in kinds]
@@ -108,7 +108,7 @@ def _column(path: str, field_id: int) -> Any:
 
 @contextlib.contextmanager
 def everything_pays() -> Iterator[None]:
-    """Have indexes asked whatever they save: of the few rows of a test, they save too little."""
+    """Use indexes whatever they save: on the few rows of a test, they save too little."""
     free = mock.patch.object(index_answers.FileAnswers, "_column_cost", lambda *_: (10**6, 10**9, 10**9))
     with free, mock.patch.object(index_pruning, "MIN_FILES_TO_LOOK_UP", 1):
         yield

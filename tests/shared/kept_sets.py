@@ -1,4 +1,4 @@
-"""Delete files of known keys, and what a scan that keeps its key tables on the host answers about them."""
+"""Delete files of known keys, and the answers of a scan that caches its key tables on the host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def files_of(folder, count, *, columns=(K,), size=20, start=0):
 
 
 def ask(folder, deletes, *, columns=(K,), planned=None, sequence=1, cache=None, clear=True, **changes):
-    """Return which of some rows are deleted, and what was counted."""
+    """Return which of some rows are deleted, and the counters."""
     if clear:
         CACHE.clear()
     metrics = Metrics()

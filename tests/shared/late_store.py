@@ -1,9 +1,10 @@
-"""An S3 on this machine that answers as late as a real one, and notes which requests waited for which.
+"""A local S3 with the latency of a real one, which records which requests waited for which.
 
 Takes a folder, whose files are the objects of the bucket `BUCKET`, as `s3_server` does, faults included. Each answer's first
-byte comes `latency` seconds after its request, and its body as fast as `bandwidth`; above `most` requests at a time it says
-503. With `rounds` there is no clock: requests are held until the reader, in this process, has nothing left to do (`idle`), and
-then answered together. The number of such rounds is the depth of the requests' dependencies, whatever else the machine does.
+byte comes `latency` seconds after its request, and its body as fast as `bandwidth`; above `most` concurrent
+requests it answers 503. With `rounds` there is no clock: requests are held until the reader, in this process,
+has nothing left to do (`idle`), and then answered together. The number of such rounds is the depth of the
+requests' dependencies, whatever the load on the machine.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class Request:
     method: str
     key: str
     first: int | None
-    """First byte asked for; None: no range."""
+    """First byte requested; None: no range."""
     last: int | None
-    """Last byte asked for, inclusive; None: to the end."""
+    """Last byte requested, inclusive; None: to the end."""
     start: float
     end: float = 0.0
     status: int = 0
@@ -47,7 +48,7 @@ class Request:
     round: int = 0
     """With `rounds`: the round in which it was answered, from 1."""
     at_once: int = 0
-    """Requests in flight when it came, itself included."""
+    """Requests in flight when it arrived, including itself."""
 
 
 class LateStore(S3):
@@ -55,11 +56,12 @@ class LateStore(S3):
 
     Attributes:
         latency: Seconds from a request to the first byte of its answer.
-        bandwidth: Bytes a second of one answer; None: as fast as can be.
+        bandwidth: Bytes per second of one answer; None: unlimited.
         most: Requests in flight above which it answers 503 SlowDown; None: any number.
-        rounds: Whether requests are held until all of this process waits; else each is answered in its time.
-        keys: Access keys that may read; None: it looks at none. Others are told that their token has expired.
-        log: Every request, in the order in which they came.
+        rounds: Whether requests are held until all of this process waits; otherwise each is answered after
+            its latency.
+        keys: Access keys that may read; None: any. Others are told that their token has expired.
+        log: Every request, in order of arrival.
     """
 
     def __init__(self, root: Path) -> None:
@@ -77,34 +79,34 @@ class LateStore(S3):
         self._ends = False
 
     def reset(self) -> None:
-        """Forget what was asked; nothing may be in flight."""
+        """Forget past requests; none may be in flight."""
         self.log.clear()
         self.requests.clear()
         self._round = 0
 
     def of(self, pattern: str) -> list[Request]:
-        """Return the requests whose keys hold a regular expression."""
+        """Return the requests whose keys match a regular expression."""
         return [one for one in self.log if re.search(pattern, one.key)]
 
     @property
     def most_at_once(self) -> int:
-        """The most requests in flight at a time."""
+        """The maximum number of requests in flight."""
         return max((one.at_once for one in self.log), default=0)
 
     @property
     def depth(self) -> int:
-        """With `rounds`: how many requests waited one for another, at most."""
+        """With `rounds`: the length of the longest chain of requests that waited for one another."""
         return max((one.round for one in self.log), default=0)
 
     def by_round(self, name: Callable[[Request], str] | None = None) -> list[dict[str, int]]:
-        """Return for each round how many requests of which name were answered; by default method and kind of file."""
+        """Return for each round the number of requests answered, by name: by default method and kind of file."""
         found = [Counter[str]() for _ in range(self.depth)]
         for one in self.log:
             found[one.round - 1][(name or kind_of)(one)] += 1
         return [dict(sorted(one.items())) for one in found]
 
     def arrived(self, request: Request) -> None:
-        """Note a request, and hold it until it may be answered."""
+        """Record a request, and hold it until it may be answered."""
         with self._changed:
             self.in_flight += 1
             request.at_once = self.in_flight
@@ -119,7 +121,7 @@ class LateStore(S3):
             time.sleep(max(0.0, request.start + self.latency - time.monotonic()))
 
     def answered(self, request: Request) -> None:
-        """Note that a request's answer was sent, or that the client has gone."""
+        """Record that a request's answer was sent, or that the client disconnected."""
         with self._changed:
             self.in_flight -= 1
             request.end = time.monotonic()
@@ -146,7 +148,7 @@ class LateStore(S3):
                 self._held.clear()
 
     def stop(self) -> None:
-        """Let go of everything that is held."""
+        """Release everything that is held."""
         with self._changed:
             self._ends = True
             for _, held in self._held:
@@ -159,11 +161,11 @@ BUSY_SECONDS = 60.0
 
 
 def wait_until_idle() -> None:
-    """Return when all other threads of this process have waited for something else than a processor for a while.
+    """Return once all other threads of this process have waited for something other than a CPU for a while.
 
-    A clock alone would take a process that stands still, as on a busy machine, for one that has nothing to do. A thread
-    that is ready to run is no waiting one, whether it gets a processor or not; one that waits for Python's lock, which this
-    thread takes to look, is known by what the process computes meanwhile.
+    A clock alone would mistake a stalled process, as on a busy machine, for an idle one. A thread that is
+    ready to run is not waiting, whether it gets a CPU or not; one that waits for the GIL, which this thread
+    takes to look, is recognized by the CPU time that the process uses meanwhile.
     """
     quiet, ends = 0, time.monotonic() + BUSY_SECONDS
     own = threading.get_native_id()
@@ -175,7 +177,7 @@ def wait_until_idle() -> None:
 
 
 def _ready(own: int) -> bool:
-    """Tell whether any other thread runs, could run, or waits for a disk; where the system does not say, none does."""
+    """Tell whether any other thread runs, could run, or waits for a disk; False if the system does not say."""
     for task in Path("/proc/self/task").glob("*"):
         if task.name != str(own):
             with contextlib.suppress(OSError):  # it has ended
@@ -185,7 +187,8 @@ def _ready(own: int) -> bool:
 
 
 def kind_of(request: Request) -> str:
-    """Return the method and what the key is: ``GET data``, ``GET deletes``, ``GET index``, ``GET metadata``, ``GET list``."""
+    """Return the method and the kind of key: ``GET data``, ``GET deletes``, ``GET index``, ``GET metadata``,
+    ``GET list``."""
     name = request.key.rpartition("/")[2]
     if name.endswith((".json", ".json.gz", ".avro", ".text")) and "/metadata/" in request.key:
         what = "metadata"
@@ -333,7 +336,8 @@ class _LateHandler(_Handler):
 
 
 def _range_of(asked: str) -> tuple[int | None, int | None]:
-    """Return the first and last byte of a range header; the first is None where there is none, or one from the end."""
+    """Return the first and last byte of a range header; the first is None without a range, or with one from
+    the end."""
     match = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
     if match is None:
         return None, None

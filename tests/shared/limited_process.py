@@ -1,8 +1,9 @@
-"""Calls a function in a child process that has a limit of memory and of time, and outlives its crashes.
+"""Calls a function in a child process with limits on memory and time, and survives its crashes.
 
-Takes a function by name (``module:function``, of dicts as JSON carries them) and requests; gives its answers. A
-child that died or hangs is an answer too (`CRASH`, `HANG`), and the next request gets a new child. The limit of
-memory counts from what the child holds when it is ready: interpreter and libraries are not in it.
+Takes a function by name (``module:function``, from JSON dicts to JSON dicts) and requests; returns its
+answers. A child that died or hangs is also an answer (`CRASH`, `HANG`), and the next request gets a new
+child. The memory limit applies on top of what the child uses when it is ready: interpreter and libraries are
+not counted.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ class LimitedProcess:
     """A child that answers requests; use it as a context manager.
 
     Args:
-        function: ``module:function``; the module is found as tests find it.
-        memory: Bytes that an answer may take, address space counted.
-        seconds: For one answer.
-        pool: Arrow's memory pool; that of the product's processes is the empty name.
+        function: ``module:function``; the module is found on the tests' path.
+        memory: Bytes of address space that an answer may take.
+        seconds: Time limit for one answer.
+        pool: Arrow's memory pool; the empty name is that of the product's processes.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class LimitedProcess:
         self._pool = pool
         self._child: subprocess.Popen[bytes] | None = None
         self.starts = 0
-        """Children started: one, and one more after each that died."""
+        """Children started: one, and another after each that died."""
 
     def __enter__(self) -> LimitedProcess:
         return self
@@ -74,7 +75,7 @@ class LimitedProcess:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-            # The pools of other allocators reserve address space far beyond what they use.
+            # Other allocators' pools reserve far more address space than they use.
             "ARROW_DEFAULT_MEMORY_POOL": self._pool,
             "MALLOC_ARENA_MAX": "1",
             "OMP_NUM_THREADS": "1",
@@ -88,7 +89,7 @@ class LimitedProcess:
     @staticmethod
     def _line(child: subprocess.Popen[bytes], seconds: float) -> bytes:
         assert child.stdout is not None
-        with selectors.DefaultSelector() as selector:  # select() takes no file beyond the 1,024th
+        with selectors.DefaultSelector() as selector:  # select() is limited to 1,024 files
             selector.register(child.stdout, selectors.EVENT_READ)
             if not selector.select(seconds):
                 raise TimeoutError
@@ -109,7 +110,7 @@ class LimitedProcess:
 
 
 def memory_of_this_process(name: str) -> int:
-    """Return a figure of /proc/self/status in bytes: ``VmSize`` (address space) or ``VmHWM`` (most held)."""
+    """Return a figure of /proc/self/status in bytes: ``VmSize`` (address space) or ``VmHWM`` (peak)."""
     found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) * 1024

@@ -1,4 +1,4 @@
-"""Query logs of real scans without Spark: the product's core plans and reads, and its log's writer writes."""
+"""Query logs of real scans without Spark: the product's core plans and reads, and its log writer writes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""All rows of a declared table with their metadata columns, deleted ones too, row by row in plain Python.
+"""All rows of a declared table with their metadata columns, including deleted ones, in plain Python.
 
-Row ids come from the manifests as fastavro reads them, by the text of the spec. No code of the product.
+Row ids come from the manifests as fastavro reads them, by the spec. Uses no code of the product.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROW_ID, LAST_UPDATED = 2147483540, 2147483539
 
 
 def local(written: str, root: Path = Path("/")) -> Path:
-    """Where a file of a declared table lies; `root` is the folder that is served as its bucket, if it has one."""
+    """Where a file of a declared table is; `root` is the folder served as its bucket, if it has one."""
     return root / urllib.parse.urlsplit(written).path.lstrip("/")
 
 
@@ -62,7 +62,7 @@ def first_row_ids(
 
 
 def marked_rows(content: Content, metadata: dict[str, Any], root: Path = Path("/")) -> list[dict[int, Any]]:
-    """Every row by field id, metadata columns and fields of `_partition` (by negative id) included."""
+    """Every row by field id, including metadata columns and fields of `_partition` (by negative id)."""
     firsts = first_row_ids(metadata, content.snapshot_id, root)
     parts = {part.id for spec in content.specs.values() for part in spec}
     rows = []
@@ -77,7 +77,7 @@ def marked_rows(content: Content, metadata: dict[str, Any], root: Path = Path("/
         first, resolve = firsts[file.path], oracle.resolver(content, file)
         for position, stored in enumerate(file.rows):
             row = resolve(stored)
-            gone = position in positions or any(
+            deleted = position in positions or any(
                 oracle._key(tuple(row.get(i) for i in d.ids)) in known for d, known in keys
             )
             rows.append(
@@ -86,7 +86,7 @@ def marked_rows(content: Content, metadata: dict[str, Any], root: Path = Path("/
                     **partition,
                     FILE: file.path,
                     POSITION: position,
-                    DELETED: gone,
+                    DELETED: deleted,
                     SPEC_ID: file.spec_id,
                     PARTITION: partition or None,
                     ROW_ID: None if first is None else first + position,

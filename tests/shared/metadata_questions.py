@@ -1,4 +1,4 @@
-"""Asks the product's core for aggregates, by their text: what metadata answers, or why it does not."""
+"""Requests aggregates from the product's core, by their text: metadata's answer, or why there is none."""
 
 from __future__ import annotations
 

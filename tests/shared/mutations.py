@@ -1,4 +1,4 @@
-"""Damage: takes a file's bytes and a random generator; gives other bytes and how they came about."""
+"""Damage: takes a file's bytes and a random generator; returns damaged bytes and how they were made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERS = (b"0", b"-1", b"1", b"3", b"99", b"2147483648", b"9223372036854775808
 
 
 def damage(data: bytes, kind: str, pick: random.Random) -> tuple[bytes, str]:
-    """Return other bytes than `data`, and the way of damage that was drawn."""
+    """Return bytes other than `data`, and the kind of damage drawn."""
     while True:
         how = pick.choice(HOW)
         changed = bytes(_damaged(bytearray(data), kind, how, pick))
@@ -23,7 +23,7 @@ def damage(data: bytes, kind: str, pick: random.Random) -> tuple[bytes, str]:
 
 
 def flip(data: bytes, ranges: list[tuple[int, int]], pick: random.Random) -> bytes:
-    """Return the bytes with one bit flipped inside the ranges, every byte of them as likely."""
+    """Return the bytes with one bit flipped inside the ranges, every byte equally likely."""
     place = pick.randrange(sum(end - start for start, end in ranges))
     for start, end in ranges:
         if place < end - start:
@@ -35,7 +35,7 @@ def flip(data: bytes, ranges: list[tuple[int, int]], pick: random.Random) -> byt
 
 
 def reseal(data: bytes, pick: random.Random) -> bytes:
-    """Return an index file with another number in its footer, whose own checksum then fits: of a hostile writer."""
+    """Return an index file with another number in its footer and a matching checksum, as from a hostile writer."""
     length = struct.unpack_from("<i", data, len(data) - 12)[0]
     start = len(data) - 12 - length
     footer = json.loads(data[start : start + length])
@@ -57,7 +57,7 @@ def reseal(data: bytes, pick: random.Random) -> bytes:
 
 
 def changed_places(before: bytes, after: bytes) -> list[int] | None:
-    """Return which bytes differ; None where the length does, too."""
+    """Return which bytes differ; None if the lengths do."""
     if len(before) != len(after):
         return None
     return [place for place, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
@@ -88,7 +88,7 @@ def _damaged(data: bytearray, kind: str, how: str, pick: random.Random) -> bytea
 
 
 def _place(data: bytearray, pick: random.Random) -> int:
-    """Return a place; every third in the last 200 bytes or the first 100, which hold the most to break."""
+    """Return a place; one in three is in the last 200 or first 100 bytes, where there is most to break."""
     chance = pick.random()
     if chance < 0.25:
         return len(data) - pick.randint(1, min(len(data), 200))
@@ -96,7 +96,7 @@ def _place(data: bytearray, pick: random.Random) -> int:
 
 
 def _other_length(data: bytearray, kind: str, pick: random.Random) -> bytearray:
-    """Change a number that says how long or how many: where the format has them, or somewhere."""
+    """Change a length or count: where the format has one, or anywhere."""
     if kind == "metadata":
         numbers = list(re.finditer(rb"(?<![\w.])-?\d+", bytes(data)))
         found = pick.choice(numbers)

@@ -1,9 +1,9 @@
 """Manifests and manifest lists as another writer might describe them: the same records under another Avro schema.
 
-Takes a plain schema and a random generator; gives a schema that says the same in other words, and the function that
-brings plain records into its shape. What a writer may choose: unions, their order, the order of fields, fields of
-its own, names where ids decide, ids left out where names decide, aliases, defaults, namespaces, named types that
-are referred to, maps as arrays of pairs or as maps.
+Takes a plain schema and a random generator; returns an equivalent schema, and the function that converts
+plain records to it. What a writer may choose: unions, their order, the order of fields, fields of its own,
+names where ids decide, ids left out where names decide, aliases, defaults, namespaces, named types that are
+referred to, maps as arrays of pairs or as maps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXTRA: tuple[tuple[Any, Any], ...] = (
 
 
 class OddWriter:
-    """One writer's way to describe things.
+    """One writer's way of describing schemas.
 
     Args:
         pick: Decides everything.
@@ -49,7 +49,7 @@ class OddWriter:
         self._pairs: dict[str, dict[str, Any]] = {}
 
     def describe(self, schema: Any) -> tuple[Any, Convert]:
-        """Return another schema for the same records, and what brings a record into its shape."""
+        """Return another schema for the same records, and the function that converts a record to it."""
         made, convert = self._type(copy.deepcopy(schema), "record")
         return _defined_at_first({record["name"]: record for record in self._pairs.values()}, made), convert
 
@@ -134,7 +134,7 @@ class OddWriter:
             parts.append((made, _from(own, convert)))
         for _ in range(self.pick.choice([0, 0, 1, 2])):
             kind, value = self.pick.choice(EXTRA)
-            # With an id of its own, or beside one that has it, a field may have any name.
+            # A field with an id, or beside one that has it, may have any name.
             name = self.pick.choice([*NAMES_OF_THE_SPEC, "extra"]) if has_ids else "extra"
             name = name if name not in taken else f"extra_{next(self._numbers)}"
             taken.add(name)
@@ -159,7 +159,7 @@ class OddWriter:
 
 
 def _defined_at_first(records: dict[str, dict[str, Any]], schema: Any) -> Any:
-    """Return a schema with each of these records where it is first referred to, and only there."""
+    """Return a schema with each of these records defined where it is first referred to, and only there."""
     if isinstance(schema, str) and schema in records:
         return records.pop(schema)
     if isinstance(schema, list):

@@ -40,7 +40,7 @@ def open_file(
     storage: Storage = Storage(),
     **settings: Any,
 ) -> DataFile:
-    """Open a file, or the part of it that begins in a range of bytes."""
+    """Open a file, or the part of it that starts in a range of bytes."""
     size = path.stat().st_size
     context = ScanContext(
         scan_id="test",

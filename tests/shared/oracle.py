@@ -1,7 +1,7 @@
-"""Brute force: which rows a declared table holds, and which of them a predicate keeps.
+"""Brute force: which rows a declared table has, and which of them a predicate keeps.
 
-Takes the declared content (`declared.content.Content`) and predicate trees (`twostage.predicates.predicate`, as plain data);
-gives rows. Everything is done row by row in plain Python, by the text of the Iceberg spec and by Spark's
+Takes the declared content (`declared.content.Content`) and predicate trees (`twostage.predicates.predicate`,
+as plain data); returns rows. Everything is done row by row in plain Python, by the Iceberg spec and Spark's
 three-valued logic. The rule: no code of the product decides anything here.
 """
 
@@ -39,7 +39,7 @@ def live_rows(content: Content, deleted: Counter[str] | None = None) -> list[dic
 
     Args:
         content: The snapshot.
-        deleted: Counts the rows that each kind of delete takes away, if given.
+        deleted: Counts the rows that each kind of delete removes, if given.
     """
     counts = Counter[str]() if deleted is None else deleted
     rows = []
@@ -94,7 +94,7 @@ def _stored_key(content: Content, delete: EqualityDelete, row: dict[int, Any]) -
 
 
 def _flatten(columns: Iterable[Column], row: Mapping[int, Any] | None, into: dict[int, Any]) -> None:
-    """Put the row's values, those inside structs too, into one dict; what a file lacks stays out."""
+    """Put the row's values, including those inside structs, into one dict; what a file lacks is left out."""
     for column in columns:
         value = ABSENT if row is not None and column.id not in row else (row or {}).get(column.id)
         if value is ABSENT:
@@ -105,9 +105,10 @@ def _flatten(columns: Iterable[Column], row: Mapping[int, Any] | None, into: dic
 
 
 def resolver(content: Content, file: DataFile) -> Callable[[Mapping[int, Any]], dict[int, Any]]:
-    """Return what gives a stored row's values of all fields outside lists and maps, by id, in their last types.
+    """Return a function from a stored row to its values of all fields outside lists and maps, by id, in
+    current types.
 
-    A field that the file lacks is the partition's constant, its initial default or NULL.
+    A field that the file lacks has the partition's constant, its initial default or NULL.
     """
     held = {column.id for column, _ in walk(file.columns)}
     constants = {
@@ -145,7 +146,7 @@ def resolver(content: Content, file: DataFile) -> Callable[[Mapping[int, Any]], 
 
 
 def fields_of(content: Content) -> dict[int, Column]:
-    """Return every field by id: as the scan's columns have it, or in its last form if they lack it."""
+    """Return every field by id: as in the scan's columns, or in its last form if they lack it."""
     return dict(content.all_columns) | {column.id: column for column, _ in walk(content.columns)}
 
 
@@ -168,12 +169,12 @@ def _promoted(kind: Kind, value: Any) -> Any:
 
 
 def _key(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return values such that equality is the delete's: NULL = NULL, NaN = NaN, -0.0 is not 0.0."""
+    """Return values whose equality is that of deletes: NULL = NULL, NaN = NaN, -0.0 is not 0.0."""
     return tuple(exact(value) for value in values)
 
 
 def exact(value: Any) -> Any:
-    """Return a hashable form that tells -0.0 from 0.0, takes all NaN as one, and keeps types apart."""
+    """Return a hashable form that distinguishes -0.0 from 0.0 and types from each other, and equates all NaN."""
     if isinstance(value, float):
         return ("float", "nan" if math.isnan(value) else struct.pack("<d", value))
     if isinstance(value, dict):
@@ -216,7 +217,7 @@ def evaluate(predicate: tree.Predicate, row: Mapping[int, Any]) -> bool | None:
                 return None
             hit = _order(value) in _orders(type(value), literals)
             return True if hit else None if has_null else False
-        case tree.InKeys(column, keys):  # of whole numbers: each as the difference from the one before
+        case tree.InKeys(column, keys):  # of integers: each as the difference from its predecessor
             value = _value(column, row)
             steps = struct.iter_unpack("<q", zlib.decompress(keys.data))
             return None if value is None else value in itertools.accumulate(step for (step,) in steps)
@@ -258,7 +259,7 @@ def _compare(op: str, left: Any, right: Any) -> bool | None:
 
 
 def _order(value: Any) -> Any:
-    """Return what sorts as Spark sorts: NaN last and equal to itself, strings as UTF-8 bytes."""
+    """Return a key that sorts as in Spark: NaN last and equal to itself, strings as UTF-8 bytes."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     return value.encode() if isinstance(value, str) else value
@@ -290,7 +291,7 @@ def _value(column: tree.Column, row: Mapping[int, Any]) -> Any:
 
 
 def project(row: Mapping[int, Any], fields: Sequence[product_schema.Field]) -> tuple[Any, ...]:
-    """Return the row's values of these fields in a form to compare; structs hold the wanted fields only."""
+    """Return the row's values of these fields in comparable form; structs have only the wanted fields."""
     return tuple(_projected(row.get(field.id), field.type) for field in fields)
 
 
@@ -309,7 +310,7 @@ def _projected(value: Any, kind: Any) -> Any:
 
 
 def batch_rows(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    """Return an Arrow batch's rows in the form that `project` gives."""
+    """Return an Arrow batch's rows in the form of `project`."""
     columns = [_arrow_values(column) for column in batch.columns]
     return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
 
@@ -346,7 +347,7 @@ def _arrow_values(array: pa.Array) -> list[Any]:
 
 
 def difference(got: Iterable[tuple[Any, ...]], expected: Iterable[tuple[Any, ...]]) -> str:
-    """Return what differs between two multisets of rows; empty where they are equal."""
+    """Return what differs between two multisets of rows; empty if they are equal."""
     found, wanted = Counter(got), Counter(expected)
     if found == wanted:
         return ""

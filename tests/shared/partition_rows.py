@@ -1,6 +1,6 @@
-"""Random rows, partitioned by other people's code, and predicates evaluated one row at a time.
+"""Random rows, partitioned by code of others, and predicates evaluated one row at a time.
 
-The transforms are pyiceberg's, Java's wrap-around and its early off-by-one are written out; evaluation is
+The transforms are pyiceberg's; Java's wrap-around and its early off-by-one are written out. Evaluation is
 plain three-valued Python. Nothing here imports what is tested, except the predicate and manifest values.
 """
 
@@ -68,7 +68,7 @@ ALPHABET = "ab\u00e9\ud7ff\ue000\U0001f600\U0010ffff"
 
 
 def random_value(rng: random.Random, name: str) -> Any:
-    """Return a value in the internal form, near to others so that comparisons tie."""
+    """Return a value in the internal form, near others so that comparisons tie."""
     match name:
         case "boolean":
             return rng.random() < 0.5
@@ -107,7 +107,7 @@ def transform(text: str, name: str, value: Any) -> Any:
     kind, _, rest = text.partition("[")
     width = int(rest.rstrip("]") or 0)
     if kind == "truncate" and name in ("int", "long"):
-        return java_truncate(name, width, value)  # pyiceberg's leaves the type's range
+        return java_truncate(name, width, value)  # pyiceberg's exceeds the type's range
     made = {
         "identity": IdentityTransform,
         "bucket": lambda: BucketTransform(width),
@@ -123,7 +123,7 @@ def transform(text: str, name: str, value: Any) -> Any:
 
 
 def java_truncate(name: str, width: int, value: int | None) -> int | None:
-    """Return what Java's int or long arithmetic makes of it: it wraps around."""
+    """Return the result of Java's int or long arithmetic, which wraps around."""
     if value is None:
         return None
     bits = 32 if name == "int" else 64
@@ -139,7 +139,7 @@ def raw(name: str, value: Any) -> bytes:
 
 
 def order(value: Any) -> Any:
-    """Return a key that orders as Spark does: NaN last, text by its UTF-8 bytes."""
+    """Return a key that orders as Spark does: NaN last, strings by UTF-8 bytes."""
     if isinstance(value, float):
         return (math.isnan(value), 0.0 if math.isnan(value) else value)
     return value.encode("utf-8") if isinstance(value, str) else value
@@ -167,7 +167,7 @@ def metrics(rng: random.Random, name: str, values: list[Any]) -> dict[str, Any]:
 
 
 def _above(text: str) -> str | None:
-    """Return a text above all that begin with `text`."""
+    """Return a string above all that start with `text`."""
     for place in reversed(range(len(text))):
         if text[place] != "\U0010ffff":
             following = ALPHABET[ALPHABET.index(text[place]) + 1]
@@ -178,7 +178,7 @@ def _above(text: str) -> str | None:
 def data_file(
     rng: random.Random, name: str, values: list[Any], partition: Any, *, spec_id: int = 0, place: int = 0
 ) -> ContentFile:
-    """Return the manifest entry of a file that holds these values of column 1."""
+    """Return the manifest entry of a file with these values of column 1."""
     return ContentFile(
         status=1,
         snapshot_id=1,

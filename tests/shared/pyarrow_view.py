@@ -1,6 +1,6 @@
-"""Print, as JSON lines, what pyarrow says of the footers of the files named on standard input.
+"""Print, as JSON lines, pyarrow's view of the footers of the files named on standard input.
 
-A process of its own: pyarrow ends the process on some malformed files.
+A separate process: pyarrow ends the process on some malformed files.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from twostage.schema import Primitive, parse_type
 
 INTS = [0, 1, -1, 2, 7, 2**31 - 1, -(2**31)]
 LONGS = [*INTS, 2**63 - 1, -(2**63), 2**53 + 1, 2**24 + 1, 16777219, 2**62 + 1]
-LONGS.append(2**60 + 2**36 + 1)  # goes up to a float, but down by way of a double
+LONGS.append(2**60 + 2**36 + 1)  # rounds up to a float, but down by way of a double
 FLOATS = [
     0.0,
     -0.0,
@@ -60,8 +60,10 @@ WORDS = [
     "x" * 70,
 ]
 BLOBS = [b"", b"\x00", b"\xff", b"\x80\x01", b"a", b"ab", b"abcdefgh\xff", b"abcdefgh\x00"]
-SMALL = [Decimal(text) for text in ("0.00", "0.01", "-0.01", "9999999.99", "-9999999.99", "1.20", "1.25")]
-LARGE = [
+SMALL_DECIMALS = [
+    Decimal(text) for text in ("0.00", "0.01", "-0.01", "9999999.99", "-9999999.99", "1.20", "1.25")
+]
+LARGE_DECIMALS = [
     Decimal(text)
     for text in (
         "0.0000",
@@ -84,8 +86,8 @@ POOLS = {
     "long": LONGS,
     "float": FLOATS,
     "double": DOUBLES,
-    "decimal(9,2)": SMALL,
-    "decimal(38,4)": LARGE,
+    "decimal(9,2)": SMALL_DECIMALS,
+    "decimal(38,4)": LARGE_DECIMALS,
     "date": [0, 1, -1, 19_000, -700_000],
     "timestamp": [0, 1, -1, 1_700_000_000_000_000, 2**62],
     "timestamptz": [0, 1, -1, 1_700_000_000_000_000, -(2**62)],
@@ -131,7 +133,8 @@ def exact_array(values, kind):
 
 
 def build(rng: random.Random, values, kind):
-    """Build an array of these values (None: NULL) in some encoding, offset, with garbage wherever it may be."""
+    """Build an array of these values (None: NULL) in some encoding, with an offset, and garbage wherever
+    allowed."""
     pool = POOLS[kind]
     before, after = rng.choice([(0, 0), (1, 0), (3, 2), (8, 9), (13, 1)])
     padded = [*rng.choices([*pool, None], k=before), *values, *rng.choices([*pool, None], k=after)]
@@ -177,7 +180,7 @@ def dictionary(rng: random.Random, padded, kind):
 
 
 def literal(rng: random.Random, kind: str):
-    pool = POOLS[kind] if kind in POOLS else [*SMALL, *LARGE]
+    pool = POOLS[kind] if kind in POOLS else [*SMALL_DECIMALS, *LARGE_DECIMALS]
     if kind.startswith("decimal") and rng.random() < 0.5:
         return rng.choice(EXTRA_DECIMALS)
     return rng.choice(pool)
@@ -260,7 +263,7 @@ def cast_value(value, column: Column):
 
 
 def key(value):
-    """Return what orders values as Spark does."""
+    """Return a key that orders values as Spark does."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     if isinstance(value, str):

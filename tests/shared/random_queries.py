@@ -1,7 +1,7 @@
 """Random queries: a projection with pruned structs, a predicate tree over any columns, a limit.
 
-Takes a seed, the scan's schema, the values that the table was drawn from and, if known, its live rows; gives
-a `Query`. Most literals come from one live row, so that conjunctions too keep something.
+Takes a seed, the scan's schema, the values that the table was drawn from and, if known, its live rows;
+returns a `Query`. Most literals come from one live row, so that conjunctions keep something, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CASTS = {"int": ("long", "double"), "float": ("double",), "long": ("double",)}
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of a table."""
+    """A query of a table."""
 
     projection: tuple[Field, ...]
     predicate: tree.Predicate
@@ -116,7 +116,7 @@ class _Maker:
         return tree.Compare(pick.choice(tree.COMPARISONS), column, self._literal(column))
 
     def _column(self) -> tree.Column:
-        """Return a column of any type: rare types come as often as the others, the id, which all tables have, less."""
+        """Return a column of any type, each equally likely; the id, which all tables have, less so."""
         columns = [column for column in self.columns if column.path != ("id",)]
         if not columns or self.random.random() < 0.08:
             columns = self.columns

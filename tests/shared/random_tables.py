@@ -1,6 +1,6 @@
 """Random Iceberg tables: types, nulls, layouts, partitions, evolution and every kind of delete.
 
-Takes a seed; gives a `Table` with its history. The same seed gives the same table.
+Takes a seed; returns a `Table` with its history. The same seed makes the same table.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class Maker:
 
     Args:
         seed: The same seed makes the same table.
-        folder: Where it lies.
-        plain: What Spark's own Parquet reader can read: Parquet files of its types, no deletes, seldom nested columns.
+        folder: Where it is.
+        plain: Only what Spark's own Parquet reader can read: Parquet files of its types, no deletes, few
+            nested columns.
     """
 
     def __init__(self, seed: int, folder: Path, *, plain: bool = False) -> None:
@@ -43,7 +44,7 @@ class Maker:
         chance = self.random.random()
         version = 1 if chance < 0.08 else 2 if chance < 0.54 else 3
         columns: dict[str, Any] = {"id": "long"}
-        # Mostly a type of its own for each column: a table then meets more kinds of predicate.
+        # Mostly a different type for each column, so that a table gets more kinds of predicate.
         kinds = self.random.sample(self.primitives, 8)
         for index in range(self.random.randint(3, 7)):
             same = self.random.random() < 0.2
@@ -202,7 +203,7 @@ class Maker:
             )
 
     def _upsert(self) -> None:
-        """Append, and in the same commit delete some of it by position and older rows by key."""
+        """Append, and in the same commit delete some new rows by position and older rows by key."""
         if self.table.version == 1:
             return
         with self.table.transaction():
@@ -312,7 +313,7 @@ class Maker:
                 if not parents or len(parents[0].type.fields) > 1:  # type: ignore[union-attr]
                     table.drop_column(path)
                     if "." not in path and pick.random() < 0.3:
-                        table.add_column(path, pick.choice(self.primitives))  # the name again
+                        table.add_column(path, pick.choice(self.primitives))  # the same name again
             case "rename":
                 path, column = pick.choice(columns)
                 if path != "id":
@@ -356,7 +357,7 @@ class Maker:
 
 
 def _put(row: dict[str, Any], path: list[str], value: Any) -> None:
-    """Put a key into a row; inside structs too."""
+    """Put a key into a row, also inside structs."""
     *parents, name = path
     for parent in parents:
         row = row.setdefault(parent, {})

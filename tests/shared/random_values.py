@@ -1,6 +1,6 @@
-"""Values to draw from: small pools per type, full of edges, so that rows, keys and literals meet.
+"""Values to draw from: small pools per type, full of edge cases, so that rows, keys and literals match.
 
-Takes a random generator; gives plain values (see `declared.types`).
+Takes a random generator; returns plain values (see `declared.types`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PRIMITIVES = (
     "binary",
 )
 PLAIN = tuple(kind for kind in PRIMITIVES if kind not in ("uuid", "fixed[4]"))
-"""Those that Spark's own Parquet reader reads as we do."""
+"""The types that Spark's own Parquet reader reads as we do."""
 _EDGES: dict[str, list[Any]] = {
     "boolean": [True, False],
     "int": [0, -1, 2**31 - 1, -(2**31)],
@@ -63,7 +63,7 @@ _EDGES: dict[str, list[Any]] = {
 
 
 def draw(random_: random.Random, kind: str) -> Any:
-    """Return one value: an edge, or one of a few dozen ordinary ones."""
+    """Return one value: an edge case, or one of a few dozen ordinary ones."""
     if kind in _EDGES and random_.random() < 0.35:
         return random_.choice(_EDGES[kind])
     small = random_.randint(-20, 60)
@@ -97,5 +97,5 @@ def draw(random_: random.Random, kind: str) -> Any:
 
 
 def pool(random_: random.Random, kind: str, size: int) -> list[Any]:
-    """Return `size` values, some of them twice."""
+    """Return `size` values, perhaps with duplicates."""
     return [draw(random_, kind) for _ in range(size)]

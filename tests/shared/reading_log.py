@@ -1,7 +1,7 @@
-"""A data file whose reads are written down, and the names of its parts. No code of the product names them.
+"""A data file whose reads are recorded, and the names of its parts, found without code of the product.
 
 The files are written by pyarrow: names come from pyarrow's own view of the footer and, for pages, from the
-order in which reads inside one column chunk may begin.
+order in which reads inside one column chunk may start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Log:
-    """What was read of data files, in order: (offset, bytes)."""
+    """What was read from data files, in order: (offset, bytes)."""
 
     reads: list[tuple[int, int]] = field(default_factory=list)
 
@@ -35,7 +35,7 @@ class Log:
 
 
 class Watched:
-    """A file object that writes its reads down."""
+    """A file object that records its reads."""
 
     def __init__(self, path: str, log: Log) -> None:
         self._file = open(path, "rb", buffering=0)
@@ -67,7 +67,7 @@ class Watched:
 
 
 def watch(patch: pytest.MonkeyPatch) -> Log:
-    """Let data files be opened as watched ones from now on."""
+    """Open data files as watched ones from now on."""
     log = Log()
     open_file = files.open_file
 
@@ -81,7 +81,7 @@ def watch(patch: pytest.MonkeyPatch) -> Log:
 
 
 def parts(path: Path) -> Iterator[tuple[int, int, str]]:
-    """Yield offset, end and name of each column chunk, and of what lies behind them."""
+    """Yield offset, end and name of each column chunk, and of what follows them."""
     metadata = pq.read_metadata(path)
     end = 4
     for group in range(metadata.num_row_groups):
@@ -130,14 +130,14 @@ def page_starts(path: Path, group: int, leaf: int) -> tuple[list[tuple[int, int,
 
 
 def _page_header(raw: bytes, at: int) -> tuple[int, int, int, int]:
-    """Read type, body length, values and header length by fastparquet-like hand: the first fields only."""
+    """Read type, body length, values and header length by hand, as fastparquet does: the first fields only."""
     header, end = _struct(raw, at)
     details = header.get(5) or header.get(7) or header.get(8)
     return header[1], header[3], details[1], end - at
 
 
 def _struct(raw: bytes, at: int) -> tuple[dict, int]:
-    """Read a struct of Thrift's compact protocol: what page headers hold."""
+    """Read a struct of Thrift's compact protocol: only what page headers contain."""
     fields, number = {}, 0
     while raw[at]:
         step, kind = raw[at] >> 4, raw[at] & 15
@@ -168,7 +168,7 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def needed_bytes(path: Path, rows: Sequence[int]) -> int:
-    """Return the bytes that nobody could do without: footer, the key's chunks, pages of the others with a live row."""
+    """Return the bytes that any reader needs: footer, the key's chunks, the others' pages with a live row."""
     metadata = pq.read_metadata(path)
     total = metadata.serialized_size + 8
     first = 0

@@ -1,4 +1,5 @@
-"""Queries of tables in a store that tells rounds: opened with nothing kept by the host, and asked for what they request.
+"""Queries of tables in a store that counts rounds: opened with empty caches, and with their requests
+recorded.
 
 A round is a set of requests that were in flight at the same time (`late_store`).
 """
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from late_store import LateStore
 
 ROWS = 6000
-"""Of a data file."""
+"""Per data file."""
 
 
 def rows_of(number: int) -> list[dict[str, Any]]:
-    """Return the rows of a data file: 770 KB, of which no two have the same text."""
+    """Return the rows of a data file: 770 KB, no two with the same string."""
     draw = random.Random(number)
     return [
         {
@@ -38,7 +39,7 @@ def rows_of(number: int) -> list[dict[str, Any]]:
 
 
 def forget_files() -> None:
-    """Forget what this process knows of any file."""
+    """Forget what this process knows about any file."""
     for cache in (parquet_footers._footers, parquet_footers._versions, parquet_footers._tails):
         cache.clear()
     page_tables._tables.clear()
@@ -59,9 +60,9 @@ def open_remote(store: LateStore, name: str, **options: str) -> Opened:
 
 
 def ask(store: LateStore, opened: Opened, **query: Any) -> tuple[Result, list[dict[str, int]]]:
-    """Run a query; return its rows, and of each round how many requests for data and delete files it had.
+    """Run a query; return its rows, and the number of requests for data and delete files in each round.
 
-    The chain of requests that the task counts is exact; a round may end early on a machine that stands still for long.
+    The chain of requests that the task counts is exact; a round may end early if the machine stalls for long.
     """
     store.reset()
     result = scan(opened, parallelism=1, **query)

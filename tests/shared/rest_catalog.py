@@ -1,4 +1,4 @@
-"""A REST catalog in this process: answers what it is told to, counts the requests, renews tokens."""
+"""A REST catalog in this process: answers as told, counts the requests, renews tokens."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ CONFS = "spark.sql.catalog.r"
 
 
 class Rest(ThreadingHTTPServer):
-    """Answers what `answers` says, by path, an answer or a function that makes one; counts the requests and keeps their headers."""
+    """Answers by path from `answers`, which has answers or functions that make one; counts requests and keeps
+    their headers."""
 
     answers: dict[str, Any]
     seen: list[tuple[str, str | None]]
     queries: list[str]
     expired: list[int]
-    """Statuses that the next requests for the table are refused with."""
+    """Statuses with which the next requests for the table are refused."""
     tokens: int
 
 

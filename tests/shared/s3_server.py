@@ -1,7 +1,8 @@
-"""A small S3 on this machine that misbehaves when told to: GET with ranges, HEAD, folder listings, PUT and DELETE of one bucket.
+"""A small local S3 that misbehaves when told to: GET with ranges, HEAD, folder listings, PUT and DELETE of
+one bucket.
 
-Takes a folder, whose files are the bucket's objects, and rules (`Fault`); answers as S3 does, or as the first rule
-says that matches and has turns left. It checks no signature; it notes what was asked.
+Takes a folder, whose files are the bucket's objects, and rules (`Fault`); answers as S3 does, or by the first
+matching rule that has turns left. It checks no signatures; it records requests.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ class Fault:
     path: str = r"\.parquet"
     times: int = 1
     after: int = 0
-    """Matching requests that are answered well before."""
+    """Matching requests that are answered correctly first."""
     seconds: float = 0.0
     pieces: int = 4
     code: str = ""
-    """The error's name in S3's XML, if not the usual one of the status."""
+    """The error's name in S3's XML, if not the status's usual one."""
     body: Callable[[bytes], bytes] = bytes
     method: str = "GET"
     fired: int = 0
@@ -72,14 +73,14 @@ class S3:
         self.etags = True
         """Off: some gateways give none."""
         self.refuses: Callable[[BaseHTTPRequestHandler], bool] = lambda _: False
-        """Whether a request's credentials have ended, by its headers and path."""
+        """Whether a request's credentials have expired, by its headers and path."""
         self.patience = 60.0
-        """Seconds for which clients bear silence; few only where a test keeps silent: else whoever counts requests would
-        count one that was made again on a machine that stood still."""
+        """Seconds that clients wait for an answer; short only in tests of silence: elsewhere a stalled
+        machine would cause retries, and wrong counts of requests."""
         self.parts: dict[tuple[str, int], bytes] = {}
-        """Of objects that are written in parts, by key and number, until they are whole."""
+        """Parts of multipart uploads, by key and number, until they are complete."""
         self.marks: set[str] = set()
-        """Objects without bytes whose keys end in a slash: a listing of such a folder has the folder itself, too."""
+        """Objects without bytes whose keys end in a slash: a listing of such a folder also has the folder itself."""
         self._lock = threading.Lock()
 
     @property
@@ -98,7 +99,7 @@ class S3:
     endpoint = ""
 
     def choose(self, method: str, key: str) -> Fault | None:
-        """Return the fault whose turn it is."""
+        """Return the fault to apply, if any."""
         with self._lock:
             for fault in self.faults:
                 if method != fault.method or not re.search(fault.path, key):
@@ -132,7 +133,7 @@ def serve(root: Path) -> Iterator[S3]:
 
 
 class Server(ThreadingHTTPServer):
-    """A server that hangs up when it is closed: clients keep connections, and each has a thread here until then."""
+    """A server that hangs up when closed: clients keep connections, and each has a thread here until then."""
 
     daemon_threads = True
     request_queue_size = 256  # the default of 5 makes the sixth connection wait a second
@@ -142,7 +143,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection's requests in a thread of its own."""
+        """Answer a connection's requests in its own thread."""
         self._connections.add(request)
         super().process_request(request, client_address)
 
@@ -159,11 +160,11 @@ class Server(ThreadingHTTPServer):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing: clients hang up, that is the point."""
+        """Print nothing: clients are expected to hang up."""
 
 
 def replace_object(path: Path, data: bytes) -> None:
-    """Put another object in a file's place, all at once, as stores do: other requests see the old one or the new one."""
+    """Replace a file by another object atomically, as stores do: other requests see the old one or the new one."""
     whole = path.with_name(f".{path.name}.{threading.get_ident()}")
     whole.write_bytes(data)
     whole.replace(path)
@@ -210,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_POST(self) -> None:
-        """Begin or end an object that is written in parts."""
+        """Start or complete a multipart upload."""
         self._body()
         key = self._key()
         if "uploads" in parse_qs(urlsplit(self.path).query, keep_blank_values=True):
@@ -287,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault and kind == "replaced":
             replace_object(path, fault.body(path.read_bytes()))
-        with path.open("rb") as file:  # a file that is replaced meanwhile stays the one that was opened
+        with path.open("rb") as file:  # if the file is replaced meanwhile, the opened one stays
             data = file.read()
             tag = f'"{len(data):x}-{os.fstat(file.fileno()).st_mtime_ns:x}"'
         size, status = len(data), 200
@@ -370,7 +371,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _chunks(stream: BinaryIO, behind: bytes = b"") -> Iterator[bytes]:
-    """Yield the chunks of a body, each behind its length in hexadecimal digits; `behind` follows the last."""
+    """Yield the chunks of a body, each after its length in hexadecimal digits; `behind` follows the last."""
     while size := int(stream.readline().split(b";")[0], 16):
         yield stream.read(size)
         stream.readline()

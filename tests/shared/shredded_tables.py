@@ -1,7 +1,7 @@
-"""Tables whose variants Spark's own Parquet writer shredded, by random schemas, and the values to fill them with.
+"""Tables whose variants Spark's own Parquet writer shredded by random schemas, and values to fill them with.
 
-Takes a random generator; gives SQL expressions of variants and DDL of shredding schemas that fit some of them. Takes a
-Parquet file without field ids; gives the metadata of a table of that one file.
+Takes a random generator; returns SQL expressions of variants and DDL of shredding schemas that fit some of
+them. Takes a Parquet file without field ids; returns the metadata of a table of that one file.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SCALARS = {
 
 
 class Shredded:
-    """Random values and a random type to shred them as, of few kinds and names, so that they often meet.
+    """Random values and a random type to shred them as, of few kinds and names, so that they often match.
 
     Args:
-        source: Gives all randomness.
+        source: The source of all randomness.
     """
 
     def __init__(self, source: random.Random) -> None:
@@ -83,7 +83,7 @@ def table_of(folder: Path, file: Path, num_rows: int, columns: dict[str, Any]) -
     """Return the metadata of a table of one file without field ids: its columns are numbered from one.
 
     Args:
-        folder: Where the table will lie.
+        folder: Where the table will be.
         file: A Parquet file, which is copied.
         num_rows: Its rows.
         columns: After ``id``, a long, the type of each column as Iceberg writes it.

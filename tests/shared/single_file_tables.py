@@ -1,8 +1,8 @@
 """Any data file as the only file of a table whose schema is derived from the file.
 
-Takes a file and its Arrow schema; gives the table's metadata file. Fields keep the file's ids where it has some,
-else a name mapping gives them. Types are those that a table would have for them: unsigned and small integers
-widen, half floats become floats, nanoseconds stay nanoseconds.
+Takes a file and its Arrow schema; returns the table's metadata file. Fields keep the file's ids if it has
+any; otherwise a name mapping assigns them. Types are those that a table would have for them: unsigned and
+small integers widen, half floats become floats, nanoseconds stay nanoseconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PLAIN = {
 
 
 class NoIcebergTypeError(Exception):
-    """The file holds a type that Iceberg has not."""
+    """The file has a type that Iceberg lacks."""
 
 
 class Derived:
@@ -57,11 +57,11 @@ class Derived:
 
     @property
     def is_partly_identified(self) -> bool:
-        """Whether some fields have ids and others none."""
+        """Whether some fields have ids and others do not."""
         return self.has_ids and any(_id_of(field) is None for field in self._all)
 
     def is_whole(self, field: pa.Field) -> bool:
-        """Whether a field and all inside it have ids."""
+        """Whether a field and all fields inside it have ids."""
         return all(_id_of(one) is not None for one in _walk([field]))
 
     def is_unknown(self, field: pa.Field) -> bool:
@@ -120,7 +120,7 @@ def _id_of(field: pa.Field) -> int | None:
 
 
 def single_file_table(folder: Path, path: Path, schema: pa.Schema, num_rows: int, file_format: str) -> Path:
-    """Write the metadata of a table that holds this one file; return the metadata file."""
+    """Write the metadata of a table of this one file; return the metadata file."""
     derived = Derived(schema)
     table = Table(folder, {"id": "long"}, version=3)
     with table.transaction():

@@ -1,7 +1,7 @@
-"""Small random tables that hold every kind of file, to damage one of them.
+"""Small random tables with every kind of file, of which one is to be damaged.
 
-Takes a seed; gives a table whose files are known by kind, what it holds, and which bytes a checksum covers. The
-same seed gives the same table.
+Takes a seed; returns a table whose files are known by kind, its content, and which bytes a checksum covers.
+The same seed makes the same table.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SmallTable:
     rows: list[dict[int, Any]] = field(default_factory=list)
 
     def add(self, kind: str, path: str) -> Path:
-        """Note a file of the table."""
+        """Record a file of the table."""
         place = Path(path)
         self.files.setdefault(kind, []).append(place)
         if kind in CHECKED_PARQUET:
@@ -67,7 +67,7 @@ class SmallTable:
 
 
 def small_table(seed: int, folder: Path) -> SmallTable:
-    """Build the table of this seed: four data files and more, each with deletes of its own kind."""
+    """Build the table of this seed: at least four data files, each with its own kind of deletes."""
     pick = random.Random(f"small table {seed}")
     columns: dict[str, Any] = {"id": "long"}
     for index in range(pick.randint(2, 4)):
@@ -155,7 +155,7 @@ def _note_vector(made: SmallTable, vector: VectorDelete) -> None:
 
 
 def page_bodies(path: Path) -> list[Range]:
-    """Return where the bodies of a Parquet file's pages lie: the bytes that its page checksums cover."""
+    """Return where the bodies of a Parquet file's pages are: the bytes that its page checksums cover."""
     import pyarrow as pa
 
     data = path.read_bytes()

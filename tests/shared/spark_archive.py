@@ -1,8 +1,9 @@
-"""An archive of the classes that a Spark session loads, which the JVM maps instead of reading, checking and linking them anew.
+"""An archive of the classes that a Spark session loads (CDS), which the JVM maps instead of loading them
+again.
 
 ``python tests/shared/spark_archive.py FILE`` makes it, once for each environment (`make` does so before the Spark tests). The
-start of a session with its first query takes 6.1 s of CPU with it and 10.6 s without; the tests start some sixty. A JVM
-whose version or class path is another one ignores it.
+start of a session with its first query takes 6.1 s of CPU with it and 10.6 s without; the tests start some
+sixty. A JVM with another version or class path ignores it.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ import tempfile
 from pathlib import Path
 
 ARCHIVE = Path(sys.prefix, "spark.jsa")
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVMs that live for seconds or minutes spend 40 % of their CPU on code that the second compiler makes too late."""
 
 
 def jvm_options() -> str:
     """Return the options of the tests' JVMs, with the archive if it was made."""
     if not ARCHIVE.exists():
-        return BRIEF
-    return f"{BRIEF} -XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        return SHORT_LIVED_JVM
+    return f"{SHORT_LIVED_JVM} -XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def make(target: Path) -> None:
-    """Run queries in a session whose JVM writes the archive at its end; without one, tests only take longer."""
+    """Run queries in a session whose JVM writes the archive on exit; without one, tests only take longer."""
     with tempfile.TemporaryDirectory() as folder:
         partial = Path(folder, "spark.jsa")
         command = [str(Path(sys.executable).with_name("spark-submit")), "--driver-java-options"]
         command += [f"-XX:ArchiveClassesAtExit={partial}", __file__]
-        environment = {**os.environ, "JDK_JAVA_OPTIONS": BRIEF, "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM, "SPARK_LOCAL_IP": "127.0.0.1"}
         done = subprocess.run(
             command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=600
         )

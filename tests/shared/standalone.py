@@ -1,4 +1,4 @@
-"""A Spark cluster of one machine that is two hosts to Spark: 127.0.0.2 and 127.0.0.3.
+"""A Spark cluster on one machine that Spark sees as two hosts: 127.0.0.2 and 127.0.0.3.
 
 Spark places no speculative copy on the host of the first attempt, so ``local-cluster``, one host, never runs one.
 """
@@ -25,11 +25,11 @@ START_SECONDS = 60
 
 @contextlib.contextmanager
 def standalone(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Start a master and a worker of two cores on each host; yield the master's URL, end them afterwards.
+    """Start a master and a two-core worker on each host; yield the master's URL, stop them afterwards.
 
     Args:
         folder: For the daemons' logs and the executors' working directories.
-        environment: Of the daemons, and through them of the executors.
+        environment: The daemons', and through them the executors'.
     """
     home = Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     environment = {**environment, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}

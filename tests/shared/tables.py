@@ -59,12 +59,12 @@ class Table(Committed):
     def append(
         self, rows: Iterable[Mapping[str, Any]], options: FileOptions = FileOptions(), **more: Any
     ) -> DataFile:
-        """Append one data file; all rows must lie in one partition.
+        """Append one data file; all rows must be in one partition.
 
         Args:
             rows: Dicts by column name; a missing name is NULL.
             options: The file's layout; `more` replaces fields of it.
-            more: Also ``sequence_number`` to write another one than the snapshot's.
+            more: Also ``sequence_number``, to write one other than the snapshot's.
         """
         (file,) = self.append_all(rows, options, **more)
         return file
@@ -157,9 +157,9 @@ class Table(Committed):
             bounds: Whether the entry has bounds of the path.
             referenced: Whether the entry names the data file; needs exactly one per partition.
             in_order: Sort by path and position, as the spec wants.
-            others: More (path, position) rows, about whatever files.
+            others: More (path, position) rows, for any files.
             scope: Take the partition from this file instead of the deleted ones.
-            sequence_number: Another one than the snapshot's.
+            sequence_number: One other than the snapshot's.
             page_checksums: Write them, in Parquet.
         """
         groups: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
@@ -205,7 +205,7 @@ class Table(Committed):
     ) -> list[VectorDelete]:
         """Write one Puffin file with a deletion vector per data file; `blobs` replaces vectors' bytes.
 
-        A former vector of a data file is removed in the same commit: there is at most one.
+        A data file's previous vector is removed in the same commit: there is at most one.
         """
         name = f"data/vectors-{next(self._numbers)}.puffin"
         vectors = [
@@ -259,10 +259,10 @@ class Table(Committed):
             columns: Dotted paths of the key columns.
             rows: Dicts by column name; structs hold at least the key fields.
             file_format: ``parquet``, ``orc`` or ``avro``.
-            like: Spec and partition are this file's; by default the spec without fields, which is global.
-            sequence_number: Another one than the snapshot's.
+            like: Take spec and partition from this file; by default the spec without fields, which is global.
+            sequence_number: One other than the snapshot's.
             metrics: As in `FileOptions`.
-            extra: More columns that the delete file holds and that are no keys.
+            extra: More columns of the delete file, which are not keys.
             options: The delete file's layout.
         """
         file_format = file_format or self.delete_format

@@ -1,4 +1,4 @@
-"""Write Thrift's compact protocol, for tests that need a footer no writer makes.
+"""Write Thrift's compact protocol, for tests that need a footer that no writer makes.
 
 A struct is ``{field id: (kind, value)}`` with kinds ``i32 i64 bool binary struct list:<kind>``.
 """

@@ -1,6 +1,7 @@
-"""Rows of shredded variants, made of bytes written out by hand, and what was read of them.
+"""Rows of shredded variants, from bytes written out by hand, and what was read from them.
 
-Takes a column of shredded variants; gives each row's value in Python's types. The decoder shares no code with the product's.
+Takes a column of shredded variants; returns each row's value in Python's types. The decoder shares no code
+with the product's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NULL = b"\x00"
 
 
 def metadata_of(*names: str) -> bytes:
-    """Return metadata of these names, of less than 256 bytes."""
+    """Return metadata with these names, of less than 256 bytes."""
     ends = [sum(len(name.encode()) for name in names[:i]) for i in range(len(names) + 1)]
     return bytes([1, len(names), *ends]) + "".join(names).encode()
 
@@ -38,7 +39,7 @@ def text(value: str) -> bytes:
 
 
 def decoded(metadata: bytes, value: bytes) -> Any:
-    """Return a variant as Python's values; what is no JSON as a pair of its type's number and its bytes."""
+    """Return a variant as Python values; non-JSON types as a pair of type number and bytes."""
     width = (metadata[0] >> 6) + 1
     ends = [
         int.from_bytes(metadata[i : i + width], "little")

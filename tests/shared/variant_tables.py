@@ -1,7 +1,7 @@
 """Tables with variants, at the top and deep inside, in a data file of any format.
 
-Takes a folder and a format; gives a table's metadata file. Its data file is written by pyarrow or fastavro as
-Iceberg lays variants out: two byte strings in a struct whose parts have no field ids.
+Takes a folder and a format; returns a table's metadata file. Its data file is written by pyarrow or fastavro
+as Iceberg lays variants out: two byte strings in a struct whose parts have no field ids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tables import Table
 
 ROWS = 60
 MISSING = 7
-"""Each seventh variant is NULL."""
+"""Every seventh variant is NULL."""
 
 
 def variant(number: int) -> dict[str, bytes] | None:

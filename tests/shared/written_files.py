@@ -1,4 +1,4 @@
-"""A Parquet file in memory, opened as far as pruning by Bloom filters and dictionaries needs it."""
+"""A Parquet file in memory, opened just enough for pruning by Bloom filters and dictionaries."""
 
 from __future__ import annotations
 

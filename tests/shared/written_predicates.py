@@ -1,6 +1,7 @@
-"""How one predicate, literal or comparison is written: as SQL text, and by the DataFrame API.
+"""How a predicate, literal or comparison is written: as SQL text, and with the DataFrame API.
 
-Takes plain values (see `declared.types`); gives text whose literals have exactly the wanted type, and Columns.
+Takes plain values (see `declared.types`); returns text whose literals have exactly the wanted type, and
+Columns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Drawn:
-    """One predicate. `column` builds it by the DataFrame API; None where only SQL says it."""
+    """One predicate. `column` builds it with the DataFrame API; None if only SQL can express it."""
 
     sql: str
     shape: str
@@ -31,7 +32,7 @@ class Drawn:
 
 
 def quote(text: str) -> str:
-    """Return a SQL string literal; what the parser would change is written as an escape."""
+    """Return a SQL string literal; characters that the parser would change are escaped."""
     escaped = {"'": "\\'", "\\": "\\\\", "\n": "\\n", "\x00": "\\0"}
     return "'" + "".join(escaped.get(letter, letter) for letter in text) + "'"
 
@@ -77,10 +78,10 @@ def _moment(micros: int) -> str:
 
 
 def api_value(kind: str, value: Any) -> Any:
-    """Return the value as a DataFrame user would write it: Python's own, where Spark gives it this type."""
+    """Return the value as a DataFrame user would write it: Python's own, if Spark gives it this type."""
     from pyspark.sql import functions as F
 
-    if kind == "date" and value > -354_000:  # py4j writes a year below 1000 without its zeros
+    if kind == "date" and value > -354_000:  # py4j writes years below 1000 without leading zeros
         return (EPOCH + datetime.timedelta(days=value)).date()
     plain = {"boolean": bool, "int": int, "double": float, "string": str, "uuid": str, "binary": bytes}
     if kind in plain and value is not None and value != -(2**31):
@@ -95,7 +96,7 @@ def field(name: str) -> Any:
 
 
 def apply(op: str, left: Any, right: Any) -> Any:
-    """Compare by the Column class's own operators."""
+    """Compare with the Column class's own operators."""
     match op:
         case "=" | "==":
             return left == right

@@ -25,12 +25,12 @@ SAME_ON_EVERY_SPARK = {
     "test_spark_variants": "shredded variants, put together in Python",
     "test_spark_workers": "the memory of Python workers over many queries",
 }
-"""Files that test nothing that depends on the version of Spark, by reason: the newest Spark runs them, and the older ones at
-nightly sizes only (`make test-all`)."""
+"""Files that test nothing that depends on the version of Spark, by reason: the newest Spark runs them, older
+ones only at nightly sizes (`make test-all`)."""
 
 
 def pytest_collection_modifyitems(items):
-    """Mark the tests of those files; the Makefile's targets for older versions of Spark leave them out."""
+    """Mark the tests in those files; the Makefile's targets for older versions of Spark skip them."""
     for item in items:
         if item.path.stem in SAME_ON_EVERY_SPARK:
             item.add_marker("newest_spark")
@@ -83,7 +83,7 @@ def spark(warehouse, tmp_path_factory):
     from twostage.columns import spark_schema
     from twostage.spark import session as sessions
 
-    sessions._IMPORT_SECONDS = 120.0  # else a machine that stands still gives some files Spark's own daemon
+    sessions._IMPORT_SECONDS = 120.0  # otherwise a stalled machine gives some files Spark's own daemon
     builder = SparkSession.builder.master("local[2]")
     for key, value in SPARK_CONFS.items():
         builder = builder.config(key, value)
@@ -107,7 +107,7 @@ def spark(warehouse, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def no_job_group_stays():
-    """A group that a test gave its jobs would name the queries of the tests that follow in this process."""
+    """A job group set by a test would describe the queries of later tests in this process."""
     yield
     from pyspark import SparkContext
 

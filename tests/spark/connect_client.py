@@ -1,8 +1,8 @@
-"""What a Spark Connect client of a test does, in a process of its own: reads, SQL, and whatever the user gets wrong.
+"""A test's Spark Connect client, in its own process: reads, SQL, and user errors.
 
-Arguments: the remote (``sc://…``), a table's folder, that of two copies of it: in ``missing`` a data
-file is not there, in ``damaged`` one is not Parquet. Prints one line of JSON: what each case answered,
-or its error's class and text.
+Arguments: the remote (``sc://…``), a table's folder, and the folder of two copies of it: in ``missing`` a
+    data file is missing, in ``damaged`` one is not Parquet. Prints one line of JSON: each case's answer, or
+    its error's class and text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A Spark Connect server in a Python program of its own, which gives its sessions the planner, or does not.
+"""A Spark Connect server in its own Python process, which gives its sessions the planner, or does not.
 
-Arguments: a port, the confs of the catalog ``lake`` as JSON; without them, ``null``, the planner is not enabled. Prints READY,
-then the last scan's report for each line that it reads, and ends with its input.
+Arguments: a port, and the confs of the catalog ``lake`` as JSON; with ``null``, the planner is not enabled.
+    Prints READY, then the last scan's report for each line that it reads, and ends with its input.
 """
 
 from __future__ import annotations

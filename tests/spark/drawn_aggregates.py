@@ -1,7 +1,8 @@
-"""Random aggregate queries, and the tables that they ask.
+"""Random aggregate queries, and the tables that they query.
 
-Takes a random generator; gives SQL in which `{v}` stands for whose rows are read, as in ``FROM {v}_plain``. Every
-query has one right answer: what decides among equals (LIMIT, say) is ordered by all columns or by a unique one.
+Takes a random generator; returns SQL in which `{v}` is a placeholder for the reader, as in ``FROM
+{v}_plain``. Every query has one right answer: where ties matter (as for LIMIT), rows are ordered by all
+columns or by a unique one.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Drawing:
         return f"{{v}}_{kind}"
 
     def source(self) -> str:
-        """Return a relation that has all columns under their names."""
+        """Return a relation with all columns under their own names."""
         table = self.table()
         draw = self.pick.random()
         if draw < 0.7:
@@ -309,14 +310,14 @@ class Drawing:
         return f"SELECT {wanted} FROM {sides[0]} {how} {sides[1]} ON {self.pick.choice(('k0 = k1', 'k0 <=> k1'))}"
 
     def scalars(self) -> str:
-        """Return scalar subqueries, alone or beside aggregates."""
+        """Return scalar subqueries, alone or with aggregates."""
         one, two = (f"(SELECT {self.aggregate()} FROM {self.source()}{self.where()})" for _ in range(2))
         if self.chance(0.5):
             return f"SELECT {one} AS c0, {two} AS c1"
         return f"SELECT {one} AS c0, {self.value()} AS c1 FROM {self.source()}{self.where()}"
 
     def filtered_by_aggregates(self) -> str:
-        """Return rows, or aggregates of rows, that aggregates choose."""
+        """Return rows, or aggregates of rows, filtered by aggregates."""
         inner = self.pick.choice(
             (
                 f"id = (SELECT {self.pick.choice(('min', 'max'))}(id) FROM {self.table()}{self.where()})",

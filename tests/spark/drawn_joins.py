@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 KINDS = ("JOIN", "JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
 FILTERING = ("JOIN", "JOIN", "RIGHT JOIN", "LEFT SEMI JOIN")
-"""By which keys of the right side filter the left one."""
+"""Joins in which keys of the right side filter the left one."""
 HINTS = ("BROADCAST({})", "BROADCAST({})", "MERGE({})", "SHUFFLE_HASH({})")
 
 
@@ -19,7 +19,7 @@ def random_join(pick: random.Random, keys: tuple[str, ...], fact: str, *, filter
     """Return a query of joins.
 
     Args:
-        pick: Draws it.
+        pick: The source of randomness.
         keys: Columns to join by. There are also `id`, unique, and `v`, of 0 to 9.
         fact: The table that most queries are about.
         filtered: Let keys of a filtered side filter it.
@@ -83,7 +83,7 @@ class _Join:
         return self.derived(table) if self.chance(0.2) else table
 
     def derived(self, table: str) -> str:
-        """A side whose scan is below other operators, which keys of joins pass or not."""
+        """A side whose scan is below other operators, which join keys may or may not pass."""
         other = f"{{{self.pick.choice(self.tables)}}}"
         return self.pick.choice(
             (
@@ -128,7 +128,7 @@ class _Join:
         )
 
     def subquery(self, name: str) -> str:
-        # Spark 4.3 itself fails of EXISTS by a field of a struct above an outer join: INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND.
+        # Spark 4.3 itself fails on EXISTS by a field of a struct above an outer join: INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND.
         key = self.pick.choice([one for one in self.keys if "." not in one])
         table = self.pick.choice(self.tables)
         inner = f"FROM {{{table}}} q WHERE {self.filter('q')}"

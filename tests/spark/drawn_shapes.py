@@ -1,4 +1,5 @@
-"""Random queries whose joins are of other shapes than `drawn_joins`: computed keys, renamed columns, set operations, LATERAL.
+"""Random queries with joins of other shapes than `drawn_joins`: computed keys, renamed columns, set
+operations, LATERAL.
 
 Names of tables are in braces; every table has the columns of `odd_joined_tables.ALL_COLUMNS`.
 """
@@ -52,7 +53,7 @@ COMPUTED = (
     "{one}.n BETWEEN {other}.n AND {other}.n",
     "{one}.n >= {other}.n AND {one}.n <= {other}.n",
 )
-"""Conditions of two sides."""
+"""Join conditions of two sides."""
 OTHER_COLUMNS: dict[str, tuple[str, ...]] = {
     "v": ("n", "coalesce(n, v)", "v % 4"),
     "n": ("v", "id % 12", "n + 1", "coalesce(n, 4)", "nullif(n, 5)", "CASE WHEN v < 5 THEN n END", "try_cast(l AS INT)"),
@@ -69,7 +70,7 @@ OTHER_COLUMNS: dict[str, tuple[str, ...]] = {
     "u": ("s", "lower(u)"),
     "p": ("named_struct('a', l, 'q', named_struct('b', s))", "named_struct('a', id, 'q', p.q)"),
 }  # fmt: skip
-"""What else a column of a side may be."""
+"""Other expressions for a column of a side."""
 KINDS = ("JOIN", "JOIN", "JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")  # fmt: skip
 HINTS = ("BROADCAST({})", "MERGE({})", "SHUFFLE_HASH({})", "SHUFFLE_REPLICATE_NL({})")
 
@@ -162,7 +163,7 @@ class _Shape:
         return f"SELECT {hint}{', '.join(shown)} FROM {sql}{' WHERE ' + where if where else ''}"
 
     def combined(self) -> str:
-        """Return an intersection or a difference, which are joins that find NULLs equal."""
+        """Return an intersection or a difference, which are joins that treat NULLs as equal."""
         columns = ", ".join(self.pick.sample(SIMPLE, self.pick.choice((1, 1, 2, 3))))
         word = self.pick.choice(("INTERSECT", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"))
         sides = [

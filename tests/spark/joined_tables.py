@@ -1,6 +1,7 @@
-"""Tables to join, and the same rows in plain Parquet: making and naming them, comparing, and who reads.
+"""Tables to join, and the same rows in plain Parquet: making and naming them, comparing, and which reader
+reads.
 
-The names of tables in a query are in braces: those of `SIZES`, of which `fact` has the most rows.
+Table names in a query are in braces: those of `SIZES`, of which `fact` has the most rows.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ VALUES: dict[str, Any] = {
     "flag": lambda k: k % 2 == 0,
 }
 SIZES = {"fact": (6, 30), "other": (3, 20), "dim": (2, 8), "tiny": (1, 3), "none": (1, 1)}
-"""Files and rows a file."""
+"""Files, and rows per file."""
 
 
 BROADCAST = "SELECT /*+ BROADCAST(d) */ f.id, f.s, d.v FROM {fact} f JOIN {dim} d ON f.n = d.n WHERE d.v < 3"
@@ -64,7 +65,7 @@ LEFT_OUT = "keys of a join leave out files by"
 
 
 def _rows(pick: random.Random, first: int, count: int, low: int, high: int) -> list[dict[str, Any]]:
-    """Rows whose keys are in a range, so that bounds prune files, or NULL."""
+    """Rows whose keys are in a range, so that bounds prune files, or are NULL."""
     made = []
     for number in range(first, first + count):
         row = {"id": number, "v": pick.randrange(10)}
@@ -83,11 +84,11 @@ def make_tables(spark, folder: Path) -> dict[str, str]:
             low = number * 12 // files
             rows = _rows(pick, 1000 * number, count, low, low + 6)
             file = table.append(rows, row_group_size=10)
-            gone = set()
+            deleted = set()
             if name in ("fact", "dim") and number % 2:
-                gone = {1, 2, count - 1}
-                table.delete_positions({file: sorted(gone)})
-            live += [row for place, row in enumerate(rows) if place not in gone]
+                deleted = {1, 2, count - 1}
+                table.delete_positions({file: sorted(deleted)})
+            live += [row for place, row in enumerate(rows) if place not in deleted]
         if name == "none":
             table.delete_positions({file: [0]})
             live = []
@@ -138,7 +139,7 @@ def ours(query: str) -> str:
 
 
 def same(spark, query: str):
-    """Return the query, which has given the rows of plain Parquet."""
+    """Return the query, once it has returned the rows of plain Parquet."""
     expected = canonical(spark.sql(plain(query)).collect())
     frame = spark.sql(ours(query))
     assert canonical(frame.collect()) == expected, ours(query)
@@ -146,7 +147,7 @@ def same(spark, query: str):
 
 
 def readers(frame) -> tuple[int, int]:
-    """Count the scans of Spark's reader and of Python, in the optimized plan without the sides that give keys."""
+    """Count the scans by Spark's reader and by Python, in the optimized plan without the sides that supply keys."""
     leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
     names = [str(leaves.apply(place).toString()) for place in range(leaves.size())]
     classes = [leaves.apply(place).getClass().getSimpleName() for place in range(leaves.size())]

@@ -1,4 +1,4 @@
-"""The rows of the test warehouse, and how tests look at a query."""
+"""The rows of the test warehouse, and how tests inspect a query."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPARK_CONFS = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "America/New_York",
-    # Spark's own cache skips batches by bounds that leave NaN out: `price > 50` would lose NaN in the oracle.
+    # Spark's own cache skips batches by bounds that ignore NaN: `price > 50` would lose NaN in the oracle.
     "spark.sql.inMemoryColumnarStorage.partitionPruning": "false",
 }
 ODD = "odd.name `x y"
@@ -91,7 +91,7 @@ def canonical(rows) -> list[str]:
 
 
 def run_python(code: str, *, env=None, cwd=None, timeout=280) -> str:
-    """Run a script in a Python of its own and return what it printed."""
+    """Run a script in its own Python process and return what it printed."""
     full = {**os.environ, **(env or {})}
     for name in [key for key in full if key.startswith("PYSPARK_GATEWAY")]:
         del full[name]

@@ -1,4 +1,4 @@
-"""Helpers of the tests about scans that Spark's own Parquet reader does: loading, comparing, and why a scan stays."""
+"""For tests of scans by Spark's own Parquet reader: loading, comparing, and why a scan is not handed over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 twostage.enable(spark)
 """
-"""How a program of its own begins whose executors are other processes than its driver."""
+"""The start of a program whose executors are separate processes."""
 
 
 def load(spark, path, **options):
@@ -32,7 +32,7 @@ def is_native(frame) -> bool:
 
 
 def same_rows(spark, path, *clauses: str):
-    """Return the rows of both readers, which are alike; `clauses` are SELECT's parts after each other."""
+    """Return the rows of both readers, which are equal; `clauses` are the consecutive parts of a SELECT."""
     select, where = (*clauses, "true")[:2]
     found = []
     for native in ("auto", "never"):
@@ -55,7 +55,7 @@ def items(select: str) -> list[str]:
 
 
 def reason(spark, frame) -> str:
-    """Run a query that stays with us and return why."""
+    """Run a query that is not handed over and return why."""
     assert not is_native(frame)
     assert "not Spark's reader: " in executed_plan(frame)
     frame.collect()

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import oracle
-from asking import selected, where
 from core_scan import open_table
 from figures import FULL, record
 from lakehouse import executed_plan
 from native_scans import load
+from query_sql import selected, where
 from random_queries import Query, random_query
 from random_tables import random_table
 from twostage.handover import eligibility

@@ -1,6 +1,6 @@
-"""From logs to recommendations: one pass over the scans, the sums by table, and what these recommend.
+"""From logs to recommendations: one pass over the scans, sums by table, and recommendations from these.
 
-Takes logs of either kind; gives an `Advice`. The rule: the logs are read once, and nothing in them is executed.
+Takes logs of either kind; returns an `Advice`. The rule: logs are read once, and nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ if TYPE_CHECKING:
     from twostage.task import Storage
 
 MIN_SELECTIVITY = 2.0
-"""S from which a column counts unless thresholds are given: an index that keeps most rows is read for nothing."""
+"""S above which a column counts unless thresholds are given: reading an index that keeps most rows is
+wasted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What logs say.
+    """The advisor's findings in logs.
 
     Attributes:
-        recommendations: For each table that counts, the tables that scan the most first.
+        recommendations: For each table that counts, those that scan the most first.
         tallies: The sums of each table, in the same order.
-        problems: What could not be read, as text; empty for nothing.
-        what_if: What the recommended indexes would do, of each table that is to have some.
+        problems: What could not be read, as text; empty if nothing.
+        what_if: What the recommended indexes would do, for each table with any.
     """
 
     recommendations: tuple[Recommendation, ...]
@@ -57,7 +58,7 @@ class Advice:
 
 
 def table_facts(tally: Tally) -> dict[str, Any]:
-    """Return what a table's scans add up to, as plain values; ``quantiles`` are those of `tally.QUANTILES`."""
+    """Return the sums of a table's scans as plain values; ``quantiles`` are those of `tally.QUANTILES`."""
     model = tally.latency()
     quantiles = {
         name: [None if value != value else value for value in values]  # noqa: PLR0124 - NaN
@@ -87,17 +88,17 @@ def advise(
     unopened: Mapping[str, str] | None = None,
     queries: int = QUERIES,
 ) -> Advice:
-    """Return what the queries of logs recommend.
+    """Return recommendations for the queries in logs.
 
     Args:
-        log: Where a query log or Spark event logs are, or several of them.
-        metadata: What is known of tables, by name; columns that have an index get no vote.
+        log: The location of a query log or of Spark event logs, or several.
+        metadata: What is known about tables, by name; columns that have an index get no vote.
         thresholds: What counts; default: columns whose filters leave at most half of the rows.
-        min_gain: What one more index must save of all entries, 0 to 1.
-        max_columns: The largest number of indexes for a table.
+        min_gain: The share of all entries that one more index must save, 0 to 1.
+        max_columns: The maximum number of indexes per table.
         access: How logs in buckets are opened, see `log_access`.
-        unopened: Tables that were looked for and could not be opened, and why: nothing is recommended for them.
-        queries: Forms of queries of a table of which `Advice.what_if` tells bytes and seconds apart.
+        unopened: Tables that could not be opened, and why: nothing is recommended for them.
+        queries: How many query forms of a table `Advice.what_if` lists with bytes and seconds.
 
     Examples:
         >>> for one in advise("/logs/queries").recommendations:  # doctest: +SKIP
@@ -112,7 +113,7 @@ def advise(
     for opened in open_logs(log, access):
         for scan in opened:
             if scan.table in names and scan.reader == "spark" and not scan.is_measured:
-                # Event logs know scans by Spark's own reader by the table's place alone.
+                # In event logs, a scan by Spark's own reader names only the table's location.
                 scan = replace(scan, table=names[scan.table])  # noqa: PLW2901
             _add(tallies, scan, thresholds, metadata)
         if opened.problems.counts:
@@ -150,7 +151,7 @@ def _nothing_for(tally: Tally, why: str) -> Recommendation:
 
 
 def _with_existing(thresholds: Thresholds, metadata: Mapping[str, TableColumns]) -> Thresholds:
-    """Return thresholds that know the indexes of tables, and these by the names that logs give them."""
+    """Return thresholds with the tables' existing indexes, by the table names used in logs."""
     tables = thresholds.tables
     indexed = {logged_name(name): columns for name, columns in thresholds.indexed.items()}
     for name, known in metadata.items():

@@ -1,7 +1,7 @@
-"""``advise --apply``: builds the indexes that were recommended, after asking.
+"""``advise --apply``: builds the recommended indexes, after asking.
 
-Takes recommendations and a way to build an index; gives how many could not be built. The rules: nothing is built that was not
-shown, and without an answer nothing at all; whatever is no index build is printed, for its owner to run.
+Takes recommendations and a function that builds an index; returns an exit code. The rules: only what was
+shown is built, and without consent nothing at all; any other command is printed, for the owner to run.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from twostage.advisor.recommendation import Recommendation
 
     Build = Callable[[str, str, str], None]
-    """Takes a table as logs call it, a column, and kinds separated by commas."""
+    """Takes a table's name in logs, a column, and comma-separated kinds."""
 
 _AUTO = "auto"
 
 
 def apply(found: Sequence[Recommendation], build: Build, console: Console, *, is_agreed: bool) -> int:
-    """Build the indexes among some recommendations; return the exit code: 1 if one could not be built.
+    """Build the recommended indexes; return the exit code: 1 if any could not be built.
 
     Args:
         found: What was recommended, and shown.
         build: Builds the index of one column.
-        console: Where it is said what is done.
+        console: Where messages are printed.
         is_agreed: ``--yes``: do not ask.
 
     Raises:
-        OptionError: There is nobody to ask.
+        OptionError: Standard input is not a terminal.
     """
     indexes = [one for one in found if one.action == "index"]
     for one in found:
@@ -61,7 +61,7 @@ def _agrees(indexes: Sequence[Recommendation]) -> bool:
     """Ask on the terminal.
 
     Raises:
-        OptionError: Standard input is no terminal.
+        OptionError: Standard input is not a terminal.
     """
     if not sys.stdin.isatty():
         raise OptionError(

@@ -1,9 +1,10 @@
-"""The bytes that indexes save a logged scan: what its filter columns took, and what they would take.
+"""The bytes that indexes would save a logged scan: what its filter columns took, and what they would take.
 
-Takes a logged scan and what is known of the table's columns; emulates the reader. A conjunct's columns are read in the
-pages that still hold a live row, so that later conjuncts read less; an index is asked where it reads less than its column
-(`reading.index_answers` decides by the same rule), and what it leaves narrows everything after it. The rule: the emulation
-without indexes is scaled to the bytes that the scan measured, so that only the difference is a prediction.
+Takes a logged scan and the metadata of the table's columns; emulates the reader. A conjunct's columns are
+read only in pages that still have a live row, so later conjuncts read less; an index is used if it reads less
+than its column (`reading.index_answers` decides by the same rule), and its answer narrows everything after
+it. The rule: the emulation without indexes is scaled to the bytes that the scan measured, so only the
+difference is a prediction.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
 
     Indexed = Mapping[str, tuple[str, ...]]
 
-FEW_ROWS = 100
-"""What was measured on so many rows says as much as an estimate from the number of distinct values."""
+PRIOR_ROWS = 100
+"""A measurement on this many rows weighs as much as an estimate from the number of distinct values."""
 HALF_A_ROW = 0.5
-"""Is taken to be met where none of few rows was and nothing else is known: as good a guess as none, and never a proof."""
+"""Rows assumed to match if none did and nothing else is known: a few rows without a match prove nothing."""
 
 
 def bytes_saved(scan: LoggedScan, metadata: TableColumns, indexed: Indexed) -> float | None:
-    """Return the bytes that a scan would not read with indexes, less those read of the indexes.
+    """Return the bytes that indexes would save a scan, net of the bytes read from them.
 
     Args:
-        scan: One that twostage read, without indexes.
-        metadata: Of its table, with the bytes of columns.
-        indexed: By column, the kinds of its index.
+        scan: A scan that twostage read without indexes.
+        metadata: The table's, with the bytes of its columns.
+        indexed: The kinds of each column's index, by column.
 
     Returns:
-        None if that is not known: the scan was not measured, or the bytes of none of its filter columns are known.
+        None if the scan was not measured, or the bytes of none of its filter columns are known.
     """
     emulation = Emulation.of(scan, metadata)
     return None if emulation is None else emulation.saved(indexed)
@@ -50,7 +51,7 @@ def bytes_saved(scan: LoggedScan, metadata: TableColumns, indexed: Indexed) -> f
 
 @dataclass(slots=True)
 class _Read:
-    """What a row group's filter columns take: each column's bytes, their sum, and the rows that are left to the next."""
+    """Reads of a row group's filter columns: bytes by column, their sum, and the rows left for the next conjunct."""
 
     columns: dict[str, float] = field(default_factory=dict)
     nbytes: float = 0.0
@@ -59,18 +60,18 @@ class _Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulation:
-    """A scan, taken apart.
+    """A logged scan, as input to the emulation.
 
     Attributes:
         parts: The filter's conjuncts, in the order in which they were evaluated.
-        metadata: Of the table.
+        metadata: The table's.
         known: Its cardinalities.
-        files: Data files that it read.
-        groups: Row groups, of those that statistics left.
-        rows: Rows of a row group that pages' bounds left.
-        returned: Rows that it returned.
-        measured: Bytes of its filter columns; None if it read indexes already.
-        projection: The columns that it returns.
+        files: Data files that the scan read.
+        groups: Row groups that were not pruned.
+        rows: Rows per row group that page bounds did not prune.
+        returned: Rows that the scan returned.
+        measured: Measured bytes of its filter columns; None if it already used indexes.
+        projection: The columns that the scan returns.
     """
 
     parts: tuple[LoggedPredicate, ...]
@@ -90,10 +91,11 @@ class Emulation:
         """Return the emulation of a scan; None if it was not measured.
 
         Args:
-            scan: The scan, or the mean one of several.
-            metadata: Of its table.
-            summed: The filter of a mean scan, with the rows of all that it stands for: few rows in each are many together.
-            count: How many these are.
+            scan: The scan, or the mean of several.
+            metadata: The table's.
+            summed: For a mean scan, its filter with the summed row counts of all scans: a few rows each are
+                many together.
+            count: The number of those scans.
         """
         whole = scan.filter if summed is None else summed
         measured = scan.count("bytes.filter")
@@ -106,7 +108,7 @@ class Emulation:
         )
         groups = max(1, left)
         parts = tuple(sorted(whole.conjuncts, key=lambda part: -(part.rows_in or 0)))
-        # What an index answered was evaluated on no row.
+        # A part that an index answered was evaluated on no row.
         rows = (
             scan.rows_read if was_indexed else max((part.rows_in or 0 for part in parts), default=0) / count
         ) / groups
@@ -130,11 +132,11 @@ class Emulation:
         if before.nbytes <= 0:
             return None
         emulated = before.nbytes * self.groups
-        # What was read beyond that are keys of equality deletes, which no index saves.
+        # Anything beyond that was read for keys of equality deletes, which no index saves.
         measured = emulated if self.measured is None else min(self.measured, emulated)
         scale = measured / emulated
         kept, files_bytes = holding_files(self.parts, indexed, self)
-        offers, left = self._asked(indexed, kept)
+        offers, left = self._paying_offers(indexed, kept)
         possible = {id(part): share for part in self.parts if (share := self._possible(part, offers)) < 1.0}
         after = self._read(offers, left, possible)
         groups = self.groups * kept
@@ -144,8 +146,8 @@ class Emulation:
 
     # --- what indexes answer ----------------------------------------------------------------------------
 
-    def _asked(self, indexed: Indexed, kept: float) -> tuple[dict[int, Offer], float]:
-        """Return the offers that pay, by the `id` of their leaf, and the rows of a row group that they leave."""
+    def _paying_offers(self, indexed: Indexed, kept: float) -> tuple[dict[int, Offer], float]:
+        """Return the offers that pay, by the `id` of their leaf, and the rows per row group that they leave."""
         found: dict[int, Offer] = {}
         choices: list[tuple[float, LoggedPredicate, list[tuple[LoggedPredicate, Offer]]]] = []
         if kept > 0:
@@ -170,7 +172,7 @@ class Emulation:
         return found, left
 
     def _possible(self, part: LoggedPredicate, offers: Mapping[int, Offer]) -> float:
-        """Return the share of rows for which indexes say that a predicate may be true."""
+        """Return the share of rows for which a predicate may be true according to indexes."""
         if part.op == "and":
             return math.prod(self._possible(child, offers) for child in part.children)
         if part.op == "or":
@@ -179,20 +181,20 @@ class Emulation:
         return 1.0 if offer is None else min(1.0, self.share(part) + offer.unsure)
 
     def _is_answered(self, part: LoggedPredicate, offers: Mapping[int, Offer]) -> bool:
-        """Tell whether indexes say of all rows whether a predicate is true."""
+        """Tell whether indexes decide a predicate for every row."""
         return all(id(leaf) in offers and offers[id(leaf)].is_exact for leaf in part.leaves())
 
     # --- what is read -------------------------------------------------------------------------------------
 
     def _read(self, offers: Mapping[int, Offer], rows: float, possible: Mapping[int, float]) -> _Read:
-        """Return what a row group's filter columns take, if some rows are live before the first conjunct."""
+        """Return what a row group's filter columns take if `rows` rows are live before the first conjunct."""
         read = _Read(rows=rows)
-        # What an index has narrowed drops hardly a row any more, and the reader learns to evaluate it last.
+        # A conjunct narrowed by an index drops hardly any rows, and the reader learns to evaluate it last.
         for part in sorted(self.parts, key=lambda one: id(one) in possible):
             if not self._is_answered(part, offers):
                 for leaf in part.leaves():
                     self._read_leaf(leaf, part, offers.get(id(leaf)), read)
-            # What an index left out of it is left out already.
+            # The rows that an index ruled out are already dropped.
             read.rows *= min(1.0, self.share(part) / possible.get(id(part), 1.0)) if self.share(part) else 0.0
         return read
 
@@ -207,7 +209,7 @@ class Emulation:
         elif offer is not None and leaf is not part:
             wanted *= 0.0 if offer.is_exact else min(1.0, self.share(leaf) + offer.unsure)
         if leaf is part or wanted * MIN_ROWS_PER_ROW_READ_ALONE <= rows:
-            rows = wanted  # a column is read for all rows that are live before the AND or OR, or for very few alone
+            rows = wanted  # a column is read for all rows live before the AND or OR, or alone if for very few
         reached = self.reached(leaf)
         for column in leaf.columns:
             if column not in read.columns and rows > 0:
@@ -215,7 +217,7 @@ class Emulation:
                 read.nbytes += read.columns[column]
 
     def _fetched(self, read: _Read) -> float:
-        """Return what a row group's filter columns take that are returned, beyond what was read of them for the filter."""
+        """Return the bytes of a row group's returned filter columns, beyond those read for the filter."""
         named = {column for part in self.parts for leaf in part.leaves() for column in leaf.columns}
         rows = self.returned / self.groups
         return sum(
@@ -226,10 +228,10 @@ class Emulation:
     # --- what is known ------------------------------------------------------------------------------------
 
     def share(self, part: LoggedPredicate) -> float:
-        """Return the share of rows for which a predicate is true: measured, and where that was on few rows, estimated, too.
+        """Return the share of rows for which a predicate is true: measured, and smoothed by an estimate.
 
-        That none of 10,000 rows had a key, after another conjunct, is no proof where one of a million has it by the estimate:
-        the share is taken to be that of one row in all of these, or more.
+        That none of 10,000 rows had a key, after another conjunct, is no proof if one in a million is
+        estimated to have it: the share is at least 1 / (10,000 + 1,000,000).
         """
         estimated = selectivity(replace(part, rows_in=None), self.known)
         if part.share is None:
@@ -237,14 +239,15 @@ class Emulation:
         rows_in, rows_out = part.rows_in or 0, part.rows_out or 0
         if part.children or estimated.value <= 1.0:
             return min(1.0, max(rows_out, HALF_A_ROW) / rows_in)
-        smoothed = (rows_out + estimated.share * FEW_ROWS) / (rows_in + FEW_ROWS)
+        smoothed = (rows_out + estimated.share * PRIOR_ROWS) / (rows_in + PRIOR_ROWS)
         return min(1.0, max(smoothed, 1.0 / (rows_in + estimated.value)))
 
     def reached(self, leaf: LoggedPredicate) -> float:
-        """Return the share of the data files whose bounds a leaf reaches, of those that are read.
+        """Return the share of the data files read whose bounds do not exclude a leaf.
 
-        Where the bounds exclude a conjunct, the file is not read; a part of an OR is not evaluated there. What was read of its
-        column tells better than the share that bounds of files have in common: most ask for the newest rows.
+        If bounds exclude a conjunct, the file is not read; an excluded part of an OR is not evaluated. The
+        bytes read from its column tell more than the overlap of file bounds: most queries want the newest
+        rows.
         """
         known = None if leaf in self.parts or len(leaf.columns) != 1 else self.column(leaf.columns[0])
         overlap = 1.0 if known is None or known.overlap is None else known.overlap
@@ -255,12 +258,12 @@ class Emulation:
         return max(self.share(leaf), min(expected, leaf.nbytes / whole))
 
     def column(self, name: str) -> ColumnMetadata | None:
-        """Return what is known of a column; None without its bytes."""
+        """Return what is known about a column; None if its bytes are not."""
         known = self.metadata.columns.get(name)
         return known if known is not None and known.bytes and known.rows else None
 
     def bytes_of(self, name: str, rows: float) -> float:
-        """Return the bytes that some rows of a column take, scattered over a row group."""
+        """Return the bytes read for `rows` rows of a column, scattered over a row group."""
         known = self.column(name)
         if known is None:
             return 0.0
@@ -269,6 +272,6 @@ class Emulation:
         if rows * MIN_ROWS_PER_LIVE_ROW >= self.rows:
             return whole
         pages = max(1.0, known.pages * share if known.pages else self.rows / ROWS_OF_A_PAGE)
-        held = 1.0 - (1.0 - 1.0 / pages) ** rows if pages > 1 else -math.expm1(-rows)
+        page_share = 1.0 - (1.0 - 1.0 / pages) ** rows if pages > 1 else -math.expm1(-rows)
         dictionary = min(whole, known.dictionary_bytes * share)
-        return (whole - dictionary) * held - dictionary * math.expm1(-rows)
+        return (whole - dictionary) * page_share - dictionary * math.expm1(-rows)

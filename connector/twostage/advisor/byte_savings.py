@@ -1,8 +1,8 @@
 """The bytes that every set of indexes would save the log's scans, as votes for sets of columns.
 
-Takes emulated scans; gives a vote for each set of filter columns that scans have in common, whose alternatives are its subsets.
-The rules: a set counts for what it saves all scans together, not each for itself; a subset that saves no more than a smaller
-one within it is no alternative.
+Takes emulated scans; returns one vote per set of filter columns, whose alternatives are its subsets. The
+rules: a subset counts with its savings summed over all scans, not scan by scan; a subset that saves no more
+than a smaller one within it is no alternative.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from twostage.advisor.byte_model import Emulation
 
 MAX_COLUMNS = 4
-"""Of a scan's filter, those evaluated first, whose subsets are emulated: 16 times .3 ms."""
+"""Filter columns of a scan, the first evaluated, whose subsets are emulated: 16 times 0.3 ms."""
 MAX_ALTERNATIVES = 8
-"""Of one vote: choosing among them takes 2**n sums."""
+"""Per vote: choosing among n takes 2**n sums."""
 
 
 @dataclass(slots=True, eq=False)
 class ByteSavings:
-    """What sets of indexes save, summed over scans.
+    """The bytes that sets of indexes save, summed over scans.
 
     Args:
-        existing: The kinds of the indexes that there are, by column; what is saved is saved beside them.
+        existing: The kinds of existing indexes, by column; savings are on top of theirs.
     """
 
     existing: Mapping[str, tuple[str, ...]]
@@ -41,9 +41,9 @@ class ByteSavings:
         """Add scans.
 
         Args:
-            emulation: One that stands for all of them.
-            columns: Those of its filter that may be indexed, in the order of evaluation.
-            kinds: Of the index that a column would have.
+            emulation: Represents all of them.
+            columns: Its filter columns that may be indexed, in the order of evaluation.
+            kinds: The kinds of index that each column would get.
             count: How many scans there are.
         """
         without = emulation.saved(self.existing)
@@ -67,7 +67,7 @@ class ByteSavings:
 
 
 def _alternatives(sums: Mapping[frozenset[str], float]) -> list[Alternative]:
-    """Return the subsets that save more than all within them, the best first: single columns, and the best of the others."""
+    """Return the subsets that save more than any within them, the best first: single columns, and the best rest."""
     kept: list[Alternative] = []
     for subset, saved in sums.items():  # smaller ones come first
         if saved > max((one.saved for one in kept if one.columns < subset), default=0.0):

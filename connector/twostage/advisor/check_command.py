@@ -1,7 +1,7 @@
 """``advise check``: replays a log's heaviest scans, and prints what was predicted beside what was measured.
 
-Takes the command's arguments; gives a `Check`, and prints it as a table. The rule: a prediction that was wrong is shown as
-plainly as one that was right.
+Takes the command's arguments; returns a `Check`, and prints it as a table. The rule: a prediction that was
+wrong is shown as plainly as one that was right.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run_check(
     """Replay the scans of the one table that ``--table`` names; progress goes to the console.
 
     Raises:
-        OptionError: No table was named, or several; a log is none of ours.
+        OptionError: Not exactly one table was named; a log is not twostage's own.
         TwoStageError: The table or the log cannot be read.
     """
     from rich.progress import Progress  # noqa: PLC0415 - only commands need it

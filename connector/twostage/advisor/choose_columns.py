@@ -1,9 +1,9 @@
 """Chooses the K columns whose indexes satisfy the most votes.
 
-Takes votes; gives for each K the best set of columns, and the K at which one more column gains too little. Up to
-`MAX_COLUMNS_TO_ENUMERATE` columns all sets are tried, as bit masks: every vote is a sum of terms that count if a mask is a
-subset, and one pass per column sums the terms of all subsets for all 2**n sets at once. Beyond that, branch and bound. The
-rule: of several alternatives of a vote one counts, the best that the set holds.
+Takes votes; returns for each K the best set of columns, and the K at which one more column gains too little.
+Up to `MAX_COLUMNS_TO_ENUMERATE` columns all sets are tried, as bit masks: every vote is a sum of terms that
+count if a mask is a subset, and one pass per column sums the terms of all subsets for all 2**n sets at once.
+Beyond that, branch and bound. The rule: of a vote's alternatives one counts, the best contained in the set.
 Source: "Parser-based Estimation", C, in the design document of Apache Pinot's index tuner.
 """
 
@@ -24,11 +24,11 @@ MAX_COLUMNS_TO_ENUMERATE = 20
 MIN_GAIN = 0.02
 """G0: one more column must save at least this share of all entries that are scanned without any index."""
 _MAX_COLUMNS = 62
-"""That branch and bound looks at: bits of a mask; those that could save the most."""
+"""Columns that branch and bound considers, as bits of a mask: those that could save the most."""
 _LOOK_AHEAD = 3
-"""Columns that may have to come together to gain anything: an OR needs an index for each of its children."""
+"""Columns that may gain only together: an OR needs an index for each of its children."""
 MAX_NODES = 10_000
-"""Sets that branch and bound looks at for one K; then it takes the best that it has."""
+"""Sets that branch and bound visits for one K; then it takes the best so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Choice:
     Attributes:
         columns: Their names.
         saved: The entries that it saves.
-        is_best: No other set of so many columns saves more; False if the search was cut short.
+        is_best: No other set of this size saves more; False if the search was cut short.
     """
 
     columns: frozenset[str]
@@ -52,7 +52,7 @@ def choose_columns(
     """Return the best sets of 1, 2, … K columns, K grown until one more column gains too little; none if no index pays.
 
     Args:
-        votes: Of all queries.
+        votes: The votes of all queries.
         total_entries: Entries that all queries scan without any index.
         min_gain: G0.
         max_columns: The largest K.
@@ -85,7 +85,7 @@ Merged = dict[tuple[frozenset[str], ...], list[float]]
 
 
 def _merge(votes: Iterable[Vote]) -> Merged:
-    """Sum votes of the same alternatives in the same order: the best one that a set holds is the same for all of them."""
+    """Sum votes with the same alternatives in the same order: any set has the same best one for all of them."""
     merged: Merged = {}
     for vote in votes:
         kept = [one for one in vote.alternatives if one.saved > 0 and one.columns]
@@ -108,7 +108,7 @@ class _Enumeration:
         for alternatives, sums in merged.items():
             masks = [sum(bits[column] for column in one) for one in alternatives]
             for place, gain in enumerate(sums):
-                # The best alternative that holds = a sum over "one of the first i holds", by inclusion and exclusion.
+                # The best contained alternative = a sum over "one of the first i is", by inclusion-exclusion.
                 step = gain - (sums[place + 1] if place + 1 < len(sums) else 0.0)
                 for count in range(1, place + 2):
                     for chosen in itertools.combinations(masks[: place + 1], count):
@@ -125,7 +125,7 @@ class _Enumeration:
             self._sizes = np.concatenate((self._sizes, self._sizes + np.uint8(1)))
 
     def best(self, size: int) -> Choice:
-        """Return the best set of `size` columns; of equal ones the first in the order of their names."""
+        """Return the best set of `size` columns; of equal ones the first by name."""
         masks = np.flatnonzero(self._sizes == size)
         mask = int(masks[np.argmax(self._saved[masks])])
         names = frozenset(name for place, name in enumerate(self._columns) if mask >> place & 1)
@@ -135,7 +135,7 @@ class _Enumeration:
 class _Branches:
     """Branch and bound over the columns, those that could save the most first.
 
-    The bound: what columns add to a set is at most, for each of them, the sum of the best alternatives that name it.
+    The bound: each column adds to a set at most the sum of the best alternatives that name it.
     """
 
     def __init__(self, columns: Sequence[str], merged: Merged) -> None:
@@ -205,7 +205,7 @@ class _Branches:
         return Choice(columns=names, saved=best, is_best=is_best)
 
     def _greedy(self, size: int) -> int:
-        """Return a good set to begin with: alternatives added whole, by what they save per column, while they fit."""
+        """Return a good initial set: whole alternatives are added, by savings per column, while they fit."""
         mask = 0
         while mask.bit_count() < size:
             now = self._saved(mask)

@@ -1,8 +1,8 @@
 """Column metadata of a table: from its manifests, and from a sample of its data files.
 
-Takes the reader's options, and what an earlier call kept; gives a `TableColumns`, and what the next call can go on from. The
-rule: rows, files, and what every manifest entry says are counted; everything else is estimated from the sample and says so,
-unless the sample was the whole table.
+Takes the reader's options and what an earlier call kept; returns a `TableColumns`, and what the next call can
+continue from. The rule: rows, files, and whatever every manifest entry states are counted; everything else is
+estimated from the sample and marked so, unless the sample was the whole table.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ if TYPE_CHECKING:
 
 SAMPLED_FILES = 8
 MIN_SHARE_LIVE = 0.5
-"""Of the data files that kept samples stand for: where fewer are live, the table is sampled anew."""
+"""Of the data files that kept samples represent: if fewer are live, the table is sampled again."""
 _WHOLE = 2**62
 """A split size in bytes that no file reaches: a task is a whole file."""
 _BLOOM = "write.parquet.bloom-filter-enabled.column."
-_NEARLY_ALL = 0.99
-"""Of the rows of a sample: if so many have values of their own, the table's rows are taken to have them, too."""
-_NEARLY_ALL_ESTIMATED = 0.95
-"""The same where a sketch estimated how many: three of its standard errors less."""
+_MIN_UNIQUE_SHARE = 0.99
+"""If at least this share of sampled rows is distinct, all rows of the table are assumed to be."""
+_MIN_UNIQUE_SHARE_ESTIMATED = 0.95
+"""The same if a sketch estimated them: lower by three of its standard errors."""
 _PER_DAY = {"date": 1} | {
     f"timestamp{zone}{unit}": 86_400 * 10 ** (9 if unit else 6) for zone in ("", "tz") for unit in ("", "_ns")
 }
-_FILES_WITH_BOUNDS = 1_000
-"""Whose bounds tell how clustered a column is; of more files only every second, third … is asked: 12 MB for 120 columns."""
+_MAX_FILES_WITH_BOUNDS = 1_000
+"""Data files whose bounds tell how clustered a column is; with more, every second, third … one: 12 MB for 120
+columns."""
 
 
 def collect(
@@ -68,13 +69,14 @@ def collect(
     run: Run | None = None,
     out: str | None = None,
 ) -> TableColumns:
-    """Return what is known of a table's columns; what an earlier call kept is used, and nothing is written.
+    """Return what is known about a table's columns; uses what an earlier call kept, and writes nothing.
 
     Args:
         options: The reader's; they name the table and its snapshot.
         confs: Spark's, for catalogs.
-        sampled_files: Data files of which the first row group is read; of new ones as many as are their share.
-        run: Does units of work (`sample_files`), one data file each, perhaps in parallel; by default one after the other.
+        sampled_files: Data files whose first row group is read; if only some files are new, a share.
+        run: Runs units of work (`sample_files`), one data file each, possibly in parallel; by default
+            sequentially.
         out: The local file that the earlier call wrote; by default it is beside the table's indexes.
 
     Raises:
@@ -91,7 +93,7 @@ def collect_more(
     run: Run | None = None,
     out: str | None = None,
 ) -> tuple[TableColumns, Collected, IndexPlace | None]:
-    """Return what `collect` does, with what the next call can go on from, and the place beside the table's indexes, if any."""
+    """Return what `collect` does, what the next call can continue from, and the place of the indexes, if any."""
     table = load_table(options, confs)
     if table.metadata_table is not None:
         raise OptionError("BAD_OPTION", "A metadata table has no columns to index", stage="options")
@@ -109,7 +111,7 @@ def collect_more(
     rows = sum(task.record_count for task in tasks)
     properties = table.metadata.properties
     indexed = _indexed(place)
-    listed = _listed(table, names, -(-len(tasks) // _FILES_WITH_BOUNDS), compiling)
+    listed = _manifest_facts(table, names, -(-len(tasks) // _MAX_FILES_WITH_BOUNDS), compiling)
     columns = {
         name: _estimate(
             collected.samples.get(field_id, ColumnSample()),
@@ -138,7 +140,7 @@ def collect_more(
 
 
 def _data_files(table: PinnedTable, options: ReadOptions) -> tuple[ScanContext, list[ScanTask], CompileCost]:
-    """Return all data files as tasks without deletes, and what compiling these would read of delete files."""
+    """Return all data files as tasks without deletes, and the bytes that compiling reads from delete files."""
     plan = plan_scan(
         table,
         replace(options, split_size=_WHOLE),
@@ -162,7 +164,7 @@ def _sampled(
     sampled_files: int,
     run: Run,
 ) -> Collected:
-    """Return samples that stand for all data files: the kept ones, and some of the files that are new since."""
+    """Return samples that represent all data files: the kept ones, and those of some files added since."""
     keys = np.array([int(fingerprint.of_data_file(task)[:16], 16) for task in tasks], np.uint64)
     known = kept if kept is not None and set(field_ids) <= kept.samples.keys() else Collected()
     is_new = ~np.isin(keys, known.data_files)
@@ -185,8 +187,8 @@ def _sampled(
 
 
 @dataclass(slots=True)
-class _Listed:
-    """What the manifests say of a column; None where an entry does not say it."""
+class _ManifestFacts:
+    """What the manifests state about a column; None if an entry does not state it."""
 
     bytes: int | None = 0
     nulls: int | None = 0
@@ -202,14 +204,14 @@ class _Listed:
         self.nulls = None if self.nulls is None or nulls is None else self.nulls + nulls
 
 
-def _listed(
+def _manifest_facts(
     table: PinnedTable, names: Mapping[int, str], stride: int, compiling: CompileCost
-) -> dict[int, _Listed]:
-    """Return what the manifests say of columns, by field id; the bounds of one in `stride` data files.
+) -> dict[int, _ManifestFacts]:
+    """Return what the manifests state about columns, by field id; bounds of every `stride`-th data file only.
 
-    Adds what compiling deletes would read of data files to `compiling`.
+    Adds the bytes of data files that compiling deletes would read to `compiling`.
     """
-    found: dict[int, _Listed] = defaultdict(_Listed)
+    found: dict[int, _ManifestFacts] = defaultdict(_ManifestFacts)
     if table.snapshot is None:
         return found
     kinds = {field_id: table.schema.field(field_id).type for field_id in names}
@@ -230,7 +232,7 @@ def _listed(
 
 
 def _partitioning(table: PinnedTable) -> tuple[str, ...]:
-    """Return the fields of the default partition spec, such as ``day(ts)``; ``country`` where it is the column itself."""
+    """Return the fields of the default partition spec, such as ``day(ts)``; ``country`` for identity."""
     spec = table.metadata.specs.get(
         -1 if table.metadata.default_spec_id is None else table.metadata.default_spec_id
     )
@@ -252,7 +254,7 @@ def with_indexes(metadata: TableColumns, options: ReadOptions, confs: Mapping[st
     """Return column metadata with the indexes that the table has now.
 
     Args:
-        metadata: As it was collected once.
+        metadata: As collected earlier.
         options: The reader's; they name the table.
         confs: Spark's, for catalogs.
     """
@@ -282,7 +284,7 @@ def _indexed(place: IndexPlace | None) -> dict[int, tuple[str, ...]]:
 
 
 def columns_of(schema: Schema) -> dict[int, str]:
-    """Return the columns that may have an index, by field id: fields of structs too, and lists and maps as such."""
+    """Return the columns that may have an index, by field id: fields of structs, too, and whole lists and maps."""
     found = {}
     for field_id in schema.field_ids():
         path = schema.path(field_id)
@@ -316,7 +318,7 @@ def spread(count: int, wanted: int) -> Sequence[int]:
 
 def _estimate(
     sample: ColumnSample,
-    listed: _Listed,
+    listed: _ManifestFacts,
     rows: int,
     files: int,
     *,
@@ -339,7 +341,7 @@ def _estimate(
         nulls=round(sample.nulls * scale) if listed.nulls is None else listed.nulls,
         distinct=different
         if sample.rows == rows
-        else min(entries, drawn_from(different, sample.entries, entries, is_counted=is_counted)),
+        else min(entries, estimate_distinct(different, sample.entries, entries, is_counted=is_counted)),
         distinct_per_file=sum(each) / len(each),
         is_exact=is_exact,
         entries_per_row=entries_per_row,
@@ -356,41 +358,41 @@ def _estimate(
     )
 
 
-def drawn_from(
+def estimate_distinct(
     different: float, rows: int, all_rows: float | None = None, *, is_counted: bool = True
 ) -> float:
-    """Return how many values there are if `rows` draws, each value equally likely, gave so many different ones.
+    """Estimate the number of values, all equally likely, if `rows` draws gave `different` distinct ones.
 
-    Solves different = D (1 - exp(-rows / D)). Where nearly every row has a value of its own, so have all rows.
+    Solves different = D (1 - exp(-rows / D)). If nearly every row drawn has its own value, so have all rows.
 
     Args:
-        different: Counted, or estimated by a sketch.
-        rows: Drawn.
-        all_rows: That could be drawn.
+        different: Distinct values drawn: counted, or estimated by a sketch.
+        rows: Rows drawn.
+        all_rows: Rows that could be drawn; None if unknown.
         is_counted: Whether `different` was counted.
     """
     if different <= 1 or rows <= 1:
         return float(different)
-    if different >= (_NEARLY_ALL if is_counted else _NEARLY_ALL_ESTIMATED) * rows:
+    if different >= (_MIN_UNIQUE_SHARE if is_counted else _MIN_UNIQUE_SHARE_ESTIMATED) * rows:
         return float(different) if all_rows is None else min(1.0, different / rows) * all_rows
     low, high = float(different), float(different) * rows
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if draw(middle, rows) < different else (low, middle)
+        low, high = (middle, high) if expected_distinct(middle, rows) < different else (low, middle)
     return low
 
 
 def _of_a_file(different: int, rows: int, of_a_file: float) -> float:
-    """Return how many different values a file has of which some rows had so many."""
-    if different >= _NEARLY_ALL * rows or rows >= of_a_file:
+    """Estimate the distinct values of a file from those of some of its rows."""
+    if different >= _MIN_UNIQUE_SHARE * rows or rows >= of_a_file:
         return different * max(1.0, of_a_file / rows)
-    return draw(drawn_from(different, rows), of_a_file)
+    return expected_distinct(estimate_distinct(different, rows), of_a_file)
 
 
-def draw(values: float, rows: float) -> float:
-    """Return how many different values so many draws give on average.
+def expected_distinct(values: float, rows: float) -> float:
+    """Return the expected number of distinct values in `rows` draws from `values` equally likely ones.
 
-    >>> draw(2.0, 1000.0)
+    >>> expected_distinct(2.0, 1000.0)
     2.0
     """
     return 0.0 if values <= 0 else values * -math.expm1(-rows / values)

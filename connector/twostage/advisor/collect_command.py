@@ -1,7 +1,7 @@
-"""``advise collect``: what the advisor wants to know of a table's columns, kept in a JSON file.
+"""``advise collect``: keeps what the advisor needs to know about a table's columns in a JSON file.
 
-Takes the command's arguments and the reader's options; leaves one file, beside the table's indexes or where it is told. The
-rules: the table is only read, and of data files that an earlier call stood for nothing is read again.
+Takes the command's arguments and the reader's options; writes one file, beside the table's indexes or where
+told. The rules: the table is only read, and data files that an earlier call covered are not read again.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def run_collect(
         parsed: The arguments.
         options: The reader's.
         confs: Spark's, for catalogs.
-        console: Where it is said what was done.
-        run_of: Takes where progress is shown; returns what does units of work, perhaps in parallel.
+        console: Where the result is printed.
+        run_of: Takes the progress display; returns a function that runs units of work, possibly in parallel.
 
     Raises:
         OptionError: There is no such table; the file cannot be written; there is no place for it.
@@ -102,7 +102,7 @@ def run_collect(
 
 
 def write_file(path: str, text: str, argument: str) -> None:
-    """Write what an argument asks for.
+    """Write the file that an argument names.
 
     Raises:
         OptionError: It cannot be written.

@@ -1,6 +1,7 @@
-"""What is known of a table's columns: values for the formulas of the advisor, packed into one JSON file.
+"""What is known about a table's columns: values for the advisor's formulas, in one JSON file.
 
-Takes and gives plain values and their JSON; `collect.py` makes them of a table. The rule: what is not known is missing.
+Converts plain values to and from JSON; `collect.py` collects them from a table. The rule: what is not known
+is missing.
 """
 
 from __future__ import annotations
@@ -23,29 +24,31 @@ if TYPE_CHECKING:
 
 VERSION = 1
 BYTES_PER_ROW = {"values": 2.0, "postings": 3.5, "sorted": 3.5, "bins": 1.0, "elements": 3.5}
-"""Of an index of a kind, for each row, of `elements` for each element; of `values` at most: rows that are neighbours take less,
-but more values than `MAX_DISTINCT_FOR_VALUES` something for each."""
+"""Of an index, by kind; for `elements` per element. For `values` an upper bound: adjacent rows take less, but
+with more than `MAX_DISTINCT_FOR_VALUES` values each value takes some."""
 MAX_DISTINCT_FOR_VALUES = 1_000
-"""Different values of a data file up to which a column gets the index kind ``values``, as ``index create --kind auto`` decides."""
-MAX_BYTES_OF_A_ROW = 4.0
-"""That ``values`` of more may take."""
+"""Distinct values per data file up to which a column gets the kind ``values``, as by ``index create --kind
+auto``."""
+MAX_BYTES_PER_ROW = 4.0
+"""Bytes that ``values`` may take per row if there are more distinct values."""
 _BYTES_OF_A_VALUE = 16.0
-"""In an index, where it is not known."""
+"""Of a value in an index, if unknown."""
 BYTES_PER_KEY = 3.0
-"""Of a `files` index, for each distinct value of each data file."""
+"""Of a `files` index, per distinct value of each data file."""
 _BITS = {"int": 32, "date": 32}
-"""Of values of a type, where it is not known how many there are; of any other type 64."""
+"""Per value by type, if the number of distinct values is unknown; 64 for any other type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMetadata:
-    """What is known of one column.
+    """What is known about one column.
 
     Attributes:
         type: Iceberg's type, as text.
-        rows: Rows that have a place for it, NULL or not.
+        rows: Rows, including those where it is NULL.
         nulls: NULL rows; None if not known.
-        distinct: Distinct values of the table, of lists and maps distinct elements or keys; estimated, see `is_exact`.
+        distinct: Distinct values in the table, for lists and maps distinct elements or keys; estimated, see
+            `is_exact`.
         distinct_per_file: Distinct values of a data file, on average.
         is_exact: `distinct` was counted over all rows, not estimated.
         entries_per_row: Values per row, NULL elements left out; 1 for a column that is no list or map.
@@ -55,13 +58,13 @@ class ColumnMetadata:
         dictionary_share: Share of the sampled column chunks that are dictionary-encoded throughout, 0 to 1.
         bloom_share: Share of them with a Bloom filter, as their footers say.
         writes_bloom: The table's properties tell writers to give it Bloom filters.
-        overlap: How clustered it is: the share of data files whose bounds hold a value, on average; 1 / files where each value
-            is in one file, 1 where bounds exclude nothing. None without bounds.
-        page_overlap: The same of the pages of a column chunk, on average of the sampled ones: a value that is looked for is in so
-            many of them. None without bounds of pages, or with fewer than three pages.
-        span_days: Of dates and timestamps, the days from the least to the greatest, as the bounds in manifests have them; None
-            for other types, or without bounds.
-        indexed: The kinds of the index that it has already.
+        overlap: How clustered it is: the share of data files whose bounds contain a value, on average; 1 /
+            files if each value is in one file, 1 if bounds exclude nothing. None without bounds.
+        page_overlap: The same for the pages of a column chunk, averaged over the sampled ones: the share that
+            may contain a value. None without page bounds, or with fewer than three pages.
+        span_days: Days from the least to the greatest date or timestamp, by the bounds in manifests; None for
+            other types, or without bounds.
+        indexed: The kinds of its existing index.
     """
 
     type: str = ""
@@ -89,22 +92,23 @@ class ColumnMetadata:
 
     @property
     def slices(self) -> int:
-        """How many bitmaps an index of the kind ``slices`` would have, as if a data file's values lay closely together."""
+        """How many bitmaps an index of kind ``slices`` would have if a data file's values were contiguous."""
         if self.distinct_per_file is None:
             return _BITS.get(self.type, 64)
         return min(64, max(1, math.ceil(self.distinct_per_file)).bit_length())
 
     def has_bitmaps(self, files: int) -> bool:
-        """Whether the kind ``values`` fits a column of a table of so many files.
+        """Tell whether the kind ``values`` fits the column if the table has `files` files.
 
-        It has few values, or each is in about every page, so that row positions of one save no page, and that many bitmaps fit.
-        How many rows the frequent values have is not known: all are taken to be about equally frequent.
+        It has few values; or each is in nearly every page, so that its row positions save no page, and that
+        many bitmaps fit. All values are assumed to be about equally frequent, because their counts are
+        unknown.
         """
         distinct = self.distinct_per_file
         if distinct is None:
             return False
         size = self.index_bytes("values", files)
-        fits = size is not None and size <= MAX_BYTES_OF_A_ROW * self.rows
+        fits = size is not None and size <= MAX_BYTES_PER_ROW * self.rows
         return distinct <= MAX_DISTINCT_FOR_VALUES or (distinct < ROWS_OF_A_PAGE and fits)
 
     @property
@@ -119,12 +123,12 @@ class ColumnMetadata:
         return (*(name for name, one in KINDS.items() if one.refuses(kind) is None), FILES)
 
     def index_sizes(self, files: int) -> dict[str, int]:
-        """Return the estimated bytes of an index, by each kind that the column can have and of which that is known."""
+        """Return the estimated bytes of an index, for each possible kind that can be estimated."""
         sizes = {kind: self.index_bytes(kind, files) for kind in self.possible_kinds}
         return {kind: round(size) for kind, size in sizes.items() if size is not None}
 
     def index_bytes(self, kind: str, files: int) -> float | None:
-        """Return the estimated bytes of an index of a kind; None if that is not known, or the kind is not."""
+        """Return the estimated bytes of an index of a kind; None if they, or the kind, are unknown."""
         if kind == "files":
             return None if self.distinct_per_file is None else BYTES_PER_KEY * self.distinct_per_file * files
         if kind == "slices":
@@ -151,10 +155,10 @@ class ColumnMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumns:
-    """What is known of a table at a snapshot: its size, where it is, its layout, its columns by name.
+    """What is known about a table at a snapshot: its size, location, layout, and columns by name.
 
-    `location` is its folder; empty if not known. `compile_bytes` is what compiling its equality deletes would read, 0 where it
-    has none; None if not known.
+    `location` is its folder; empty if not known. `compile_bytes` is what compiling its equality deletes would
+    read: 0 if it has none, None if not known.
     """
 
     table: str
@@ -170,7 +174,7 @@ class TableColumns:
 
     @property
     def cardinalities(self) -> Cardinalities:
-        """What the formulas take of it."""
+        """The part of it that the formulas use."""
         return Cardinalities(
             distinct={name: one.distinct for name, one in self.columns.items() if one.distinct is not None},
             entries_per_row={name: one.entries_per_row for name, one in self.columns.items()},
@@ -178,11 +182,11 @@ class TableColumns:
 
     @property
     def bytes_per_row(self) -> dict[str, float]:
-        """What a row of each column takes in data files, compressed; without columns of which that is not known."""
+        """The compressed bytes per row in data files, for each column whose bytes are known."""
         return {name: one.bytes / one.rows for name, one in self.columns.items() if one.bytes and one.rows}
 
     def json(self) -> str:
-        """Return it as JSON; with it, of each column, the estimated size of an index of each kind, as ``index_bytes``."""
+        """Return it as JSON, with each column's estimated index size by kind as ``index_bytes``."""
         plain = asdict(self)
         for name, one in self.columns.items():
             plain["columns"][name]["index_bytes"] = one.index_sizes(self.files)
@@ -190,10 +194,10 @@ class TableColumns:
 
 
 def parse_metadata(text: str) -> TableColumns:
-    """Return what `TableColumns.json` gave.
+    """Parse the output of `TableColumns.json`.
 
     Raises:
-        ValueError: It is no such JSON.
+        ValueError: It is not such JSON.
     """
     raw = json.loads(text)
     if not isinstance(raw, dict) or raw.pop("v", None) != VERSION or not isinstance(raw.get("columns"), dict):

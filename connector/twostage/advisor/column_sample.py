@@ -1,7 +1,8 @@
-"""A sample of a table's columns: what a Spark task of ``advise collect`` reads of some data files.
+"""A sample of a table's columns: what a Spark task of ``advise collect`` reads from some data files.
 
-Takes a unit of work (data files, columns); gives a `ColumnSample` of each column, which can be merged with others and kept as
-JSON. The rule: of each file the first row group is read, one column after the other, and only counts and a sketch stay.
+Takes a unit of work (data files, columns); returns a `ColumnSample` per column, which can be merged with
+others and stored as JSON. The rule: only the first row group of each file is read, one column after another,
+and only counts and a sketch are kept.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from twostage.data_files.row_group import RowGroup
     from twostage.task import ScanContext, ScanTask
 
-LOG_OF_VALUES = 12
-"""Binary logarithm of the hashes that a theta sketch keeps: up to so many distinct values are counted exactly, more with a
-standard error of 1.6 %. A sketch takes 32 KiB at most."""
+SKETCH_LG_K = 12
+"""Binary logarithm of the number of hashes in a theta sketch: up to that many distinct values are counted
+exactly, more with a standard error of 1.6 %. A sketch takes 32 KiB at most."""
 MAX_ROW_GROUPS = 256
-"""Whose counts are kept apart; beyond these the oldest go, as only their average matters."""
+"""Row groups whose counts are kept; the oldest are dropped first, as only the average matters."""
 _COUNTS = (
     *("rows", "nulls", "entries", "nbytes", "dictionary_bytes"),
     *("chunks", "dictionaries", "blooms", "pages", "bounded"),
@@ -44,12 +45,12 @@ _COUNTS = (
 
 @dataclass(slots=True)
 class ColumnSample:
-    """What was read of a column.
+    """What was read from a column.
 
     Attributes:
         rows: Rows that were read.
         nulls: Of these, NULL.
-        entries: Values; of lists and maps their elements or keys, without NULL.
+        entries: Values; for lists and maps their elements or keys, without NULL.
         nbytes: Compressed bytes of the column chunks.
         dictionary_bytes: Of these, dictionaries.
         chunks: Column chunks that were read.
@@ -57,8 +58,8 @@ class ColumnSample:
         blooms: Of these, with a Bloom filter.
         pages: Data pages.
         bounded: Chunks of three pages or more, all with bounds.
-        page_overlaps: Of these, the sum of `overlap_of` their bounds.
-        row_groups: Of each, how many entries and how many distinct ones it has.
+        page_overlaps: The sum over these of `overlap_of` their bounds.
+        row_groups: For each, the number of entries and of distinct ones.
         sketch: A compact theta sketch of the distinct values' hashes, serialized; empty without any.
     """
 
@@ -77,13 +78,13 @@ class ColumnSample:
     sketch: bytes = b""
 
     def merge(self, other: ColumnSample) -> None:
-        """Add what was read of other row groups."""
+        """Add what was read from other row groups."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.page_overlaps += other.page_overlaps
         self.row_groups = [*self.row_groups, *other.row_groups][-MAX_ROW_GROUPS:]
         if self.sketch and other.sketch:
-            union = datasketches.theta_union(LOG_OF_VALUES)
+            union = datasketches.theta_union(SKETCH_LG_K)
             for one in (self.sketch, other.sketch):
                 union.update(datasketches.compact_theta_sketch.deserialize(one))
             self.sketch = union.get_result().serialize()
@@ -107,7 +108,7 @@ class ColumnSample:
 
     @staticmethod
     def of_dict(raw: Mapping[str, Any]) -> ColumnSample:
-        """Return what `as_dict` gave.
+        """Parse the output of `as_dict`.
 
         Raises:
             ValueError: It is something else.
@@ -132,7 +133,7 @@ class SampleWork:
 
     Attributes:
         tasks: Whole data files.
-        field_ids: The columns, as `collect.columns_of` has them.
+        field_ids: The columns, see `collect.columns_of`.
     """
 
     context: ScanContext
@@ -141,11 +142,11 @@ class SampleWork:
 
 
 def sample_files(work: SampleWork) -> dict[int, ColumnSample]:
-    """Do one unit of work; return what was read of each column, by field id.
+    """Run one unit of work; return what was read from each column, by field id.
 
     Raises:
         StorageError: A data file could not be read.
-        CorruptFileError: It is damaged.
+        CorruptFileError: A data file is damaged.
     """
     found: dict[int, ColumnSample] = {}
     for task in work.tasks:
@@ -157,7 +158,7 @@ def sample_files(work: SampleWork) -> dict[int, ColumnSample]:
                 try:
                     sample = _read_column(data_file, row_group, field_id)
                 except (TwoStageError, pa.ArrowNotImplementedError):
-                    continue  # a type that cannot be read, or not be compared, can have no index either
+                    continue  # a type that cannot be read or compared cannot have an index either
                 if field_id in found:
                     found[field_id].merge(sample)
                 else:
@@ -191,16 +192,16 @@ def _read_column(data_file: DataFile, row_group: RowGroup, field_id: int) -> Col
 
 
 def overlap_of(bounds: Sequence[tuple[Any, Any]]) -> float | None:
-    """Return the share of files or pages whose bounds hold the least value of one, on average; None for fewer than three."""
+    """Return the mean share of files or pages whose bounds contain the least value of one; None below three."""
     if len(bounds) < 3:
         return None
     lows, highs = sorted(low for low, _ in bounds), sorted(high for _, high in bounds)
-    held = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows)
-    return held / len(bounds) ** 2
+    overlaps = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows)
+    return overlaps / len(bounds) ** 2
 
 
 def _values(data_file: DataFile, row_group: RowGroup, field_id: int) -> tuple[pa.Array, pa.Array, int]:
-    """Return a column of a row group, its entries, and the field that holds them: of a list the elements, of a map the keys."""
+    """Return a column of a row group, its entries, and their field id: a list's elements, a map's keys."""
     element = element_of(data_file.context.schema.field(field_id).type)
     if element is None:
         values = data_file.read_leaf(row_group, field_id)
@@ -215,12 +216,12 @@ def _values(data_file: DataFile, row_group: RowGroup, field_id: int) -> tuple[pa
 
 
 def _sketch(distinct: pa.Array) -> bytes:
-    """Return a serialized theta sketch of values (no NULL); of their hashes, as hashing is what NumPy does at once."""
+    """Return a serialized theta sketch of the hashes of values (no NULL), which NumPy computes at once."""
     if not len(distinct):
         return b""
     if pa.types.is_boolean(distinct.type):
         distinct = distinct.cast(pa.int8())
-    sketch = datasketches.update_theta_sketch(LOG_OF_VALUES)
+    sketch = datasketches.update_theta_sketch(SKETCH_LG_K)
     for one in hash_values(distinct).view(np.int64).tolist():  # 50 ns each
         sketch.update(one)
     compact: bytes = sketch.compact().serialize()

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from twostage.advisor.recommendation import Recommendation
     from twostage.options import ReadOptions
 
-_GONE = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
+_NOT_FOUND_CODES = ("TABLE_NOT_FOUND", "NAMESPACE_NOT_FOUND")
 _SHOWN_QUANTILES = (0.5, 0.9, 0.99, 1.0)
-_QUESTIONS = ("recommend", "report", "check")
+_SUBCOMMANDS = ("recommend", "report", "check")
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -45,8 +45,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "what",
         nargs="?",
-        type=_question,
-        metavar=f"{{{','.join(_QUESTIONS)}}}",
+        type=_subcommand,
+        metavar=f"{{{','.join(_SUBCOMMANDS)}}}",
         default="recommend",
         help="recommend (default); report: quantiles of entries scanned, bytes and seconds by table; check: replay the heaviest "
         "scans without and with indexes, and compare with what was predicted",
@@ -133,10 +133,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def _question(word: str) -> str:
-    """Return what is asked; all other commands take a table there, so the error says where this one has it."""
-    if word not in _QUESTIONS:
-        *others, last = _QUESTIONS
+def _subcommand(word: str) -> str:
+    """Return the subcommand; other commands take a table there, so the error says where this one takes it."""
+    if word not in _SUBCOMMANDS:
+        *others, last = _SUBCOMMANDS
         raise argparse.ArgumentTypeError(
             f"{word!r} is none of {', '.join(others)} and {last}; a table is named by --table"
         )
@@ -159,10 +159,10 @@ def run(
         confs: Spark's, for catalogs.
         progress: Where progress is shown.
         build: Builds an index, for ``--apply``.
-        sample: Reads a sample of a table's columns, see `collect`; by default one data file after the other.
+        sample: Reads a sample of a table's columns, see `collect`; by default one data file after another.
 
     Raises:
-        OptionError: An argument is none, or a file of metadata is not usable.
+        OptionError: An argument is invalid, or a metadata file is not usable.
         NotFoundError: There is no log.
     """
     from twostage.advisor.advise import advise  # noqa: PLC0415 - only this command needs NumPy and the rest
@@ -189,9 +189,9 @@ def run(
             )
         except TwoStageError as error:
             print(f"{name} was not looked at: {mask(str(error))}", file=sys.stderr)  # noqa: T201
-            if error.code in _GONE:
+            if error.code in _NOT_FOUND_CODES:
                 unopened[name] = "table gone"
-            elif not isinstance(error, OptionError):  # which says that nobody told where the table is
+            elif not isinstance(error, OptionError):  # which says that the table's location was not given
                 unopened[name] = f"table not opened [TWOSTAGE.{error.code}]"
     place = parsed.path or (parsed.table[0] if parsed.table else "")
     advice = advise(
@@ -210,7 +210,7 @@ def run(
     if parsed.json:
         print(json.dumps(advice.as_dict(), indent=1))  # noqa: T201 - this is the command's output
     else:
-        from rich.console import Console  # noqa: PLC0415 - keeps the other forms cheap
+        from rich.console import Console  # noqa: PLC0415 - JSON does not need it
 
         console = Console(highlight=False, soft_wrap=True)
         if parsed.what == "report":
@@ -225,7 +225,7 @@ def run(
         from twostage.advisor.apply_command import apply  # noqa: PLC0415
         from twostage.advisor.table_name import logged_name  # noqa: PLC0415
 
-        given = {logged_name(name): name for name in parsed.table or ()}  # the log's name may open nothing
+        given = {logged_name(name): name for name in parsed.table or ()}  # the log's name may not open it
 
         def build_given(table: str, column: str, kinds: str) -> None:
             build(given.get(table, table), column, kinds)
@@ -241,7 +241,7 @@ def _looked_at(
     known: TableColumns | None,
     sample: Run | None,
 ) -> TableColumns:
-    """Return what is known of a table that the user named, with the indexes that it has now."""
+    """Return what is known about a table that the user named, with its current indexes."""
     from twostage.advisor.collect import collect, with_indexes  # noqa: PLC0415
 
     if known is not None:

@@ -1,8 +1,8 @@
-"""What compiling a table's equality deletes would read: part of what is known of a table.
+"""The bytes that compiling a table's equality deletes would read: part of what is known about a table.
 
-Takes the tasks of a scan of all data files, and the entries of the table's manifests; gives bytes. The rules, which are those
-of ``compile-deletes``: each delete file is read once, and of each data file that equality deletes apply to the columns that these
-compare, whole. Where a manifest does not say what these columns take, the whole file counts.
+Takes the tasks of a scan of all data files, and the table's manifest entries; returns bytes. The rules are
+those of ``compile-deletes``: each delete file is read once, and so are the key columns, whole, of each data
+file that equality deletes apply to. If a manifest does not state column sizes, the whole file counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CompileCost:
-    """The bytes of the equality deletes of some tasks, and of the columns that they compare."""
+    """The bytes of the equality deletes of some tasks, and of their key columns."""
 
     def __init__(self, tasks: Iterable[ScanTask]) -> None:
         self._key_ids: dict[str, frozenset[int]] = {}
@@ -30,7 +30,7 @@ class CompileCost:
         self.nbytes = sum(sizes.values())
 
     def add(self, file: ContentFile) -> None:
-        """Add what is read of a data file."""
+        """Add the bytes read from a data file."""
         key_ids = self._key_ids.get(file.path)
         if key_ids is None:
             return

@@ -1,9 +1,8 @@
-"""The files of Spark event logs, as lines: of one application in one file or rolled into several, compressed or not.
+"""The lines of Spark event logs: per application one file, or several rolled ones, compressed or not.
 
-Takes a path, of this machine or in a bucket: a file, a rolled application's folder (``eventlog_v2_…``), or a folder of both, as
-the history server's; gives
-each application's lines in order. Codecs: none, zstd (Spark's default), lz4 and snappy. The rule: a file that ends in the
-middle, as a running application's does, gives the lines before.
+Takes a path, local or in a bucket: a file, a rolled log's folder (``eventlog_v2_…``), or a folder of both,
+like the history server's; returns each application's lines in order. Codecs: none, zstd (Spark's default),
+lz4 and snappy. The rule: a truncated file, such as a running application's, gives the lines up to there.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ _FOLDER = "eventlog_v2_"
 _LZ4_HEADER = struct.Struct("<8sBiii")
 _LZ4_MAGIC = b"LZ4Block"
 _SNAPPY_MAGIC = b"\x82SNAPPY\0"
-_MAX_BLOCK = 64 << 20
+_MAX_BLOCK_BYTES = 64 << 20
 _REQUEST_BYTES = 8 << 20
-"""That are asked of an object store at once."""
+"""Requested from an object store at once."""
 
 
 def applications(path: str, storage: Storage | None = None) -> list[list[str]]:
     """Return the files of each application, in order; none for a folder without any.
 
     Args:
-        path: A file or a folder, of this machine or of an object store.
+        path: A file or a folder, local or in an object store.
         storage: How to open the store.
     """
     storage = storage or Storage(root=path)
@@ -64,7 +63,7 @@ def applications(path: str, storage: Storage | None = None) -> list[list[str]]:
 
 
 def _entries(storage: Storage, path: str) -> list[tuple[str, bool]] | None:
-    """Return names in a folder, and whether each is one; none for a folder that is missing, None for a file."""
+    """Return names in a folder, and whether each is a folder; empty if it is missing, None for a file."""
     location = parse_location(path)
     if location.is_local:
         root = Path(location.path)
@@ -83,7 +82,7 @@ def _rolled(folder: str, entries: list[tuple[str, bool]]) -> list[str]:
             numbered.append((int(match[1]), not name.endswith(".compact"), name))
     if not numbered:
         return []
-    # What was compacted stands for all files up to its number.
+    # A compacted file replaces all files up to its number.
     first = max((number for number, is_plain, _ in numbered if not is_plain), default=0)
     return [
         join(folder, name)
@@ -95,7 +94,7 @@ def _rolled(folder: str, entries: list[tuple[str, bool]]) -> list[str]:
 def lines(
     paths: list[str], problems: Problems, storage: Storage | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the place and the text of each line; what cannot be read is counted."""
+    """Yield the place and the bytes of each line; unreadable files are counted."""
     for path in paths:
         number = 0
         try:
@@ -109,7 +108,7 @@ def lines(
                     yield f"{path}:{number}", line
         except EOFError:
             problems.add("the file ends in the middle", f"{path}:{number}")
-        except Exception as error:  # noqa: BLE001 - each codec has errors of its own; none may end the reading of others
+        except Exception as error:  # noqa: BLE001 - each codec has its own errors; none may stop other files
             problems.add(f"not readable ({type(error).__name__})", f"{path}:{number}")
 
 
@@ -118,11 +117,11 @@ def _file(path: str, storage: Storage | None) -> IO[bytes]:
     if location.is_local:
         return Path(location.path).open("rb")
     remote: Any = files.open_file(storage or Storage(root=path), path)
-    return io.BufferedReader(remote, _REQUEST_BYTES)  # each reading of it is a request
+    return io.BufferedReader(remote, _REQUEST_BYTES)  # each read of it is a request
 
 
 def _open(file: IO[bytes], name: str) -> Any:
-    """Return a stream of an event log's text; None if its codec is not known."""
+    """Return a stream of an event log's text; None if its codec is not supported."""
     codec = name.removesuffix(".inprogress").removesuffix(".compact").rpartition(".")[2]
     match codec:
         case "zstd":
@@ -151,7 +150,7 @@ class _Blocks(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with what one block has left."""
+        """Fill a buffer from the rest of one block."""
         while not self._rest:
             block = next(self._blocks, None)
             if block is None:
@@ -169,7 +168,11 @@ def _lz4_blocks(file: IO[bytes]) -> Iterator[bytes]:
         if len(header) < _LZ4_HEADER.size:
             raise EOFError
         magic, token, compressed, size, _ = _LZ4_HEADER.unpack(header)
-        if magic != _LZ4_MAGIC or not 0 <= compressed <= _MAX_BLOCK or not 0 <= size <= _MAX_BLOCK:
+        if (
+            magic != _LZ4_MAGIC
+            or not 0 <= compressed <= _MAX_BLOCK_BYTES
+            or not 0 <= size <= _MAX_BLOCK_BYTES
+        ):
             raise ValueError("no block of LZ4BlockOutputStream")
         data = _whole(file, compressed)
         if size:
@@ -189,16 +192,16 @@ def _snappy_blocks(file: IO[bytes]) -> Iterator[bytes]:
             _whole(file, 12)  # streams may follow one another
             continue
         (compressed,) = struct.unpack(">i", prefix)
-        if not 0 <= compressed <= _MAX_BLOCK:
+        if not 0 <= compressed <= _MAX_BLOCK_BYTES:
             raise ValueError("no block of SnappyOutputStream")
         data = _whole(file, compressed)
         yield pa.Codec("snappy").decompress(data, _snappy_size(data), asbytes=True)
 
 
 def _snappy_size(data: bytes) -> int:
-    """Return how many bytes a Snappy block decompresses to, which it begins with."""
+    """Return the decompressed size of a Snappy block, which is at its start."""
     size, _ = read_varint(data, 0)
-    if size > _MAX_BLOCK:
+    if size > _MAX_BLOCK_BYTES:
         raise ValueError("a Snappy block that is too large")
     return size
 

@@ -1,7 +1,8 @@
-"""Spark event logs as a source of logged scans: of Iceberg's connector, which need not know of us, and our own.
+"""Spark event logs as a source of logged scans: our own, and those of Iceberg's connector without twostage.
 
-Takes the history server's files; gives a `LoggedScan` for each scan of an Iceberg table, when its query ends; `event_plan.py`
-finds them in its plan. The rules: lines that are broken are counted and named, never fatal; nothing of a log is executed.
+Takes the history server's files; returns a `LoggedScan` for each scan of an Iceberg table when its query
+ends; `event_plan.py` finds them in the query's plan. The rules: broken lines are counted and named, never
+fatal; nothing in a log is executed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.event_files import MAX_LINE_BYTES, applications, lines
 from twostage.advisor.event_plan import accumulators_of, scans_of
-from twostage.advisor.log_values import load_line, milliseconds, whole
+from twostage.advisor.log_values import load_line, milliseconds, whole_number
 from twostage.advisor.logged_scan import QueryFacts
 from twostage.advisor.query_log import Problems
 from twostage.errors import NotFoundError, mask
@@ -36,18 +37,19 @@ _WANTED = tuple(
         f"{_SQL}DriverAccumUpdates",
     )
 )
-"""How the lines begin that matter; the others, nine tenths of a log, are not parsed."""
-_OF_TASKS = "internal.metrics."
-"""How accumulators are called that are no metrics of plans, nine tenths of them."""
-_MANY_VALUES = 100_000
+"""The starts of the lines that matter; the others, nine tenths of a log, are not parsed."""
+_TASK_METRICS_PREFIX = "internal.metrics."
+"""The name prefix of accumulators that are not plan metrics, nine tenths of them."""
+_MIN_VALUES_TO_PRUNE = 100_000
 _MAX_RUNNING = 1_000
-"""Queries whose end is awaited: Spark drops events when it cannot keep up, and such a query never ends in the log."""
+"""Queries that have not ended: Spark drops events when it cannot keep up, so a query may never end in the
+log."""
 _DIGITS = re.compile(r"-?[0-9]+")
 
 
 @dataclass(slots=True)
 class _Query:
-    """A query that has begun: when, what it is called, its latest plan, and the smallest id of the first one's metrics."""
+    """A running query: its start, description and latest plan, and the smallest metric id of its first plan."""
 
     began: int
     description: str
@@ -57,10 +59,10 @@ class _Query:
 
 @dataclass(slots=True)
 class _Application:
-    """What is known of an application so far.
+    """What is known about an application so far.
 
-    `values` are those of accumulators, by id, of queries that are running: a plan's own ids may come after their values, so
-    those of stages are all kept until their query ends.
+    `values` are accumulator values of running queries, by id: a plan with the ids may come after their
+    values, so all values of stages are kept until their query ends.
     """
 
     id: str = ""
@@ -69,15 +71,15 @@ class _Application:
     queries: dict[int, _Query] = field(default_factory=dict)
     values: dict[int, int] = field(default_factory=dict)
     highest: int = 0
-    enough: int = _MANY_VALUES
+    prune_at: int = _MIN_VALUES_TO_PRUNE
 
 
 class EventLogs:
     """The scans of Spark event logs; iterating reads the files anew.
 
     Attributes:
-        location: A log, a rolled log's folder, or the folder of a history server; of this machine or in a bucket, which is
-            opened with FileIO properties, as a catalog's.
+        location: A log, a rolled log's folder, or a history server's folder; local or in a bucket, which is
+            opened with FileIO properties like a catalog's.
         problems: What the last iteration skipped.
     """
 
@@ -126,7 +128,7 @@ class EventLogs:
 
 
 def _take(application: _Application, event: dict[str, Any]) -> Iterator[LoggedScan]:
-    """Take one event; yield the scans of a query that ends with it."""
+    """Process one event; yield the scans of a query that ends with it."""
     match event["Event"].removeprefix(_SQL):
         case "SparkListenerApplicationStart":
             application.id = str(event.get("App ID", ""))
@@ -134,7 +136,7 @@ def _take(application: _Application, event: dict[str, Any]) -> Iterator[LoggedSc
             application.user = str(event.get("User", ""))
         case "SQLExecutionStart":
             plan = event["sparkPlanInfo"]
-            application.queries[whole(event["executionId"], "executionId")] = _Query(
+            application.queries[whole_number(event["executionId"], "executionId")] = _Query(
                 began=milliseconds(event["time"], "time"),
                 description=str(event.get("description", "")),
                 plan=plan,
@@ -143,16 +145,16 @@ def _take(application: _Application, event: dict[str, Any]) -> Iterator[LoggedSc
             if len(application.queries) > _MAX_RUNNING:
                 del application.queries[next(iter(application.queries))]
         case "SQLAdaptiveExecutionUpdate":
-            query = application.queries.get(whole(event["executionId"], "executionId"))
+            query = application.queries.get(whole_number(event["executionId"], "executionId"))
             if query is not None:
                 query.plan = event["sparkPlanInfo"]
         case "DriverAccumUpdates":
-            if whole(event["executionId"], "executionId") in application.queries:
+            if whole_number(event["executionId"], "executionId") in application.queries:
                 for number, value in event["accumUpdates"]:
                     _keep(application, number, value)
         case "SparkListenerStageCompleted" if application.queries:
             for one in event["Stage Info"].get("Accumulables", ()):
-                if str(one.get("Name", "")).startswith(_OF_TASKS):
+                if str(one.get("Name", "")).startswith(_TASK_METRICS_PREFIX):
                     continue
                 value = one.get("Value")
                 if isinstance(value, str) and _DIGITS.fullmatch(value):
@@ -160,7 +162,7 @@ def _take(application: _Application, event: dict[str, Any]) -> Iterator[LoggedSc
                 if isinstance(value, int):
                     _keep(application, one["ID"], value)
         case "SQLExecutionEnd":
-            ended = application.queries.pop(whole(event["executionId"], "executionId"), None)
+            ended = application.queries.pop(whole_number(event["executionId"], "executionId"), None)
             if ended is not None:
                 scans = _scans(application, ended, event)
                 _forget(application, ended)
@@ -168,9 +170,9 @@ def _take(application: _Application, event: dict[str, Any]) -> Iterator[LoggedSc
 
 
 def _keep(application: _Application, number: Any, value: Any) -> None:
-    """Keep an accumulator's value; some of Spark's begin at -1, for nothing, and those of users may be negative."""
-    kept = whole(max(value, 0), "value")
-    application.values[whole(number, "accumulator")] = kept
+    """Keep an accumulator's value; some of Spark's start at -1, meaning none, and users' may be negative."""
+    kept = whole_number(max(value, 0), "value")
+    application.values[whole_number(number, "accumulator")] = kept
     application.highest = max(application.highest, number)
 
 
@@ -182,11 +184,11 @@ def _forget(application: _Application, ended: _Query) -> None:
         return
     for number in accumulators_of(ended.plan):
         values.pop(number, None)
-    if len(values) > application.enough:
+    if len(values) > application.prune_at:
         first = min(one.first for one in running)
         for number in [one for one in values if one < first]:
             del values[number]
-        application.enough = max(_MANY_VALUES, 2 * len(values))
+        application.prune_at = max(_MIN_VALUES_TO_PRUNE, 2 * len(values))
 
 
 def _scans(application: _Application, query: _Query, end: dict[str, Any]) -> list[LoggedScan]:
@@ -198,7 +200,7 @@ def _scans(application: _Application, query: _Query, end: dict[str, Any]) -> lis
         application=application.id,
         application_name=mask(application.name),
         user=application.user,
-        query=whole(end["executionId"], "executionId"),
+        query=whole_number(end["executionId"], "executionId"),
         description=mask(query.description),
     )
     return scans_of(query.plan, application.values, facts)

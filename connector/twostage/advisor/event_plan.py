@@ -1,8 +1,8 @@
-"""The scans in a plan of Spark's event log: of Iceberg's connector, and our own.
+"""The scans in a plan from Spark's event log: those of Iceberg's connector, and our own.
 
-Takes a plan as its nodes describe themselves, and the values of their metrics; gives a `LoggedScan` for each scan of an Iceberg
-table. The rule: what a node says is text that is parsed, its metrics are numbers that Spark and Iceberg counted, and what
-neither says is not known.
+Takes a plan's nodes and their metric values; returns a `LoggedScan` for each scan of an Iceberg table. The
+rule: a node's description is text that is parsed, its metrics are numbers that Spark and Iceberg counted, and
+what neither states is not known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from twostage.advisor.filter_text import parse_filters
-from twostage.advisor.log_values import whole
+from twostage.advisor.log_values import whole_number
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import SPARK, LoggedScan
 from twostage.advisor.spark_filter import parse_spark_filters
@@ -48,7 +48,7 @@ _COUNTERS = {
     "number of skipped data manifests": "manifests.pruned",
     "number of row deletes applied": "rows.deleted.position",
 }
-"""Names of Spark's and Iceberg's metrics, each with the counter of ours that counts the same."""
+"""Spark's and Iceberg's metrics by name, each with our counter for the same."""
 _OURS = re.compile(r"TwoStageFiles\(\d+ paths\)\[(?P<root>.*?)(?:, \.\.\.)?\]", re.DOTALL)
 _HANDED_COLUMN = re.compile(r"[<,](\w+?)_\d+_[0-9a-f]{1,16}:")
 _SPARK_COUNTERS = {
@@ -57,7 +57,7 @@ _SPARK_COUNTERS = {
     "size of files read": "spark.files.bytes",
     "scan time": "spark.scan.ms",
 }
-"""The same of Spark's file scan."""
+"""The same for Spark's file scan."""
 _SKIPPED_FILES = "number of skipped data files"
 _SCANS = ("BatchScan ", "Scan ")
 _CACHES = ("InMemoryTableScan", "Scan In-memory ")
@@ -70,11 +70,11 @@ def scans_of(plan: Mapping[str, Any], values: Mapping[int, int], facts: QueryFac
 
     Args:
         plan: Its last plan.
-        values: Of accumulators, by id; Spark reports none that stayed 0.
-        facts: What is known of the query; how many scans it has is found out here, those of other sources included.
+        values: Accumulator values by id; Spark does not report any that stayed 0.
+        facts: What is known about the query; its scans, including those of other sources, are counted here.
 
     Raises:
-        ValueError: It is no plan; TypeError, KeyError and AttributeError as well.
+        ValueError: It is not a plan; likewise TypeError, KeyError and AttributeError.
     """
     found: list[LoggedScan] = []
     used: set[int] = set()
@@ -132,13 +132,13 @@ def _scan(
         table=logged_name(groups["table"].strip("`")),
         reader="twostage" if is_own else "iceberg",
         is_measured=False,
-        snapshot=whole(int(snapshot), "snapshot") if snapshot and snapshot.isdigit() else None,
+        snapshot=whole_number(int(snapshot), "snapshot") if snapshot and snapshot.isdigit() else None,
         columns=_columns(text),
         predicate=None if predicate is None else _measured(predicate, metrics, rows_after, is_own=is_own),
         hint=LoggedPredicate(op="unknown", text="keys of a join")
         if groups.get("keys") or groups.get("joins")
         else None,
-        limit=whole(int(limit), "limit") if (limit := groups.get("limit")) else None,
+        limit=whole_number(int(limit), "limit") if (limit := groups.get("limit")) else None,
         top=groups.get("top") or "",
         counters=_counters(metrics, is_own=is_own),
     )
@@ -147,9 +147,9 @@ def _scan(
 def _handed_over(
     node: Mapping[str, Any], above: Mapping[str, Any] | None, values: Mapping[int, int]
 ) -> LoggedScan | None:
-    """Return a scan of ours that Spark's own reader does; None for one of files that are no table's of ours.
+    """Return a scan that we handed over to Spark's own reader; None for a scan of other files.
 
-    The node names the table's folder alone. Column names end in a field id and letters of ours.
+    The node names only the table's folder. Column names end in a field id and hex digits of ours.
     """
     facts = node.get("metadata") or {}
     place = _OURS.fullmatch(str(facts.get("Location", "")))
@@ -171,7 +171,7 @@ def _handed_over(
 
 
 def accumulators_of(plan: Mapping[str, Any], *, with_caches: bool = True) -> set[int]:
-    """Return the ids of all metrics of a plan; of what filled a cache, which may be older than the query, if wanted."""
+    """Return the ids of all metrics of a plan; optionally of what filled a cache, maybe before the query."""
     return {
         number
         for node, _, is_cached in _nodes(plan)
@@ -181,7 +181,7 @@ def accumulators_of(plan: Mapping[str, Any], *, with_caches: bool = True) -> set
 
 
 def _accumulators(node: Mapping[str, Any]) -> set[int]:
-    return {whole(one["accumulatorId"], "accumulatorId") for one in node.get("metrics", ())}
+    return {whole_number(one["accumulatorId"], "accumulatorId") for one in node.get("metrics", ())}
 
 
 def _nodes(plan: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None, bool]]:
@@ -199,24 +199,24 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping
 
 def _metrics(node: Mapping[str, Any], values: Mapping[int, int]) -> dict[str, int]:
     return {
-        str(one["name"]): values[whole(one["accumulatorId"], "accumulatorId")]
+        str(one["name"]): values[whole_number(one["accumulatorId"], "accumulatorId")]
         for one in node.get("metrics", ())
-        if whole(one["accumulatorId"], "accumulatorId") in values
+        if whole_number(one["accumulatorId"], "accumulatorId") in values
     }
 
 
 def _rows_of(filtered: Mapping[str, Any] | None, values: Mapping[int, int]) -> int | None:
-    """Return the rows that a filter gave; Spark reports no metric that stayed 0."""
+    """Return a filter's output rows; Spark does not report a metric that stayed 0."""
     for one in () if filtered is None else filtered.get("metrics", ()):
         if one["name"] == "number of output rows":
-            return values.get(whole(one["accumulatorId"], "accumulatorId"), 0)
+            return values.get(whole_number(one["accumulatorId"], "accumulatorId"), 0)
     return None
 
 
 def _measured(
     predicate: LoggedPredicate, metrics: Mapping[str, int], rows_after: int | None, *, is_own: bool
 ) -> LoggedPredicate:
-    """Return the predicate with what is known of its rows: what the scan gave, and what the filter above it left."""
+    """Return the predicate with its input and output rows, if known: the scan's output and the filter's."""
     rows = metrics.get("number of output rows")
     if is_own or rows is None or rows_after is None or rows_after > rows:
         return predicate
@@ -234,7 +234,7 @@ def _counters(metrics: Mapping[str, int], *, is_own: bool) -> dict[str, int]:
 
 
 def _columns(text: str) -> tuple[str, ...]:
-    """Return the columns that a scan's node gives: ``BatchScan lake.db.t[id#80L, dev#81]``."""
+    """Return the output columns of a scan's node:  ``BatchScan lake.db.t[id#80L, dev#81]``."""
     found = _OUTPUT.match(text)
     if found is None:
         return ()

@@ -1,7 +1,8 @@
-"""The filter of a scan in Spark's plan, as text, made a logged predicate: what other readers leave in event logs.
+"""Parses a scan's filter, which Spark's plan shows as text for other readers, into a logged predicate.
 
-Takes SQL as Iceberg's connector and ours write it, items separated by commas; gives a `LoggedPredicate` without figures. The
-parser is sqlglot's. The rule: what is not understood is a leaf ``unknown``, and nothing is evaluated.
+Takes SQL as Iceberg's connector and ours write it, items separated by commas; returns a `LoggedPredicate`
+without figures. The parser is sqlglot's. The rule: what is not understood becomes an ``unknown`` leaf, and
+nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _CERTAIN_QUOTES = re.compile(
     r"""[^'"`\\\uE000\x00-\x1f]*(?:(?<![\w'])'(?!%')[^'"`\\\uE000\x00-\x1f]*'(?=[\s,)]|$)[^'"`\\\uE000\x00-\x1f]*)*"""
 )
-"""A text whose quotes can only be meant in one way."""
+"""Text whose quotes are unambiguous."""
 _LITERAL = re.compile(r"'[^']*'|(?<![\w.])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
-_TEXT_FOR = "\ue000{}\ue000"
-_NUMBER_FOR = "8642{:03}2468"
-_STANDS_IN = re.compile(r"\ue000(\d{1,3})\ue000|(?<![\w.])8642(\d{3})2468(?![\w.])")
-"""What stands for the literal of a number in a form."""
+_STRING_PLACEHOLDER = "\ue000{}\ue000"
+_NUMBER_PLACEHOLDER = "8642{:03}2468"
+_PLACEHOLDER = re.compile(r"\ue000(\d{1,3})\ue000|(?<![\w.])8642(\d{3})2468(?![\w.])")
+"""The placeholder of a literal in a form, with the literal's index."""
 _MAX_LITERALS = 200
 _MAX_FORMS = 4_096
 _MAX_TEXT = 200_000
 _MAX_SHOWN = 1_000
 _MAX_DIGITS = 19
-"""Of a whole number that is kept as one: it fits into 64 bits."""
+"""Numbers with fewer digits stay integers: they fit into 64 bits."""
 
 
 def parse_filters(text: str) -> LoggedPredicate | None:
@@ -51,53 +52,53 @@ def parse_filters(text: str) -> LoggedPredicate | None:
         return _unknown(text)
     if len(text) > _MAX_SHOWN or not _CERTAIN_QUOTES.fullmatch(text):
         return _parse(text)
-    # Queries differ by their literals: a form of them is parsed once, which takes 1 ms.
+    # Queries differ by their literals: each form is parsed once, which takes 1 ms.
     literals: list[str] = []
 
-    def stand_in(found: re.Match[str]) -> str:
+    def placeholder(found: re.Match[str]) -> str:
         literals.append(found[0])
         if not found[0].startswith("'"):
-            return _NUMBER_FOR.format(len(literals) - 1)
+            return _NUMBER_PLACEHOLDER.format(len(literals) - 1)
         start, _, end = _inside(found[0])  # they make LIKE a prefix, a suffix or both
-        return f"'{start}{_TEXT_FOR.format(len(literals) - 1)}{end}'"
+        return f"'{start}{_STRING_PLACEHOLDER.format(len(literals) - 1)}{end}'"
 
-    form = _LITERAL.sub(stand_in, text)
+    form = _LITERAL.sub(placeholder, text)
     parsed = _parsed_form(form) if len(literals) <= _MAX_LITERALS else None
     return _parse(text) if parsed is None else _filled(parsed, literals)
 
 
 @functools.lru_cache(maxsize=_MAX_FORMS)
 def _parsed_form(form: str) -> LoggedPredicate | None:
-    """Return a parsed filter with stand-ins for literals; None where texts are so long that they are cut."""
+    """Return a parsed filter with placeholders for literals; None if a text is so long that it is cut."""
     parsed = _parse(form)
     parts = [parsed, *parsed.leaves(), *parsed.children] if parsed is not None else []
     return None if any(len(part.text) >= _MAX_SHOWN for part in parts) else parsed
 
 
 def _filled(part: LoggedPredicate, literals: list[str]) -> LoggedPredicate:
-    """Return a parsed form with literals in place of what stands for them."""
+    """Return a parsed form with literals in place of their placeholders."""
 
     def literal(found: re.Match[str]) -> str:
         return _inside(literals[int(found[1])])[1] if found[1] else literals[int(found[2])]
 
     return replace(
         part,
-        text=_STANDS_IN.sub(literal, part.text)[:_MAX_SHOWN],
+        text=_PLACEHOLDER.sub(literal, part.text)[:_MAX_SHOWN],
         values=None if part.values is None else tuple(_value(one, literals) for one in part.values),
         children=tuple(_filled(child, literals) for child in part.children),
     )
 
 
 def _inside(quoted: str) -> tuple[str, str, str]:
-    """Return a quoted text, without quotes, in three parts: a ``%`` at its beginning, the rest, and one at its end."""
+    """Return a quoted string, without quotes, in three parts: leading ``%``, the rest, trailing ``%``."""
     inside = quoted[1:-1]
     start, end = (edge if edge == "%" else "" for edge in (inside[:1], inside[-1:]))
     return start, inside[len(start) : len(inside) - len(end)], end
 
 
 def _value(value: Any, literals: list[str]) -> Any:
-    """Return the literal that a value stands for; the value itself if it stands for none."""
-    found = _STANDS_IN.fullmatch(str(value).lstrip("-").strip("%"))
+    """Return the literal of a placeholder; any other value as it is."""
+    found = _PLACEHOLDER.fullmatch(str(value).lstrip("-").strip("%"))
     if found is None:
         return value
     if found[1]:
@@ -109,7 +110,7 @@ def _parse(text: str) -> LoggedPredicate | None:
     import sqlglot  # noqa: PLC0415 - 0.2 s, and only event logs need it
 
     items = None
-    # Iceberg writes 'it's' for the text it's.
+    # Iceberg writes 'it's' for the string it's.
     for attempt in (text, _APOSTROPHE.sub(r"\\'", text)):
         try:
             items = sqlglot.parse_one(f"SELECT {attempt}", dialect="spark").expressions
@@ -193,7 +194,7 @@ def _column(node: Any) -> str | None:
 
 
 def _literals(nodes: list[Any]) -> tuple[Any, ...] | None:
-    """Return the values of literals; None if one is no literal."""
+    """Return the values of literals; None if one is not a literal."""
     found: list[Any] = []
     for node in nodes:
         sign = 1
@@ -216,7 +217,7 @@ def _literals(nodes: list[Any]) -> tuple[Any, ...] | None:
 
 
 def _number(text: str, sign: int) -> Any:
-    """Return a number's literal: whole ones as such, others as their text."""
+    """Return a number's value: whole numbers as integers, others as text."""
     is_whole = text.isdecimal() and len(text) < _MAX_DIGITS
     return sign * int(text) if is_whole else f"{'-' if sign < 0 else ''}{text}"
 

@@ -1,7 +1,7 @@
 """The strategy *frequency*: how often a column is filtered on, each scan weighted by the entries that its filter scanned.
 
-Takes a logged filter; gives the columns that it counts for, and ranks columns by what was counted. The rule: a scan counts once for a column, however
-often its filter names it.
+Takes a logged filter; returns the columns that it counts for, and ranks columns by their counts. The rule: a
+scan counts once for a column, however often its filter names it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnVotes:
-    """What a column got.
+    """A column's votes.
 
     Attributes:
         column: Its name.
         scans: Scans that voted for it.
-        weight: What they gave: entries scanned in filters.
+        weight: The entries that they scanned in filters.
     """
 
     column: str
@@ -46,7 +46,7 @@ def named_columns(
 
 
 def ranked(counted: dict[str, tuple[int, float]]) -> list[ColumnVotes]:
-    """Return columns by weight, then by scans, then by name: scans and weight by column."""
+    """Return columns, given scans and weight of each, by weight, then by scans, then by name."""
     found = [
         ColumnVotes(column=name, scans=times, weight=weight) for name, (times, weight) in counted.items()
     ]

@@ -1,7 +1,7 @@
 """The advice as one page of HTML: charts, tables, and the command of each recommendation.
 
-Takes an `Advice`; gives the text of a page that needs no other file, no script and no network. The rule: whatever comes from a
-log is text there, escaped, and the page forbids the browser to load anything.
+Takes an `Advice`; returns the text of a page that needs no other file, no script and no network. The rule:
+whatever comes from a log is escaped text, and the page forbids the browser to load anything.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _chart(salt: str, height: float, draw: Callable[[Any], None]) -> str:
     import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to import
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    # Dollars of a column's name are no formula.
+    # Dollar signs in a column's name are not math.
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "text.parse_math": False, "font.size": 9}
     with mpl.rc_context(settings):
         figure = Figure(figsize=(8, height), layout="constrained")
@@ -203,7 +203,7 @@ def _draw_quantiles(axes: Axes, values: Sequence[float]) -> None:
 
 
 def _in_bytes(axis: Axis) -> None:
-    """Let an axis have a few ticks at powers of two of bytes, or multiples of one."""
+    """Give an axis a few ticks, at multiples of a power of two bytes."""
     from matplotlib.ticker import MultipleLocator  # noqa: PLC0415 - as above
 
     most = max(1.0, axis.get_view_interval()[1])

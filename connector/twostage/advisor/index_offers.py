@@ -1,7 +1,8 @@
-"""What indexes offer to a logged scan: what an answer would read, and whether the reader would ask for it.
+"""What indexes offer a logged scan: what an answer would read, and whether the reader would use it.
 
-Takes a leaf of a logged filter and the kinds of index that its column has; gives estimates for one data file. The rule:
-which index is asked is decided as `reading.index_answers` and `planning.index_pruning` decide it, by their own constants.
+Takes a leaf of a logged filter and the kinds of index that its column has; returns estimates for one data
+file. The rule: an index is used if `reading.index_answers` and `planning.index_pruning` would use it, by
+their constants.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
     from twostage.advisor.logged_predicate import LoggedPredicate
 
 _ROWS_OF_A_CONTAINER, _CONTAINER_BYTES = 65_536, 8_192
-"""Of a bitmap: so many rows take so many bytes, or two each where that is less."""
+"""Rows and bytes of a bitmap's container; two bytes per set row if that is less."""
 _VALUES_OF_A_BLOCK, _BYTES_OF_A_VALUE = 512, 16
-"""Of the kind ``values``: its values, with where their bitmaps are, compressed."""
-_POSTINGS_BLOCK = 6_000
-"""Bytes that one key takes of the kinds ``postings`` and ``sorted``: a block, now and then two."""
+"""Of the kind ``values``: a value with the place of its bitmap, compressed."""
+_POSTINGS_BYTES_PER_KEY = 6_000
+"""Read for one key from the kinds ``postings`` and ``sorted``: one block, occasionally two."""
 _BYTES_OF_A_ROW = 3.5
-"""Of these kinds."""
-_UNSURE = 1 / 32
-"""Rows that a range's end leaves to check: keys are cut to five bits more than it takes to tell the rows apart."""
-_FILES_BLOCK = 10_000
-"""Bytes that one key takes of the kind ``files``, for the whole table."""
+"""In these kinds."""
+_ROWS_TO_CHECK = 1 / 32
+"""Expected per end of a range: keys have five bits more than it takes to distinguish the rows."""
+_FILES_BYTES_PER_KEY = 10_000
+"""Read for one key from the kind ``files``, for the whole table."""
 _POINTS = frozenset({"=", "<=>", "in"})
 _LISTED = frozenset({"=", "<=>", "in", "<>", "not in", "not <=>"})
 _RANGES = frozenset({"<", "<=", ">", ">=", RANGE})
@@ -51,7 +52,7 @@ class Scanned(Protocol):
 
     @property
     def metadata(self) -> TableColumns:
-        """Of the table."""
+        """The table's metadata."""
 
     @property
     def files(self) -> int:
@@ -69,27 +70,27 @@ class Scanned(Protocol):
         """Return the share of rows for which a predicate is true."""
 
     def reached(self, leaf: LoggedPredicate) -> float:
-        """Return the share of the data files whose bounds a leaf reaches, of those that are read."""
+        """Return the share of the data files read whose bounds do not exclude a leaf."""
 
     def column(self, name: str) -> ColumnMetadata | None:
-        """Return what is known of a column."""
+        """Return what is known about a column."""
 
     def bytes_of(self, name: str, rows: float) -> float:
-        """Return the bytes that some rows of a row group take."""
+        """Return the bytes read for `rows` rows of a row group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """An index's answer for one leaf, in one data file.
+    """An index's estimated answer for one leaf, in one data file.
 
     Attributes:
         cost: The bytes that the reader expects to read, requests included.
-        nbytes: Those that it does read.
-        to_check: Rows whose values are left to check, as the reader expects.
-        unsure: The share of rows that are left to check in vain.
-        is_exact: None are left to check.
-        left: Rows that are then left to check; None: all that are found.
-        reached: The share of the data files in which any is; an index says of the others that it has none, and reads nothing.
+        nbytes: The bytes that it does read.
+        to_check: Rows whose values remain to be checked, as the reader expects.
+        unsure: The share of rows that are checked but do not match.
+        is_exact: No rows remain to be checked.
+        left: Rows that do remain to be checked; None: all rows found.
+        reached: The share of the data files with any such row; for the others the index reads nothing.
     """
 
     cost: float
@@ -116,8 +117,8 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
         )
         return Offer(cost=nulls + LOCAL.gap, nbytes=nulls, to_check=0, unsure=0, is_exact=True)
     if "elements" in kinds and leaf.op == HAS_ELEMENT:
-        found = rows * scan.share(leaf)  # rows, and not values: each list that is found is looked at again
-        nbytes = 1.125 * _POSTINGS_BLOCK + _BYTES_OF_A_ROW * found
+        found = rows * scan.share(leaf)  # rows, not values: each list found is checked again
+        nbytes = 1.125 * _POSTINGS_BYTES_PER_KEY + _BYTES_OF_A_ROW * found
         cost = nbytes + 2.125 * LOCAL.gap
         return Offer(cost=cost, nbytes=nbytes, to_check=max(1.0, found), unsure=0, is_exact=False)
     if "values" in kinds:
@@ -126,30 +127,30 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
         blocks = math.ceil(distinct / _VALUES_OF_A_BLOCK)
         block = min(distinct, _VALUES_OF_A_BLOCK) * _BYTES_OF_A_VALUE
         if leaf.op in _LISTED:
-            asked, expected = min(blocks, keys), keys * of_a_value
+            num_blocks, expected = min(blocks, keys), keys * of_a_value
             values = keys * of_a_value
         else:
-            asked = max(1, math.ceil(blocks * scan.share(leaf)))
+            num_blocks = max(1, math.ceil(blocks * scan.share(leaf)))
             values = scan.share(leaf) * distinct * of_a_value
-            expected = asked / blocks * distinct * of_a_value
-        cost = asked * block + expected + 2 * asked * LOCAL.gap
-        return Offer(cost=cost, nbytes=asked * block + values, to_check=0, unsure=0, is_exact=True)
+            expected = num_blocks / blocks * distinct * of_a_value
+        cost = num_blocks * block + expected + 2 * num_blocks * LOCAL.gap
+        return Offer(cost=cost, nbytes=num_blocks * block + values, to_check=0, unsure=0, is_exact=True)
     if ("postings" in kinds or "sorted" in kinds) and leaf.op in _POINTS:
         found = rows * scan.share(leaf)
-        # Of frequent values, which the directory tells.
-        held = found if found > keys * 2 * PAIRS_PER_BLOCK else 0.0
-        nbytes = keys * 1.125 * _POSTINGS_BLOCK + _BYTES_OF_A_ROW * held
+        # Rows of frequent values, which the directory tells.
+        frequent_rows = found if found > keys * 2 * PAIRS_PER_BLOCK else 0.0
+        nbytes = keys * 1.125 * _POSTINGS_BYTES_PER_KEY + _BYTES_OF_A_ROW * frequent_rows
         cost = nbytes + keys * 2.125 * LOCAL.gap  # a page of the directory for each
-        return Offer(cost=cost, nbytes=nbytes, to_check=keys + held, unsure=0, is_exact=False)
+        return Offer(cost=cost, nbytes=nbytes, to_check=keys + frequent_rows, unsure=0, is_exact=False)
     if "sorted" in kinds and leaf.op in _RANGES:
         reached = scan.reached(leaf)
         within = min(1.0, scan.share(leaf) / reached)
         if within <= MAX_SHARE_FOUND:
-            nbytes = _POSTINGS_BLOCK + _BYTES_OF_A_ROW * rows * within
+            nbytes = _POSTINGS_BYTES_PER_KEY + _BYTES_OF_A_ROW * rows * within
             cost = nbytes + 2 * LOCAL.gap
             left = (
-                2 * _UNSURE if known.type not in ("string", "binary") else None
-            )  # keys are a part of a text
+                2 * _ROWS_TO_CHECK if known.type not in ("string", "binary") else None
+            )  # keys are prefixes of strings
             return Offer(
                 cost=cost,
                 nbytes=nbytes * reached,
@@ -163,10 +164,10 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
             unsure = max(0.0, reached - scan.share(leaf))  # all rows of the files that it reaches
             return Offer(cost=LOCAL.gap, nbytes=0, to_check=0, unsure=unsure, is_exact=False, reached=reached)
     if "slices" in kinds and (leaf.op in _RANGES or leaf.op in _LISTED) and keys <= MAX_INTERVALS:
-        nbytes = known.slices * rows / 8  # all of them are read, whatever is asked
+        nbytes = known.slices * rows / 8  # all slices are read for any predicate
         return Offer(cost=nbytes + LOCAL.gap, nbytes=nbytes, to_check=0, unsure=0, is_exact=True)
     if "bins" in kinds and (leaf.op in _RANGES or leaf.op in _LISTED):
-        edges = 2 / BINS  # of a range, the bins at its ends are left to check
+        edges = 2 / BINS  # the bins at a range's ends remain to be checked
         return Offer(
             cost=rows + LOCAL.gap, nbytes=rows, to_check=rows * edges, unsure=edges / 2, is_exact=False
         )
@@ -174,7 +175,7 @@ def offer_of(leaf: LoggedPredicate, indexed: Mapping[str, tuple[str, ...]], scan
 
 
 def pays(offer: Offer, column: str, remaining: float | None, scan: Scanned) -> bool:
-    """Tell whether the reader would ask an index, if so many rows of the data file are left by others; None: all."""
+    """Tell whether the reader would use an index if others leave `remaining` rows of the file; None: all."""
     groups = scan.groups / scan.files
     pages = max(1.0, groups * math.ceil(scan.rows / ROWS_OF_A_PAGE))
     size = groups * scan.bytes_of(column, scan.rows)
@@ -186,7 +187,7 @@ def pays(offer: Offer, column: str, remaining: float | None, scan: Scanned) -> b
 def holding_files(
     parts: Sequence[LoggedPredicate], indexed: Mapping[str, tuple[str, ...]], scan: Scanned
 ) -> tuple[float, float]:
-    """Return the share of the data files that a table-wide index leaves, 0 to 1, and the bytes that it reads."""
+    """Return the share of data files that table-wide indexes leave, 0 to 1, and the bytes read from them."""
     if scan.files < MIN_FILES_TO_LOOK_UP:
         return 1.0, 0.0
     total, left = 0.0, 1.0
@@ -208,4 +209,4 @@ def _holding(
     if part.op not in _POINTS or len(part.columns) != 1 or FILES not in indexed.get(part.columns[0], ()):
         return 1.0, 0.0
     rows = scan.share(part) * scan.rows * scan.groups
-    return 1.0 - (1.0 - 1.0 / scan.files) ** rows, max(1, part.count) * _FILES_BLOCK
+    return 1.0 - (1.0 - 1.0 / scan.files) ** rows, max(1, part.count) * _FILES_BYTES_PER_KEY

@@ -1,7 +1,8 @@
 """How often logged scans used the indexes of columns.
 
-Takes query logs; gives numbers by column. A log says of a scan that indexes answered a part of its filter, not which: a use is
-counted for each of the columns that the filter names. Of aggregates that indexes answered, their columns and groups count.
+Takes query logs; returns counts by column. A log says that indexes answered a part of a scan's filter, not
+which part: a use is counted for each column that the filter names. For aggregates answered by indexes, the
+aggregated and grouping columns count.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from twostage.advisor.table_name import logged_name
 
 _USED = ("indexes.used", "files.pruned.index", "files.answered.index")
-"""Counters of which one says that indexes were used."""
+"""Counters, any of which says that indexes were used."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,9 +27,9 @@ class IndexUses:
     """Scans of one table, by the columns that their filters name.
 
     Attributes:
-        filtered: Scans whose filter names the column, or that are sorted by it for their first rows, or whose aggregates of it
-            indexes answered.
-        used: Of these, scans that indexes answered a part of.
+        filtered: Scans whose filter names the column, top-n scans ordered by it, and scans whose aggregates
+            of it indexes answered.
+        used: Of these, scans that indexes answered in part.
     """
 
     filtered: Counter[str] = field(default_factory=Counter)
@@ -36,11 +37,11 @@ class IndexUses:
 
 
 def index_uses(logs: Iterable[QueryLog], table: str) -> IndexUses:
-    """Return how often a table's columns were filtered on, and indexes used then.
+    """Return how often a table's columns were filtered on, and how often indexes were used then.
 
     Args:
-        logs: Our own.
-        table: As they call it.
+        logs: twostage's own.
+        table: Its name in them.
 
     Raises:
         NotFoundError: There is no such log.

@@ -1,7 +1,8 @@
-"""What ``advise collect`` keeps of a table between two calls: samples of its columns, and of which data files.
+"""What ``advise collect`` keeps between calls: samples of a table's columns, and the data files they represent.
 
-Takes a place for indexes or a local file; gives `Collected`. It is part of the JSON that `TableColumns.json` writes, under
-``collected``. The rule: what cannot be understood is as if it were not there, and is collected anew.
+Takes a place for indexes or a local file; returns `Collected`, which is stored in the JSON of
+`TableColumns.json`, under ``collected``. The rule: what cannot be parsed counts as missing, and is collected
+again.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from twostage.indexes.place import IndexPlace
 
 NAME = "column-metadata.json"
-"""Of the file beside the indexes."""
+"""The file beside the indexes."""
 KEY = "collected"
 MAX_BYTES = 256 * 2**20
-"""A larger file is none of ours: 1,000 columns and 1,000,000 data files take 55 MB."""
+"""A larger file is not ours: 1,000 columns and 1,000,000 data files take 55 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class Collected:
     """Samples of a table's columns.
 
     Attributes:
-        data_files: Names the data files that the samples stand for, read or not: uint64, ascending.
+        data_files: Hashes of the data files that the samples represent, read or not: uint64, ascending.
         samples: By field id.
     """
 
@@ -58,7 +59,7 @@ class Collected:
 
     @staticmethod
     def of_dict(raw: Any) -> Collected:
-        """Return what `as_dict` gave.
+        """Parse the output of `as_dict`.
 
         Raises:
             ValueError: It is something else.
@@ -79,7 +80,7 @@ class Collected:
 
 
 def kept_in(place: IndexPlace | None, out: str | None = None) -> Collected | None:
-    """Return what was kept of a table: in the file `out`, or beside its indexes; None if there is nothing usable."""
+    """Return what was kept about a table, in the file `out` or beside its indexes; None if unusable."""
     try:
         if out is not None:
             text = Path(out).read_bytes()
@@ -94,7 +95,7 @@ def kept_in(place: IndexPlace | None, out: str | None = None) -> Collected | Non
 
 
 def counted_values(place: IndexPlace) -> dict[int, CountedValues]:
-    """Return how many distinct values were counted of each column of a table that has any; nothing if none was kept."""
+    """Return the counts of distinct values of each column that has values; empty if none were kept."""
     kept = kept_in(place)
     found = {}
     for field_id, sample in () if kept is None else kept.samples.items():
@@ -113,7 +114,7 @@ def counted_values(place: IndexPlace) -> dict[int, CountedValues]:
 
 
 def with_samples(metadata: TableColumns, collected: Collected) -> str:
-    """Return the JSON of a table's metadata, with what the next call can go on from."""
+    """Return the JSON of a table's metadata, with what the next call can continue from."""
     return json.dumps({**json.loads(metadata.json()), KEY: collected.as_dict()}, indent=1)
 
 

@@ -1,7 +1,8 @@
 """The latency model: seconds = alpha x entries in the filter + beta x entries after it + a constant.
 
-Takes the two counters and the time of logged scans; gives the coefficients, or none. Noise only ever adds time, so the plane of
-the two counters is cut into cells, and of each cell the shortest time counts. The rule: below `MIN_FIT`, nothing is said in seconds.
+Takes the two counters and the time of logged scans; returns the coefficients, or none. Noise only ever adds
+time, so the plane of the two counters is divided into cells, and the shortest time in each counts. The rule:
+below `MIN_FIT`, no seconds are predicted.
 Source: "Latency Modeling" in the design document of Apache Pinot's index tuner.
 """
 
@@ -20,7 +21,7 @@ MIN_FIT = 0.5
 CELLS = 50
 """Along each counter."""
 _MIN_CELLS = 6
-"""Fewer say nothing of three coefficients."""
+"""Fewer cannot determine three coefficients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +29,11 @@ class LatencyModel:
     """Coefficients, in seconds for each entry, and how well they fit.
 
     Attributes:
-        alpha: Of an entry scanned in the filter.
-        beta: Of an entry after it.
+        alpha: Seconds per entry scanned in the filter.
+        beta: Seconds per entry after it.
         constant: Seconds of a query that scans nothing.
         fit: R² over the cells: the share of the variance that the model explains.
-        cells: Cells that had a query.
+        cells: Cells with a query.
     """
 
     alpha: float
@@ -43,7 +44,7 @@ class LatencyModel:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it fits well enough to say seconds, and an entry does take time."""
+        """Whether it fits well enough to predict seconds, and entries do take time."""
         return self.fit >= MIN_FIT and self.alpha > 0
 
     def seconds(self, in_filter: float, after_filter: float) -> float:
@@ -72,7 +73,7 @@ def fit_latency(in_filter: ArrayLike, after_filter: ArrayLike, seconds: ArrayLik
     if len(kept) < _MIN_CELLS:
         return None
     matrix = np.column_stack((counters[kept], np.ones(len(kept))))
-    # Counters are millions, the constant is one: least squares wants columns of a size.
+    # Counters are millions, the constant is one: least squares needs columns of similar magnitude.
     scale = np.maximum(np.abs(matrix).max(axis=0), 1.0)
     found, *_ = np.linalg.lstsq(matrix / scale, times[kept], rcond=None)
     alpha, beta, constant = (float(value) for value in found / scale)

@@ -1,7 +1,8 @@
 """How the next rewrite of a table could lay out its rows for the queries of a log: order, partitions, Bloom filters.
 
-Takes an index that is recommended, what its column is asked for and what is known of it; gives recommendations beside it, which
-help any reader. The rule: a table has one order and few partition fields, so only a column that saves half of all is worth one.
+Takes a recommended index, the operators on its column, and the column's metadata; returns further
+recommendations, which help any reader. The rule: a table has one order and few partition fields, so only a
+column that saves half of all entries is worth one.
 """
 
 from __future__ import annotations
@@ -19,21 +20,23 @@ if TYPE_CHECKING:
     from twostage.advisor.tally import Tally
 
 MIN_SHARE_OF_LAYOUT = 0.5
-"""Of all entries: a column that alone saves so much is worth the table's one sort order, or a partition field."""
+"""Of all entries: a column that alone saves this much is worth the table's one sort order, or a partition
+field."""
 MIN_PARTITION_BYTES = 128 * 2**20
-"""Of a partition, on average: smaller ones would make small files."""
+"""Of a partition, on average: smaller ones would have small files."""
 MIN_PARTITIONS = 4
 MAX_BUCKETS = 1_024
-MAX_VALUES = 10_000
-"""Of a column whose values are partitions themselves: manifests note each."""
+MAX_IDENTITY_PARTITIONS = 10_000
+"""Of a column partitioned by identity: manifests record each value."""
 MIN_SHARE_LEFT_OUT = 0.1
-"""Of the data files, for one value: where Bloom filters leave out fewer, they are not worth their bytes."""
+"""Of the data files, for one value: Bloom filters that prune fewer are not worth their bytes."""
 BLOOM_BYTES, ROW_GROUP_BYTES = 2**20, 128 * 2**20
-"""Iceberg's defaults of ``write.parquet.bloom-filter-max-bytes``, which is what a filter takes, and of a row group."""
+"""Iceberg's defaults for ``write.parquet.bloom-filter-max-bytes``, which a filter takes in full, and for a
+row group."""
 EQUALITY = frozenset({"=", "<=>", "in"})
-"""The operators that ask for single values."""
+"""The operators that match single values."""
 _DAYS = {"day": 1.0, "month": 30.44, "year": 365.25}
-"""Of the partition transforms of times, the finest first."""
+"""Per partition, by time transform, the finest first."""
 _NO_BUCKETS = ("float", "double", "boolean")
 
 
@@ -46,7 +49,7 @@ def layout_for(
     for index in indexes:
         (column,) = index.columns
         if HAS_ELEMENT in tally.operators[column]:
-            continue  # no order of rows, and no Bloom filter of Parquet, helps to find elements of lists
+            continue  # neither a sort order nor Parquet's Bloom filters help to find elements of lists
         transform = None if is_partitioned else _transform(index, tally, metadata)
         if transform is not None and metadata is not None:
             found.append(_partition(index, transform, metadata))
@@ -58,7 +61,7 @@ def layout_for(
 
 
 def _transform(index: Recommendation, tally: Tally, metadata: TableColumns | None) -> str | None:
-    """Return the partition transform for a column, such as ``day(ts)``; the column's name for its values; None for none."""
+    """Return a column's partition transform, such as ``day(ts)``; its name for identity; None for none."""
     (column,) = index.columns
     known = None if metadata is None else metadata.columns.get(column)
     if metadata is None or known is None or index.saved_share < MIN_SHARE_OF_LAYOUT:
@@ -80,7 +83,7 @@ def _transform(index: Recommendation, tally: Tally, metadata: TableColumns | Non
 
 
 def _of_values(column: str, known: ColumnMetadata, partitions: int) -> str | None:
-    if known.distinct is not None and known.distinct <= min(partitions, MAX_VALUES):
+    if known.distinct is not None and known.distinct <= min(partitions, MAX_IDENTITY_PARTITIONS):
         return column if known.distinct >= MIN_PARTITIONS else None
     if known.type.startswith(_NO_BUCKETS):
         return None
@@ -180,13 +183,13 @@ def _bloom_filter(index: Recommendation, metadata: TableColumns | None) -> list[
 
 
 def _bloom_bytes(metadata: TableColumns) -> float:
-    """Return what Bloom filters of a column take: Iceberg's writer gives each row group one of `BLOOM_BYTES`."""
+    """Return the bytes of a column's Bloom filters: Iceberg writes one of `BLOOM_BYTES` per row group."""
     of_a_file = metadata.bytes / max(1, metadata.files)
     return float(metadata.files * max(1, math.ceil(of_a_file / ROW_GROUP_BYTES)) * BLOOM_BYTES)
 
 
 def identifier(name: str) -> str:
-    """Return a name as Spark SQL takes it, part by part: names of a log may hold anything."""
+    """Return a name quoted for Spark SQL, part by part: names in a log may contain anything."""
     parts = name.split(".")
     return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in parts)
 

@@ -1,7 +1,8 @@
-"""Which kind of log is at a place, and how a bucket that it is in is opened.
+"""Which kind of log is at a place, and how to open its bucket.
 
-Takes places, the reader's options and Spark's confs; gives logs that can be iterated. The rule: a log in a bucket is opened with
-what opens the table: the same ``catalog.*`` options and confs, and the table's own storage properties.
+Takes places, the reader's options and Spark's confs; returns logs that can be iterated. The rule: a log in a
+bucket is opened with what opens the table: the same ``catalog.*`` options and confs, and the table's own
+storage properties.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 Source = str | QueryLog | EventLogs
 _EVENT = b'{"Event"'
-"""How each line of Spark's begins."""
+"""The start of each line of Spark's event logs."""
 
 
 def open_log(place: str, access: Storage | None = None) -> QueryLog | EventLogs:
-    """Return the log at a place: a query log if files there end as one's do and do not begin as Spark's, else event logs.
+    """Return the log at a place: a query log if its files have that suffix and not Spark's start, else event logs.
 
     Args:
-        place: A file or a folder, of this machine or in a bucket.
+        place: A file or a folder, local or in a bucket.
         access: How buckets are opened.
 
     Raises:
@@ -47,7 +48,7 @@ def open_log(place: str, access: Storage | None = None) -> QueryLog | EventLogs:
 
 def _is_query_log(place: str, storage: Storage) -> bool:
     if place.endswith(SUFFIX):
-        return not _begins_as_spark_s(place, storage)
+        return not _is_event_log(place, storage)
     if parse_location(place).is_local:
         return any(Path(parse_location(place).path).glob(f"*{SUFFIX}"))
     entries = files.list_folder(storage, place)
@@ -56,12 +57,12 @@ def _is_query_log(place: str, storage: Storage) -> bool:
     return any(not entry.is_folder and entry.name.endswith(SUFFIX) for entry in entries)
 
 
-def _begins_as_spark_s(place: str, storage: Storage) -> bool:
+def _is_event_log(place: str, storage: Storage) -> bool:
     try:
         with files.open_file(storage, place) as file:
             return bytes(file.read(len(_EVENT))) == _EVENT
     except (TwoStageError, OSError):
-        return False  # reading it says what is wrong
+        return False  # reading it will report what is wrong
 
 
 def open_logs(log: Source | Iterable[Source], access: Storage | None = None) -> list[QueryLog | EventLogs]:
@@ -100,8 +101,8 @@ def log_access(log: Source | Iterable[Source], options: ReadOptions, confs: Mapp
     """Return how the buckets of logs are opened.
 
     Args:
-        log: The logs; for those of this machine nothing is looked up.
-        options: The reader's; ``path`` names the table whose storage properties serve too, if there is one.
+        log: The logs; for local ones nothing is looked up.
+        options: The reader's; ``path`` names the table, if any, whose storage properties are used, too.
         confs: Spark's, for catalogs and Hadoop's S3A.
     """
     places = [one for one in sources_of(log) if isinstance(one, str)]
@@ -109,7 +110,7 @@ def log_access(log: Source | Iterable[Source], options: ReadOptions, confs: Mapp
         return Storage()
     properties = dict(hadoop_properties(confs))
     if options.path:
-        with contextlib.suppress(TwoStageError):  # whoever opens the table says why it cannot be
+        with contextlib.suppress(TwoStageError):  # opening the table elsewhere reports why
             properties.update(load_table(options, confs).storage.properties)
     properties.update(file_properties(options.catalog, trusted=options.catalog))
     return Storage(properties=properties, client=options.settings.object_store_client)

@@ -1,7 +1,8 @@
-"""Values of a log's JSON, checked as they are read: whoever wrote a line may not make the program stumble over it later.
+"""Values of a log's JSON, checked as they are read, so that no line can make the program fail later.
 
-Takes a line or one of its values; gives plain values. The rules: whole numbers fit into 64 bits, other numbers are finite, and
-texts can be printed; anything else is a ``ValueError``, so that the line is counted as broken.
+Takes a line or one of its values; returns plain values. The rules: whole numbers fit into 64 bits, other
+numbers are finite, and strings can be printed; anything else is a ``ValueError``, so that the line counts as
+broken.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ MAX_WHOLE = 2**63 - 1
 _MIN_SIGNED = -(2**63)
 _MAX_MILLISECONDS = 253_402_300_799_999
 """The end of the year 9999."""
-_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
-"""Half of a character of UTF-16, which JSON can name and no output can take; of whole ones there are two."""
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+"""A UTF-16 surrogate, which JSON can escape, and which cannot be encoded without its other half."""
 
 
 def load_line(line: str | bytes) -> Any:
     """Return the JSON of a line.
 
     Raises:
-        ValueError: It is no JSON, nested too deep, or has numbers or texts that are none.
+        ValueError: It is not JSON, is nested too deep, or has invalid numbers or strings.
     """
     try:
         raw = json.loads(line, parse_constant=_no_number)
         data = line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass")
-        # Nearly no line has one of these; asking for the whole pattern alone takes as long as reading the line.
-        if (b"\\u" in data or b"\xed" in data) and _HALF_CHARACTER.search(data):
+        # Hardly any line has one of these; searching for the pattern alone takes as long as parsing the line.
+        if (b"\\u" in data or b"\xed" in data) and _SURROGATE.search(data):
             json.dumps(raw, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("JSON is nested too deep") from None
@@ -41,38 +42,38 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"no number: {text}")
 
 
-def whole(value: Any, name: str) -> int:
+def whole_number(value: Any, name: str) -> int:
     """Return a whole number from 0 to `MAX_WHOLE`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     if type(value) is not int or not 0 <= value <= MAX_WHOLE:
         raise ValueError(f"no number: {name}")
     return value
 
 
-def whole_or_none(value: Any, name: str) -> int | None:
+def whole_number_or_none(value: Any, name: str) -> int | None:
     """Return the same, and None for None."""
-    return None if value is None else whole(value, name)
+    return None if value is None else whole_number(value, name)
 
 
 def milliseconds(value: Any, name: str) -> int:
     """Return milliseconds since 1970, up to the year 9999.
 
     Raises:
-        ValueError: They are none.
+        ValueError: It is not such a time.
     """
-    if whole(value, name) > _MAX_MILLISECONDS:
+    if whole_number(value, name) > _MAX_MILLISECONDS:
         raise ValueError(f"no time: {name}")
     return int(value)
 
 
 def literal(value: Any) -> Any:
-    """Return a literal of a predicate: a text, a truth value, NULL, a finite number; whole ones of 64 bits with a sign.
+    """Return a literal: a string, a boolean, None, or a finite number; whole numbers are signed 64-bit.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     if value is None or isinstance(value, str | bool):
         return value
@@ -84,10 +85,10 @@ def literal(value: Any) -> Any:
 
 
 def texts(values: Any, name: str) -> tuple[str, ...]:
-    """Return a list of texts as a tuple.
+    """Return a list of strings as a tuple.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
         raise ValueError(f"no texts: {name}")
@@ -95,10 +96,10 @@ def texts(values: Any, name: str) -> tuple[str, ...]:
 
 
 def text(value: Any, name: str) -> str:
-    """Return a text.
+    """Return a string.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     if not isinstance(value, str):
         raise ValueError(f"no text: {name}")  # noqa: TRY004 - a value of the log, not of the program

@@ -1,8 +1,8 @@
-"""A predicate as a log keeps it: plain values that any program can read back, with what evaluating it took.
+"""A predicate as it is logged: plain values that any program can read back, with the cost of evaluating it.
 
-Takes a bound predicate and the measured costs of its parts by their text; gives a tree of `LoggedPredicate`, and its JSON.
-The rules: NOT is in the leaves' operators, so that only AND and OR have children; and where literals are to be left out,
-neither values nor texts hold one.
+Takes a bound predicate and the measured costs of its parts by their text; returns a tree of
+`LoggedPredicate`, and its JSON. The rules: NOT is in the leaves' operators, so that only AND and OR have
+children; and if literals are left out, neither values nor texts contain any.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from twostage.advisor.log_values import literal, text, texts, whole, whole_or_none
+from twostage.advisor.log_values import literal, text, texts, whole_number, whole_number_or_none
 from twostage.predicates import predicate as tree
 from twostage.predicates.normalize import pull_common_factors
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from twostage.predicates.predicate import Predicate
 
 MAX_VALUES = 100
-"""Literals of one IN that are logged; `LoggedPredicate.count` counts all. Keys of a join may be thousands."""
+"""Literals of one IN that are logged; `LoggedPredicate.count` counts all. A join may have thousands of
+keys."""
 _MAX_DEPTH = 50
 _MAX_NODES = 10_000
-"""Of one predicate read from a log: whoever wrote it may not exhaust this process."""
+"""Of one predicate read from a log: it may not exhaust this process."""
 RANGE = "range"
 """The operator of two comparisons that limit a column from both sides."""
 _MEASURED = frozenset({"in", "out", "ns", "bytes"})
@@ -39,18 +40,18 @@ class LoggedPredicate:
 
     Attributes:
         op: ``and``, ``or``; for leaves ``=``, ``<>``, ``<``, ``<=``, ``>``, ``>=``, ``<=>``, ``in``, ``is null``,
-            ``prefix``, ``suffix``, ``contains``, ``length``, each but the comparisons also with ``not`` before it;
-            ``constant``, or ``unknown`` for an expression that is none of these.
+            ``prefix``, ``suffix``, ``contains``, ``length``, all but the comparisons also with ``not`` in
+            front; ``constant``, or ``unknown`` for an expression that is none of these.
         columns: The leaf's columns; nested ones with dots. Two for a comparison of columns.
         values: The literals, in Iceberg's JSON form where JSON has none of its own (decimals and bytes as text); at most
             `MAX_VALUES`; None if they were left out or are not known.
         count: The number of literals.
         type: The type that the literals have; empty if not known.
         text: The predicate as SQL; with ``?`` for each literal that was left out.
-        rows_in: Rows that it was evaluated for; None if that was not measured.
+        rows_in: Rows that it was evaluated for; None if not measured.
         rows_out: Of these, the rows for which it was true.
-        nanoseconds: That evaluating took, reading its columns included.
-        nbytes: That were read of its columns then; none of a column that was read before, for another part.
+        nanoseconds: The time to evaluate it, including reading its columns.
+        nbytes: The bytes then read from its columns; none from a column already read for another part.
         children: Of ``and`` and ``or``.
     """
 
@@ -76,7 +77,7 @@ class LoggedPredicate:
 
     @property
     def conjuncts(self) -> tuple[LoggedPredicate, ...]:
-        """The parts that must all be true; the predicate itself if it is no AND."""
+        """The parts that must all be true; the predicate itself if it is not an AND."""
         return self.children if self.op == "and" else (self,)
 
     @property
@@ -109,9 +110,10 @@ class LoggedPredicate:
 
 
 def with_ranges(part: LoggedPredicate) -> LoggedPredicate:
-    """Return a predicate in which two comparisons of an AND that limit one column from both sides are one leaf, ``range``.
+    """Return a predicate with an AND's two comparisons that bound a column on both sides as one ``range`` leaf.
 
-    The reader asks an index for both at once; each alone may hold for half of all rows. Those that were not measured stay two.
+    The reader looks up both in an index at once; each alone may match half of all rows. Unmeasured ones stay
+    separate.
     """
     if not part.children:
         return part
@@ -168,11 +170,11 @@ def without_implied(parts: Sequence[LoggedPredicate], text: str = "") -> LoggedP
 def log_predicate(
     predicate: Predicate, costs: Mapping[str, PredicateCost], *, literals: bool = True
 ) -> LoggedPredicate | None:
-    """Return a bound predicate as a log keeps it; None for TRUE.
+    """Return a bound predicate as it is logged; None for TRUE.
 
     Args:
         predicate: The tree.
-        costs: What evaluating its parts took, by the part's text; conjuncts and leaves.
+        costs: The costs of evaluating its conjuncts and leaves, by their text.
         literals: Keep literals.
     """
     normal = pull_common_factors(tree.push_not_down(predicate))
@@ -257,10 +259,10 @@ def _plain(value: Any) -> Any:
 
 
 def parse_predicate(raw: Any) -> LoggedPredicate | None:
-    """Return a predicate of a log's JSON; None for none.
+    """Return the predicate in a log's JSON; None for none.
 
     Raises:
-        ValueError: It is no such predicate, or too large.
+        ValueError: It is not such a predicate, or is too large.
     """
     return None if raw is None else _parse(raw, 0, [0])
 
@@ -282,12 +284,12 @@ def _parse(raw: Any, depth: int, nodes: list[int]) -> LoggedPredicate:
         op=op,
         columns=texts(raw.get("columns", []), "columns"),
         values=None if values is None else tuple(map(literal, values)),
-        count=whole(raw.get("count", 0), "count"),
+        count=whole_number(raw.get("count", 0), "count"),
         type=text(raw.get("type", ""), "type"),
         text=text(raw.get("text", ""), "text"),
-        rows_in=whole_or_none(raw.get("in"), "in"),
-        rows_out=whole_or_none(raw.get("out"), "out"),
-        nanoseconds=whole_or_none(raw.get("ns"), "ns"),
-        nbytes=whole_or_none(raw.get("bytes"), "bytes"),
+        rows_in=whole_number_or_none(raw.get("in"), "in"),
+        rows_out=whole_number_or_none(raw.get("out"), "out"),
+        nanoseconds=whole_number_or_none(raw.get("ns"), "ns"),
+        nbytes=whole_number_or_none(raw.get("bytes"), "bytes"),
         children=tuple(_parse(child, depth + 1, nodes) for child in children),
     )

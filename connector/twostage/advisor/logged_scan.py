@@ -1,7 +1,7 @@
-"""One scan of a log: what a query wanted of a table, and what that cost.
+"""One scan in a log: what a query requested from a table, and what that cost.
 
-Takes a scan's plan and report, or a line of a log; gives a `LoggedScan`, the value that all of the advisor works on,
-wherever it came from. The rule: what was not measured is None or missing, never a guess.
+Takes a scan's plan and report, or a line of a log; returns a `LoggedScan`, the value that all of the advisor
+works on, whatever its source. The rule: what was not measured is None or missing, never a guess.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from twostage.advisor.log_values import load_line, text, texts, whole, whole_or_none
+from twostage.advisor.log_values import load_line, text, texts, whole_number, whole_number_or_none
 from twostage.advisor.logged_predicate import (
     RANGE,
     LoggedPredicate,
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from twostage.task import ScanPlan
 
 VERSION = 1
-"""Of a line's form; a reader refuses lines of later ones."""
-NEEDED_TEXTS = ("scan", "table", "reader")
-"""Fields that every line has, beside its time."""
+"""Of the line format; a reader refuses lines of later ones."""
+REQUIRED_TEXTS = ("scan", "table", "reader")
+"""String fields that every line has; it also has a time."""
 INDEX = "index"
-"""The reader of what indexes answered wholly."""
+"""The reader of scans answered entirely by indexes."""
 SPARK = "spark"
-"""The reader of what was handed to Spark's own."""
+"""The reader of scans handed over to Spark's own."""
 _ORDER = re.compile(r"(?P<column>.+) (?:ASC|DESC) NULLS (?:FIRST|LAST)")
 _MORE_TEXTS = ("top", "application", "application_name", "user", "description")
 _NUMBERS = ("snapshot", "limit", "query_milliseconds", "query")
@@ -47,19 +47,20 @@ _NUMBERS = ("snapshot", "limit", "query_milliseconds", "query")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedScan:
-    """A scan as a log has it.
+    """A scan as it is logged.
 
     Attributes:
         time: When its query ended, in UTC.
         scan: The scan's id; unique within its application.
         table: The table's name as the query gave it.
-        reader: Who read it: ``twostage``; ``spark``, Spark's own reader for us; ``iceberg``, Iceberg's connector; or ``index``,
-            nobody: indexes and manifests answered aggregates, and `columns` are those that they and their groups are of.
+        reader: What read it: ``twostage``; ``spark``, Spark's own reader for us; ``iceberg``, Iceberg's
+            connector; or ``index``: indexes and manifests answered aggregates, and `columns` are the
+            aggregated and grouping columns.
         snapshot: The snapshot's id; None if it has none or it is not known.
-        columns: The columns returned; nested fields are not told apart.
-        predicate: What was evaluated, as bound, with what its parts took; None: all rows were wanted.
+        columns: The columns returned; nested fields are not distinguished.
+        predicate: What was evaluated, as bound, with the costs of its parts; None: all rows match.
         hint: What only pruned, or was left to Spark; None for none.
-        limit: The maximum number of rows of a task, for ``LIMIT``.
+        limit: The maximum number of rows per task, for ``LIMIT``.
         top: The order and limit of a top-n scan.
         counters: Those of `metrics.COUNTERS` that are not zero.
         query_milliseconds: The wall-clock time of the whole query; None if not known.
@@ -70,8 +71,9 @@ class LoggedScan:
         user: Who ran it.
         query: Spark's number of the query in the application; None if not known.
         description: What Spark calls the query: the job's description, or where it was called from.
-        is_measured: twostage logged it, with what each part of its filter took; event logs have little of that.
-        rows_of_table: Rows that there were to filter where the log does not say it; see `of_table`.
+        is_measured: twostage logged it, with the costs of each part of its filter; event logs have few of
+            these.
+        rows_of_table: The number of rows to filter if the log does not say it; see `of_table`.
     """
 
     time: datetime.datetime
@@ -102,7 +104,7 @@ class LoggedScan:
 
     @property
     def filter(self) -> LoggedPredicate | None:
-        """All that the rows had to meet, the predicate and the hint.
+        """Everything that the rows had to match: the predicate and the hint.
 
         Without ``IS NOT NULL`` that the rest implies, and with ranges as one leaf.
         """
@@ -111,7 +113,7 @@ class LoggedScan:
         if found is not None:
             found = with_ranges(found)
             if found.op == RANGE and found.rows_out is not None and self.limit is None and not self.top:
-                # Its two sides were measured on other rows: which comes first may change from row group to row group.
+                # Its two sides were measured on different rows: which comes first may change between row groups.
                 found = replace(found, rows_out=min(found.rows_out, self.count("rows.fetched")))
         whole = self.predicate if self.hint is None else None
         if found is None or whole is None or found.rows_in is not None:
@@ -136,13 +138,13 @@ class LoggedScan:
 
     @property
     def order_column(self) -> str | None:
-        """The column that first rows were wanted by; None for other scans."""
+        """The column that a top-n scan is ordered by; None for other scans."""
         order = _ORDER.match(self.top)
         return None if order is None else order["column"].replace("`", "")
 
     @property
     def rows_read(self) -> int:
-        """Rows that were left to filter when metadata had pruned what it could."""
+        """The rows to filter after pruning by metadata."""
         if "rows.considered" not in self.counters:
             return self.count("spark.rows") or self.count("handed_over.rows") or self.rows_of_table or 0
         deleted = sum(number for name, number in self.counters.items() if name.startswith("rows.deleted."))
@@ -151,14 +153,14 @@ class LoggedScan:
 
     @property
     def knows_rows(self) -> bool:
-        """Whether it is known how many rows there were to filter; that it were none is known as well."""
+        """Whether the number of rows to filter is known, even if it is 0."""
         return self.is_measured or self.reader != "twostage" or self.rows_of_table is not None
 
     def of_table(self, rows: int) -> LoggedScan:
-        """Return a scan that was not measured as one of a table with so many rows, all of which it filtered.
+        """Return an unmeasured scan as one that filtered all of its table's `rows` rows.
 
-        What metadata left out of them is not known; what was returned is what met the filter, unless a limit ended it or
-        something else, such as keys of a join, left out more.
+        How many of them metadata pruned is not known; the rows returned are those that matched the filter,
+        unless a limit ended the scan or something else, such as join keys, dropped more.
         """
         if self.knows_rows:
             return self
@@ -172,7 +174,7 @@ class LoggedScan:
     def entries_in_filter(self) -> int:
         """Values scanned to evaluate the filter, column by column: Pinot's ``numEntriesScannedInFilter``.
 
-        Counted where the scan was ours; elsewhere every filter column of every row read is scanned.
+        Counted if the scan was ours; otherwise every filter column of every row read counts.
         """
         return self.entries_of({})
 
@@ -196,7 +198,7 @@ class LoggedScan:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read of data files; for other readers than ours what the footers say of the selected columns."""
+        """Bytes read from data files; for other readers, those of the selected columns by the footers."""
         return self.count("bytes.read") or self.count("handed_over.bytes") or self.count("spark.files.bytes")
 
     def as_dict(self) -> dict[str, Any]:
@@ -236,8 +238,8 @@ class LoggedScan:
 
 
 def _entries(part: LoggedPredicate, entries_per_row: Mapping[str, float]) -> float:
-    """Return the values that a predicate's leaves scanned; a leaf that was not measured, as many as what it stands in."""
-    if not entries_per_row:  # of a million scans most
+    """Return the values that a predicate's leaves scanned; an unmeasured leaf counts the predicate's rows."""
+    if not entries_per_row:  # most of a million scans
         return sum(
             [
                 (part.rows_in or 0 if leaf.rows_in is None else leaf.rows_in) * len(leaf.columns)
@@ -253,7 +255,7 @@ def _entries(part: LoggedPredicate, entries_per_row: Mapping[str, float]) -> flo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFacts:
-    """What is known of a query beside its scans; see `LoggedScan` for the fields."""
+    """What is known about a query apart from its scans; see `LoggedScan` for the fields."""
 
     time: datetime.datetime
     milliseconds: int | None = None
@@ -272,7 +274,7 @@ def log_scan(plan: ScanPlan, report: ScanReport, query: QueryFacts, *, literals:
     Args:
         plan: The scan's plan.
         report: The same scan's report, after its query.
-        query: Of which it is a part.
+        query: The query that it is part of.
         literals: Keep literals; without them the query's description and the limit of a top-n scan are left out, too.
     """
     context, metrics = plan.context, report.metrics
@@ -311,14 +313,14 @@ def _top(top: TopRows | None, *, literals: bool) -> str:
 def _masked(name: str) -> str:
     return (
         name if name.isalnum() else logged_name(name)
-    )  # every scan has an id of its own, of letters and digits; of tables and readers there are few
+    )  # every scan has its own id, of letters and digits; there are few tables and readers
 
 
 def parse_scan(line: str | bytes) -> LoggedScan:
     """Return the scan of a line.
 
     Raises:
-        ValueError: It is no JSON, or no scan's.
+        ValueError: It is not JSON, or not a scan's.
     """
     raw = load_line(line)
     if not isinstance(raw, dict) or type(raw.get("v")) is not int:
@@ -329,17 +331,17 @@ def parse_scan(line: str | bytes) -> LoggedScan:
     if not isinstance(counters, dict):
         raise ValueError("no line of a query log")  # noqa: TRY004 - a value of the log, not of the program
     for name, number in counters.items():
-        whole(number, name)
-    more: dict[str, Any] = {name: whole_or_none(raw.get(name), name) for name in _NUMBERS}
+        whole_number(number, name)
+    more: dict[str, Any] = {name: whole_number_or_none(raw.get(name), name) for name in _NUMBERS}
     more |= {name: text(raw.get(name, ""), name) for name in _MORE_TEXTS}
-    more |= {name: _masked(text(raw.get(name), name)) for name in NEEDED_TEXTS}
+    more |= {name: _masked(text(raw.get(name), name)) for name in REQUIRED_TEXTS}
     return LoggedScan(
         time=_time(text(raw.get("time"), "time")),
         predicate=parse_predicate(raw.get("predicate")),
         hint=parse_predicate(raw.get("hint")),
         columns=texts(raw.get("columns", []), "columns"),
         counters=counters,
-        scans=whole(raw.get("scans", 1), "scans") or 1,
+        scans=whole_number(raw.get("scans", 1), "scans") or 1,
         failed=raw.get("failed") is True,
         **more,
     )

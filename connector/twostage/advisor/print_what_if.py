@@ -1,6 +1,6 @@
 """What indexes would do, as a table on a terminal.
 
-Takes a `WhatIf`; prints. The rule: what is predicted is called so.
+Takes a `WhatIf` and prints it. The rule: predictions are called predictions.
 """
 
 from __future__ import annotations

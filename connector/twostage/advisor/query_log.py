@@ -1,7 +1,8 @@
 """A query log: files of JSON lines in a folder or bucket, one line for each scan.
 
-Takes scans and appends them; reads back what any number of drivers wrote. The rules: a file belongs to one driver, so
-nobody waits for a lock; a line that cannot be read is counted and named, never fatal; and nothing of a log is executed.
+Takes scans and appends them; reads back what any number of drivers wrote. The rules: a file belongs to one
+driver, so there is no lock to wait for; a line that cannot be read is counted and named, never fatal; and
+nothing in a log is executed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twostage.advisor.logged_scan import NEEDED_TEXTS, VERSION, LoggedScan, parse_scan
+from twostage.advisor.logged_scan import REQUIRED_TEXTS, VERSION, LoggedScan, parse_scan
 from twostage.errors import NotFoundError, TwoStageError
 from twostage.storage import files
 from twostage.storage.location import join, parse_location
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 SUFFIX = ".jsonl"
 DEFAULT_FILE_BYTES = 64 << 20
-"""Of a local file, until the next one is begun."""
+"""Of a local file, at which the next one is started."""
 MAX_OBJECT_BYTES = 1 << 20
-"""Of an object in a bucket, which cannot be appended to: it is written anew until it has so many."""
+"""Of an object in a bucket, up to which it is rewritten, since it cannot be appended to."""
 _MAX_OBJECT_READ = 1 << 30
 _MAX_LINE_BYTES = 4 << 20
 _MAX_EXAMPLES = 5
@@ -38,11 +39,11 @@ DATAFRAME_SCHEMA = (
     "entries_in_filter BIGINT, entries_after_filter BIGINT, query_milliseconds BIGINT, counters MAP<STRING, BIGINT>, "
     "application STRING, application_name STRING, user STRING, query BIGINT, description STRING"
 )
-"""Of `QueryLog.dataframe`: the fields of `LoggedScan`; predicates as JSON text."""
+"""The schema of `QueryLog.dataframe`: the fields of `LoggedScan`; predicates as JSON text."""
 
 
 class QueryLogFile:
-    """The files that one driver writes, one after the other. Not for several threads at once."""
+    """The files that one driver writes, one after another. Not thread-safe."""
 
     def __init__(
         self, location: str, properties: Mapping[str, str], *, file_bytes: int = DEFAULT_FILE_BYTES
@@ -89,7 +90,7 @@ class QueryLogFile:
         self._written += len(data)
 
     def _write(self, handle: int, data: bytes) -> None:
-        """Write all of it: a system may take less at once. Where it then fails, the next lines do not join the broken one."""
+        """Write all of it: one call may write less. After a failure, the next lines do not continue the broken one."""
         rest = memoryview(b"\n" + data if self._is_torn else data)
         while rest:
             written = os.write(handle, rest)
@@ -99,7 +100,7 @@ class QueryLogFile:
 
 @dataclass(slots=True)
 class Problems:
-    """What could not be read of a log: how often, and the first places, by reason."""
+    """What could not be read in a log: counts and first places, by reason."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
@@ -138,7 +139,7 @@ class QueryLog:
         self._storage = Storage(properties=dict(properties or {}), root=location, client=client)
 
     def files(self) -> list[str]:
-        """Return the log's files, by name, which is by the time when their driver began.
+        """Return the log's files by name, that is, by the start time of their driver.
 
         Raises:
             NotFoundError: There are none.
@@ -196,7 +197,7 @@ class QueryLog:
         Broken lines, foreign JSON and lines of later versions are left out, as when the log is iterated, but not counted.
 
         Args:
-            spark: The session; for a bucket it has Hadoop's properties of that.
+            spark: The session; for a bucket it has Hadoop's properties for it.
         """
         lines = (
             spark.read.schema(f"v INT, {DATAFRAME_SCHEMA}")
@@ -204,12 +205,12 @@ class QueryLog:
             .option("pathGlobFilter", f"*{SUFFIX}")
             .json(self.location)
         )
-        needed = " AND ".join(f"{name} IS NOT NULL" for name in ("time", *NEEDED_TEXTS))
+        needed = " AND ".join(f"{name} IS NOT NULL" for name in ("time", *REQUIRED_TEXTS))
         return lines.where(f"v <= {VERSION} AND {needed}").drop("v")
 
 
 def _limited_lines(file: Any) -> Iterator[bytes]:
-    """Yield lines; of one that is longer than `_MAX_LINE_BYTES`, the parts."""
+    """Yield lines; one that is longer than `_MAX_LINE_BYTES` in parts."""
     while line := file.readline(_MAX_LINE_BYTES):
         yield line
 

@@ -1,8 +1,8 @@
-"""A logged scan as one that can be planned again: a table's columns, and bound predicates.
+"""A logged scan, rebuilt to be planned again: a table's columns, and bound predicates.
 
-Takes a `LoggedScan` and the table's schema; gives a projection and predicates, made of the logged tree and its literals by
-the binder that Spark's own predicates go through. The rules: no text of a log is parsed, let alone executed; and a scan that
-its log does not spell out is refused by a reason, never replayed in part.
+Takes a `LoggedScan` and the table's schema; returns a projection and predicates, made from the logged tree
+and its literals by the binder that Spark's own predicates go through. The rules: no text in a log is parsed,
+let alone executed; and a scan that is not fully logged is refused with a reason, never replayed in part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT = "not "
 
 
 class CannotReplayError(ValueError):
-    """Why a logged scan cannot be made again."""
+    """Why a logged scan cannot be replayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class RebuiltScan:
     Attributes:
         projection: The columns returned.
         predicate: What was evaluated.
-        hint: What only pruned, as far as the log has it.
+        hint: What only pruned, as far as it is logged.
         limit: The maximum number of rows of a task.
     """
 
@@ -156,7 +156,7 @@ def _literal(value: Any, kind: Primitive) -> Any:
     """Return a literal as Spark would send it; None for NULL.
 
     Raises:
-        CannotReplayError: It is none of the type.
+        CannotReplayError: It is not of the type.
     """
     if value is None:
         return None

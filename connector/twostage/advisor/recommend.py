@@ -1,8 +1,8 @@
 """Recommendations for one table: what to index, how to lay it out, what to drop, or nothing.
 
-Takes the sums of its scans and what is known of its columns; gives recommendations, the best first, each with the reason in a
-sentence, what voted for it, its size and its saving. The rules: an index whose saving in the log is less than what it costs to
-write once is not recommended; where nothing pays, that is said.
+Takes the sums of its scans and its column metadata; returns recommendations, the best first, each with a
+one-sentence reason, its votes, size and savings. The rules: an index that saves less over the log than
+writing it once costs is not recommended; if nothing pays, the result says so.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from twostage.advisor.tally import Tally
 
 MIN_SHARE_OF_DELETES = 0.5
-"""Of the tasks' time: from here on deletes are worth compiling."""
-BYTES_OF_A_DELETED_ROW = 2.0
-"""In a bitmap of compiled deletes, where the rows are scattered: fewer where they are neighbours."""
+"""Share of the tasks' time from which on deletes are worth compiling."""
+BYTES_PER_DELETED_ROW = 2.0
+"""In a bitmap of compiled deletes, if the rows are scattered: fewer if they are adjacent."""
 MAX_OVERLAP = 0.1
-"""A column whose bounds leave fewer than this share of the files needs no index of them."""
+"""A column whose bounds leave less than this share of the files needs no index."""
 MIN_COLUMN_BYTES = 32 << 10
-"""Of a column in a data file, on average: a smaller one is read with a request or two, as an index of it would be."""
+"""Of a column in a data file, on average: a smaller one is read with a request or two, as its index would
+be."""
 _RANGES = frozenset({"<", "<=", ">", ">=", RANGE})
 
 
@@ -46,10 +47,10 @@ def recommend(
     """Return the recommendations for a table.
 
     Args:
-        tally: Of its scans.
-        metadata: Of its columns; without it, sizes and the kind of an index are not told.
-        min_gain: G0: what one more index must save of all entries.
-        max_columns: The largest number of indexes.
+        tally: The sums of its scans.
+        metadata: Of its columns; without it, sizes and index kinds are not known.
+        min_gain: G0: the share of all entries that one more index must save.
+        max_columns: The maximum number of indexes.
     """
     found = [
         *_indexes(tally, metadata, min_gain, max_columns),
@@ -71,7 +72,7 @@ def _indexes(
         votes = [kept for vote in tally.votes if (kept := _without(vote, rejected)).alternatives]
         by_bytes = None
         weighed, total = votes, float(tally.entries)
-        if tally.knows_bytes:  # what an index is for; entries stand for them where they are not known
+        if tally.knows_bytes:  # what an index is for; entries stand in if bytes are not known
             by_bytes = [kept for vote in tally.byte_votes if (kept := _without(vote, rejected)).alternatives]
             weighed, total = by_bytes, tally.bytes_weighed
         chosen = choose_columns(weighed, total, min_gain=min_gain, max_columns=max_columns)
@@ -81,7 +82,7 @@ def _indexes(
             is_best = all(one.is_best for one in chosen)
             found.sort(key=lambda one: (-one.saved_entries, one.columns))
             return [replace(one, is_best=is_best) for one in found]
-        # One at a time, that which pays the least: without it, the others save more.
+        # One at a time, the one that pays the least: without it, the others save more.
         rejected |= {min(lost, key=lambda name: (lost[name], name))}
 
 
@@ -96,7 +97,7 @@ def _of_choice(
     by_bytes: list[Vote] | None,
     best: frozenset[str],
 ) -> tuple[list[Recommendation], dict[str, float]]:
-    """Return the indexes of a choice that save more than they cost; and, of the others, the bytes that they gain, negative ones."""
+    """Return the indexes of a choice that save more than they cost; and the others' net bytes, all negative."""
     model = tally.latency()
     found = []
     lost: dict[str, float] = {}
@@ -151,7 +152,7 @@ def _of_choice(
 
 
 def _needs_none(known: ColumnMetadata, metadata: TableColumns | None) -> bool:
-    """Return whether a column is read with few bytes as it is: bounds exclude most files, or it is small in all of them."""
+    """Tell whether a column is cheap to read anyway: bounds exclude most files, or it is small in each."""
     if known.overlap is not None and known.overlap < MAX_OVERLAP:
         return True
     files = 0 if metadata is None else metadata.files
@@ -159,18 +160,18 @@ def _needs_none(known: ColumnMetadata, metadata: TableColumns | None) -> bool:
 
 
 def _kinds(tally: Tally, column: str, known: ColumnMetadata | None, files: int) -> tuple[str, ...]:
-    """Return the kinds of index that answer what is asked of a column."""
-    asked = set(tally.operators[column])
-    if HAS_ELEMENT in asked:
+    """Return the kinds of index that answer the operators used on a column."""
+    operators = set(tally.operators[column])
+    if HAS_ELEMENT in operators:
         return ("elements",)
     if known is not None and known.has_bitmaps(files):
         few = (known.distinct_per_file or 0.0) <= MAX_DISTINCT_FOR_VALUES
-        if few or not tally.ordered[column]:  # which sorted rows alone give
+        if few or not tally.ordered[column]:  # only sorted rows give an order
             return ("values",)
     kinds = []
-    if asked & _RANGES:
+    if operators & _RANGES:
         kinds.append("sorted")
-    if asked & EQUALITY:  # which sorted rows of numbers answer as well
+    if operators & EQUALITY:  # sorted rows of numbers answer it as well
         is_text = known is not None and known.type in ("string", "binary")
         kinds += ["files"] if kinds and not is_text else ["postings", "files"]
     return tuple(kinds) or ("values",)
@@ -184,8 +185,8 @@ def _deletes(tally: Tally, metadata: TableColumns | None) -> list[Recommendation
     ):
         return []
     share = tally.time_deletes / tally.time_tasks
-    # The scan that had the most of them removed is one of most of the table.
-    size = BYTES_OF_A_DELETED_ROW * tally.most_deleted
+    # The scan with the most deleted rows presumably read most of the table.
+    size = BYTES_PER_DELETED_ROW * tally.most_deleted
     reads = None if metadata is None else metadata.compile_bytes
     return [
         Recommendation(
@@ -205,7 +206,8 @@ def _deletes(tally: Tally, metadata: TableColumns | None) -> list[Recommendation
 def _unused(tally: Tally, metadata: TableColumns | None) -> list[Recommendation]:
     """Return the indexes that no query uses, and those that save less than they take.
 
-    An index that gives first rows or answers aggregates stays, whatever filters save by it: what that saves is not known.
+    An index that answers top-n scans or aggregates stays, whatever filters save with it: those savings are
+    not known.
     """
     found = []
     for column in sorted(tally.thresholds.indexed_of(tally.table)):

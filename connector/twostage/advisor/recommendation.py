@@ -1,4 +1,4 @@
-"""One thing that the advisor recommends, with the reason, what voted for it, and its figures.
+"""One recommendation of the advisor, with its reason, votes and figures.
 
 Plain values, for tables on a terminal, pages and JSON. The rule: a figure that is not known is missing.
 """
@@ -18,21 +18,22 @@ class Recommendation:
     Attributes:
         table: The table.
         action: ``index``, ``sort``, ``partition``, ``bloom filter``, ``compile deletes``, ``drop index`` or ``nothing``.
-        columns: What it is about.
+        columns: The columns that it is about.
         kinds: Kinds of index, by the names of ``index create --kind``.
-        transform: Of ``partition``, such as ``day(ts)``; the column's name where partitions are to hold one value.
+        transform: For ``partition``, such as ``day(ts)``; the column's name for identity.
         reason: Why, in one sentence.
-        votes: Queries that asked for it; of one query there may be several.
-        queries: The filters of the heaviest of them.
+        votes: Votes of queries for it; one query may cast several.
+        queries: The filters of the heaviest of these queries.
         saved_entries: Entries in filters that the log's queries would not have scanned.
-        saved_share: Of all entries that they scanned.
-        saved_bytes: What the byte model says that these queries would not have read, what is read of the index subtracted;
-            without the bytes of columns, bytes of filter columns in proportion; None if none were measured.
+        saved_share: Their share of all entries that were scanned.
+        saved_bytes: The bytes that by the byte model these queries would not have read, net of those read
+            from the index; without known column bytes, the filter columns' bytes in proportion; None if none
+            were measured.
         saved_seconds: By the latency model; None if that does not fit.
-        size: Estimated bytes that it takes in storage from then on, or of an index to drop, that it takes now; None if not known.
+        size: Estimated bytes in storage once built, or now if an index is to be dropped; None if not known.
         build_cost: Estimated bytes that are read and written once to build it: for an index its column, and the index; for a
             sort order or partitions the whole table, twice; for Bloom filters the data files without them, twice, and the filters;
-            for compiled deletes the delete files, the columns that they compare, and what is kept. None if not known.
+            for compiled deletes the delete files, their key columns, and the result. None if not known.
         is_best: No other set of as many columns saves more; False if the search for the best set was cut short.
         command: How to do it; empty if twostage has no command for it.
     """

@@ -1,9 +1,10 @@
-"""Replays the heaviest scans of a query log, with and without indexes, and sets what was predicted beside what is measured.
+"""Replays the heaviest scans of a query log, with and without indexes, and compares them with predictions.
 
 Takes a query log, the reader's options of one table and its column metadata; reads the table in this process, without
-Spark. The rules: a scan is rebuilt from values (`rebuilt_scan`), no text of a log is executed; what cannot be replayed is
-counted by reason; and where both ways do not return equally many rows, that is an error, not a figure. A scan that Spark's
-reader did is replayed, if wanted, as twostage's would with ``scan.native=never``; what that takes without indexes is what its prediction is made of.
+Spark. The rules: a scan is rebuilt from values (`rebuilt_scan`), no text in a log is executed; what cannot be
+replayed is counted by reason; and if both ways return different numbers of rows, that is an error, not a
+figure. Optionally, a scan by Spark's reader is replayed with twostage's, as with ``scan.native=never``; its
+prediction is based on what that takes without indexes.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ if TYPE_CHECKING:
     from twostage.task import ScanPlan
 
 QUERIES = 10
-"""Scans that are replayed unless told otherwise."""
+"""Scans replayed by default."""
 ROUNDS = 2
-"""Each is read so often either way; the shortest time counts."""
-_SPARE = 20
-"""For each scan to replay, so many are kept that take its place if it cannot be."""
+"""Reads of each scan with and without indexes; the shortest time counts."""
+_CANDIDATES_PER_REPLAY = 20
+"""Scans kept for each scan to replay, because some cannot be replayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +58,16 @@ class Replayed:
 
     Attributes:
         text: Its filter.
-        columns: What it returned.
+        columns: The columns that it returned.
         rows: How many rows it returns.
         bytes_without: Read without indexes.
         bytes_with: Read with them.
-        predicted: Bytes that the model said indexes save; None if it said nothing.
+        predicted: Bytes that indexes save according to the model; None if it predicts nothing.
         seconds_without: The shortest time of a read, planning included, in this process.
         seconds_with: The same with indexes.
-        predicted_seconds: What the latency model said of a query; None where it does not fit.
-        reader: Who read it when it was logged: ``twostage`` or ``spark``. Bytes are of twostage's reader in any case.
+        predicted_seconds: Seconds that indexes save according to the latency model; None if it does not fit.
+        reader: What read it when it was logged: ``twostage`` or ``spark``. Bytes are always of twostage's
+            reader.
     """
 
     text: str
@@ -95,13 +97,13 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What replaying a log's heaviest scans of a table showed.
+    """The result of replaying a log's heaviest scans of a table.
 
     Attributes:
-        table: As logs call it.
+        table: Its name in logs.
         replayed: The heaviest first.
         refused: Heavy scans that could not be replayed, by reason.
-        problems: What of the log could not be read; empty for nothing.
+        problems: What could not be read in the log; empty if nothing.
     """
 
     table: str
@@ -143,13 +145,13 @@ def check_log(
     """Replay the heaviest scans of a table in query logs, and return what was predicted and measured.
 
     Args:
-        logs: Our own.
+        logs: twostage's own.
         options: The reader's; they say where the table is.
         confs: Spark's, for catalogs.
-        name: What the logs call the table; by default as the options do.
-        metadata: Of its columns; by default it is collected now. Which indexes there are is looked up in any case.
+        name: The table's name in the logs; by default as in the options.
+        metadata: Of its columns; by default it is collected now. Existing indexes are always looked up.
         queries: How many different scans are replayed.
-        spark_scans: Replay scans that Spark's reader did, too, as twostage's would.
+        spark_scans: Also replay scans by Spark's reader, with twostage's.
         step: Called with the number of scans replayed so far, and of all.
 
     Raises:
@@ -171,7 +173,7 @@ def check_log(
                 problems.append(str(log.problems))
 
     refused: Counter[str] = Counter()
-    chosen = heaviest(scans(), name, queries * _SPARE, refused, spark_scans=spark_scans)
+    chosen = heaviest(scans(), name, queries * _CANDIDATES_PER_REPLAY, refused, spark_scans=spark_scans)
     found = check(
         chosen, options, confs, replace(known, table=name), queries=queries, model=tally.latency(), step=step
     )
@@ -194,7 +196,7 @@ def check(
         chosen: The scans, the heaviest first; more than are wanted, because some cannot be replayed.
         options: The reader's; they say where the table is.
         confs: Spark's, for catalogs.
-        metadata: Of the table as it is, indexes included; its name is what the log calls the table.
+        metadata: The table's current metadata, including indexes; its name is the table's in the log.
         queries: How many are replayed.
         model: The latency model, for predictions of seconds.
         step: Called with the number of scans replayed so far, and of all.
@@ -206,7 +208,7 @@ def check(
     indexed = {name: one.indexed for name, one in metadata.columns.items() if one.indexed}
     refused: Counter[str] = Counter()
     replayed: list[Replayed] = []
-    wanted = min(queries, len(chosen))  # as a step counts; fewer are replayed if too many cannot be
+    wanted = min(queries, len(chosen))  # the total for `step`; fewer are replayed if too many cannot be
     for scan in chosen:
         if len(replayed) == wanted:
             break
@@ -219,7 +221,7 @@ def check(
             continue
         found, measured = _replay(scan, rebuilt, table, options)
         saved = bytes_saved(measured if scan.reader == SPARK else scan, metadata, indexed)
-        seconds = None  # of a query that another reader did, the model says nothing
+        seconds = None  # the model says nothing about a query by another reader
         if model is not None and model.is_usable and saved is not None and scan.count("bytes.filter"):
             share = max(0.0, saved) / scan.count("bytes.filter")
             seconds = model.alpha * scan.entries_in_filter * min(1.0, share)
@@ -231,14 +233,14 @@ def check(
 def heaviest(
     log: Iterable[LoggedScan], table: str, count: int, refused: Counter[str], *, spark_scans: bool = False
 ) -> list[LoggedScan]:
-    """Return the scans of a table whose filters scanned the most entries, each filter and its columns once.
+    """Return the scans of a table whose filters scanned the most entries, each filter with its columns once.
 
     Args:
         log: Any log.
-        table: As the log calls it.
+        table: Its name in the log.
         count: How many.
         refused: Gains the scans that cannot be compared, by reason.
-        spark_scans: Those that Spark's reader did can be.
+        spark_scans: Scans by Spark's reader can be compared, too.
     """
     kept: dict[tuple[str, tuple[str, ...]], tuple[float, LoggedScan]] = {}
     limit = 0.0
@@ -277,7 +279,7 @@ def _table_at(scan: LoggedScan, options: ReadOptions, confs: Mapping[str, str]) 
 def _replay(
     scan: LoggedScan, rebuilt: RebuiltScan, table: PinnedTable, options: ReadOptions
 ) -> tuple[Replayed, LoggedScan]:
-    """Read a scan without and with indexes, in turn, so that whatever the machine does meanwhile meets both.
+    """Read a scan without and with indexes, in turn, so that other load on the machine affects both.
 
     Returns:
         What was measured; and the scan as it would have been logged, had it been read without indexes.

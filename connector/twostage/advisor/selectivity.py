@@ -1,10 +1,11 @@
 """How selective a logged predicate is: S(p), and key(p), the columns whose index would give it.
 
-Takes a predicate and what is known of the table's columns; gives S, the reciprocal of the share of rows that stay, so that
-S = 1 drops nothing. Measured shares go before estimates from the number of distinct values.
+Takes a predicate and what is known about the table's columns; returns S, the reciprocal of the share of rows
+kept, so that S = 1 drops nothing. Measured shares take precedence over estimates from the number of distinct
+values.
 
 - A leaf: ``=`` has S = cardinality; ``IN`` of n values cardinality / n; ``<>`` cardinality / (cardinality - 1); ``NOT IN``
-  cardinality / (cardinality - n). Any leaf that was measured has S = rows in / rows out. Any other one has S = 1.
+  cardinality / (cardinality - n). A measured leaf has S = rows in / rows out, any other leaf S = 1.
 - AND: the largest S of its children, and the key of that child: evaluating begins with one index.
 - OR: 1 / (the sum of 1 / S of the children), and all of their keys: every child needs its index.
 
@@ -62,14 +63,14 @@ class Cardinalities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selectivity:
-    """S(p) and key(p); a key without columns: no index over single columns gives it."""
+    """S(p) and key(p); an empty key: no indexes over single columns give it."""
 
     value: float = 1.0
     key: frozenset[str] = frozenset()
 
     @property
     def share(self) -> float:
-        """The share of rows that stay, above 0 and at most 1."""
+        """The share of rows kept, above 0 and at most 1."""
         return 1.0 / self.value
 
 
@@ -87,10 +88,10 @@ def selectivity(predicate: LoggedPredicate, known: Cardinalities) -> Selectivity
 
 
 def with_spread_shares(whole: LoggedPredicate, known: Cardinalities) -> LoggedPredicate:
-    """Return a scan's filter, the rows that it left spread over its parts where only the whole was measured.
+    """Return a scan's filter, its share of rows spread over its parts if only the whole was measured.
 
-    That is all that Spark's event logs say. Parts that nothing else is known of get equal shares: of an AND of n such parts
-    the n-th root of the share that is left to them, of an OR the n-th part.
+    Spark's event logs say no more. Parts about which nothing else is known get equal shares: in an AND of n
+    such parts the n-th root of the share that remains for them, in an OR one n-th of it.
     """
     if not whole.children or not whole.rows_in:
         return whole
@@ -126,7 +127,7 @@ def key_of_leaf(leaf: LoggedPredicate) -> frozenset[str]:
 
 def _leaf(leaf: LoggedPredicate, known: Cardinalities) -> float:
     if leaf.rows_in:
-        # Of no row that stayed, half a row: 1 / 0 would outweigh every other query.
+        # If no row was kept, half a row: 1 / 0 would outweigh every other query.
         return max(1.0, leaf.rows_in / max(leaf.rows_out or 0, 0.5))
     distinct = known.distinct.get(leaf.columns[0], 0.0) if leaf.columns else 0.0
     if distinct <= 1 or len(leaf.columns) != 1:

@@ -1,7 +1,8 @@
-"""The filters of a scan by Spark's own reader, as its plan shows them, made a logged predicate.
+"""Parses the filters of a scan by Spark's own reader, as its plan shows them, into a logged predicate.
 
-Takes expressions as Spark prints them, ``[isnotnull(dev#93), (dev#93 = d9)]``: attributes have numbers, texts no quotes. Gives a
-`LoggedPredicate` without figures. The rule: what is not understood is a leaf ``unknown``, and nothing is evaluated.
+Takes expressions as Spark prints them, ``[isnotnull(dev#93), (dev#93 = d9)]``: attributes have numbers,
+strings have no quotes. Returns a `LoggedPredicate` without figures. The rule: what is not understood becomes
+an ``unknown`` leaf, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _MATCH = re.compile(rf"(?P<op>StartsWith|EndsWith|Contains)\({_COLUMN}, (?P<valu
 _INSET = re.compile(rf"\(?{_COLUMN} INSET ")
 _ATTRIBUTE = re.compile(r"(\w+)#\d+L?")
 _SUFFIX = re.compile(r"_\d+_[0-9a-f]{1,16}$")
-"""Of a column's name where we handed a scan over: its field id, and letters that no file's column has."""
+"""The end of a column's name in a scan that we handed over: field id, and hex digits that no file's column
+has."""
 _MORE = re.compile(r"\.\.\. (\d{1,9}) more fields")
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _OPS = {"StartsWith": "prefix", "EndsWith": "suffix", "Contains": "contains"}
@@ -65,7 +67,7 @@ def _items(text: str) -> Iterator[str]:
 
 
 def _split(text: str, separator: str) -> Iterator[str]:
-    """Yield the parts of a text between separators that stand in no parentheses."""
+    """Yield the parts of a text between separators outside parentheses."""
     depth = begin = place = 0
     while place < len(text):
         character = text[place]
@@ -87,7 +89,7 @@ def _parse(text: str, *, depth: int, negate: bool) -> LoggedPredicate:
     if not (text.startswith("(") and text.endswith(")")):
         return _leaf(text, negate=negate) or _unknown(text, negate=negate)
     inner = text[1:-1]
-    if _COMPARISON.fullmatch(inner):  # whose text may have any word
+    if _COMPARISON.fullmatch(inner):  # its string may contain any word
         return _leaf(inner, negate=negate) or _unknown(text, negate=negate)
     for word in ("AND", "OR"):
         sides = list(_split(inner, f" {word} "))
@@ -103,7 +105,7 @@ def _parse(text: str, *, depth: int, negate: bool) -> LoggedPredicate:
 
 
 def _leaf(text: str, *, negate: bool) -> LoggedPredicate | None:
-    """Return the leaf that a text is, without parentheses around it; None for none."""
+    """Return the leaf in a text without enclosing parentheses; None if it is not a leaf."""
     if match := _COMPARISON.fullmatch(text):
         value = match["value"]
         if other := re.fullmatch(_COLUMN, value):

@@ -1,8 +1,8 @@
-"""What logs call a table: its name or place without secrets, and still another one for every other table.
+"""A table's name in logs: its name or location without secrets, yet different for different tables.
 
-Takes the name that a query gave; gives the one that is logged, and that the advisor counts scans by. The rules: a login and the
-query of a URL say nothing of which table it is, and are masked; what looks like a secret but stands in the path
-(``…/token=a/t``) tells tables apart, and is replaced by a hash of it. A name that a log has stays as it is.
+Takes the name in a query; returns the one that is logged, and by which the advisor counts scans. The rules: a
+URL's login and query string do not identify a table, and are masked; what looks like a secret in the path
+(``…/token=a/t``) distinguishes tables, and is replaced by a hash of it. A logged name stays as it is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import hashlib
 from twostage.errors import SECRET_VALUE, mask
 
 _HEX_DIGITS = 8
-"""Of a hash: as many as `errors.mask` knows as one, too few to find a key by."""
+"""Of a hash: as many as `errors.mask` recognizes as one, too few to find a key by."""
 
 
 @functools.lru_cache(maxsize=1024)
 def logged_name(table: str) -> str:
-    """Return what logs call a table.
+    """Return a table's name in logs.
 
     >>> logged_name("abfss://dev@lake.dfs.core.windows.net/t"), logged_name("s3://key:secret@lake/t?sig=abc")
     ('abfss://dev@lake.dfs.core.windows.net/t', 's3://***@lake/t?sig=***')

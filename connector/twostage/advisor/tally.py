@@ -1,7 +1,8 @@
-"""What the scans of one table add up to: votes, frequencies, quantiles, times.
+"""The sums of one table's scans: votes, frequencies, quantiles, times.
 
-Takes logged scans one by one and keeps sums by template, so that a log of any length fits; gives what recommendations are made
-of. The rule: a scan counts once, and the order of scans changes nothing but which of equally heavy queries are shown.
+Takes logged scans one by one and keeps sums by template, so that a log of any length fits into memory;
+returns what recommendations are made from. The rule: a scan counts once, and the order of scans only affects
+which of equally heavy queries are shown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from twostage.advisor.frequency import ColumnVotes, named_columns, ranked
 from twostage.advisor.latency import fit_latency
 from twostage.advisor.logged_scan import INDEX, SPARK
 from twostage.advisor.selectivity import Cardinalities, key_of_leaf, with_spread_shares
-from twostage.advisor.templates import HEAVIEST, MAX_TEXT, Template, form_of
+from twostage.advisor.templates import MAX_HEAVIEST_FILTERS, MAX_TEXT, Template, form_of
 from twostage.advisor.votes import Alternative, Vote, estimator_of, score, votes_of
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 MAX_TEMPLATES = 20_000
-"""That are kept at once: of more, those so far vote."""
+"""Kept at once: if there are more, those so far vote."""
 
 
 @dataclass(slots=True)
-class Unkept:
-    """Scans that are not told apart by form, and the bytes that they read."""
+class UnlistedScans:
+    """Scans no longer distinguished by form, and the bytes that they read."""
 
     scans: int = 0
     bytes: int = 0
@@ -50,9 +51,9 @@ class Tally:
     Args:
         table: Its name.
         thresholds: What counts.
-        known: Of its columns.
-        columns: Those that the table has; votes for others are dropped. None: not known.
-        metadata: Of the table; with it, bytes are predicted.
+        known: The cardinalities of its columns.
+        columns: The table's columns; votes for others are dropped. None: not known.
+        metadata: The table's; with it, bytes are predicted.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class Tally:
         self.table = table
         self.thresholds = thresholds
         self.known = known or Cardinalities()
-        self._many = {name: each for name, each in self.known.entries_per_row.items() if each != 1.0}
-        """Columns that have not one entry in each row: an index of a list saves its elements, and so they are what is counted."""
+        self._entries_per_row = {
+            name: each for name, each in self.known.entries_per_row.items() if each != 1.0
+        }
+        """Where it is not 1: an index of a list saves reading its elements, so these are counted."""
         self.columns = columns
         self._missing: Counter[str] = Counter()
         self.scans = 0
@@ -75,7 +78,7 @@ class Tally:
         self.measured = 0
         """Scans that were measured by twostage, so that bytes of filters are known."""
         self.by_spark = self.of_unknown_rows = 0
-        """Scans with a filter that Spark's own reader did; those of which it is not known how many rows there were to filter."""
+        """Scans with a filter by Spark's own reader; those whose number of rows to filter is not known."""
         self.entries = self.bytes_filter = self.bytes_read = 0
         self.time_deletes = 0
         self.time_tasks = 0
@@ -88,7 +91,7 @@ class Tally:
         self.operators: dict[str, Counter[str]] = defaultdict(Counter)
         """How often a filter has an operator on a column, by column."""
         self.ordered: Counter[str] = Counter()
-        """Scans for the first rows by a column, by column."""
+        """Top-n scans, by the column that orders them."""
         self.answered: Counter[str] = Counter()
         """Scans whose aggregates indexes answered, for all data files or for most; by column."""
         self.metadata = metadata
@@ -102,18 +105,18 @@ class Tally:
             if metadata is None
             else {name: one.indexed for name, one in metadata.columns.items() if one.indexed}
         )
-        """The kinds of the indexes that there are, by column."""
+        """The kinds of existing indexes, by column."""
         self.costs = {} if metadata is None else metadata.bytes_per_row
-        """What a row of each column takes, in bytes, where that is known."""
+        """Bytes per row of each column, if known."""
         self._savings = ByteSavings(self.existing)
         self._byte_votes: dict[tuple[frozenset[str], ...], list[float]] = {}
-        """Of scans that cannot be emulated: other readers say nothing of a filter's bytes."""
+        """Of scans that cannot be emulated: other readers do not log a filter's bytes."""
         self._bytes_estimated = 0.0
         self._saved_by: Counter[str] = Counter()
         self._templates: dict[tuple[object, ...], Template] = {}
         self._voted: list[Template] = []
-        self.unkept = Unkept()
-        """Scans of the forms beyond `MAX_TEMPLATES`, which have voted, but are not told apart any more."""
+        self.unlisted = UnlistedScans()
+        """Scans of the forms beyond `MAX_TEMPLATES`, which have voted, but are no longer distinguished."""
         self._votes: dict[tuple[frozenset[str], ...], list[float]] = {}
         self._frequencies: dict[str, tuple[int, float]] = {}
         self._scores: dict[str, tuple[int, float]] = {}
@@ -130,11 +133,11 @@ class Tally:
         if scan.top and (column := scan.order_column) is not None:
             self.ordered[column] += 1
         self.scans += 1
-        in_filter = scan.entries_of(self._many)
+        in_filter = scan.entries_of(self._entries_per_row)
         self._in_filter.append(in_filter)
         self._after.append(scan.entries_after_filter)
         self._read.append(scan.bytes_read)
-        # Of a query with several scans it is not known which of them took the time.
+        # If a query has several scans, it is not known which of them took the time.
         alone = scan.query_milliseconds is not None and scan.scans == 1 and not scan.failed
         self._times.append((scan.query_milliseconds or 0) / 1000 if alone else float("nan"))
         self.bytes_read += scan.bytes_read
@@ -167,10 +170,10 @@ class Tally:
         self.most_deleted = max(self.most_deleted, deleted)
         self.scans_with_deletes += 1
         spent, known = scan.count("time.deletes"), self._slowed
-        if len(known) < HEAVIEST or spent > min(known.values()):
+        if len(known) < MAX_HEAVIEST_FILTERS or spent > min(known.values()):
             text = scan.text[:MAX_TEXT] or "(no filter)"
             known[text] = max(known.get(text, 0), spent)
-            if len(known) > HEAVIEST:
+            if len(known) > MAX_HEAVIEST_FILTERS:
                 del known[min(known, key=lambda text: (known[text], text))]
 
     def slowed_by_deletes(self) -> list[str]:
@@ -187,13 +190,13 @@ class Tally:
         if len(self._voted) > MAX_TEMPLATES:
             self._voted.sort(key=lambda one: -one.bytes_read)
             for template in self._voted[MAX_TEMPLATES:]:
-                self.unkept.scans += template.count
-                self.unkept.bytes += template.bytes_read
+                self.unlisted.scans += template.count
+                self.unlisted.bytes += template.bytes_read
             del self._voted[MAX_TEMPLATES:]
 
     @property
     def templates(self) -> list[Template]:
-        """The forms of the scans with a filter, up to `MAX_TEMPLATES`, those that read the most; see `unkept`."""
+        """The forms of the scans with a filter, up to `MAX_TEMPLATES`, those that read the most; see `unlisted`."""
         self._settle()
         return self._voted
 
@@ -231,9 +234,9 @@ class Tally:
             self._scores[column] = (times + template.count, weight + scored * template.count)
 
     def _estimate_bytes(self, template: Template, scan: LoggedScan, whole: LoggedPredicate) -> None:
-        """Let scans vote in bytes that another reader read: entries of a column take what a row of it takes."""
+        """Let scans by another reader vote in bytes: a column's entries take its bytes per row."""
         if scan.reader == "twostage" or not self.costs:
-            return  # of ours it is known that the filter read nothing
+            return  # for ours it is known that the filter read nothing
         estimator = estimator_of(scan, self.known, self.thresholds, self.costs)
         self._bytes_estimated += estimator.entries(whole) * template.count
         for vote in estimator.votes(whole):
@@ -243,7 +246,7 @@ class Tally:
                 sums[place] += one.saved * template.count
 
     def _of_present(self, vote: Vote, count: int) -> Vote:
-        """Return a vote without alternatives over columns that the table does not have any more."""
+        """Return a vote without alternatives over columns that the table no longer has."""
         if self.columns is None:
             return vote
         for one in vote.alternatives:
@@ -267,7 +270,7 @@ class Tally:
                 for entries, text in template.heaviest:
                     known = self._heaviest[column]
                     known[text] = max(known.get(text, 0.0), one.saved * entries / mean)
-                    if len(known) > HEAVIEST:
+                    if len(known) > MAX_HEAVIEST_FILTERS:
                         del known[min(known, key=lambda text: (known[text], text))]
 
     @property
@@ -278,16 +281,16 @@ class Tally:
 
     @property
     def byte_votes(self) -> list[Vote]:
-        """The same in predicted bytes, of every set of indexes of a filter's columns; see `knows_bytes`.
+        """The same in predicted bytes, for every set of indexes on a filter's columns; see `knows_bytes`.
 
-        Scans of other readers vote as they do in entries, each in the bytes that a row of its column takes.
+        Scans by other readers vote as they do in entries, weighted by their columns' bytes per row.
         """
         self._settle()
         return self._savings.votes + _votes(self._byte_votes)
 
     @property
     def bytes_weighed(self) -> float:
-        """The bytes that `byte_votes` are a part of: of filter columns, measured, and estimated for other readers."""
+        """The total that `byte_votes` are part of: filter columns' bytes, measured, or estimated for other readers."""
         self._settle()
         return self.bytes_filter + self._bytes_estimated
 
@@ -320,16 +323,16 @@ class Tally:
 
     @property
     def knows_bytes(self) -> bool:
-        """Whether bytes are predicted: those of columns are known."""
+        """Whether bytes are predicted, because those of columns are known."""
         return bool(self.costs)
 
     def saved_by_existing(self, column: str) -> int:
-        """Return the bytes that the index of a column saves the log's scans, less what is read of it."""
+        """Return the bytes that the index of a column saves the log's scans, net of those read from it."""
         self._settle()
         return self._saved_by[column]
 
     def bytes_saved(self, saved_entries: float) -> float | None:
-        """Return the bytes of filter columns that go with entries that are not scanned, if all columns took the same.
+        """Return the filter columns' bytes for entries that are not scanned, if all columns took the same.
 
         None if none was measured.
         """
@@ -338,9 +341,9 @@ class Tally:
         return self.bytes_filter * min(1.0, saved_entries / self.entries)
 
     def quantiles(self) -> dict[str, list[float]]:
-        """Return the quantiles `QUANTILES` of entries in the filter, bytes read and seconds; without a scan none.
+        """Return the quantiles `QUANTILES` of entries in the filter, bytes read and seconds; without a scan NaN.
 
-        Seconds are of queries with one scan; NaN where there is none.
+        Seconds are of queries with one scan.
         """
         found = {}
         for name, values in (

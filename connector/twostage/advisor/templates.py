@@ -1,9 +1,10 @@
-"""Scans of one form, added up: a million logged scans have few templates, and one mean scan of each stands for all of them.
+"""Sums of scans of one form: a million logged scans have few templates, each represented by its mean scan.
 
-Takes logged scans one by one; gives `Template`s. Two scans have the same form if they read and return the same columns by the
-same operators, and what each part of their filters leaves of the rows is alike: shares between the same powers of two, and S
-on the same side of the threshold from which a column counts. The rules: sums are exact; only what is made of the mean scan is
-an estimate, and of a template of one scan not even that; and the mean scan's columns count if those of each scan do.
+Takes logged scans one by one; returns `Template`s. Two scans have the same form if they read and return the
+same columns by the same operators, and each part of their filters keeps a similar share of the rows: between
+the same powers of two, and with S on the same side of the threshold above which a column counts. The rules:
+sums are exact; only what is derived from the mean scan is an estimate, unless the template has one scan; and
+the mean scan's columns count if those of each scan do.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from twostage.advisor.logged_scan import LoggedScan
     from twostage.advisor.selectivity import Cardinalities
 
-HEAVIEST = 3
-"""Filters that are kept of a template: those that scanned the most."""
+MAX_HEAVIEST_FILTERS = 3
+"""Kept per template: those that scanned the most."""
 MAX_TEXT = 200
-"""Characters of a filter that is shown."""
+"""Characters shown of a filter."""
 _COUNTERS = (
     *("rows.considered", "rows.pruned", "rows.fetched", "spark.rows", "handed_over.rows"),
     *("rows.deleted.position", "rows.deleted.vector", "rows.deleted.equality", "rows.deleted.compiled"),
@@ -42,7 +43,7 @@ _COUNTERS = (
     ),
     *(f"row_groups.pruned.{by}" for by in ("statistics", "dictionary", "bloom", "deletes")),
 )
-"""Counters that estimates are made of."""
+"""Counters that estimates are computed from."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,8 +54,8 @@ class Template:
         first: One of them.
         whole: Its filter.
         count: How many there were.
-        entries: Entries in filters of all.
-        threshold: S from which a column counts.
+        entries: Entries scanned in all their filters.
+        threshold: S above which a column counts.
         heaviest: The filters that scanned the most: entries and text.
     """
 
@@ -79,10 +80,10 @@ class Template:
         _collect(whole, rows)
         self._rows = rows if self.count == 1 else [a + b for a, b in zip(self._rows, rows, strict=True)]
         heaviest = self.heaviest
-        if len(heaviest) < HEAVIEST or entries > heaviest[0][0]:
+        if len(heaviest) < MAX_HEAVIEST_FILTERS or entries > heaviest[0][0]:
             text = (whole.text or scan.text)[:MAX_TEXT]
             if all(text != known for _, known in heaviest):
-                push = heapq.heappush if len(heaviest) < HEAVIEST else heapq.heappushpop
+                push = heapq.heappush if len(heaviest) < MAX_HEAVIEST_FILTERS else heapq.heappushpop
                 push(heaviest, (entries, text))
 
     @property
@@ -92,7 +93,7 @@ class Template:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes that all of them read, as `LoggedScan.bytes_read` and of indexes."""
+        """Bytes that all of them read: as `LoggedScan.bytes_read`, and from indexes."""
         sums = self._counters
         read = sums.get("bytes.read") or sums.get("handed_over.bytes") or sums.get("spark.files.bytes") or 0
         return read + sums.get("indexes.bytes_read", 0)
@@ -107,7 +108,7 @@ class Template:
         return replace(self.first, predicate=whole, hint=None, counters=counters), whole
 
     def summed(self) -> LoggedPredicate:
-        """Return the filter, with the rows of all of them: a mean of less than half a row is not none."""
+        """Return the filter with the summed rows of all of them: a mean of less than half a row is not none."""
         return _with_sums(self.whole, iter(self._rows))
 
 
@@ -120,7 +121,7 @@ def form_of(
         scan: One of them.
         whole: Its filter.
         known: Of the table's columns.
-        threshold: S from which a column counts: the mean of scans on both sides would be on one of them.
+        threshold: S above which a column counts: the mean of scans on both sides would be on one of them.
     """
     indexed = scan.count("indexes.used") > 0 or scan.count("files.pruned.index") > 0
     form, spread = _form(whole), whole
@@ -138,7 +139,7 @@ def _add_sides(part: LoggedPredicate, known: Cardinalities, threshold: float, si
     if part.children:
         for child in part.children:
             _add_sides(child, known, threshold, sides)
-    elif part.rows_in:  # as `selectivity` has it; but a log has a million scans
+    elif part.rows_in:  # as `selectivity` has it, inlined: a log has a million scans
         sides.append(part.rows_in > threshold * max(part.rows_out or 0, 0.5))
     else:
         sides.append(selectivity(part, known).value > threshold)
@@ -175,7 +176,7 @@ def _with_means(part: LoggedPredicate, rows: Iterator[int], count: int, threshol
         did_count = rows_in > threshold * max(rows_out or 0, 0.5)
         rows_in, rows_out = round(all_in / count), round(all_out / count)
         if not part.children and rows_in and (rows_in > threshold * max(rows_out, 0.5)) != did_count:
-            # Whole numbers are on the other side of the threshold than what they stand for.
+            # Rounding put the share on the other side of the threshold.
             least = math.ceil(rows_in / threshold)
             rows_out = max(0, least - 1) if did_count else least
     children = tuple(_with_means(child, rows, count, threshold) for child in part.children)

@@ -1,6 +1,6 @@
 """Which logged scans and columns count: the thresholds of Pinot's index tuner.
 
-Plain values. The rule: a table or scan that is left out votes for nothing.
+Plain values. The rule: a table or scan that does not count has no vote.
 Source: the index tuner's options in the design document of Apache Pinot's index tuner.
 """
 
@@ -18,9 +18,10 @@ class Thresholds:
     """What counts.
 
     Attributes:
-        selectivity: A column counts where its selectivity S is larger than this; S is 1 / the share of rows that stay.
-        entries: A scan counts if it scanned at least so many entries in its filter.
-        queries: A table counts if so many of its scans count.
+        selectivity: A column counts if its selectivity S is larger than this; S is 1 / the share of rows
+            kept.
+        entries: A scan counts if it scanned at least this many entries in its filter.
+        queries: A table counts if at least this many of its scans count.
         tables: Only these tables count; None: all.
         indexed: Columns that already have an index, by table: they get no vote.
     """

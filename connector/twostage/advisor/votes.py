@@ -1,7 +1,8 @@
-"""The strategy *parser*: which sets of columns each query would have indexed, and the entries that would have saved.
+"""The strategy *parser*: the sets of columns to index for each query, and the entries that would have saved.
 
-Takes a logged scan; gives its votes. `score` ranks columns one by one (the document's "Parser-based Scoring"); `votes_of`
-emulates the scan (its "Parser-based Estimation"): L(p), the entries scanned to evaluate p column by column, is
+Takes a logged scan; returns its votes. `score` ranks columns one by one (the document's "Parser-based
+Scoring"); `votes_of` emulates the scan (its "Parser-based Estimation"): L(p), the entries scanned to evaluate
+p column by column, is
 
 - for a leaf its column's entries per row, times the rows; 0 if the column has an index;
 - for an OR the sum over its children;
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 MIN_SHARE_OF_BEST = 0.5
 """g0: another child of an AND becomes an alternative if it saves more than this share of what the best one saves."""
 MAX_ALTERNATIVES = 5
-"""Of one vote: choosing among them takes 2**n sums."""
+"""Per vote: choosing among n takes 2**n sums."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """A set of columns, and what indexes over all of them save: entries, or bytes where `byte_savings.py` made it."""
+    """A set of columns, and what indexes over all of them save: entries, or bytes in `byte_savings.py`."""
 
     columns: frozenset[str]
     saved: float
@@ -47,7 +48,7 @@ class Vote:
     alternatives: tuple[Alternative, ...]
 
     def saved_by(self, columns: frozenset[str]) -> float:
-        """Return what indexes over these columns save of it."""
+        """Return what indexes over these columns save for it."""
         return max((one.saved for one in self.alternatives if one.columns <= columns), default=0.0)
 
 
@@ -56,13 +57,15 @@ class Estimator:
     """L(p) and votes over a number of rows.
 
     Attributes:
-        rows: totalRows: those that metadata left to filter.
-        known: Of the table's columns.
+        rows: totalRows: the rows to filter after pruning by metadata.
+        known: The cardinalities of the table's columns.
         indexed: Columns that have an index already.
         selectivity: Columns vote where S is larger than this.
         min_share_of_best: g0.
-        enough: C0, entries: an AND that costs no more with one index needs no second one. None: 1 x rows, of `costs` their mean.
-        costs: By column, what a row takes; with it, bytes say, all of the above counts that instead of entries. None: entries.
+        enough: C0, entries: an AND that costs no more with one index needs no second one. None: `rows`, times
+            the mean of `costs`.
+        costs: Cost per row by column, such as bytes; with it, all of the above is in that unit, not entries.
+            None: entries.
     """
 
     rows: float
@@ -134,7 +137,7 @@ class Estimator:
             before = 0.0
             for place, child in enumerate(children):
                 if child.can_vote and child.columns - taken:
-                    # Without its own scan; what stands before it scans the rows that it leaves.
+                    # Without its own scan; the children before it scan the rows that it keeps.
                     least = child.share * before + sum(terms[place + 1 :])
                     saved.append((total - least, place))
                 before += terms[place]
@@ -213,7 +216,7 @@ def estimator_of(
 
 
 def _mean(costs: Mapping[str, float]) -> float:
-    """Return what a column takes of which that is not known."""
+    """Return the cost of a column whose cost is not known."""
     return sum(costs.values()) / len(costs) if costs else 0.0
 
 

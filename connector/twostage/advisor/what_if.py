@@ -1,8 +1,8 @@
-"""What the queries of a log would read and take if the recommended indexes were there: before and after, before building.
+"""What a log's queries would read and take with the recommended indexes: before and after, before building.
 
-Takes the sums of a table's scans and the chosen indexes; gives bytes and seconds, of the forms of queries that read the most
-and of all. The rules: before is what was measured, and only the difference is a prediction; scans of which nothing can be
-predicted are counted, and stay as they are; and no seconds where the latency model does not fit.
+Takes the sums of a table's scans and the chosen indexes; returns bytes and seconds, for the query forms that
+read the most and for all. The rules: "before" was measured, and only the difference is a prediction; scans
+without a prediction are counted, and stay as they are; and no seconds if the latency model does not fit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Indexed = Mapping[str, tuple[str, ...]]
 
 QUERIES = 10
-"""Forms of queries that are shown unless told otherwise."""
+"""Query forms shown by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class Predicted:
     Attributes:
         text: The heaviest of their filters; empty for all scans.
         scans: How many there are.
-        bytes_before: That they read, all of them together, of data files and of the indexes that there were.
-        bytes_after: That they would read, of the new indexes, too.
+        bytes_before: That they read in total, from data files and existing indexes.
+        bytes_after: That they would read, from the new indexes, too.
         seconds_before: By the latency model, of all of them; None if that does not fit.
         seconds_after: Likewise.
     """
@@ -75,10 +75,10 @@ class WhatIf:
 
     Attributes:
         table: Its name.
-        columns: Of the indexes that are not there yet.
-        queries: The forms of queries that read the most, the heaviest first.
+        columns: Of the new indexes.
+        queries: The query forms that read the most, the heaviest first.
         total: All scans with a filter.
-        unknown: Scans, of these, of which nothing could be predicted: in the total they read what they read before.
+        unknown: Of these, scans without a prediction: the total counts them unchanged.
     """
 
     table: str
@@ -111,19 +111,19 @@ def what_if(tally: Tally, indexes: Indexed, *, queries: int = QUERIES) -> WhatIf
 
     Args:
         tally: The sums of its scans.
-        indexes: Those that would be built: their kinds by column; none where the kinds are not known.
-        queries: How many forms of queries are told apart.
+        indexes: The kinds of the indexes that would be built, by column; empty if not known.
+        queries: How many query forms are listed.
     """
     model = tally.latency()
     usable = model if model is not None and model.is_usable else None
-    templates = tally.templates  # before `unkept` is looked at
-    found, unknown = [], tally.unkept.scans
+    templates = tally.templates  # before `unlisted` is read, which this updates
+    found, unknown = [], tally.unlisted.scans
     for template in templates:
         one, is_known = _predicted(template, tally, indexes, usable)
         found.append(one)
         unknown += 0 if is_known else one.scans
     found.sort(key=lambda one: (-one.bytes_before, -one.scans, one.text))
-    rest = tally.unkept
+    rest = tally.unlisted
     total = Predicted(
         text="",
         scans=sum(one.scans for one in found) + rest.scans,
@@ -177,7 +177,7 @@ def _predicted(
 
 
 def _emulated(template: Template, scan: LoggedScan, tally: Tally, indexes: Indexed) -> float | None:
-    """Return the bytes that the mean scan of a template would not read, by emulating it; None if that cannot be."""
+    """Return the bytes that a template's mean scan would not read, by emulation; None if that is impossible."""
     if tally.metadata is None:
         return None
     emulation = Emulation.of(scan, tally.metadata, template.summed(), template.count)
@@ -191,10 +191,10 @@ def _emulated(template: Template, scan: LoggedScan, tally: Tally, indexes: Index
 def _bytes_saved(
     scan: LoggedScan, whole: LoggedPredicate, tally: Tally, indexes: Indexed, share: float
 ) -> float | None:
-    """Return the bytes that one scan that cannot be emulated would not read.
+    """Return the bytes that a scan that cannot be emulated would not read.
 
-    Of other readers by what a row of a column takes; without the bytes of columns in proportion to the entries, of which a
-    `share` is saved. None if none of these is known. Spark's own reader saves nothing: it reads no index.
+    For other readers by the columns' bytes per row; for twostage in proportion to the entries, of which
+    `share` is saved. None if not known. Spark's own reader saves nothing: it reads no index.
     """
     if scan.reader == SPARK:
         return 0.0
@@ -208,6 +208,6 @@ def _bytes_saved(
 
 
 def _saved(votes: Iterable[Vote], indexed: frozenset[str], present: frozenset[str] | None) -> float:
-    """Return what indexes of some columns save of votes; columns that the table does not have can have none."""
+    """Return what indexes of some columns save for votes; columns that the table lacks can have none."""
     columns = indexed if present is None else indexed & present
     return sum(vote.saved_by(columns) for vote in votes)

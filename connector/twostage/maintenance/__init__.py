@@ -1,1 +1,1 @@
-"""Commands that a table's owner runs: compiling equality deletes, cleaning what they left."""
+"""Commands that a table's owner runs: compiling equality deletes, indexing, and cleaning up."""

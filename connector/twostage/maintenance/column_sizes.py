@@ -1,6 +1,6 @@
-"""What columns take in a table's data files, as its manifests say.
+"""The bytes of columns in a table's data files, as its manifests state them.
 
-Takes a pinned table; gives bytes by column. The rule: what a writer did not note is not guessed.
+Takes a pinned table; returns bytes by column. The rule: what a writer did not record is not guessed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def column_sizes(table: PinnedTable, field_ids: Collection[int], *, keep: bool = True) -> dict[int, int]:
-    """Return the bytes of columns in the live data files; without a dropped one, or of which a file's size is not known.
+    """Return the bytes of columns in the live data files, except dropped columns and those not known for every file.
 
     Args:
-        table: With the snapshot to look at.
-        field_ids: Of columns; those of a list or a map are its elements', keys' and values' together.
-        keep: Take kept manifests, and keep those that are read.
+        table: Pinned to the snapshot to look at.
+        field_ids: The columns'; for a list or a map, elements, keys and values count together.
+        keep: Use cached manifests, and cache those that are read.
 
     Raises:
         CorruptFileError: A manifest is malformed.
@@ -45,5 +45,5 @@ def column_sizes(table: PinnedTable, field_ids: Collection[int], *, keep: bool =
 
 
 def total_size(sizes: Mapping[int, int], field_ids: Collection[int]) -> int | None:
-    """Return the bytes of some columns together, or None where that of one is not known."""
+    """Return the total bytes of some columns, or None if one column's are not known."""
     return sum(sizes[i] for i in field_ids) if sizes.keys() >= set(field_ids) else None

@@ -1,9 +1,9 @@
-"""The commands ``compile-deletes`` and ``clean``: compile a table's equality deletes, and remove what it no longer needs.
+"""The commands ``compile-deletes`` and ``clean``: compile equality deletes, and remove what is no longer needed.
 
-Takes the reader's options; leaves an entry for each data file that has equality deletes, in the host's cache and in
-the folder or bucket that ``deletes.compiled-dir`` names. The rule: an entry is made by probing every row of its
-data file, whatever positions delete; removing goes by names, and by the version that wrote an entry, and touches no other table's
-entries.
+Takes the reader's options; writes an entry for each data file that has equality deletes, to the host's cache
+and to the folder or bucket that ``deletes.compiled-dir`` names. The rule: an entry is made by probing every
+row of its data file, whatever position deletes remove; entries are removed by name, and by the version that
+wrote them, and no other table's are touched.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def plan_compiling(options: ReadOptions, confs: Mapping[str, str]) -> list[Item]
 
 
 def compile_files(items: Iterable[Item]) -> Iterator[Metrics]:
-    """Compile data files' equality deletes, unless entries are there; yield what was counted of each.
+    """Compile data files' equality deletes, unless they have entries; yield the counters of each.
 
-    In object stores several files are read and written at the same time, as many as a scan reads.
+    In object stores several files are read and written concurrently, as many as in a scan.
 
     Raises:
-        StorageError: An entry could not be kept; those before it are.
+        StorageError: An entry could not be stored; those before it are.
     """
     for context, group in groupby(items, itemgetter(0)):
         tasks = tuple(task for _, task in group)
@@ -102,14 +102,14 @@ def _takes_requests(place: str | None) -> bool:
 
 
 def _compile_together(context: ScanContext, tasks: tuple[ScanTask, ...]) -> Iterator[Metrics]:
-    from twostage.reading.files_ahead import FilesAhead  # noqa: PLC0415 - only who compiles reads
+    from twostage.reading.files_ahead import FilesAhead  # noqa: PLC0415 - only compiling reads
 
     with FilesAhead(TaskGroup(index=0, context=context, tasks=tasks), Metrics()) as ahead:
         yield from ahead.files(partial(_compile_file, context, ahead=ahead))
 
 
 def _compile_file(context: ScanContext, task: ScanTask, ahead: FilesAhead | None = None) -> Iterator[Metrics]:
-    """Compile one data file's equality deletes; yield what was counted once the entry is kept."""
+    """Compile one data file's equality deletes; yield the counters once the entry is stored."""
     metrics = Metrics()
     metrics.add("delete_compiled.files")
     deletes = tuple(delete for delete in task.deletes if delete.content == "equality")
@@ -152,7 +152,7 @@ def _probe(
 ) -> BitMap64:
     """Return the positions of a data file's rows that equality deletes remove, whatever else removes them.
 
-    Keys that fit in memory are loaded: the next data files find them there.
+    Keys that fit in memory are loaded, for the next data files as well.
     """
     from twostage.data_files.open_data_file import open_data_file  # noqa: PLC0415 - as above
 
@@ -169,12 +169,12 @@ def _probe(
 
 
 def clean(options: ReadOptions, confs: Mapping[str, str], step: Callable[[int, int], None]) -> Cleaned:
-    """Remove the entries and key sets of a table that none of its snapshots needs, or that an earlier version wrote.
+    """Remove a table's entries and key sets that none of its snapshots needs, or that an earlier version wrote.
 
     Args:
         options: The reader's; the snapshot that they choose does not matter.
         confs: Spark's, for catalogs.
-        step: Called with the number of snapshots examined so far, and of all.
+        step: Called with the number of snapshots examined so far, and in total.
     """
     table = _load(options, confs)
     live: set[tuple[str, str]] = set()
@@ -224,7 +224,7 @@ def _remove(context: ScanContext, live: set[tuple[str, str]], snapshots: set[int
         for entry in files.list_folder(store.storage, store.storage.root)
         if entry.name.startswith(f"positions-{table}-") and entry.name.endswith(SUFFIX)
     ]
-    # Which version wrote an entry, its first bytes say, and no part of its name.
+    # The version that wrote an entry is in its first bytes, not in its name.
     parallel = cost_of(None, context.settings.parallel_requests, is_remote=store.is_remote).parallel
     with ThreadPoolExecutor(max(1, parallel), "twostage-compiled") as pool:
         stays = list(pool.map(lambda name: is_needed(name) and not store.is_older(name), names))

@@ -1,4 +1,4 @@
-"""The arguments of the command ``index``, apart from what it does: the command line knows them without importing that."""
+"""The arguments of the command ``index``, in a module of their own: the command line need not import the rest."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 AUTO = "auto"
-"""The kind that is chosen by what will pay."""
-SAMPLE = 4
-"""Data files that ``verify`` compares unless it is told otherwise."""
+"""Chooses the kinds that will pay."""
+DEFAULT_SAMPLE_FILES = 4
+"""Data files that ``verify`` compares by default."""
 
 
 def _count(text: str) -> int:
@@ -55,8 +55,8 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
     verifying.add_argument(
         "--sample",
         type=_count,
-        default=SAMPLE,
-        help=f"data files to compare, drawn at random; default: {SAMPLE}",
+        default=DEFAULT_SAMPLE_FILES,
+        help=f"data files to compare, drawn at random; default: {DEFAULT_SAMPLE_FILES}",
     )
     verifying.add_argument("--all", action="store_true", help="compare all data files")
     verifying.add_argument(

@@ -1,10 +1,11 @@
-"""Which kinds of indexes a column should have, if any: ``--kind auto``; and whether it can have those that are named.
+"""Which kinds of indexes a column should have, if any (``--kind auto``), and whether it can have those named.
 
-Takes a sample of the columns' values; gives for each column its kinds, or the reason why none would pay. The rules, from
-what was measured (docs/indexes.md, "Where auto stops"): few values get bitmaps, for counts and groups, and so do more of which
-few make most rows, while that takes at most `MAX_BYTES_OF_A_ROW`; of other scattered values text gets postings, numbers get
-sorted rows; all but few values get a place in the table-wide index, unless every file has them all; what is sorted or clustered
-gets nothing, because bounds of files and pages tell as much; and all together stay below `MAX_SHARE_OF_TABLE` of the table.
+Takes a sample of the columns' values; returns for each column its kinds, or the reason why none would pay.
+The rules, from measurements (docs/indexes.md, "Where auto stops"): columns with few values get bitmaps, for
+counts and groups, and so do columns where a few of many values make up most rows, up to `MAX_BYTES_PER_ROW`;
+of other scattered values, strings get postings and numbers sorted rows; columns with many values also go into
+the table-wide index, unless every file has them all; sorted or clustered columns get nothing, because bounds
+of files and pages tell as much; and all indexes together stay below `MAX_SHARE_OF_TABLE` of the table.
 """
 
 from __future__ import annotations
@@ -42,30 +43,31 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask
 
 MAX_SHARE_OF_TABLE = 0.15
-"""Of the table's bytes is what indexes may take together."""
+"""Of the table's bytes, which all indexes together may take."""
 MAX_VALUES_FOR_BITMAPS = 1_000
-"""Distinct values of a data file up to which each gets a bitmap, whatever that takes."""
-MAX_BYTES_OF_A_ROW = 4.0
-"""That an index may take of a column of more values."""
-MIN_SHARE_OF_FREQUENT = 0.5
-"""Of the rows: where as many have values that are in every page, postings of a value save no page, and its bitmap all of them."""
+"""Distinct values per data file up to which each gets a bitmap, whatever that takes."""
+MAX_BYTES_PER_ROW = 4.0
+"""That bitmaps may take of a data file with more distinct values."""
+MIN_FREQUENT_SHARE = 0.5
+"""Of the rows: if this many have values that are in every page, postings save no page, but a bitmap saves
+them all."""
 MAX_SHARE_IN_OTHER_FILES = 0.9
-"""Of a file's values: where other files have more of them, an index of files leaves none out."""
+"""Of a file's values: if other files have more of them, an index of files excludes no file."""
 _CLUSTERED_RUN = 64
-"""Rows of a mean run of equal values from which a column is clustered."""
+"""Mean rows per run of equal values above which a column counts as clustered."""
 _PARTS = 16
-"""Of the rows that are looked at: as pages, whose bounds tell values apart where a column is ordered."""
+"""Of the sampled rows, like pages: if a column is ordered, their bounds separate its values."""
 _MAX_OVERLAP = 2.0
-"""Parts of an ordered column whose bounds hold a value, at most; of a sorted one it is one."""
+"""Mean number of parts whose bounds contain a value, up to which a column is ordered; one if it is sorted."""
 _SAMPLE_FILES = 4
 _SAMPLE_ROWS = 131_072
 _KEY_BYTES = 3.2
-"""Of a pair in the table-wide index."""
+"""Per pair in the table-wide index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexChoice:
-    """The kinds that a column should have; none: `reason` says why."""
+    """The kinds that a column should have; if none, `reason` says why."""
 
     field_id: int
     kinds: tuple[str, ...]
@@ -74,15 +76,15 @@ class IndexChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnEstimate:
-    """What a sample of data files says of a column.
+    """What a sample of data files tells about a column.
 
     Attributes:
-        profile: Of a mean data file.
-        is_ordered: Neighbours mostly ascend, or mostly descend, and not from a least value on again and again.
+        profile: The column's profile in a mean data file.
+        is_ordered: Values mostly ascend, or mostly descend, and do not start over again and again.
         num_files: Data files of the table.
         is_nested: The values are elements of lists or keys of maps.
-        frequent: The share of the rows whose value is in about every page.
-        in_other_files: The share of a sampled file's values that the other ones have.
+        frequent: The share of the rows whose value is in nearly every page.
+        in_other_files: The share of a sampled file's values that other sampled files have.
     """
 
     profile: Profile
@@ -99,13 +101,13 @@ def profile_columns(
     field_ids: Sequence[int],
     counted: Mapping[int, CountedValues] = MappingProxyType({}),
 ) -> Mapping[int, ColumnEstimate]:
-    """Look at the first rows of a few data files; columns that these do not hold are left out.
+    """Profile columns from the first rows of a few data files; columns that these lack are left out.
 
     Args:
         context: A scan of the table.
         tasks: Its data files.
         field_ids: The columns.
-        counted: What is known of their distinct values.
+        counted: What is known about their distinct values.
     """
     step = max(1, len(tasks) // _SAMPLE_FILES)
     found: dict[int, list[pa.Array]] = {field_id: [] for field_id in field_ids}
@@ -140,7 +142,7 @@ def _sample(
     num_files: int,
     counted: CountedValues | None = None,
 ) -> ColumnEstimate:
-    """Return what a mean data file of `rows` rows has, judging by the beginning of some."""
+    """Return what a mean data file of `rows` rows has, extrapolated from the first rows of some."""
     each = [_measure(array) for array in arrays]
     nulls, runs, ascents, nbytes = (float(np.mean([one.shares[place] for one in each])) for place in range(4))
     overlap = float(np.mean([one.overlap for one in each]))
@@ -167,13 +169,13 @@ def _sample(
 
 
 class _Measured(NamedTuple):
-    """Of the looked-at rows of a data file.
+    """Measurements of the sampled rows of a data file.
 
     Attributes:
-        shares: Of the rows: NULLs, runs, changes that ascend (of the changes); and the bytes of a row.
-        overlap: Of `_PARTS` equal parts of the rows, in how many the bounds hold a value, on average.
-        values: The distinct ones.
-        counts: How often each occurs.
+        shares: Per row: NULLs, runs, ascending changes (per change), and bytes.
+        overlap: The mean number of `_PARTS` equal parts of the rows whose bounds contain a value.
+        values: The distinct values.
+        counts: How often each occurs; shape (values,).
     """
 
     shares: tuple[float, float, float, float]
@@ -205,25 +207,25 @@ def _measure(array: pa.Array) -> _Measured:
 
 
 def _in_others(values: Sequence[pa.Array]) -> float:
-    """Return the share of a file's distinct values that others have, on average; 0 of a single file."""
-    held = sum(map(len, values))
-    if len(values) < 2 or not held:
+    """Return the average share of a file's distinct values that other files have; 0 for a single file."""
+    num_values = sum(map(len, values))
+    if len(values) < 2 or not num_values:
         return 0.0
     union = len(np.unique(np.concatenate([hash_values(array) for array in values if len(array)])))
-    # As if each of two files had a share of the other's values: of all, what is there more than once.
-    return (held - union) / (held * (1.0 - 1.0 / len(values)))
+    # As if each of two files had a share of the other's values: the part of all that occurs more than once.
+    return (num_values - union) / (num_values * (1.0 - 1.0 / len(values)))
 
 
 def choose_kinds(
     samples: Mapping[int, ColumnEstimate], field_ids: Sequence[int], table_bytes: int, taken: int = 0
 ) -> list[IndexChoice]:
-    """Return the choice for each column, in order; all indexes together stay within `MAX_SHARE_OF_TABLE` of the table's bytes.
+    """Return the choice for each column, in order; all indexes take at most `MAX_SHARE_OF_TABLE` of the table.
 
     Args:
-        samples: By column.
+        samples: Estimates by column.
         field_ids: The columns.
-        table_bytes: Of the data files.
-        taken: Bytes that the table's indexes take already.
+        table_bytes: Bytes of the data files.
+        taken: Bytes of the table's existing indexes.
     """
     left = MAX_SHARE_OF_TABLE * table_bytes - taken
     choices = []
@@ -265,11 +267,11 @@ def _fitting(sample: ColumnEstimate) -> tuple[tuple[str, ...], str]:
     if profile.num_rows / profile.num_runs > _CLUSTERED_RUN:
         return (), "not indexed: equal values are neighbours, bounds of pages tell as much"
     each = KINDS["values"].estimate(profile) / profile.num_rows
-    is_frequent = sample.frequent >= MIN_SHARE_OF_FREQUENT
+    is_frequent = sample.frequent >= MIN_FREQUENT_SHARE
     about = f"about {profile.num_distinct:,} {'' if is_frequent else 'scattered '}values in a data file"
     if is_frequent:
         about += f", {sample.frequent:.0%} of the rows have such as are in every page"
-    if is_frequent and each <= MAX_BYTES_OF_A_ROW:
+    if is_frequent and each <= MAX_BYTES_PER_ROW:
         kinds = ["values"]
     else:
         kinds = ["postings" if key_class(profile.type) == "text" else "sorted"]
@@ -284,7 +286,7 @@ def _fitting(sample: ColumnEstimate) -> tuple[tuple[str, ...], str]:
 
 
 def _others_beside_sorted(profile: Profile) -> str:
-    """Return why the other kinds that answer ranges are not chosen: slices never fit beside sorted rows of so many values."""
+    """Return why other kinds for ranges are not chosen: slices never fit beside sorted rows of this many values."""
     reasons = ["; not bins, which leave rows to check in every page"]
     if KINDS["slices"].refuses(profile.type) is None:
         both = sum(KINDS[kind].estimate(profile) for kind in ("sorted", "slices")) / profile.num_rows
@@ -299,7 +301,7 @@ def _estimate(kind: str, sample: ColumnEstimate) -> float:
 
 
 def check_kinds(field: Field, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Return kinds that somebody named for a column.
+    """Return kinds named for a column, once checked.
 
     Raises:
         OptionError: There is no such kind, or ``auto`` is among them.

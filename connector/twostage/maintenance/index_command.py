@@ -1,6 +1,6 @@
 """The command ``index``: what it does, and what it prints.
 
-Takes parsed arguments and a way to run units of work; runs `table_indexes` and prints to a console.
+Takes parsed arguments and a function that runs units of work; runs `table_indexes` and prints to a console.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def run_command(
         parsed: The arguments.
         options: The reader's.
         confs: Spark's, for catalogs.
-        console: Where it is said what was done.
+        console: Where results are printed.
         progress: Where progress is shown.
-        run: Does units of work.
-        counted: Tells what was counted of columns' values.
-        uses_of: Takes the table's name in logs; says of columns how often their indexes were used.
+        run: Runs units of work.
+        counted: Returns the counts of columns' values.
+        uses_of: Takes the table's name in logs; returns by column how often its index was used, as text.
 
     Raises:
         TwoStageError: It failed.
@@ -73,10 +73,10 @@ def run_command(
 
 
 def names_in(text: str) -> list[str]:
-    """Return names of columns that commas separate; what is in backticks may hold commas, and keeps the backticks.
+    """Return comma-separated column names; a name in backticks may contain commas, and keeps the backticks.
 
     Raises:
-        OptionError: A backtick has no second one.
+        OptionError: A backtick is not closed.
 
     >>> names_in("a, s.`b,c`, d e")
     ['a', 's.`b,c`', 'd e']

@@ -1,10 +1,11 @@
 """Indexes some data files: what a Spark task does for ``index create`` and ``index refresh``.
 
-Takes a unit of work (data files, columns and their kinds); leaves an index file for each data file that has none, and one
-run for each column with a table-wide index. The rules: a data file is read as a scan reads it, whole, its deletes not
-applied; columns that it does not hold, or that are constants of its partition, have no index of rows; a run has the values of
-every file that it covers, initial defaults of columns that the file does not hold included; and a file without field ids has no index,
-because which columns it holds depends on names that may change.
+Takes a unit of work (data files, columns and their kinds); writes an index file for each data file that has
+none, and one run for each column with a table-wide index. The rules: a data file is read as a scan reads it,
+whole, without applying deletes; columns that it lacks, or that are constants of its partition, have no index
+of rows; a run has the values of every file that it covers, including initial defaults of columns that the
+file lacks; and a file without field ids has no index, because which columns it has depends on names that may
+change.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class IndexWork:
 
     Attributes:
         tasks: Whole data files that have no index file yet, or are in no run.
-        lacks_index: For each of them whether it needs an index file.
-        lacks_keys: For each the columns whose runs it is not in.
+        lacks_index: Whether each of them needs an index file.
+        lacks_keys: For each, the field ids of columns whose runs do not cover it.
     """
 
     context: ScanContext
@@ -60,9 +61,9 @@ class FileColumn:
     """The values of one column of an open data file, kept in memory if they take a share of the budget.
 
     Args:
-        data_file: Open, whole.
+        data_file: An open data file, whole.
         field_id: The column, or a field nested in structs.
-        num_rows: Of the data file.
+        num_rows: The data file's.
         budget: Bytes that may be kept.
     """
 
@@ -100,7 +101,7 @@ class FileColumn:
 
 
 def index_files(work: IndexWork) -> Metrics:
-    """Do one unit of work; return what was counted.
+    """Run one unit of work; return its counters.
 
     Raises:
         StorageError: An index could not be written.
@@ -136,7 +137,7 @@ def index_files(work: IndexWork) -> Metrics:
                     builder.begin(
                         file_key(task), version_stamp(data_file.version) if stamp == NO_STAMP else stamp
                     )
-                    if field_id in columns:  # of constants of the partition no index is asked
+                    if field_id in columns:  # no index is used for constants of the partition
                         for _, array in non_null(columns[field_id].chunks()):
                             builder.add(hash_values(array))
             metrics.add("indexes.made")
@@ -147,12 +148,12 @@ def index_files(work: IndexWork) -> Metrics:
 
 
 def has_values(data_file: DataFile, field_id: int) -> bool:
-    """Tell whether a data file says which values a column has, if only by not holding it: its partition does not."""
+    """Tell whether a column's values come from the data file (if missing, its default), not the partition."""
     return field_id not in data_file.task.constants
 
 
 def is_stored(data_file: DataFile, field_id: int) -> bool:
-    """Tell whether a data file holds a column itself: one that is constant in it needs no index of rows."""
+    """Tell whether a data file stores a column: one that is constant in it needs no index of rows."""
     top = data_file.context.schema.top_level(field_id)
     return has_values(data_file, field_id) and data_file.holds(top.id)
 

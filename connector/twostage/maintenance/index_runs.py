@@ -1,7 +1,8 @@
-"""The runs of table-wide indexes, for their owner: which data files they cover, merged as they grow, cleaned and removed.
+"""The runs of table-wide indexes, for their owner: which data files they cover; merging, cleaning and removing.
 
-Takes an `IndexPlace` and what is listed there; leaves fewer or smaller runs that say the same. The rule: a run is removed
-only when another one has its data files, or none of them is live, or nothing can read it. Also tells which files a killed builder left.
+Takes an `IndexPlace` and its listing; leaves fewer or smaller runs with the same content. The rule: a run is
+removed only if another one has its data files, or none of them is live, or nothing can read it. Also
+recognizes files that a killed builder left.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from twostage.indexes.file_keys import ScannedFiles
     from twostage.indexes.place import IndexPlace, TableIndexes
 
-_PART_BEFORE = re.compile(r"tmp[a-z0-9_]{8}")
+_OLD_PART_NAME = re.compile(r"tmp[a-z0-9_]{8}")
 
 
 def covered_files(
     place: IndexPlace, indexes: TableIndexes, field_id: int, scanned: ScannedFiles, budget: int
 ) -> set[bytes]:
-    """Return the data files (`file_key`) that a column's runs have, but for those that were replaced since."""
+    """Return the data files (`file_key`) that a column's runs cover, except those replaced since."""
     covered: set[bytes] = set()
     for run in indexes.runs_of(field_id):
         opened = open_run(place, run, Metrics(), budget)
@@ -39,10 +40,10 @@ def covered_files(
 
 
 def remove_bad_runs(place: IndexPlace, indexes: TableIndexes, field_ids: Iterable[int]) -> int:
-    """Remove runs of some columns that nobody can use: damaged, cut short, or of another version; return how many.
+    """Remove unusable runs of some columns: damaged, truncated, or of another version; return how many.
 
     Raises:
-        StorageError: The store failed: nothing is known of a run then.
+        StorageError: The store failed, so a run's state is unknown.
     """
     removed = 0
     for run in [run for field_id in field_ids for run in indexes.runs_of(field_id)]:
@@ -59,12 +60,12 @@ def remove_bad_runs(place: IndexPlace, indexes: TableIndexes, field_ids: Iterabl
 def merge_fresh(
     place: IndexPlace, field_id: int, before: Container[str], budget: int, metrics: Metrics
 ) -> None:
-    """Merge the new runs of a column to one, then as many of one level as there should be no more of.
+    """Merge the new runs of a column into one, then every level that has `FANOUT` runs.
 
     Args:
         place: Where they are.
         field_id: The column.
-        before: The names of runs that there were before.
+        before: The names of earlier runs.
         budget: Bytes of memory.
         metrics: Gains warnings.
     """
@@ -83,7 +84,7 @@ def merge_fresh(
 
 
 def clean_runs(place: IndexPlace, indexes: TableIndexes, live: set[bytes], budget: int) -> tuple[int, int]:
-    """Remove runs without live data files, and rewrite those that have more dead than live ones.
+    """Remove runs without live data files, and rewrite those with more dead than live ones.
 
     Returns:
         How many were removed, and kept.
@@ -124,9 +125,9 @@ def remove_old_runs(place: IndexPlace, field_ids: Container[int] | None = None) 
 
 
 def is_half_written(name: str) -> bool:
-    """Tell whether a file of the table's own folder is half written, also under the name that earlier versions gave it.
+    """Tell whether a file in the table's own folder is half written, also by the names of earlier versions.
 
     >>> is_half_written("tmpk2_x91ab"), is_half_written("files-v2-3-0-0f.puffin")
     (True, False)
     """
-    return files.is_half_written(name) or _PART_BEFORE.fullmatch(name) is not None
+    return files.is_half_written(name) or _OLD_PART_NAME.fullmatch(name) is not None

@@ -1,7 +1,8 @@
 """Which data files of a table lack an index, for ``index create`` and ``index refresh``.
 
-Takes data files and what a listing tells of their indexes; gives those that lack an index file or a place in a run. The
-rule: an index that no scan could use counts for nothing, so that it is built again; nor does one of an object that was replaced.
+Takes data files and a listing of their indexes; returns those that lack an index file or are missing from a
+run. The rule: an index that no scan could use, or of an object that was replaced, does not count, so that it
+is built again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ObjectVersions:
-    """The ETags of a table's remote data files as they are now, each asked for once.
+    """The current ETags of a table's remote data files, each requested once.
 
     Args:
         context: A scan of the table.
@@ -43,7 +44,7 @@ class ObjectVersions:
         self._known: dict[str, bytes] = {}
 
     def of(self, tasks: Iterable[ScanTask]) -> Mapping[str, bytes]:
-        """Return ETags by path, those of these tasks' objects among them; without one that is not there, or has no bytes.
+        """Return ETags by path, including those of these tasks' objects; missing and empty objects have none.
 
         Raises:
             StorageError: The store failed.
@@ -68,9 +69,9 @@ def usable_files(
     tasks: Sequence[ScanTask],
     versions: ObjectVersions,
 ) -> set[str]:
-    """Return the names of the index files of a group that scans can use: each one's footer is read.
+    """Return the names of a group's index files that scans can use: each one's footer is read.
 
-    Damage behind the footer is not seen: `verify_indexes` reads all bytes.
+    Damage elsewhere goes unnoticed: `verify_indexes` reads all bytes.
     """
     listed = {entry.name for entry in files.list_folder(place.storage, place.path(group.name))}
     wanted = [task for task in tasks if fingerprint.of_data_file(task) + SUFFIX in listed]
@@ -98,16 +99,16 @@ def lacking_files(
     indexes: TableIndexes,
     versions: ObjectVersions | None = None,
 ) -> list[tuple[ScanTask, bool, tuple[int, ...]]]:
-    """Return the data files that lack something: whether an index file, and the columns whose runs they are not in.
+    """Return the data files that lack something: whether an index file, and the columns whose runs lack them.
 
     Args:
         place: Where the indexes are.
-        group: The columns; those that the schema does not have any more lack nothing.
+        group: The columns; those no longer in the schema lack nothing.
         context: A scan of the table.
         tasks: Its data files, whole.
-        names: Of the group's index files.
-        indexes: With the runs.
-        versions: Of the data files, where these are to be compared with what the runs have.
+        names: The names of the group's index files.
+        indexes: The table's, with the runs.
+        versions: The data files', to be compared with those in the runs; None: not compared.
     """
     columns = [(i, kinds) for i, kinds in group.columns if i in context.schema]
     has_rows = any(kind != FILES for _, kinds in columns for kind in kinds)

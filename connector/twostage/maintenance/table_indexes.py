@@ -1,8 +1,9 @@
-"""The indexes of a table, for its owner: make them, extend them to new files, list, drop and clean them.
+"""The indexes of a table, for its owner: create them, extend them to new files, list, drop and clean them.
 
-Takes the reader's options (the snapshot that they choose is the one that is indexed) and a way to run work in parallel;
-leaves files in the place of `indexes.place`. The rules: an interrupted command leaves indexes of some data files, which
-are right; who builds beside another builds the same; and nothing is removed but what the table's own folder there has.
+Takes the reader's options (the snapshot that they choose is indexed) and a function that runs work in
+parallel; writes files to the place of `indexes.place`. The rules: an interrupted command leaves correct
+indexes of some data files; concurrent builders build the same; and only files in the table's own folder there
+are removed.
 """
 
 from __future__ import annotations
@@ -53,22 +54,22 @@ if TYPE_CHECKING:
 
 _WHOLE = 2**62
 """A split size in bytes that no file reaches."""
-_UNITS = 64
-"""Units of work at most: each leaves a run of its own, and the runs are merged afterwards."""
+_MAX_UNITS = 64
+"""Units of work: each writes its own run, and the runs are merged afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStatus:
-    """What there is of a group of columns.
+    """The state of a group of columns' indexes.
 
     Attributes:
         columns: Names, each with its kinds.
-        indexed: Live data files with an index (of rows; of keys for the kind ``files`` alone).
+        indexed: Live data files with an index (of rows; of keys if ``files`` is the only kind).
         data_files: Live data files.
-        nbytes: Of the index files and runs.
-        table_bytes: Of the live data files.
-        column_bytes: Of the columns in these, as manifests say; None if they do not for every file and column.
-        modified: When something was last written, seconds since 1970; 0 where unknown.
+        nbytes: Bytes of the index files and runs.
+        table_bytes: Bytes of the live data files.
+        column_bytes: Bytes of the columns in these, from manifests; None if one is not recorded.
+        modified: When something was last written, seconds since 1970; 0 if unknown.
     """
 
     columns: Mapping[str, tuple[str, ...]]
@@ -86,8 +87,8 @@ class OwnedIndexes:
     Args:
         options: The reader's.
         confs: Spark's, for catalogs.
-        run: Does units of work (`index_files`), perhaps in parallel, and yields what each counted.
-        say: Is told sentences for the user.
+        run: Runs units of work (`index_files`), possibly in parallel, and yields the counters of each.
+        say: Called with messages for the user.
 
     Raises:
         OptionError: There is no place for indexes, or it is inside the table.
@@ -115,21 +116,22 @@ class OwnedIndexes:
 
     @property
     def table_name(self) -> str:
-        """The table's name as a query log has it."""
+        """The table's name in query logs."""
         return mask(self._table.name)
 
     # --- commands -------------------------------------------------------------------------------------
 
     def create(self, names: Sequence[str], kinds: str = AUTO, counted: Counted | None = None) -> Metrics:
-        """Index columns, and keep that they are indexed, so that `refresh` extends them.
+        """Index columns, and record that they are indexed, so that `refresh` extends them.
 
-        A column that is indexed gains kinds: those that are indexed together with it are built anew beside the old index, which
-        goes when that is done.
+        An indexed column gains kinds: the columns indexed with it are rebuilt beside the old index, which is
+        then removed.
 
         Args:
             names: Columns, or fields nested in structs.
             kinds: ``auto``, or kinds separated by commas: those of `KINDS` and ``files``.
-            counted: Tells for ``auto`` what was counted of columns' values, and is kept in the place of the indexes.
+            counted: Returns for ``auto`` the counts of columns' values that are kept in the place of the
+                indexes.
 
         Raises:
             OptionError: No such column or kind, or the columns have these kinds already.
@@ -201,13 +203,13 @@ class OwnedIndexes:
         return total
 
     def repair(self, paths: Iterable[str]) -> Metrics:
-        """Build index files and runs again: those that `verify_indexes` found bad, and what else is lacking."""
+        """Rebuild the index files and runs that `verify_indexes` found bad, and build any that are missing."""
         for path in paths:
             files.remove(self._place.storage, path)
         return self.refresh()
 
     def status(self) -> list[IndexStatus]:
-        """Return what there is of each group of columns."""
+        """Return the state of each group of columns' indexes."""
         indexes = self._indexes()
         context, tasks = self._tasks(self._table.snapshot)
         listed = {i for group in indexes.groups for i in group.field_ids}
@@ -237,9 +239,9 @@ class OwnedIndexes:
         return found
 
     def drop(self, names: Sequence[str] | None = None) -> int:
-        """Remove the indexes of columns; of all for None. Return how many files were removed.
+        """Remove the indexes of columns (None: of all); return how many files were removed.
 
-        What is indexed together with them and was dropped from the table goes, too.
+        Columns indexed with them that the table has dropped lose theirs, too.
 
         Raises:
             NotFoundError: A column is not indexed.
@@ -269,12 +271,12 @@ class OwnedIndexes:
         return removed
 
     def clean(self, step: Callable[[int, int], None]) -> tuple[int, int]:
-        """Remove indexes of data files that no snapshot of the table has; return how many files went and stayed.
+        """Remove indexes of data files that no snapshot of the table has; return the numbers removed and kept.
 
-        What a killed builder left half written goes when it is old; what another one is writing stays.
+        Half-written files of a killed builder are removed once they are old; those of a running one stay.
 
         Args:
-            step: Called with the number of snapshots examined so far, and of all.
+            step: Called with the number of snapshots examined so far, and in total.
         """
         live: set[str] = set()
         keys: set[bytes] = set()
@@ -285,7 +287,7 @@ class OwnedIndexes:
                 live.add(fingerprint.of_data_file(task) + SUFFIX)
                 keys.add(file_key(task))
         step(len(snapshots), len(snapshots))
-        # Folders first: that a group is indexed is written before its folder is made, perhaps by a builder that runs now.
+        # Folders first: a builder, perhaps running now, records a group before it creates the group's folder.
         entries = files.list_folder(self._place.storage, self._place.folder)
         indexes = self._indexes()
         removed = files.remove_stale(self._place.storage, self._place.folder, is_half_written)
@@ -304,8 +306,8 @@ class OwnedIndexes:
                 else:
                     self._remove(group.name, entry.name)
                     removed += 1
-        gone, stayed = clean_runs(self._place, indexes, keys, self._options.settings.memory_budget)
-        return removed + gone, kept + stayed
+        runs_removed, runs_kept = clean_runs(self._place, indexes, keys, self._options.settings.memory_budget)
+        return removed + runs_removed, kept + runs_kept
 
     # --- parts ----------------------------------------------------------------------------------------
 
@@ -315,7 +317,7 @@ class OwnedIndexes:
         return (*self._tasks(self._table.snapshot), self._place, groups)
 
     def _extend(self, group: IndexGroup, context: ScanContext, tasks: Sequence[ScanTask]) -> Metrics:
-        """Index the data files that lack something, and merge the runs that this makes."""
+        """Index the data files that lack something, and merge the new runs."""
         remove_bad_runs(self._place, self._indexes(), [i for i, kinds in group.columns if FILES in kinds])
         versions = ObjectVersions(context)
         names = usable_files(self._place, group, context, tasks, versions)
@@ -323,7 +325,7 @@ class OwnedIndexes:
         lacking = lacking_files(self._place, group, context, tasks, names, indexes, versions)
         total = Metrics()
         total.add("indexes.files", len(tasks))
-        size = max(1, -(-len(lacking) // _UNITS))
+        size = max(1, -(-len(lacking) // _MAX_UNITS))
         work = [
             IndexWork(
                 context=context,
@@ -355,7 +357,7 @@ class OwnedIndexes:
             parallelism=os.cpu_count() or 1,
             scan_id=uuid.uuid4().hex,
         )
-        # What a file without field ids holds depends on names that may change: by no names, it holds nothing.
+        # Which columns a file without field ids has depends on names that may change: without names, it has none.
         return replace(plan.context, name_mapping=()), [
             replace(task, deletes=(), start=0, length=task.file_size)
             for group in plan.groups
@@ -388,7 +390,7 @@ class OwnedIndexes:
         return groups
 
     def _field_ids(self, names: Sequence[str]) -> list[int]:
-        if not names:  # nobody means all by a variable that is not set
+        if not names:  # an unset shell variable does not mean all columns
             raise OptionError(
                 "BAD_OPTION", "No column is named", stage="options", hint="Separate names by commas: a,b."
             )
@@ -418,7 +420,7 @@ class OwnedIndexes:
 
 
 def _kinds_of(groups: Iterable[IndexGroup]) -> dict[int, dict[str, None]]:
-    """Return the kinds of each column, in the order in which they come."""
+    """Return the kinds of each column, in order of occurrence."""
     found: dict[int, dict[str, None]] = {}
     for group in groups:
         for field_id, kinds in group.columns:
@@ -427,7 +429,7 @@ def _kinds_of(groups: Iterable[IndexGroup]) -> dict[int, dict[str, None]]:
 
 
 def _groups(wanted: Sequence[tuple[int, tuple[str, ...]]]) -> list[IndexGroup]:
-    """Return the groups of columns, each with a name that a file system takes."""
+    """Return groups of columns, each with a name short enough for a file system."""
     groups: list[IndexGroup] = []
     held: list[tuple[int, tuple[str, ...]]] = []
     for column in wanted:

@@ -1,8 +1,9 @@
-"""How often the values of a column occur in a data file, judged by how often they do among some of its rows.
+"""How often the values of a column occur in a data file, estimated from some of its rows.
 
-Takes the counts of a sample's distinct values; gives how many distinct values the file has, and classes of values with about
-as many rows each. The rules: what occurs often is taken to occur as often in all rows; how many rare values there are is the
-larger of two estimates, of which one is good where values are about equally frequent, the other where few make most rows.
+Takes the counts of a sample's distinct values; returns how many distinct values the file has, and classes of
+about equally frequent values. The rules: frequent values are assumed to be as frequent in all rows; the
+number of rare values is the larger of two estimates, one good if values are about equally frequent, the other
+if a few make up most rows.
 
 Source: Haas, Naughton, Seshadri, Stokes, Sampling-Based Estimation of the Number of Distinct Values of an Attribute, 1995
 (the jackknife); Charikar, Chaudhuri, Motwani, Narasayya, Towards Estimation Error Guarantees for Distinct Values, 2000 (GEE).
@@ -22,26 +23,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Classes = tuple[tuple[float, float], ...]
-    """So many rows has each of so many values."""
+    """Per class: rows per value, and number of values."""
 
-_OFTEN = 4
-"""Times that a value occurs in a sample from which it occurs as often among all rows."""
+_MIN_FREQUENT_COUNT = 4
+"""Occurrences in a sample from which on a value is assumed to be as frequent among all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """Of the values of a mean data file.
+    """The frequencies of the values in a mean data file.
 
     Attributes:
-        num_distinct: Different values.
-        classes: Rows of each value, and how many values have about so many; the most frequent first.
+        num_distinct: Distinct values.
+        classes: Rows per value, and the number of values with about that many; the most frequent first.
     """
 
     num_distinct: float
     classes: Classes
 
     def share_from(self, rows: float) -> float:
-        """Return the share of all rows that have a value which is in so many rows or more.
+        """Return the share of all rows whose value is in at least `rows` rows.
 
         >>> Frequencies(11, ((500.0, 1.0), (50.0, 10.0))).share_from(100)
         0.5
@@ -53,12 +54,13 @@ class Frequencies:
 def estimate(
     samples: Sequence[NDArray[np.int64]], rows: float, num_distinct: float | None = None
 ) -> Frequencies:
-    """Return what a data file of so many values, NULLs aside, has.
+    """Estimate the frequencies in a data file of `rows` values, not counting NULLs.
 
     Args:
-        samples: Of some data files, how often each distinct value occurs among the rows that were looked at.
+        samples: For some data files, how often each distinct value occurs among the sampled rows; shape
+            (values,).
         rows: Values of a mean data file.
-        num_distinct: Known otherwise; None: to be estimated.
+        num_distinct: Distinct values, if known; None: to be estimated.
     """
     used = [counts for counts in samples if len(counts)]
     if not used or rows <= 0:
@@ -69,7 +71,7 @@ def estimate(
     classes: dict[int, tuple[float, float]] = {}
     for counts in used:
         scale = max(1.0, rows / float(counts.sum()))
-        often = counts[counts >= (_OFTEN if scale > 1.0 else 1)] * scale
+        often = counts[counts >= (_MIN_FREQUENT_COUNT if scale > 1.0 else 1)] * scale
         exponents = np.floor(np.log2(often)).astype(np.int64)
         for exponent in np.unique(exponents).tolist():
             of_class = often[exponents == exponent]
@@ -87,11 +89,11 @@ def estimate(
 
 
 def _distinct(counts: NDArray[np.int64], rows: float) -> float:
-    """Return about how many distinct values there are, of which a sample has `counts`."""
+    """Estimate the number of distinct values among `rows`, from a sample's `counts`, shape (values,)."""
     sampled = float(counts.sum())
     if sampled >= rows:
         return float(len(counts))
-    rare = counts[counts < _OFTEN]
+    rare = counts[counts < _MIN_FREQUENT_COUNT]
     once = float(np.count_nonzero(counts == 1))
     guaranteed = len(counts) + (math.sqrt(rows / sampled) - 1.0) * once
     alike = float(len(counts) - len(rare))

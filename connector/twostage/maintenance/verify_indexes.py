@@ -1,9 +1,9 @@
-"""Compares indexes with the data that they were made of: ``index verify``.
+"""Compares indexes with the data that they were built from: ``index verify``.
 
-Takes the data files of a table and its groups of indexed columns; gives what was compared and what differs. All bytes of an
-index file and of runs are compared with their checksums. Then predicates made of the column's own values, drawn at random, are
-answered by each kind of index and by the filter, over all rows of the data file: the index must bound the filter's result. Bit
-slices must give the sum and the extremes of the values.
+Takes the data files of a table and its groups of indexed columns; returns what was compared and what differs.
+All bytes of index files and runs are checked against their checksums. Then predicates made from random values
+of the column are answered by each kind of index and by the filter, over all rows of the data file: the index
+must bound the filter's result. Bit slices must give the sum and the extremes of the values.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive
     from twostage.task import ScanContext, ScanTask
 
-_LITERALS = 5
-"""Of each column of a data file: each is compared by =, <> and <, and all of them in a list and in ranges."""
+_LITERALS_PER_COLUMN = 5
+"""Per column of a data file: each is compared by =, <> and <, and all of them in a list and in ranges."""
 
 
 @dataclass(slots=True)
@@ -52,10 +52,10 @@ class Verified:
 
     Attributes:
         data_files: How many were compared.
-        answers: How many answers of indexes.
-        without_index: Index files that there are none of, or that cannot be used.
+        answers: How many answers of indexes were compared.
+        without_index: Index files that are missing or unusable.
         wrong: A sentence for each difference.
-        bad: Paths of index files and runs that should be built again.
+        bad: Paths of index files and runs to rebuild.
     """
 
     data_files: int = 0
@@ -74,16 +74,16 @@ def verify_indexes(
     step: Callable[[int, int], None],
     seed: int | None = None,
 ) -> Verified:
-    """Compare the indexes of some data files with them.
+    """Compare the indexes of some data files with the data.
 
     Args:
         context: A scan of the table.
         tasks: Its data files, whole.
         place: Where the indexes are.
-        indexes: What there is.
+        indexes: The table's.
         sample: How many data files to compare, drawn at random; None: all.
-        step: Called with the number of data files compared so far, and of all.
-        seed: Of what is drawn.
+        step: Called with the number of data files compared so far, and in total.
+        seed: Of the random choices.
     """
     drawn = random.Random(seed)  # noqa: S311 - a sample
     chosen = list(tasks) if sample is None or sample >= len(tasks) else drawn.sample(list(tasks), sample)
@@ -100,7 +100,7 @@ def verify_indexes(
 
 
 def _check_bytes(place: IndexPlace, path: str, of: str, verified: Verified) -> None:
-    """Compare all blobs of an index file or run with their checksums."""
+    """Check all blobs of an index file or run against their checksums."""
     try:
         with files.open_file(place.storage, path) as file:
             footer, _ = read_footer(file)
@@ -116,7 +116,7 @@ def _check_bytes(place: IndexPlace, path: str, of: str, verified: Verified) -> N
 
 @dataclass(slots=True)
 class _OneFile:
-    """One data file and its indexes of one group of columns."""
+    """One data file and its indexes for one group of columns."""
 
     context: ScanContext
     task: ScanTask
@@ -165,7 +165,7 @@ class _OneFile:
                 self._check_keys(leaf)
 
     def _check_answers(self, index: DataFileIndex, leaf: Any, arrays: list[pa.Array]) -> None:
-        """Compare what each kind of index says of a leaf with its evaluation."""
+        """Compare each kind of index's answer for a leaf with its evaluation."""
         field_id = leaf.column.field_id
         plain = And((leaf.low, leaf.high)) if isinstance(leaf, Range) else leaf
         hits = [evaluate(plain, {field_id: array}, len(array)).true for array in arrays]
@@ -179,7 +179,7 @@ class _OneFile:
                 self._blame(f"{plain} is answered wrongly by {', '.join(answer.kinds)}", self.path)
 
     def _check_keys(self, leaf: Compare | In) -> None:
-        """Ask the table-wide index for values of which the data file has one."""
+        """Look up values, at least one of which the data file has, in the table-wide index."""
         scanned = ScannedFiles.at({file_key(self.task): self.task.path})
         budget = self.context.settings.memory_budget
         found = find_files(self.place, self.indexes, leaf, self.metrics, budget, scanned)
@@ -188,7 +188,7 @@ class _OneFile:
             self._blame(f"not found by {leaf}", *(self.place.path(run.name) for run in runs))
 
     def _check_slices(self, index: DataFileIndex, values: FileColumn, arrays: list[pa.Array]) -> None:
-        """Compare the sum and the extremes that bit slices tell with those of the keys."""
+        """Compare the sum and the extremes from bit slices with those of the keys."""
         field_id = values.field_id
         built = index.type_of(field_id, self.metrics)
         if built is None or not is_same_domain(built, values.type):
@@ -201,15 +201,15 @@ class _OneFile:
             return
         rows = bitmaps.whole(index.num_rows) - null
         self.verified.answers += 1
-        told = column.sum(rows), column.extreme(rows, last=False), column.extreme(rows, last=True)
-        if told != (int(every.sum(dtype=object)), int(every.min()), int(every.max())):
+        answered = column.sum(rows), column.extreme(rows, last=False), column.extreme(rows, last=True)
+        if answered != (int(every.sum(dtype=object)), int(every.min()), int(every.max())):
             self._blame("the sum or an extreme is answered wrongly by slices", self.path)
 
 
 def leaves_of(
     context: ScanContext, values: FileColumn, arrays: Sequence[pa.Array], drawn: random.Random
 ) -> Iterator[Any]:
-    """Yield predicates of a column, and ranges, drawn from its values."""
+    """Yield predicates on a column, and ranges, with literals drawn from its values."""
     kind = context.schema.field(values.field_id).type
     column = Column(values.field_id, context.schema.path(values.field_id), kind)
     yield IsNull(column)
@@ -234,8 +234,8 @@ def leaves_of(
 
 
 def _drawn(arrays: Sequence[pa.Array], kind: Primitive, drawn: random.Random) -> list[Any]:
-    """Return some values of arrays without NULLs, perhaps repeated; none if there are none."""
-    chosen = [drawn.choice(arrays) for _ in range(_LITERALS if arrays else 0)]
+    """Return random values of arrays without NULLs, with replacement; none if there are none."""
+    chosen = [drawn.choice(arrays) for _ in range(_LITERALS_PER_COLUMN if arrays else 0)]
     return [literal_of(kind, array[drawn.randrange(len(array))]) for array in chosen]
 
 

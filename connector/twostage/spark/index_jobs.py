@@ -13,7 +13,7 @@ from twostage.advisor.kept_metadata import counted_values
 from twostage.advisor.log_place import log_access, query_logs, sources_of
 from twostage.advisor.replay import QUERIES, check_log
 from twostage.indexes.place import list_indexes
-from twostage.maintenance.index_arguments import AUTO, SAMPLE
+from twostage.maintenance.index_arguments import AUTO, DEFAULT_SAMPLE_FILES
 from twostage.maintenance.index_command import names_in
 from twostage.maintenance.index_files import index_files
 from twostage.maintenance.table_indexes import OwnedIndexes
@@ -97,7 +97,7 @@ class Indexes:
         """
         return index_uses(self._opened(log), name or self._owned().table_name)
 
-    def verify(self, sample: int | None = SAMPLE, *, repair: bool = False) -> Verified:
+    def verify(self, sample: int | None = DEFAULT_SAMPLE_FILES, *, repair: bool = False) -> Verified:
         """Compare indexes with the data of some data files, drawn at random; None: of all.
 
         Args:

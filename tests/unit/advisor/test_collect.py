@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tables import Table
-from twostage.advisor.collect import collect, collect_more, draw, drawn_from, spread
+from twostage.advisor.collect import collect, collect_more, estimate_distinct, expected_distinct, spread
 from twostage.advisor.column_metadata import parse_metadata
 from twostage.advisor.column_sample import overlap_of, sample_files
 from twostage.advisor.kept_metadata import with_samples
@@ -164,14 +164,14 @@ def test_how_many_values_there_are(values):
     """As many as drawing from them at random would have shown."""
     rng = random.Random(values)
     seen = len({rng.randrange(values) for _ in range(5000)})
-    assert drawn_from(seen, 5000, 10**6) == pytest.approx(values, rel=0.15)
-    assert draw(values, 5000) == pytest.approx(seen, rel=0.05)
+    assert estimate_distinct(seen, 5000, 10**6) == pytest.approx(values, rel=0.15)
+    assert expected_distinct(values, 5000) == pytest.approx(seen, rel=0.05)
 
 
 def test_values_of_their_own():
-    assert drawn_from(1000, 1000, 50_000) == 50_000
-    assert drawn_from(0, 0) == 0
-    assert drawn_from(1, 900) == 1
+    assert estimate_distinct(1000, 1000, 50_000) == 50_000
+    assert estimate_distinct(0, 0) == 0
+    assert estimate_distinct(1, 900) == 1
 
 
 def test_places_are_spread():
@@ -261,9 +261,9 @@ def test_overlap_is_the_share_of_files_that_hold_a_value(seed):
 
 
 def test_a_sketch_may_take_values_of_their_own_for_a_few_less():
-    assert drawn_from(97_000, 100_000, 10**9, is_counted=False) == pytest.approx(0.97e9)
-    assert drawn_from(102_000, 100_000, 10**9, is_counted=False) == 10**9
-    assert drawn_from(97_000, 100_000, 10**9) < 10**7
+    assert estimate_distinct(97_000, 100_000, 10**9, is_counted=False) == pytest.approx(0.97e9)
+    assert estimate_distinct(102_000, 100_000, 10**9, is_counted=False) == 10**9
+    assert estimate_distinct(97_000, 100_000, 10**9) < 10**7
 
 
 def test_the_days_that_times_span(tmp_path):

@@ -219,7 +219,7 @@ def query_events(number, first, *, rows=100, ends=True, cached_from=None):
 def test_values_are_kept_of_running_queries_alone(tmp_path, monkeypatch):
     """One query runs from the first to the last; 200 others begin and end meanwhile, with an old cache among their plans."""
     applications = []
-    monkeypatch.setattr(module, "_MANY_VALUES", 10)
+    monkeypatch.setattr(module, "_MIN_VALUES_TO_PRUNE", 10)
     kept = module._Application
     monkeypatch.setattr(
         module, "_Application", lambda: applications.append(kept(enough=10)) or applications[-1]
@@ -243,7 +243,7 @@ def test_values_are_kept_of_running_queries_alone(tmp_path, monkeypatch):
 def test_what_no_plan_has_is_dropped_with_the_query_that_could_have_had_it(tmp_path, monkeypatch):
     """Stages of plans that were replaced while they ran; two queries always overlap."""
     applications = []
-    monkeypatch.setattr(module, "_MANY_VALUES", 10)
+    monkeypatch.setattr(module, "_MIN_VALUES_TO_PRUNE", 10)
     kept = module._Application
     monkeypatch.setattr(
         module, "_Application", lambda: applications.append(kept(enough=10)) or applications[-1]

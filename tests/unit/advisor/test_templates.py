@@ -7,7 +7,7 @@ import datetime
 from twostage.advisor.logged_predicate import LoggedPredicate
 from twostage.advisor.logged_scan import LoggedScan
 from twostage.advisor.selectivity import Cardinalities
-from twostage.advisor.templates import HEAVIEST, Template, form_of
+from twostage.advisor.templates import MAX_HEAVIEST_FILTERS, Template, form_of
 
 
 def leaf(column="a", rows=1000, left=10, op="=", count=1):
@@ -69,4 +69,4 @@ def test_the_heaviest_filters_are_kept():
     for entries in (5, 9, 9, 7, 1, 8):
         template.add(scan(leaf()), leaf(left=entries), entries)
     assert sorted(template.heaviest) == [(7, "a = 7"), (8, "a = 8"), (9, "a = 9")]
-    assert len(template.heaviest) == HEAVIEST
+    assert len(template.heaviest) == MAX_HEAVIEST_FILTERS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from catalog_tables import TABLES, Held
+from catalog_tables import TABLES, CatalogTable
 from core_scan import Opened, open_table, scan
 from twostage.catalog import client
 from twostage.catalog.browse import list_namespaces, list_tables, namespace_exists, table_exists
@@ -55,7 +55,7 @@ def confs_of(database: Path, name: str = "lake") -> dict[str, str]:
     return {prefix: "twostage", f"{prefix}.type": "jdbc", f"{prefix}.uri": f"jdbc:sqlite:{database}"}
 
 
-def opened(path: str, confs: dict[str, str], held: Held) -> Opened:
+def opened(path: str, confs: dict[str, str], held: CatalogTable) -> Opened:
     options = parse_options({"path": path, **held.options})
     return Opened(load_table(options, confs), options)
 

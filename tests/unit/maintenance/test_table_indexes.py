@@ -141,7 +141,7 @@ def test_clean_removes_what_a_killed_builder_left(tmp_path, capsys, monkeypatch)
 
 def test_an_interrupted_build_is_continued(tmp_path, monkeypatch):
     table = make_events(tmp_path / "t")
-    monkeypatch.setattr(table_indexes, "_UNITS", 4)
+    monkeypatch.setattr(table_indexes, "_MAX_UNITS", 4)
 
     def interrupted(works):
         for number, work in enumerate(works):

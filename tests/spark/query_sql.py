@@ -1,7 +1,7 @@
-"""How a random query is asked of Spark: its predicate and its projection as SQL text.
+"""How Spark is asked a random query: its predicate and its projection as SQL text.
 
-Takes queries of `random_queries` and the schema they were drawn for; gives text that means the same whatever
-the session's settings are.
+Takes queries of `random_queries` and the schema they were drawn for; returns text that means the same
+whatever the session's settings are.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _literal(column: tree.Column, value: object) -> str:
 def selected(
     fields: Sequence[Field], schema: Schema, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, Field]]:
-    """Yield a projection's columns, each with its name in SQL: of a pruned struct, what is left inside it."""
+    """Yield a projection's columns, each with its name in SQL: for a pruned struct, the fields left in it."""
     for field in fields:
         inside = (*path, field.name)
         if isinstance(field.type, Struct) and field != schema.field(field.id):
