@@ -103,7 +103,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "executor-locality": Option(
             "executor_locality", values.boolean, "false",
-            "let [the same executors read the same data files](object-stores.md#the-same-files-on-the-same-executors) in every query, so that what they keep of them serves again",
+            "let [the same executors read the same data files](object-stores.md#the-same-files-on-the-same-executors) in every query, so that what they cached serves again",
         ),
         "batch-size": Option(
             "batch_size", values.positive, "65536",

@@ -75,7 +75,7 @@ def test_other_tables_of_the_log_are_left_out(spark, asked, tmp_path):
     other.write()
     advice = twostage.advise(spark, str(other.folder), log=[log], options=options)
     assert advice.recommendations == ()
-    assert repr(advice) == "No table of the log has enough scans to say anything."
+    assert repr(advice) == "No table in the log has enough scans for any advice."
     assert advice.apply() == 0
     named = twostage.advise(spark, table, log=log, options=options, name="nobody.calls.it.so")
     assert named.recommendations == ()

@@ -159,7 +159,7 @@ def test_joins(spark, tmp_path, monkeypatch):
     assert is_native(frame)
     assert len(frame.collect()) == sum(n % 7 == 3 for n in range(200))
     monkeypatch.setattr(eligibility, "MAX_JOIN_COLUMN_BYTES", 0)
-    assert "keys of a join filter it" in reason(spark, spark.sql(query))
+    assert "join keys filter it" in reason(spark, spark.sql(query))
 
 
 def test_missing_file_stays(spark, tmp_path):

@@ -39,7 +39,7 @@ def apply(found: Sequence[Recommendation], build: Build, console: Console, *, is
     indexes = [one for one in found if one.action == "index"]
     for one in found:
         if one.action != "index" and one.command:
-            _say(console, f"Not run, yours to decide: {one.command}")
+            _say(console, f"Not run, left to you: {one.command}")
     if not indexes:
         _say(console, "No index to build.")
         return 0

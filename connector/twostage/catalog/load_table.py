@@ -231,7 +231,7 @@ def _read_answer(
             if attempt + 1 == _MAX_ATTEMPTS:
                 raise MissingFileError(
                     error.code,
-                    f"Metadata file that catalog {catalog.name} names is not there",
+                    f"Metadata file named by catalog {catalog.name} is missing",
                     path=location,
                     stage="catalog",
                     hint="The table's files were moved or removed: load it by its path where they are now.",
@@ -269,7 +269,7 @@ def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoun
         check_bucket(warehouse, warehouse.root)
     else:
         check_name(catalog)
-    hint = f"Namespace is not there: {'.'.join(identifier[:-1])}."
+    hint = f"There is no such namespace: {'.'.join(identifier[:-1])}."
     with contextlib.suppress(TwoStageError):
         if has_namespace(catalog, identifier[:-1]):
             hint = nearest(identifier[-1], tables_of(catalog, identifier[:-1]))

@@ -156,7 +156,11 @@ def _near_tables(storage: Storage, path: str) -> str:
         return meant if meant.startswith("Did you mean") else inside_it
     beside = [e.name for e in list_folder(storage, folder or "/") if e.is_folder and e.name != name]
     if not beside:
-        return "Nothing is there, nor beside it." if not inside else f"It holds: {', '.join(inside[:10])}."
+        return (
+            "There is nothing there, nor next to it."
+            if not inside
+            else f"It holds: {', '.join(inside[:10])}."
+        )
     return nearest(name, beside)
 
 

@@ -245,5 +245,5 @@ def _sqlalchemy_uri(uri: str, properties: Mapping[str, str]) -> str:
         "UNSUPPORTED_CATALOG",
         f"JDBC URL is not supported: {uri.partition('?')[0]}",
         stage="catalog",
-        hint="jdbc:sqlite: and jdbc:postgresql: are; for others set catalog.uri to a SQLAlchemy URL.",
+        hint="Supported: jdbc:sqlite: and jdbc:postgresql:; for others set catalog.uri to a SQLAlchemy URL.",
     )

@@ -59,7 +59,7 @@ def workers() -> Iterator[Finding]:
     if command is None:
         yield failed(
             WORKERS,
-            f"PYSPARK_PYTHON is {chosen}, which is not there or no program",
+            f"PYSPARK_PYTHON is {chosen}, which is missing or not a program",
             "Set PYSPARK_PYTHON to a Python that has twostage, or unset it for a local session.",
         )
         return
@@ -111,7 +111,7 @@ def _compared(command: str, name: str, found: dict[str, Any]) -> Finding:
         return failed(
             WORKERS,
             f"{name}: Python {python}, and the driver's is {sys.version_info[0]}.{sys.version_info[1]}",
-            "Let PYSPARK_PYTHON be of the driver's version: Spark refuses another one.",
+            "Let PYSPARK_PYTHON have the driver's version: Spark refuses any other.",
         )
     if "error" in found:
         return failed(

@@ -122,7 +122,7 @@ def _check_text(array: pa.Array, path: str, name: str) -> None:
     except pa.ArrowInvalid:
         raise CorruptFileError(
             "CORRUPT_DATA_FILE",
-            f"Column {name!r} holds text that is no UTF-8",
+            f"Column {name!r} holds text that is not UTF-8",
             path=path,
             stage="fetch",
         ) from None

@@ -75,7 +75,7 @@ def plan_compiling(options: ReadOptions, confs: Mapping[str, str]) -> list[Item]
             "NO_PLACE",
             "There is no place to keep compiled deletes",
             stage="options",
-            hint="Set deletes.compiled-dir, or deletes.cache=host with a deletes.cache-dir of this user's own.",
+            hint="Set deletes.compiled-dir, or deletes.cache=host with a deletes.cache-dir that only this user can access.",
         )
     return items
 

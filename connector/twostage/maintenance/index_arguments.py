@@ -13,7 +13,7 @@ SAMPLE = 4
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least one")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least one")
     return int(text)
 
 
@@ -49,7 +49,7 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
         help="a query log, to count uses; may be given several times",
     )
     listing.add_argument(
-        "--name", metavar="TABLE", help="what the log calls the table, if not as it is given here"
+        "--name", metavar="TABLE", help="the table's name in the log, if it is not the one given here"
     )
     verifying = verbs.add_parser("verify", help="compare indexes with the data")
     verifying.add_argument(

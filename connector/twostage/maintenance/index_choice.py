@@ -231,7 +231,7 @@ def choose_kinds(
         sample = samples.get(field_id)
         if sample is None:
             choices.append(
-                IndexChoice(field_id=field_id, kinds=(), reason="not indexed: no data file holds it")
+                IndexChoice(field_id=field_id, kinds=(), reason="not indexed: no data file has it")
             )
             continue
         kinds, reason = _fitting(sample)
@@ -239,7 +239,7 @@ def choose_kinds(
         if kinds and size > left:
             reason = (
                 f"not indexed: {', '.join(kinds)} would take about {size:,.0f} bytes, "
-                f"{MAX_SHARE_OF_TABLE:.0%} of the table leave {max(0.0, left):,.0f}{' beside what there is' if taken else ''}"
+                f"indexes may take {max(0.0, left):,.0f}{' more' if taken else ''} ({MAX_SHARE_OF_TABLE:.0%} of the table)"
             )
             kinds = ()
         elif kinds:
@@ -307,7 +307,7 @@ def check_kinds(field: Field, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """
     if AUTO in kinds:
         raise OptionError(
-            "BAD_OPTION", "'auto' beside other kinds of index", stage="options",
+            "BAD_OPTION", "'auto' combined with other kinds of index", stage="options",
             hint="Name auto alone, or the kinds to build.",
         )  # fmt: skip
     for kind in kinds:

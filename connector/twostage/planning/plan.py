@@ -188,7 +188,7 @@ def _threshold(
     if found is None or not (top.threshold is None or top.is_better(found, top.threshold)):
         return None
     if (wanted := top.no_worse(found)) != TRUE:
-        metrics.choices[f"First {top.count}: enough rows of indexes have {wanted}."] += 1
+        metrics.choices[f"First {top.count}: indexes prove enough rows with {wanted}."] += 1
     return found
 
 

@@ -214,7 +214,7 @@ class ScanReport:
         phases = [(name, self.count(f"spark.{name}.ms")) for name in _PHASES]
         if total := sum(spent for _, spent in phases):
             listed = ", ".join(f"{name} {spent:,}" for name, spent in phases)
-            facts.append(("planned", f"by Spark in {total:,} ms: {listed}; our share of it is below"))
+            facts.append(("planned", f"by Spark in {total:,} ms: {listed}; twostage's share is below"))
         for label, value in facts:
             if value:
                 console.print(Text(f"  {label:<12}{_short(value)}"), soft_wrap=True)

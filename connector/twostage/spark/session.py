@@ -71,7 +71,7 @@ def enable(
             that conf is set.
 
     Raises:
-        OptionError: The log's place is no folder or bucket; PySpark, or what twostage itself needs, is not installed; not a live session; a Spark Connect
+        OptionError: The log's location is not a folder or bucket; PySpark, or what twostage itself needs, is not installed; not a live session; a Spark Connect
             client's, which has no JVM to install a planner in.
         UnsupportedFeatureError: PySpark is older than 4.1.
 
@@ -240,7 +240,7 @@ def last_scan(spark: SparkSession) -> ScanReport:
     if not reports:
         raise NotFoundError(
             "NO_SCAN",
-            "No scan was read yet",
+            "No scan has been read yet",
             hint="Call twostage.enable(spark) before the query; without it scans are not reported.",
         )
     return reports[-1]

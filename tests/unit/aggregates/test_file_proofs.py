@@ -233,7 +233,7 @@ def test_columns_that_an_older_file_cannot_have() -> None:
     old = proven(of(file(snapshot_id=OLD)))
     assert old.column(ADDED) == ColumnProof(10)
     assert old.column(FILLED) == ColumnProof(0, 5, 5)
-    assert old.column(NEEDED) == "needed is required and a file has none"
+    assert old.column(NEEDED) == "needed is required and a file lacks it"
     assert old.column(A) == "a file has no metrics of a"
     nan = Field(id=18, name="nan", type=Primitive("double"), initial_default=math.nan)
     assert old.column(nan) == "the default of nan is NaN"

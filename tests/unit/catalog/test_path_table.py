@@ -272,7 +272,7 @@ def test_a_bucket_that_is_not_there(tmp_path: Path, write_table: Callable[..., P
             assert "endpoint" in (caught.value.hint or "")
         for path, hint in (
             ("s3://lake/db/tt", "Did you mean 't'?"),
-            ("s3://lake/dbb/t", "Nothing is there, nor beside it."),
+            ("s3://lake/dbb/t", "There is nothing there, nor next to it."),
             ("s3://lake/db", "It is a folder of tables: t."),
         ):
             with pytest.raises(NotFoundError) as caught:
@@ -332,6 +332,6 @@ def test_hadoop_whose_library_is_not_there(path: str) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     for line in done.stdout.strip().splitlines():
-        assert line.startswith("[TWOSTAGE.HADOOP_NOT_FOUND] Hadoop's own library")
+        assert line.startswith("[TWOSTAGE.HADOOP_NOT_FOUND] Hadoop's native library")
         assert "hadoop classpath --glob" in line
     assert len(done.stdout.strip().splitlines()) == 2

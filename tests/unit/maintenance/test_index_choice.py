@@ -147,10 +147,10 @@ def test_all_together_stay_within_their_share_of_the_table():
     assert first.kinds
     assert not second.kinds
     assert "15% of the table" in second.reason
-    assert "no data file holds it" in absent.reason
+    assert "no data file has it" in absent.reason
     (first,) = choose_kinds({1: sample}, [1], 10_000_000, taken=1_499_000)
     assert not first.kinds
-    assert "leave 1,000 beside what there is" in first.reason
+    assert "indexes may take 1,000 more" in first.reason
 
 
 @pytest.mark.parametrize("name", ["few", "scattered", "text", "sorted"])

@@ -290,7 +290,7 @@ def _texts(array: pa.Array, kind: int) -> pa.Array:
         try:
             array.validate(full=True)
         except pa.ArrowInvalid:
-            raise ValueError("it holds text that is no UTF-8") from None
+            raise ValueError("it holds text that is not UTF-8") from None
     data = array.cast(pa.large_binary())
     sizes = _filled(pc.binary_length(array).cast(pa.uint32()))
     heads = _fixed(array, kind, sizes)

@@ -101,7 +101,7 @@ class Scale:
         """Return the least (or the greatest) keys that are cut to these: int64, in their order."""
         bins = self.bins(cut)
         if len(bins) and int(bins.max()) >= len(self.edges) - 1:
-            raise BadIndexError("a key of a quantile that there is none of")
+            raise BadIndexError("a key for a quantile that does not exist")
         shifts = self._shifts[bins]
         inner = np.uint64((1 << self._inner) - 1)
         starts = self._firsts[bins] + ((cut & inner) << shifts)
