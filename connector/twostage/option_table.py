@@ -75,7 +75,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "case-sensitive": Option(
             "case_sensitive", values.boolean, "false",
-            "how the names in `columns` and `filter` match",
+            "whether the names in `columns` and `filter` are case-sensitive",
         ),
         "timestamp-ns": Option(
             "truncate_nanoseconds", values.truncates_nanoseconds, "refuse",
@@ -133,11 +133,11 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "dynamic-filter": Option(
             "dynamic_filter", values.automatic, "auto",
-            "`auto`: [keys of a join](full-scans.md#keys-of-a-join), which arrive while the query runs, filter rows; or `off`: they only prune",
+            "`auto`: [join keys](full-scans.md#join-keys), which arrive while the query runs, filter rows; or `off`: they only prune",
         ),
         "dynamic-filter.files": Option(
             "dynamic_filter_files", values.automatic, "auto",
-            "`auto`: keys of a join leave out [files of Spark's own reader](full-scans.md#sides-of-joins), too; or `off`",
+            "`auto`: join keys also exclude [files that Spark's own reader scans](full-scans.md#sides-of-joins); or `off`",
         ),
         "dynamic-filter.min-bytes": Option(
             "dynamic_filter_min_bytes", values.size, "",
@@ -145,7 +145,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "dynamic-filter.min-dropped": Option(
             "min_dropped_share", values.percentage, "25",
-            "percentage of the rows: keys of a join that drop fewer are given up in a task; `0`: never",
+            "percentage of the rows: a task gives up join keys that drop fewer; `0`: never",
         ),
         "two-stage": Option(
             "two_stage", values.boolean, "true",
@@ -211,7 +211,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "filter.cache": Option(
             "filter_cache", values.keeper, "off",
-            "who keeps [which rows meet a filter](condition-cache.md), so that the next query with it reads no filter column: each worker in its `memory`, the `host`, or nobody (`off`)",
+            "where [the rows that meet a filter](condition-cache.md) are kept, so that the next query with it reads no filter column: in each worker's `memory`, on the `host`, or nowhere (`off`)",
         ),
         "filter.cache-dir": Option(
             "filter_cache_dir", values.directory, "",
@@ -233,7 +233,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "deletes.cache": Option(
             "delete_cache", values.sharer, "host",
-            "who shares key tables of equality deletes: `host` (one worker process builds a table in a file, which the host's other workers and later queries map into memory) or `worker` (each builds its own, in memory)",
+            "where key tables of equality deletes are kept: `host` (one worker process builds a table in a file, which the host's other workers and later queries map into memory) or `worker` (each builds its own, in memory)",
         ),
         "deletes.cache-dir": Option(
             "delete_cache_dir", values.directory, "",
@@ -279,7 +279,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "footers.cache": Option(
             "footer_cache", values.sharer, "host",
-            "who keeps footers of remote Parquet files: the workers of a `host` share them in files, or each `worker` has its own. A footer is used for rows of the object with its ETag only; where it proves that no row matches, the object is not asked for again",
+            "where footers of remote Parquet files are kept: in files that the workers of a `host` share, or in each `worker`. Rows are read only from the object with the footer's ETag; where the footer proves that no row matches, the object is not requested",
         ),
         "footers.cache-dir": Option(
             "footer_cache_dir", values.directory, "",
@@ -291,11 +291,11 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "object-store-client": Option(
             "object_store_client", values.client, "auto",
-            "who sends requests to object stores: `auto` (obstore, and PyArrow for [what obstore does not know](object-stores.md#who-sends-the-requests)) or `arrow`",
+            "which client sends requests to object stores: `auto` (obstore, and PyArrow for [what obstore does not support](object-stores.md#who-sends-the-requests)) or `arrow`",
         ),
         "io.prefetch": Option(
             "prefetch", values.boolean, "true",
-            "read several row groups of a remote file at the same time, ask for columns together with the equality deletes of their rows, and decode equality-delete files while earlier keys are inserted into the table",
+            "read several row groups of a remote file at the same time, request columns together with the equality deletes of their rows, and decode equality-delete files while earlier keys are inserted into the table",
         ),
     },
 }
