@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     compiling.add_argument(
         "--spark",
         action=argparse.BooleanOptionalAction,
-        help=f"as a Spark job; default: from {MIN_FILES_FOR_SPARK_JOB} files",
+        help=f"run as a Spark job; default: from {MIN_FILES_FOR_SPARK_JOB} files on",
     )
     cleaning = commands.add_parser(
         "clean", help="remove compiled deletes and shared keys that no snapshot of the table needs"
@@ -99,7 +99,9 @@ def _parser() -> argparse.ArgumentParser:
         "doctor",
         help="check the installation, the caches and the catalogs; say what is wrong and how to fix it",
     )
-    examining.add_argument("catalogs", nargs="*", metavar="CATALOG", help="default: all that are configured")
+    examining.add_argument(
+        "catalogs", nargs="*", metavar="CATALOG", help="catalogs to check; default: all that are configured"
+    )
     examining.add_argument(
         "--spark", action="store_true", help="also start a local session, and read a table in it"
     )

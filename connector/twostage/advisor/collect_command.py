@@ -45,7 +45,7 @@ def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="N",
         help=f"data files whose first row group is read ({DEFAULT_FILES}); of new files, a proportional share",
     )
-    parser.add_argument("--spark", action="store_true", help="as a Spark job")
+    parser.add_argument("--spark", action="store_true", help="run as a Spark job")
     parser.add_argument(
         "--name", metavar="TABLE", help="the table's name in the logs, if it is not the one given here"
     )

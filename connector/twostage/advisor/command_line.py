@@ -63,7 +63,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="what is known of a table's columns, as advise collect writes it",
+        help="JSON about a table's columns, as written by advise collect",
     )
     parser.add_argument(
         "--table", action="append", metavar="NAME", help="this table only; may be given several times"
