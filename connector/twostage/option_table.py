@@ -82,7 +82,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
             "`refuse` nanosecond timestamps, or `truncate` them to microseconds. Filters see the microseconds, equality deletes the nanoseconds",
         ),
     },
-    "Where files may lie": {
+    "Where files may be": {
         "allow-moved-paths": Option(
             "allow_moved_paths", values.boolean, "false",
             "read a table that was copied from the location in its metadata to another one; files outside its folder are not read",
@@ -253,7 +253,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "index.location": Option(
             "index_location", values.location, "",
-            "a folder or bucket outside the table for [indexes](indexes.md); by default `_twostage_indexes` beside the table's location",
+            "a folder or bucket outside the table for [indexes](indexes.md); by default `_twostage_indexes` next to the table's location",
         ),
         "deletes.dense": Option(
             "dense_keys", values.boolean, "true",

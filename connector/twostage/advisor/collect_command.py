@@ -36,7 +36,7 @@ def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="the JSON file to write or extend; default: beside the table's indexes, where advise finds it",
+        help="the JSON file to write or extend; default: next to the table's indexes, where advise finds it",
     )
     parser.add_argument(
         "--files",

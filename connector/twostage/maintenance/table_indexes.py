@@ -107,7 +107,7 @@ class OwnedIndexes:
         if place is None:
             raise OptionError(
                 "NO_PLACE",
-                "There is no place beside the table for its indexes",
+                "There is no place next to the table for its indexes",
                 stage="options",
                 hint="Set index.location to a folder or bucket.",
             )
