@@ -66,7 +66,7 @@ def _agrees(indexes: Sequence[Recommendation]) -> bool:
     if not sys.stdin.isatty():
         raise OptionError(
             "BAD_OPTION",
-            "--apply asks before it builds, and standard input is no terminal",
+            "--apply asks before it builds, and standard input is not a terminal",
             stage="options",
             hint="--yes builds without asking.",
         )

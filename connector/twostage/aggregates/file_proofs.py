@@ -142,7 +142,7 @@ class FileProofs:
         for field in self._groups:
             value = self.constant_of(file, field)
             if value is ...:
-                return f"a file's partition does not tell {field.name}"
+                return f"a file's partition does not determine {field.name}"
             group.append(value)
         return FileProof(self, file, tuple(group), rows)
 

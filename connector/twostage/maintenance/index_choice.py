@@ -259,11 +259,11 @@ def _fitting(sample: ColumnEstimate) -> tuple[tuple[str, ...], str]:
     if sample.is_nested:
         return (Elements.name,), f"about {profile.num_distinct:,} values of elements in a data file"
     if sample.is_ordered:
-        return (), "not indexed: it is sorted, bounds of files and pages tell as much"
+        return (), "not indexed: it is sorted, so bounds of files and pages suffice"
     if profile.num_distinct <= MAX_VALUES_FOR_BITMAPS:
         return ("values",), f"about {profile.num_distinct:,} values in a data file"
     if profile.num_rows / profile.num_runs > _CLUSTERED_RUN:
-        return (), "not indexed: equal values are neighbours, bounds of pages tell as much"
+        return (), "not indexed: equal values are neighbours, so bounds of pages suffice"
     each = KINDS["values"].estimate(profile) / profile.num_rows
     is_frequent = sample.frequent >= MIN_SHARE_OF_FREQUENT
     about = f"about {profile.num_distinct:,} {'' if is_frequent else 'scattered '}values in a data file"
@@ -288,7 +288,7 @@ def _others_beside_sorted(profile: Profile) -> str:
     reasons = ["; not bins, which leave rows to check in every page"]
     if KINDS["slices"].refuses(profile.type) is None:
         both = sum(KINDS[kind].estimate(profile) for kind in ("sorted", "slices")) / profile.num_rows
-        reasons.append(f", nor slices beside it, together {both:.1f} bytes a row")
+        reasons.append(f", nor slices in addition, together {both:.1f} bytes a row")
     return "".join(reasons)
 
 
@@ -308,7 +308,7 @@ def check_kinds(field: Field, kinds: tuple[str, ...]) -> tuple[str, ...]:
     if AUTO in kinds:
         raise OptionError(
             "BAD_OPTION", "'auto' combined with other kinds of index", stage="options",
-            hint="Name auto alone, or the kinds to build.",
+            hint="Name only auto, or the kinds to build.",
         )  # fmt: skip
     for kind in kinds:
         if kind not in KINDS and kind != FILES:

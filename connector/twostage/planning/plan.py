@@ -206,7 +206,7 @@ def refuse_inside(table: PinnedTable, location: str | None, option: str = "delet
                 "BAD_OPTION",
                 f"Option {option!r} lies inside the table's location: {location}",
                 stage="options",
-                hint="Choose a folder or prefix beside the table.",
+                hint="Choose a folder or prefix outside the table.",
             )
 
 

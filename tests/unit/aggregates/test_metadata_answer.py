@@ -147,7 +147,7 @@ def test_text_and_bytes_are_counted_and_never_compared(
 ) -> None:
     opened = one_file(tmp_path, {"c": kind}, [{"c": low}, {"c": high}])
     assert asked(opened, "count(c)") == [(2,)]
-    assert asked(opened, "min(c)") == "bounds do not tell min(c)"
+    assert asked(opened, "min(c)") == "bounds do not give min(c)"
 
 
 @pytest.mark.parametrize("values", [[0.0, 1.0], [-0.0, 1.0]])
@@ -238,7 +238,7 @@ def test_a_vector_and_nulls(tmp_path: Path) -> None:
     table.delete_vectors({table.append([{"id": i, "n": i or None} for i in range(5)]): [0]})
     opened = open_table(table.write())
     assert asked(opened, "count(*)") == [(4,)]
-    assert asked(opened, "count(n)") == "a file does not tell how many values n has"
+    assert asked(opened, "count(n)") == "a file does not say how many values n has"
 
 
 def test_a_filter_that_names_deleted_is_read(tmp_path: Path) -> None:
@@ -373,8 +373,8 @@ def test_groups_of_identity_partitions(tmp_path: Path) -> None:
     assert asked(opened, "count(*)", "max(id)", by=["p"]) == [("a", 4, 10), ("b", 4, 11), (None, 4, 9)]
     assert asked(opened, "min(p)", "max(p)", "count(p)") == [("a", "b", 8)]
     assert asked(opened, by=["p"]) == [("a",), ("b",), (None,)]
-    assert asked(opened, "count(*)", by=["q"]) == "q is no identity partition"
-    assert asked(opened, "count(*)", by=["id"]) == "id is no identity partition"
+    assert asked(opened, "count(*)", by=["q"]) == "q is not an identity partition"
+    assert asked(opened, "count(*)", by=["id"]) == "id is not an identity partition"
 
 
 def test_partition_evolution_is_read(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_partition_evolution_is_read(tmp_path: Path) -> None:
     table.partition_by(["bucket[2](id)"])
     table.append([{"id": 2, "p": 1}])
     opened = open_table(table.write())
-    assert asked(opened, "count(*)", by=["p"]) == "a file's partition does not tell p"
+    assert asked(opened, "count(*)", by=["p"]) == "a file's partition does not determine p"
     assert asked(opened, "max(p)", "count(*)") == [(1, 2)]
 
 

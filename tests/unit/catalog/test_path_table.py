@@ -297,7 +297,7 @@ def test_a_path_inside_a_table(tmp_path: Path, write_table: Callable[..., Path])
     (table / "data" / "p=1" / "q=2").mkdir(parents=True)
     (table / "data" / "p=1" / "q=2" / "part-0.parquet").touch()
     (table / "metadata" / "snap-1.avro").touch()
-    whole = f"It lies inside a table's folder: load that, {table}."
+    whole = f"It is inside a table's folder: load that, {table}."
     for inside, hint in (
         ("data", whole),
         ("data/p=1/q=2/part-0.parquet", whole),
@@ -310,7 +310,7 @@ def test_a_path_inside_a_table(tmp_path: Path, write_table: Callable[..., Path])
         assert (caught.value.code, caught.value.hint) == ("TABLE_NOT_FOUND", hint)
     with serve(tmp_path) as server, pytest.raises(NotFoundError) as caught:
         load_table(parse_options({"path": "s3://lake/db/t/data/p=1", **server.options}))
-    assert caught.value.hint == "It lies inside a table's folder: load that, s3://lake/db/t."
+    assert caught.value.hint == "It is inside a table's folder: load that, s3://lake/db/t."
 
 
 @pytest.mark.parametrize("path", ["hdfs://namenode:8020/w/t", "viewfs://cluster/w/t"])

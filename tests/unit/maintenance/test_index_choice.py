@@ -94,7 +94,7 @@ def test_as_many_values_that_are_in_few_pages_each_get_none():
     (choice,) = choose_kinds({1: sample}, [1], 10**9)
     assert choice.kinds == ("sorted", FILES)
     assert "scattered values in a data file; not bins, which" in choice.reason
-    assert re.search(r"nor slices beside it, together 5\.\d bytes a row", choice.reason)
+    assert re.search(r"nor slices in addition, together 5\.\d bytes a row", choice.reason)
     doubles = _sample(
         Primitive("double"), [array.slice(0, 131_072).cast(pa.float64())], len(array), num_files=1
     )

@@ -179,11 +179,11 @@ class SortedRows:
             and key_bits > _BIN_BITS
         )
         if not fits:
-            raise BadIndexError("sorted rows that contradict themselves")
+            raise BadIndexError("inconsistent sorted rows")
         edges = np.frombuffer(data, np.int64, count, start)
         counts = np.frombuffer(data, np.int64, count - 1, start + 8 * count)
         if pairs.count and (bool((edges[1:] < edges[:-1]).any()) or int(counts.sum()) != pairs.count):
-            raise BadIndexError("a scale that contradicts itself")
+            raise BadIndexError("an inconsistent scale")
         form = KeyForm(data[_HEAD.size : start] if is_text else None)
         return SortedRowsReader(form, Scale(edges, key_bits), counts, pairs, num_rows)
 
