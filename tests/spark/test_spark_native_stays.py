@@ -100,7 +100,7 @@ STAYS = {
     "default": (_default, {}, "*", "column x takes its default in a file"),
     "constant": (_constant, {}, "*", "column x takes its value from the partition"),
     "double_partition": (_double_partition, {}, "*", "not proven to have its partition's value"),
-    "metadata_column": (_plain(), {}, "_pos, id", "_pos is no column of the table"),
+    "metadata_column": (_plain(), {}, "_pos, id", "the table has no column _pos"),
     "metadata_table": (_plain(), {"metadata-table": "files"}, "file_path", "metadata table"),
     "file_name": (_plain(), {}, "id, input_file_name()", "name of the file"),
     "encoding": (_rewritten(use_dictionary=False, column_encoding={"x": "BYTE_STREAM_SPLIT"}), {}, "x", "encodings"),

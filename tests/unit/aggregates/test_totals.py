@@ -65,7 +65,7 @@ class Proof:
         (ColumnProof(0), "distinct", "a file's metadata does not give the distinct values of c"),
         (ColumnProof(5), "min", None),
         (ColumnProof(1, 7.0, 8.0), "max", 8.0),
-        (ColumnProof(1, None, 8.0), "min", "a file's metadata does not tell the min of c"),
+        (ColumnProof(1, None, 8.0), "min", "a file's metadata does not give the min of c"),
         ("moved", "max", "moved"),
     ],
 )

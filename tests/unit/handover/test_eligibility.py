@@ -88,7 +88,7 @@ QUERIES = {
     "rows": ({}, {"reads_vectors": False}, "enableVectorizedReader"),
     "type": ({}, {"columns": ("id", "at")}, "column at has the type time"),
     "struct": ({}, {"columns": ("s",)}, "column s has the type struct"),
-    "metadata_column": ({}, {"columns": ("_pos",)}, "_pos is no column of the table"),
+    "metadata_column": ({}, {"columns": ("_pos",)}, "the table has no column _pos"),
 }
 
 

@@ -194,7 +194,7 @@ def test_what_was_asked_of_an_object_store() -> None:
     assert store_line(at_a_time).startswith("1,200 requests, 63 at a time, 1.0 MiB read")
     most = {**at_a_time, "store.most": 64, "bytes.read": 2**18}
     assert store_line(most).startswith("1,200 requests, 63 at a time (at most 64), 1.0 MiB read")
-    assert store_line(most).endswith("512.0 KiB asked for, 256.0 KiB of columns")
+    assert store_line(most).endswith("512.0 KiB requested, 256.0 KiB of columns")
     depth = {**most, "store.trips": 3, "time.waiting": 250, "time.tasks": 1_000}
     assert "(at most 64), up to 3 in sequence in a task, 1.0 MiB read" in store_line(depth)
     assert store_line(depth).endswith("of columns, waited for in 25 % of task time")
