@@ -256,7 +256,7 @@ def _request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> Ca
 def _is_a_view(catalog: CatalogReference, identifier: tuple[str, ...]) -> TwoStageError:
     return UnsupportedFeatureError(
         "UNSUPPORTED_VIEW",
-        f"A view, and no table, in catalog {catalog.name}: {'.'.join(identifier)}",
+        f"A view, not a table, in catalog {catalog.name}: {'.'.join(identifier)}",
         stage="catalog",
         hint="twostage reads tables: query those that the view names.",
     )
@@ -275,7 +275,7 @@ def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoun
             hint = nearest(identifier[-1], tables_of(catalog, identifier[:-1]))
     name, is_path, suffix = identifier[-1].partition("#")
     if is_path:
-        hint = f"'#' is for paths; here it is {'.'.join((catalog.name, *identifier[:-1], name, suffix))}."
+        hint = f"'#' is for paths; write {'.'.join((catalog.name, *identifier[:-1], name, suffix))}."
     return NotFoundError(
         "TABLE_NOT_FOUND",
         f"Catalog {catalog.name} has no such table: {'.'.join(identifier)}",

@@ -217,7 +217,7 @@ def _known(value: str, name: str, choices: Mapping[str, str]) -> str:
             "UNSUPPORTED_CATALOG",
             f"Catalog type is not supported: {value}",
             stage="catalog",
-            hint=f"Supported: {', '.join(sorted(choices))}; one with an Iceberg REST interface is type rest.",
+            hint=f"Supported: {', '.join(sorted(choices))}; a catalog with an Iceberg REST interface is of type rest.",
         )
     return choices[name]
 

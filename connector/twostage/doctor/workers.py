@@ -52,7 +52,7 @@ def workers() -> Iterator[Finding]:
     if command is None and chosen is not None and not Path(chosen).is_absolute() and os.sep in chosen:
         yield warning(
             WORKERS,
-            f"PYSPARK_PYTHON is {chosen}, which is not here",
+            f"PYSPARK_PYTHON is {chosen}, which does not exist here",
             "On a cluster it comes with --archives; for a local session unset PYSPARK_PYTHON.",
         )
         return
@@ -131,7 +131,7 @@ def _compared(command: str, name: str, found: dict[str, Any]) -> Finding:
     if others:
         told = ", ".join(f"{one} {versions[one]} (driver: {mine[one]})" for one in others)
         wanted = " ".join(f"{one}=={mine[one]}" for one in others)
-        return warning(WORKERS, f"{name}: other versions than the driver's: {told}", f"{command} -m pip install {wanted}")  # fmt: skip
+        return warning(WORKERS, f"{name}: versions differ from the driver's: {told}", f"{command} -m pip install {wanted}")  # fmt: skip
     return ok(WORKERS, f"{python}, {name}; the same versions as here")
 
 

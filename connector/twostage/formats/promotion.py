@@ -190,7 +190,7 @@ def _promote_moment(array: pa.Array, kind: Primitive, target: pa.DataType, path:
     except pa.ArrowInvalid as error:
         raise CorruptFileError(
             "VALUE_OUT_OF_RANGE",
-            f"Column {name!r} holds a moment that {kind} cannot carry",
+            f"Column {name!r} holds a timestamp that {kind} cannot hold",
             path=path,
             stage="fetch",
         ) from error

@@ -126,7 +126,7 @@ def _compile_file(context: ScanContext, task: ScanTask, ahead: FilesAhead | None
         entry = PendingEntry(name, bitmap, lacking, metrics)
         if not entry.is_kept(PendingWrite.block if ahead is None else ahead.turns.wait):
             reason = "; ".join(metrics.choices) or "there is no place"
-            raise StorageError("NOT_KEPT", f"Compiled deletes could not be kept: {reason}", stage="deletes")
+            raise StorageError("NOT_KEPT", f"Compiled deletes could not be stored: {reason}", stage="deletes")
     yield metrics
 
 

@@ -319,7 +319,7 @@ def check_kinds(field: Field, kinds: tuple[str, ...]) -> tuple[str, ...]:
         if kind in KINDS:
             reason = KINDS[kind].refuses(field.type)
         else:
-            reason = None if key_class(field.type) else "it has the elements of no list"
+            reason = None if key_class(field.type) else "it does not index elements of lists"
         if reason is not None:
             raise UnsupportedFeatureError(
                 "NO_INDEX",

@@ -203,7 +203,7 @@ def _plan(
 ) -> ScanPlan:
     read: tuple[str, ...] = ()
     if found.delete_files:
-        read = (f"Deleted rows counted in {found.delete_files} files of positions.",)
+        read = (f"Deleted rows counted in {found.delete_files} position delete files.",)
     return ScanPlan(
         context=ScanContext(
             scan_id=uuid.uuid4().hex,
