@@ -148,7 +148,7 @@ COUNTERS: dict[str, str] = {
     "time.deletes": "nanoseconds of reading and applying deletes",
     "time.filter": "nanoseconds of stage one: filter columns, and the filter",
     "time.fetch": "nanoseconds of stage two: select columns",
-    "time.waiting": "nanoseconds in which a task that reads files ahead could only wait for bytes; its other times exclude waiting",
+    "time.waiting": "nanoseconds of waiting for bytes, in tasks that read files ahead and had nothing else to do; their other times exclude waiting",
     "time.tasks": "nanoseconds of the tasks in their Python workers, waiting for Spark to take batches included",
     "time.cpu": "nanoseconds of processor time in these workers",
 }

@@ -90,7 +90,7 @@ def test_what_is_not_there_is_named(spark, asked, tmp_path):
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "local-1").write_bytes(EVENTS.read_bytes())
     advice = twostage.advise(spark, table, log=[log, EventLogs(str(tmp_path / "events"))])
-    with pytest.raises(OptionError, match="query log alone"):
+    with pytest.raises(OptionError, match="only twostage's query log"):
         advice.check()
 
 

@@ -62,7 +62,7 @@ def test_it_asks(monkeypatch, answer, is_built):
 
 def test_without_a_terminal_it_needs_a_yes(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    with pytest.raises(OptionError, match="no terminal"):
+    with pytest.raises(OptionError, match="not a terminal"):
         run([index("a")])
 
 

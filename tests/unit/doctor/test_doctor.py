@@ -272,7 +272,7 @@ def test_workers_in_another_python(home, tmp_path):
     assert "twostage cannot be imported" in rows["Workers' Python"][1]
     assert f"{bare} -m pip install" in rows["Workers' Python"][2]
     rows, _ = doctor(home | {"PYSPARK_PYTHON": str(tmp_path / "gone")}, code=1)
-    assert "is not there" in rows["Workers' Python"][1]
+    assert "is missing" in rows["Workers' Python"][1]
     rows, _ = doctor(home | {"PYSPARK_PYTHON": "./environment/bin/python"}, code=0 if HAS_JAVA else 1)
     assert rows["Workers' Python"][0] == "warning"
 

@@ -105,7 +105,7 @@ def test_what_is_not_as_agreed_is_named(path: str, value: Any, words: str) -> No
         parse_request(text)
     assert caught.value.code == "INTERNAL"
     assert words in str(caught.value)
-    assert "start the driver anew" in str(caught.value)
+    assert "restart the driver" in str(caught.value)
     answer = json.loads(Bridge().apply(text))
     assert answer["error"]["kind"] == "internal"
     assert words in answer["error"]["message"]

@@ -44,7 +44,7 @@ def test_filters_that_weigh_too_much_are_left_out(monkeypatch, most, kept, bloom
     else:
         assert found.context.predicate == low
         assert all(group.context is found.context for group in found.groups)
-        assert "left out" in found.choices[-1]
+        assert "too much memory" in found.choices[-1]
 
 
 def test_tuples_are_left_out_before_the_keys_of_each_column(monkeypatch):
