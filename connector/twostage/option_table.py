@@ -245,7 +245,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "deletes.compiled-dir": Option(
             "compiled_dir", values.location, "",
-            "a folder or bucket outside the table for [compiled deletes](deletes.md#compiled-which-rows-they-delete), in addition to that cache",
+            "a folder or bucket outside the table for [compiled deletes](deletes.md#compiled-deletes), in addition to that cache",
         ),
         "index": Option(
             "index", values.automatic, "auto",
