@@ -43,7 +43,7 @@ advise: install java ## the demo's warehouse, a day of queries: what to index, b
 
 ##@ Check
 .PHONY: lint
-lint: install lint-java ## ruff: rules and format; imports run one way, without circles; the planner's Java
+lint: install lint-java ## ruff: rules and format; imports run one way, without cycles; the planner's Java
 	$(VENV)/bin/ruff check --no-cache .  # the cache is stale after a module moves
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
@@ -166,7 +166,7 @@ bench-against: .venv-bench/.installed java ## this code against that of another 
 	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/against.py $(COMMIT) $(BENCH)
 
 .PHONY: bench-page
-bench-page: .venv-bench/.installed ## write docs/benchmarks.md again from the figures that are there
+bench-page: .venv-bench/.installed ## rewrite docs/benchmarks.md from the existing figures
 	.venv-bench/bin/python benchmarks/bench.py --page-only --size $(or $(SIZE),full)
 
 .venv-bench/.installed: pyproject.toml
@@ -183,7 +183,7 @@ bench-filters: install ## stage one's parts, in one process: IN lists, text, dic
 	$(PYTHON) benchmarks/filters.py $(BENCH)
 
 .PHONY: bench-indexes
-bench-indexes: install ## what indexes cost to build and to ask: BENCH="columns 300000" or BENCH="files 2000"
+bench-indexes: install ## what indexes cost to build and to read: BENCH="columns 300000" or BENCH="files 2000"
 	$(PYTHON) benchmarks/index_costs.py $(or $(BENCH),columns 300000)
 
 .PHONY: bench-index-stage-one
@@ -195,7 +195,7 @@ bench-index-kinds: install ## one data file, no Spark: what each kind of index t
 	$(PYTHON) benchmarks/index_kinds.py $(BENCH)
 
 .PHONY: bench-index-answers
-bench-index-answers: .venv-bench/.installed java ## counts and groups that indexes answer, beside reading and Iceberg-Spark, 3 M rows (BENCH="FOLDER [rows] [columns] [repeats]")
+bench-index-answers: .venv-bench/.installed java ## counts and groups that indexes answer, compared with reading and Iceberg-Spark, 3 M rows (BENCH="FOLDER [rows] [columns] [repeats]")
 	PYSPARK_PYTHON=$(CURDIR)/.venv-bench/bin/python .venv-bench/bin/python benchmarks/index_answers.py $(or $(BENCH),build/index-answers)
 
 .PHONY: bench-advisor
@@ -244,7 +244,7 @@ docs-tables: install ## write the tables of options and counters into the pages,
 	$(PYTHON) docs/tables.py
 
 .PHONY: docs-serve
-docs-serve: .venv-docs/.installed ## the same on http://127.0.0.1:8000, built again whenever a page changes
+docs-serve: .venv-docs/.installed ## the same on http://127.0.0.1:8000, rebuilt whenever a page changes
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs serve --strict --dev-addr 127.0.0.1:8000
 
 .venv-docs/.installed: pyproject.toml
@@ -262,7 +262,7 @@ release: .venv-release/.installed java ## build and check both, try the wheel in
 	.venv-release/bin/python release/release.py
 
 .PHONY: lock
-lock: install ## pylock.toml anew: what `make release` tries the wheel with, by hash
+lock: install ## rewrite pylock.toml: what `make release` tries the wheel with, by hash
 	$(PYTHON) release/lock.py
 
 .venv-release/.installed: pyproject.toml

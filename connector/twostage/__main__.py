@@ -85,12 +85,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"twostage {twostage.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     compiling = commands.add_parser(
-        "compile-deletes", help="find out which rows of each data file equality deletes remove, and keep that"
+        "compile-deletes", help="compute which rows of each data file equality deletes remove, and store them"
     )
     compiling.add_argument(
         "--spark",
         action=argparse.BooleanOptionalAction,
-        help=f"as a Spark job; default: from {MIN_FILES_FOR_SPARK_JOB} files",
+        help=f"run as a Spark job; default: from {MIN_FILES_FOR_SPARK_JOB} files on",
     )
     cleaning = commands.add_parser(
         "clean", help="remove compiled deletes and shared keys that no snapshot of the table needs"
@@ -98,9 +98,11 @@ def _parser() -> argparse.ArgumentParser:
     cleaning.set_defaults(spark=False)
     examining = commands.add_parser(
         "doctor",
-        help="look at the installation, the caches and the catalogs; say what is wrong and how to mend it",
+        help="check the installation, the caches and the catalogs; say what is wrong and how to fix it",
     )
-    examining.add_argument("catalogs", nargs="*", metavar="CATALOG", help="default: all that are configured")
+    examining.add_argument(
+        "catalogs", nargs="*", metavar="CATALOG", help="catalogs to check; default: all that are configured"
+    )
     examining.add_argument(
         "--spark", action="store_true", help="also start a local session, and read a table in it"
     )
@@ -196,7 +198,7 @@ def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, co
     console.print(
         f"{counted['delete_compiled.files']:,} data files with equality deletes: "
         f"{counted['delete_compiled.made']:,} compiled, "
-        f"{counted['delete_compiled.files'] - counted['delete_compiled.made']:,} were already; "
+        f"{counted['delete_compiled.files'] - counted['delete_compiled.made']:,} already compiled; "
         f"{counted['delete_compiled.rows']:,} rows deleted"
     )
     for sentence in total.choices:

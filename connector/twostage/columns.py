@@ -73,7 +73,7 @@ NULL_TEST = Primitive("variant", length=1)
 """Stands for a variant that the scan only tests for NULL, so none of its bytes are read."""
 MICROSECOND_PRECISION = 6
 """Fraction digits; set on a nanosecond type that the scan returns in microseconds (``timestamp-ns = truncate``)."""
-_TRUNCATE = "Spark keeps microseconds: set the option timestamp-ns = truncate to cut the values down to them."
+_TRUNCATE = "Spark keeps microseconds: set the option timestamp-ns = truncate to truncate the values."
 _NO_SPARK_TYPE = {
     "timestamp_ns": _TRUNCATE,
     "timestamptz_ns": _TRUNCATE,

@@ -79,7 +79,7 @@ def nearest(word: str, choices: Iterable[str], max_listed: int = 10) -> str:
     known = [str(choice) for choice in choices]
     alike = sorted({choice for choice in known if choice.lower() == word.lower()})
     if len(alike) > 1:
-        return f"Write it as one of these, which differ by case alone: {', '.join(alike)}."
+        return f"Write it as one of these, which differ only in case: {', '.join(alike)}."
     lowered = {choice.lower(): choice for choice in known}
     same = [choice for choice in known if _letters(choice) == _letters(word) != ""]
     if same:

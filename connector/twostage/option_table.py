@@ -76,14 +76,14 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "case-sensitive": Option(
             "case_sensitive", values.boolean, "false",
-            "how the names in `columns` and `filter` match",
+            "whether the names in `columns` and `filter` are case-sensitive",
         ),
         "timestamp-ns": Option(
             "truncate_nanoseconds", values.truncates_nanoseconds, "refuse",
             "`refuse` nanosecond timestamps, or `truncate` them to microseconds. Filters see the microseconds, equality deletes the nanoseconds",
         ),
     },
-    "Where files may lie": {
+    "Where files may be": {
         "allow-moved-paths": Option(
             "allow_moved_paths", values.boolean, "false",
             "read a table that was copied from the location in its metadata to another one; files outside its folder are not read",
@@ -134,7 +134,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "dynamic-filter": Option(
             "dynamic_filter", values.automatic, "auto",
-            "`auto`: [keys of a join](full-scans.md#keys-of-a-join), which arrive while the query runs, filter rows; or `off`: they only prune",
+            "`auto`: [join keys](full-scans.md#join-keys), which arrive while the query runs, filter rows; or `off`: they only prune",
         ),
         "dynamic-filter.files": Option(
             "dynamic_filter_files", values.automatic, "auto",
@@ -146,7 +146,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "dynamic-filter.min-dropped": Option(
             "min_dropped_share", values.percentage, "25",
-            "percentage of the rows: a task gives up join keys that drop fewer; `0`: it never does",
+            "percentage of the rows: a task gives up join keys that drop fewer; `0`: never",
         ),
         "two-stage": Option(
             "two_stage", values.boolean, "true",
@@ -212,7 +212,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "filter.cache": Option(
             "filter_cache", values.keeper, "off",
-            "where it is cached [which rows meet a filter](condition-cache.md), so that the next query with it reads no filter column: in each worker's `memory`, on the `host`, or nowhere (`off`)",
+            "where [the rows that meet a filter](condition-cache.md) are kept, so that the next query with it reads no filter column: in each worker's `memory`, on the `host`, or nowhere (`off`)",
         ),
         "filter.cache-dir": Option(
             "filter_cache_dir", values.directory, "",
@@ -234,7 +234,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "deletes.cache": Option(
             "delete_cache", values.sharer, "host",
-            "who shares key tables of equality deletes: `host` (one worker process builds a table in a file, which the host's other workers and later queries map into memory) or `worker` (each builds its own, in memory)",
+            "where key tables of equality deletes are kept: `host` (one worker process builds a table in a file, which the host's other workers and later queries map into memory) or `worker` (each builds its own, in memory)",
         ),
         "deletes.cache-dir": Option(
             "delete_cache_dir", values.directory, "",
@@ -246,11 +246,11 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "deletes.compiled-dir": Option(
             "compiled_dir", values.location, "",
-            "a folder or bucket outside the table for [compiled deletes](deletes.md#compiled-which-rows-they-delete), in addition to that cache",
+            "a folder or bucket outside the table for [compiled deletes](deletes.md#compiled-deletes), in addition to that cache",
         ),
         "deletes.compile": Option(
             "compile_deletes", values.boolean, "true",
-            "keep which rows of a data file equality deletes remove, if a scan has found that out for all of them; off: scans use what is [compiled](deletes.md#compiled-which-rows-they-delete), and write nothing",
+            "keep which rows of a data file equality deletes remove, if a scan has found that out for all of them; off: scans use what is [compiled](deletes.md#compiled-deletes), and write nothing",
         ),
         "index": Option(
             "index", values.automatic, "auto",
@@ -258,7 +258,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "index.location": Option(
             "index_location", values.location, "",
-            "a folder or bucket outside the table for [indexes](indexes.md); by default `_twostage_indexes` beside the table's location",
+            "a folder or bucket outside the table for [indexes](indexes.md); by default `_twostage_indexes` next to the table's location",
         ),
         "deletes.dense": Option(
             "dense_keys", values.boolean, "true",
@@ -284,7 +284,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "footers.cache": Option(
             "footer_cache", values.sharer, "host",
-            "who keeps footers of remote Parquet files: the workers of a `host` share them in files, or each `worker` has its own. Rows are read only from the object with the footer's ETag; if the footer proves that no row matches, the object is not requested again",
+            "where footers of remote Parquet files are kept: in files that the workers of a `host` share, or in each `worker`. Rows are read only from the object with the footer's ETag; where the footer proves that no row matches, the object is not requested",
         ),
         "footers.cache-dir": Option(
             "footer_cache_dir", values.directory, "",
@@ -296,7 +296,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "object-store-client": Option(
             "object_store_client", values.client, "auto",
-            "who sends requests to object stores: `auto` (obstore, and PyArrow for [what obstore does not know](object-stores.md#who-sends-the-requests)) or `arrow`",
+            "which client sends requests to object stores: `auto` (obstore, and PyArrow for [what obstore does not support](object-stores.md#who-sends-the-requests)) or `arrow`",
         ),
         "io.prefetch": Option(
             "prefetch", values.boolean, "true",

@@ -14,9 +14,9 @@ from twostage.errors import OptionError, nearest
 
 _CHANGES = "It reads what changed between snapshots, which is not supported yet"
 _STREAMS = "It is for streaming reads, which are not supported yet"
-_WHOLE = "Leave it out to read one snapshot whole."
-_TASKS = "It has no meaning here: tasks are cut by split-size and parallelism"
-_SPEED = "Leave it out: no row depends on it."
+_WHOLE = "Leave it out to read a whole snapshot."
+_TASKS = "It has no meaning here: tasks are sized by split-size and parallelism"
+_SPEED = "Leave it out: it does not change the rows."
 _UNSUPPORTED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp"), (_CHANGES, _WHOLE)
@@ -40,7 +40,7 @@ _UNSUPPORTED: dict[str, tuple[str, str]] = {
     "vectorization-enabled": ("It has no meaning here: rows are always read in batches", _SPEED),
     **dict.fromkeys(
         ("scan-task-set-id", "file-scan-task-set-id"),
-        ("It reads files that an action of Iceberg's has staged, which is not supported", "Leave it out."),
+        ("It reads files staged by an Iceberg action, which is not supported", "Leave it out."),
     ),
 }
 _OF_CHANGES = re.compile(r"(?:start|end|begin|from|until|since|stream|incremental|change)", re.IGNORECASE)

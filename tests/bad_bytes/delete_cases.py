@@ -197,7 +197,7 @@ DELETES: dict[str, tuple[Callable[[Path], Path], str | None, str, str]] = {
     ),
     "positions: negative": (positions(None, -1), "CORRUPT_DELETE_FILE", ".parquet", "deletes"),
     "positions: past the end": (positions(None, 1, 2**40), RIGHT, "", ""),
-    "positions: path is no UTF-8": (positions(b"\xff\xfe", 1), "CORRUPT_DELETE_FILE", ".parquet", "deletes"),
+    "positions: path is not UTF-8": (positions(b"\xff\xfe", 1), "CORRUPT_DELETE_FILE", ".parquet", "deletes"),
     "positions: page CRC wrong": (positions(None, 1, crc=1), FILE, ".parquet", "deletes"),
     **{
         f"{content}: {file_format} {what}": (

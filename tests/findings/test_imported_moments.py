@@ -97,7 +97,7 @@ def test_metadata_does_not_answer(unit: str, first: int, tmp_path: Path) -> None
     opened = open_table(imported(tmp_path, ("at", "timestamp", [first, LATE + DAY]), unit=unit).write())
     at = opened.table.schema.fields[1]
     found = answer(opened.table, opened.options, aggregates=(Aggregate("max", at),))
-    assert found == "a file's metadata does not tell the max of at"
+    assert found == "a file's metadata does not give the max of at"
 
 
 def test_bounds_that_can_be_in_no_other_unit_stand() -> None:

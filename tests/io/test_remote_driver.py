@@ -181,7 +181,7 @@ def test_an_index_of_an_object_that_was_replaced_answers_nothing(store):
         "predicate": Compare("<", Columns(opened.table.schema)("k"), 5 * 10**8),
     }
     try:
-        assert answer(opened.table, opened.options, **asked) == "no index of a file tells k < 500000000"
+        assert answer(opened.table, opened.options, **asked) == "no index of a file decides k < 500000000"
     finally:
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the others ask it, too
 

@@ -348,7 +348,7 @@ def test_the_advisor(told, tmp_path):
     assert re.search(r"\|lake\.db\.t\|\s+3000\|", done.stdout), done.stdout
 
 
-@runs("docs/deletes.md, Compiled: which rows they delete, 1")
+@runs("docs/deletes.md, Compiled deletes, 1")
 @pytest.mark.timeout(SECONDS)
 def test_compiling_and_cleaning(told, place, installed):
     compiled = place.folder / "compiled"

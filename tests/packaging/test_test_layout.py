@@ -110,7 +110,7 @@ def test_no_module_is_listed_that_has_its_test_file_or_is_no_more():
 def test_folders_of_tests_are_those_that_contributing_names():
     assert {path.parts[len(TESTS.parts)] for path in TESTS.rglob("*/*.py")} == FOLDERS
     named = (
-        (ROOT / "CONTRIBUTING.md").read_text().partition("## Where a test stands")[2].partition("\n## ")[0]
+        (ROOT / "CONTRIBUTING.md").read_text().partition("## Where a test belongs")[2].partition("\n## ")[0]
     )
     assert [name for name in FOLDERS if f"`{name}`" not in named and f"tests/{name}" not in named] == []
 

@@ -60,8 +60,8 @@ SCALAR = """SELECT f.id FROM {fact} f JOIN {dim} d ON f.n = d.n
 WHERE d.v = (SELECT max(o.v) FROM {fact} o JOIN {tiny} t ON o.n = t.n WHERE t.v >= 0)"""
 TWICE = """WITH t AS (SELECT f.id, f.n, f.v FROM {fact} f JOIN {dim} d ON f.n = d.n WHERE d.v < 6)
 SELECT a.id, b.v FROM t a JOIN t b ON a.id = b.id"""
-NO_KEYS = "no keys of a join came"
-LEFT_OUT = "keys of a join leave out files by"
+NO_KEYS = "no join keys arrived"
+LEFT_OUT = "join keys exclude files by"
 
 
 def _rows(pick: random.Random, first: int, count: int, low: int, high: int) -> list[dict[str, Any]]:

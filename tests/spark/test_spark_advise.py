@@ -75,7 +75,7 @@ def test_other_tables_of_the_log_are_left_out(spark, asked, tmp_path):
     other.write()
     advice = twostage.advise(spark, str(other.folder), log=[log], options=options)
     assert advice.recommendations == ()
-    assert repr(advice) == "No table of the log has enough scans to say anything."
+    assert repr(advice) == "No table in the log has enough scans for any advice."
     assert advice.apply() == 0
     named = twostage.advise(spark, table, log=log, options=options, name="nobody.calls.it.so")
     assert named.recommendations == ()
@@ -90,7 +90,7 @@ def test_what_is_not_there_is_named(spark, asked, tmp_path):
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "local-1").write_bytes(EVENTS.read_bytes())
     advice = twostage.advise(spark, table, log=[log, EventLogs(str(tmp_path / "events"))])
-    with pytest.raises(OptionError, match="query log alone"):
+    with pytest.raises(OptionError, match="only twostage's query log"):
         advice.check()
 
 

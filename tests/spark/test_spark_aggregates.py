@@ -240,7 +240,7 @@ def test_positions(spark, tmp_path):
     path = table.write()
     assert same(spark, path, "SELECT count(*) n FROM t", answered=True)[0].n == 6
     run(spark, path, "SELECT count(*) n FROM t")
-    assert "Deleted rows counted in 3 files of positions." in str(twostage.last_scan(spark))
+    assert "Deleted rows counted in 3 position delete files." in str(twostage.last_scan(spark))
     rows = same(spark, path, "SELECT p, count(*) n FROM t WHERE p > 0 GROUP BY p", answered=True)
     assert sorted(rows) == [(1, 2), (2, 4)]
     assert same(spark, path, "SELECT min(id), max(id), count(id) FROM t", answered=False) == [(0, 4, 6)]

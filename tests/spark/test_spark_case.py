@@ -78,7 +78,7 @@ def test_options(read, any_case):
     assert read(columns="s.X", filter="ID = -5 AND name = 'b5'").collect() == [((1005,),)]
     assert read(columns="s.x", filter="s.X = 1005").collect() == [((5,),)]
     for options in ({"columns": "iD"}, {"filter": "iD = -5"}, {"columns": "NAME"}):
-        with pytest.raises(Exception, match=r"UNKNOWN_COLUMN.*differ by case alone: (ID, id|Name, name)\."):
+        with pytest.raises(Exception, match=r"UNKNOWN_COLUMN.*differ only in case: (ID, id|Name, name)\."):
             read(**options)
 
 

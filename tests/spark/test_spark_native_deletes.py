@@ -193,7 +193,7 @@ def test_a_column_of_spark_s_name_for_places(spark, tmp_path):
     file = table.append([{"id": i, "_tmp_metadata_row_index": 9 - i} for i in range(10)])
     table.delete_positions({file: [2]})
     path = table.write()
-    assert "the name under which Spark's reader gives the places of rows" in reason(spark, load(spark, path))
+    assert "the name of Spark's row position column" in reason(spark, load(spark, path))
     assert len(load(spark, path).collect()) == 9
 
 
@@ -202,7 +202,7 @@ def test_as_many_columns_as_fit_with_the_places(spark, tmp_path):
     file = table.append([{f"c{number}": row * number for number in range(99)} for row in range(20)])
     table.delete_positions({file: [7]})
     path = table.write()
-    assert "with 99 columns and the places of deleted rows" in reason(spark, load(spark, path))
+    assert "with 99 columns and the positions of deleted rows" in reason(spark, load(spark, path))
     assert len(same_rows(spark, path, ", ".join(f"c{number}" for number in range(98)))) == 19
 
 

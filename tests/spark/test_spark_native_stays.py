@@ -100,7 +100,7 @@ STAYS = {
     "default": (_default, {}, "*", "column x takes its default in a file"),
     "constant": (_constant, {}, "*", "column x takes its value from the partition"),
     "double_partition": (_double_partition, {}, "*", "not proven to have its partition's value"),
-    "metadata_column": (_plain(), {}, "_pos, id", "_pos is no column of the table"),
+    "metadata_column": (_plain(), {}, "_pos, id", "the table has no column _pos"),
     "metadata_table": (_plain(), {"metadata-table": "files"}, "file_path", "metadata table"),
     "file_name": (_plain(), {}, "id, input_file_name()", "name of the file"),
     "encoding": (_rewritten(use_dictionary=False, column_encoding={"x": "BYTE_STREAM_SPLIT"}), {}, "x", "encodings"),
@@ -159,7 +159,7 @@ def test_joins(spark, tmp_path, monkeypatch):
     assert is_native(frame)
     assert len(frame.collect()) == sum(n % 7 == 3 for n in range(200))
     monkeypatch.setattr(eligibility, "MAX_JOIN_COLUMN_BYTES", 0)
-    assert "keys of a join filter it" in reason(spark, spark.sql(query))
+    assert "join keys filter it" in reason(spark, spark.sql(query))
 
 
 def test_missing_file_stays(spark, tmp_path):

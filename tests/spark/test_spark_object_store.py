@@ -114,7 +114,7 @@ def test_a_warm_query_takes_a_listing_and_a_request_for_each_file(spark, tmp_pat
             else:
                 assert kinds == {"GET data": 5, "GET list": 1}
                 assert report.count("planning.trips") == planning == 1
-        assert "planning    1 requests by the driver, 1 one after another" in str(report)
+        assert "planning    1 requests by the driver, 1 in sequence" in str(report)
 
 
 def test_a_cancelled_query_asks_for_nothing_more(spark, load, lake):

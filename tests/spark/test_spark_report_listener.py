@@ -147,5 +147,5 @@ print("at last", *heard("fourth"))
 
 @pytest.mark.parametrize("port", ["70000", "auto", "²", "-1"])
 def test_a_port_that_is_none(port):
-    with pytest.raises(OptionError, match=r"spark\.twostage\.report\.port is no port"):
+    with pytest.raises(OptionError, match=r"spark\.twostage\.report\.port is not a port"):
         listen({"spark.master": "local[2]", "spark.twostage.report.port": port}, max_scans=1)

@@ -248,7 +248,7 @@ def test_tasks_that_spark_ends(table, tmp_path):
     assert told["failed"]["tasks"]["stopped"] == 0
     assert "still running" in line(told["running"], "tasks")
     assert "not read" not in told["running"]["text"]
-    assert "as far as is known" in line(told["running"], "bytes")
+    assert "as far as known" in line(told["running"], "bytes")
     assert told["cancelled"]["tasks"]["killed"] >= 1, told["cancelled"]["tasks"]
     assert "killed by Spark" in line(told["cancelled"], "tasks")
 
@@ -340,7 +340,7 @@ def test_handed_over_under_a_limit(table, tmp_path):
     assert "LIMIT" not in whole["text"]
     if limit["is_handed_over"]:
         assert limit["metrics"]["counters"]["spark.limited"] == 1
-        assert "not asked for: a LIMIT" in line(limit, "rows")
+        assert "not needed: a LIMIT" in line(limit, "rows")
         assert "up to" in line(limit, "bytes")
     else:
         assert "stopped early" in line(limit, "tasks")

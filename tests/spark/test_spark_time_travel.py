@@ -92,7 +92,9 @@ def test_dates_alone(spark, timed):
         lambda: by_option(spark, path, timestampAsOf=today),
         lambda: spark.sql(f"SELECT * FROM travel.db.t TIMESTAMP AS OF '{today}'").count(),
     ):
-        with pytest.raises(Exception, match=r"\[TWOSTAGE.SNAPSHOT_NOT_FOUND\].*The first snapshot is of 20"):
+        with pytest.raises(
+            Exception, match=r"\[TWOSTAGE.SNAPSHOT_NOT_FOUND\].*The first snapshot is from 20"
+        ):
             read()
 
 

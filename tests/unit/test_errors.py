@@ -87,7 +87,7 @@ def test_secrets_and_control_characters_do_not_show(text: str, shown: str) -> No
         ("reorder-filters", ["branch", "filter.reorder"], "Did you mean 'filter.reorder'?"),
         ("pagePruning", ["page-size", "prune.pages"], "Did you mean 'prune.pages'?"),
         ("dictionary-filter", ["dynamic-filter", "filter.dictionary"], "Did you mean 'filter.dictionary'?"),
-        ("id", ["Id", "ID", "name"], "Write it as one of these, which differ by case alone: ID, Id."),
+        ("id", ["Id", "ID", "name"], "Write it as one of these, which differ only in case: ID, Id."),
         ("x", [], "There are none."),
         ("zzz", ["b", "a"], "Known: a, b."),
         ("zzz", list("abcdefghijkl"), "Known: a, b, c, d, e, f, g, h, i, j, …."),

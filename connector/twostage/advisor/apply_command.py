@@ -39,7 +39,7 @@ def apply(found: Sequence[Recommendation], build: Build, console: Console, *, is
     indexes = [one for one in found if one.action == "index"]
     for one in found:
         if one.action != "index" and one.command:
-            _say(console, f"Not run, yours to decide: {one.command}")
+            _say(console, f"Not run, left to you: {one.command}")
     if not indexes:
         _say(console, "No index to build.")
         return 0
@@ -66,7 +66,7 @@ def _agrees(indexes: Sequence[Recommendation]) -> bool:
     if not sys.stdin.isatty():
         raise OptionError(
             "BAD_OPTION",
-            "--apply asks before it builds, and standard input is no terminal",
+            "--apply asks before it builds, and standard input is not a terminal",
             stage="options",
             hint="--yes builds without asking.",
         )

@@ -31,23 +31,23 @@ def add_collect_parser(commands: Any) -> argparse.ArgumentParser:
     """Add ``advise collect`` to the commands, and return its parser; the caller adds the reader's options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         COLLECT,
-        help="find out what advise wants to know of a table's columns, as a JSON file for --metadata",
+        help="collect what advise needs to know about a table's columns, as a JSON file for --metadata",
     )
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="the JSON file to write, or to go on from; default: beside the table's indexes, where advise finds it",
+        help="the JSON file to write or extend; default: next to the table's indexes, where advise finds it",
     )
     parser.add_argument(
         "--files",
         type=int,
         default=DEFAULT_FILES,
         metavar="N",
-        help=f"data files of which the first row group is read ({DEFAULT_FILES}); of new ones as many as are their share",
+        help=f"data files whose first row group is read ({DEFAULT_FILES}); of new files, a proportional share",
     )
-    parser.add_argument("--spark", action="store_true", help="as a Spark job")
+    parser.add_argument("--spark", action="store_true", help="run as a Spark job")
     parser.add_argument(
-        "--name", metavar="TABLE", help="what logs call the table, if not as it is given here"
+        "--name", metavar="TABLE", help="the table's name in the logs, if it is not the one given here"
     )
     return parser
 
@@ -89,7 +89,7 @@ def run_collect(
     elif place is None:
         raise OptionError(
             "NO_PLACE",
-            "There is no place beside the table for what is collected",
+            "There is no place next to the table for what is collected",
             stage="options",
             hint="Set index.location to a folder or bucket, or --out to a file.",
         )

@@ -63,7 +63,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="what is known of a table's columns, as advise collect writes it",
+        help="JSON about a table's columns, as written by advise collect",
     )
     parser.add_argument(
         "--table", action="append", metavar="NAME", help="this table only; may be given several times"
@@ -87,10 +87,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         type=int,
         default=0,
         metavar="N",
-        help="scans count from so many entries in the filter on",
+        help="ignore scans with fewer entries in the filter",
     )
     parser.add_argument(
-        "--queries", type=int, default=0, metavar="N", help="tables count from so many filtered scans on"
+        "--queries", type=int, default=0, metavar="N", help="ignore tables with fewer filtered scans"
     )
     parser.add_argument(
         "--indexed",
@@ -99,13 +99,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="TABLE=COLUMN,…",
         help="columns that have an index already",
     )
-    parser.add_argument("--max-columns", type=int, metavar="K", help="at most so many indexes for a table")
+    parser.add_argument("--max-columns", type=int, metavar="K", help="maximum number of indexes for a table")
     parser.add_argument(
         "--scans",
         type=int,
         default=10,
         metavar="N",
-        help="of how many of the heaviest queries bytes before and after are shown, and how many scans check replays (10)",
+        help="how many of the heaviest queries to show with bytes before and after, and how many scans check replays (10)",
     )
     parser.add_argument(
         "--path", metavar="PLACE", help="where the one --table is, if its name in the log does not say"
@@ -113,7 +113,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--apply",
         action="store_true",
-        help="build the recommended indexes, after asking; print the rest as SQL",
+        help="build the recommended indexes, after asking; print the rest as commands",
     )
     parser.add_argument(
         "--spark",
@@ -123,7 +123,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--spark-scans",
         action="store_true",
-        help="check also replays scans that Spark's reader did, as twostage's would with scan.native=never",
+        help="check also replays scans that Spark's reader did, by twostage's reader, as with scan.native=never",
     )
     parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
     parser.add_argument(
@@ -188,7 +188,7 @@ def run(
                 name, options_of(parsed.path or name), confs, metadata.get(name), sample
             )
         except TwoStageError as error:
-            print(f"{name} was not looked at: {mask(str(error))}", file=sys.stderr)  # noqa: T201
+            print(f"{name} was not checked: {mask(str(error))}", file=sys.stderr)  # noqa: T201
             if error.code in _NOT_FOUND_CODES:
                 unopened[name] = "table gone"
             elif not isinstance(error, OptionError):  # which says that the table's location was not given
@@ -301,7 +301,7 @@ def print_recommendations(advice: Advice, console: Console) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     if not advice.recommendations:
-        console.print("No table of the log has enough scans to say anything.")
+        console.print("No table in the log has enough scans for any advice.")
     predicted = {one.table: one for one in advice.what_if}
     for table, found in itertools.groupby(advice.recommendations, lambda one: one.table):
         tally = next(known for known in advice.tallies if known.table == table)

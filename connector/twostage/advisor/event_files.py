@@ -173,7 +173,7 @@ def _lz4_blocks(file: IO[bytes]) -> Iterator[bytes]:
             or not 0 <= compressed <= _MAX_BLOCK_BYTES
             or not 0 <= size <= _MAX_BLOCK_BYTES
         ):
-            raise ValueError("no block of LZ4BlockOutputStream")
+            raise ValueError("not a block of LZ4BlockOutputStream")
         data = _whole(file, compressed)
         if size:
             is_raw = token & 0xF0 == 0x10
@@ -193,7 +193,7 @@ def _snappy_blocks(file: IO[bytes]) -> Iterator[bytes]:
             continue
         (compressed,) = struct.unpack(">i", prefix)
         if not 0 <= compressed <= _MAX_BLOCK_BYTES:
-            raise ValueError("no block of SnappyOutputStream")
+            raise ValueError("not a block of SnappyOutputStream")
         data = _whole(file, compressed)
         yield pa.Codec("snappy").decompress(data, _snappy_size(data), asbytes=True)
 

@@ -114,7 +114,7 @@ class EventLogs:
             for place, line in lines(files, self.problems, self._storage):
                 if not line[:120].replace(b'": "', b'":"').lstrip(b"{ ").startswith(_WANTED):
                     if not line.lstrip().startswith(b'{"Event"') and line.strip():
-                        self.problems.add("no event of Spark", place)
+                        self.problems.add("not an event of Spark", place)
                     continue
                 if not line.endswith(b"\n") and len(line) >= MAX_LINE_BYTES:
                     self.problems.add("a line that is too long", place)
@@ -122,7 +122,7 @@ class EventLogs:
                 try:
                     scans = list(_take(application, load_line(line)))
                 except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                    self.problems.add("no event of Spark", place)
+                    self.problems.add("not an event of Spark", place)
                     continue
                 yield from scans
 

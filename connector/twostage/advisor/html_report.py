@@ -70,7 +70,7 @@ def page(advice: Advice) -> str:
         "<h1>What the queries recommend</h1>",
     ]
     if not advice.tallies:
-        parts.append("<p>No table of the log has enough scans to say anything.</p>")
+        parts.append("<p>No table in the log has enough scans for any advice.</p>")
     for number, tally in enumerate(advice.tallies):
         found = [one for one in advice.recommendations if one.table == tally.table]
         predicted = next((one for one in advice.what_if if one.table == tally.table), None)

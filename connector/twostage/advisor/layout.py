@@ -99,8 +99,8 @@ def _partition(index: Recommendation, transform: str, metadata: TableColumns) ->
         action="partition",
         columns=(column,),
         transform=transform,
-        reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: partitioned by {transform}, manifests "
-        f"alone leave files out, for any reader; the table's {metadata.files:,} files are large enough for it",
+        reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: partitioned by {transform}, any reader "
+        f"skips files by manifests alone; the table's {metadata.files:,} files are large enough for it",
         votes=index.votes,
         queries=index.queries,
         saved_entries=index.saved_entries,
@@ -124,8 +124,8 @@ def _sort(index: Recommendation, metadata: TableColumns | None) -> list[Recommen
             table=index.table,
             action="sort",
             columns=(column,),
-            reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: sorted by it, bounds of files and "
-            "pages leave them out without an index; a table has one such order",
+            reason=f"{index.saved_share:.0%} of all entries are scanned for {column}: sorted by it, any reader skips files "
+            "and pages by their bounds, without an index; a table has one sort order",
             votes=index.votes,
             queries=index.queries,
             saved_entries=index.saved_entries,
@@ -162,8 +162,8 @@ def _bloom_filter(index: Recommendation, metadata: TableColumns | None) -> list[
             action="bloom filter",
             columns=(column,),
             reason=f"filters ask for single values of {column}, which has about {known.distinct_per_file:,.0f} different "
-            f"ones in a data file{f' of {known.distinct:,.0f}' if known.distinct else ''}: files written with Bloom filters are "
-            "left out by any reader; those that are there have to be rewritten for it",
+            f"ones in a data file{f' of {known.distinct:,.0f}' if known.distinct else ''}: any reader can skip files "
+            "that have Bloom filters; existing files must be rewritten for that",
             votes=index.votes,
             queries=index.queries,
             saved_entries=index.saved_entries * (left_out or 0.0),

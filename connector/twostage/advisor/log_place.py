@@ -85,7 +85,7 @@ def query_logs(log: Source | Iterable[Source], access: Storage | None = None) ->
     if len(ours) < len(opened):
         raise OptionError(
             "BAD_OPTION",
-            "This takes twostage's query log alone, no event log of Spark's",
+            "This takes only twostage's query log, not Spark's event logs",
             stage="options",
             hint="Spark's event logs say neither what a filter's parts took nor which indexes were used.",
         )

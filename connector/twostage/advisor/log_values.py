@@ -39,7 +39,7 @@ def load_line(line: str | bytes) -> Any:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"no number: {text}")
+    raise ValueError(f"not a number: {text}")
 
 
 def whole_number(value: Any, name: str) -> int:
@@ -49,7 +49,7 @@ def whole_number(value: Any, name: str) -> int:
         ValueError: It is not one.
     """
     if type(value) is not int or not 0 <= value <= MAX_WHOLE:
-        raise ValueError(f"no number: {name}")
+        raise ValueError(f"not a number: {name}")
     return value
 
 
@@ -65,7 +65,7 @@ def milliseconds(value: Any, name: str) -> int:
         ValueError: It is not such a time.
     """
     if whole_number(value, name) > _MAX_MILLISECONDS:
-        raise ValueError(f"no time: {name}")
+        raise ValueError(f"not a time: {name}")
     return int(value)
 
 
@@ -91,7 +91,7 @@ def texts(values: Any, name: str) -> tuple[str, ...]:
         ValueError: It is not one.
     """
     if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
-        raise ValueError(f"no texts: {name}")
+        raise ValueError(f"not texts: {name}")
     return tuple(values)
 
 
@@ -102,5 +102,5 @@ def text(value: Any, name: str) -> str:
         ValueError: It is not one.
     """
     if not isinstance(value, str):
-        raise ValueError(f"no text: {name}")  # noqa: TRY004 - a value of the log, not of the program
+        raise ValueError(f"not a text: {name}")  # noqa: TRY004 - a value of the log, not of the program
     return value

@@ -324,12 +324,12 @@ def parse_scan(line: str | bytes) -> LoggedScan:
     """
     raw = load_line(line)
     if not isinstance(raw, dict) or type(raw.get("v")) is not int:
-        raise ValueError("no line of a query log")
+        raise ValueError("not a line of a query log")
     if raw["v"] > VERSION:
         raise ValueError(f"a line of a later version: {str(raw['v'])[:20]}")
     counters = raw.get("counters", {})
     if not isinstance(counters, dict):
-        raise ValueError("no line of a query log")  # noqa: TRY004 - a value of the log, not of the program
+        raise ValueError("not a line of a query log")  # noqa: TRY004 - a value of the log, not of the program
     for name, number in counters.items():
         whole_number(number, name)
     more: dict[str, Any] = {name: whole_number_or_none(raw.get(name), name) for name in _NUMBERS}

@@ -72,7 +72,7 @@ def rebuild(scan: LoggedScan, schema: Schema) -> RebuiltScan:
     try:
         projection = project_names(schema, scan.columns, case_sensitive=True)
     except TwoStageError:
-        raise CannotReplayError("the table has not all of its columns") from None
+        raise CannotReplayError("the table lacks some of its columns") from None
     return RebuiltScan(projection=projection, predicate=predicate, hint=hint, limit=scan.limit)
 
 
@@ -115,7 +115,7 @@ def _has_element(part: LoggedPredicate, schema: Schema) -> dict[str, Any]:
                 raise CannotReplayError("a comparison without its literal")
             op = "array_contains" if isinstance(field.type, List) else "map_contains_key"
             return {"op": op, "left": {"column": list(names)}, "right": literals[0]}
-    raise CannotReplayError("the table has not all of its columns")
+    raise CannotReplayError("the table lacks some of its columns")
 
 
 def _term(name: str, type_name: str, schema: Schema) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _term(name: str, type_name: str, schema: Schema) -> dict[str, Any]:
         if field is not None:
             kind = _type(type_name) if type_name else field.type
             return {"names": list(names), "cast": None if kind == field.type else spark_type(kind)}
-    raise CannotReplayError("the table has not all of its columns")
+    raise CannotReplayError("the table lacks some of its columns")
 
 
 def _column(term: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _type(name: str) -> Primitive:
     except TwoStageError:
         kind = None
     if not isinstance(kind, Primitive):
-        raise CannotReplayError("a literal of a type that is none")
+        raise CannotReplayError("a literal of an unknown type")
     return kind
 
 
@@ -147,7 +147,7 @@ def _literals(part: LoggedPredicate) -> list[dict[str, Any]]:
     if part.values is None:
         raise CannotReplayError("the log has no literals (query-log-literals=false)")
     if len(part.values) < part.count:
-        raise CannotReplayError("a list of literals of which the log has the first ones only")
+        raise CannotReplayError("a list of which the log has only the first literals")
     kind = _type(part.type)
     return [{"literal": _literal(value, kind), "type": spark_type(kind)} for value in part.values]
 

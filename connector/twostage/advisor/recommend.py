@@ -221,13 +221,15 @@ def _unused(tally: Tally, metadata: TableColumns | None) -> list[Recommendation]
             else [known.index_bytes(kind, metadata.files) for kind in kinds]
         )
         size = sum(one or 0.0 for one in sizes) if sizes and None not in sizes else None
-        reason = f"none of {tally.filtered:,} filters names {column}, and it gave neither aggregates nor first rows"
+        reason = (
+            f"none of {tally.filtered:,} filters names {column}, and no aggregate or ORDER BY … LIMIT used it"
+        )
         if column in tally.operators:
             saved = max(0, tally.saved_by_existing(column))
             if size is None or not tally.knows_bytes or not tally.measured or saved >= size:
                 continue
             reason = (
-                f"it takes about {format_bytes(int(size))}, and saves the filters on {column} of this log "
+                f"it takes about {format_bytes(int(size))}, and saves the log's filters on {column} "
                 f"{format_bytes(saved)}"
             )
         found.append(
@@ -246,19 +248,19 @@ def _unused(tally: Tally, metadata: TableColumns | None) -> list[Recommendation]
 
 def _why_nothing(tally: Tally) -> str:
     if not tally.scans:
-        return "the log has no scan of it"
+        return "the log has no scan of the table"
     if not tally.filtered:
         return f"none of its {tally.scans:,} scans has a filter that counts"
     if not tally.entries and tally.of_unknown_rows:
         return (
             f"event logs do not say how many rows {tally.of_unknown_rows:,} of its {tally.filtered:,} filters were evaluated for; "
-            "with --table or --metadata it is taken to be the table's"
+            "with --table or --metadata the table's number is assumed"
         )
     if not tally.entries:
         return "metadata alone decided its filters: no entry was scanned for them"
     if tally.by_spark == tally.filtered:
-        return f"Spark's own reader did its {tally.filtered:,} scans with a filter, and reads no index; scan.native=never keeps them"
+        return f"Spark's own reader did its {tally.filtered:,} scans with a filter, and reads no index; with scan.native=never twostage does them"
     read = format_bytes(tally.bytes_read)
     if not tally.votes:
-        return f"no index would leave out entries of its filters as they are; {read} were read in {tally.scans:,} scans"
+        return f"no index would reduce the entries that its filters scan; {read} were read in {tally.scans:,} scans"
     return f"no index would save enough of {tally.entries:,} entries, in {tally.scans:,} scans of {read}, to pay for itself"

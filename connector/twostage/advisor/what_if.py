@@ -98,7 +98,7 @@ class WhatIf:
         if total.seconds_before is not None and total.seconds_after is not None:
             text += f", {total.seconds_before:,.1f} s -> {total.seconds_after:,.1f} s"
         if self.unknown:
-            text += f"; of {self.unknown:,} of them nothing is predicted"
+            text += f"; nothing is predicted for {self.unknown:,} of them"
         return text
 
     def as_dict(self) -> dict[str, Any]:

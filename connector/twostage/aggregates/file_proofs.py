@@ -142,7 +142,7 @@ class FileProofs:
         for field in self._groups:
             value = self.constant_of(file, field)
             if value is ...:
-                return f"a file's partition does not tell {field.name}"
+                return f"a file's partition does not determine {field.name}"
             group.append(value)
         return FileProof(self, file, tuple(group), rows)
 
@@ -173,7 +173,7 @@ class FileProofs:
         known = self.constant_of(file, field) if kind.name in GROUPED else ...
         if known is ... and field.id not in file.value_counts and self._lacks(file, field):
             if field.required and field.initial_default is None:
-                return f"{field.name} is required and a file has none"
+                return f"{field.name} is required and a file lacks it"
             known = field.initial_default
             if known is not None and order_key(kind, known) is None:
                 return f"the default of {field.name} is of another type"

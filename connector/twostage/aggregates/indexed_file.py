@@ -175,7 +175,7 @@ class IndexedFile:
                         return array[place : place + 1]
                 seen += len(parts)
                 if seen > MAX_BITMAPS:
-                    return f"the extreme of {field.name} is behind more than {MAX_BITMAPS:,} other values"
+                    return f"the extreme of {field.name} comes after more than {MAX_BITMAPS:,} other values"
             return array[:0]
 
         found = self._ask(index, field, ValuesReader, find)

@@ -306,10 +306,10 @@ def not_in_metadata(
         may_be_constant = field.id in identity and kind in GROUPED
         told = {"count": COUNTED, "sum": frozenset[str]()}.get(part.function, COMPARED)
         if kind not in told and not may_be_constant:
-            reasons[field.id] = f"bounds do not tell {part.function}({field.name})"
+            reasons[field.id] = f"bounds do not give {part.function}({field.name})"
     for field in groups:
         if field.id not in columns or not isinstance(field.type, Primitive) or field.type.name not in GROUPED:
-            reasons[field.id] = f"{field.name} is no column to group by"
+            reasons[field.id] = f"{field.name} is not a column to group by"
         elif field.id not in identity:
-            reasons[field.id] = f"{field.name} is no identity partition"
+            reasons[field.id] = f"{field.name} is not an identity partition"
     return NotInMetadata(next(iter(reasons.values())), frozenset(reasons)) if reasons else None

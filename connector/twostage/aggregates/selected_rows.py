@@ -77,7 +77,7 @@ def select_rows(
     if answer.unsure - dead:
         unknown = next((leaf for leaf in tree.leaves(predicate) if id(leaf) not in answers), None)
         if unknown is not None:
-            raise UnansweredError(f"no index of a file tells {unknown}")
+            raise UnansweredError(f"no index of a file decides {unknown}")
         raise UnansweredError(f"an index of a file leaves rows to check for {predicate}")
     return answer.certain - dead
 

@@ -66,7 +66,7 @@ class Totals:
             for values in groups.values()
         )
         if self._distinct > MAX_DISTINCT:
-            return f"more than {MAX_DISTINCT:,} different values"
+            return f"more than {MAX_DISTINCT:,} distinct values"
         for place, part in enumerate(self._aggregates):
             if part.function == "sum" and part.field is not None:
                 added = sum(one.magnitude for values in groups.values() if (one := values[place]) is not None)
@@ -160,7 +160,7 @@ def _values_of(known: FileProof, aggregates: tuple[Aggregate, ...]) -> list[Any]
         is_empty = column.nulls == known.rows
         if part.function == "count":
             if column.nulls is None:
-                return f"a file does not tell how many values {name} has"
+                return f"a file does not say how many values {name} has"
             values.append(known.rows - column.nulls)
         elif part.function == "sum":
             if is_empty:
@@ -168,17 +168,17 @@ def _values_of(known: FileProof, aggregates: tuple[Aggregate, ...]) -> list[Any]
             elif column.nulls == 0 and column.lower is not None and column.lower == column.upper:
                 values.append(sum_of(part.field.type, [(column.lower, known.rows)]))
             else:
-                return f"a file's metadata does not tell the sum of {name}"
+                return f"a file's metadata does not give the sum of {name}"
         elif part.function == "distinct":
             if is_empty:
                 values.append(set())
             elif column.lower is not None and column.lower == column.upper:
                 values.append({column.lower})
             else:
-                return f"a file's metadata does not tell the different values of {name}"
+                return f"a file's metadata does not give the distinct values of {name}"
         else:
             value = column.lower if part.function == "min" else column.upper
             if value is None and not is_empty:
-                return f"a file's metadata does not tell the {part.function} of {name}"
+                return f"a file's metadata does not give the {part.function} of {name}"
             values.append(None if is_empty else value)
     return values

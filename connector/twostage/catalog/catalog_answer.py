@@ -167,7 +167,7 @@ def _vended_credentials(credentials: Any, location: str) -> dict[str, Any]:
 def _no_answer(catalog: CatalogReference, why: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         "UNREADABLE_METADATA",
-        f"Catalog {catalog.name} answered something else than a table: {why}",
+        f"Catalog {catalog.name} did not answer with a table: {why}",
         stage="catalog",
         hint="Load the table by its path.",
     )

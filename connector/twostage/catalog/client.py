@@ -239,13 +239,13 @@ def _translate(error: Exception, catalog: str, text: str) -> TwoStageError:
     if isinstance(error, FileNotFoundError):
         return MissingFileError(
             "MISSING_FILE",
-            f"Metadata file that catalog {catalog} names is not there: {text}",
+            f"Metadata file named by catalog {catalog} is missing: {text}",
             stage="catalog",
         )
     if names & _UNREADABLE:
         return UnsupportedFeatureError(
             "UNREADABLE_METADATA",
-            f"PyIceberg can't read what catalog {catalog} answered: {text}",
+            f"PyIceberg cannot read what catalog {catalog} answered: {text}",
             stage="catalog",
             hint="Load the table by its path.",
         )

@@ -231,7 +231,7 @@ def _read_answer(
             if attempt + 1 == _MAX_ATTEMPTS:
                 raise MissingFileError(
                     error.code,
-                    f"Metadata file that catalog {catalog.name} names is not there",
+                    f"Metadata file named by catalog {catalog.name} is missing",
                     path=location,
                     stage="catalog",
                     hint="The table's files were moved or removed: load it by its path where they are now.",
@@ -256,7 +256,7 @@ def _request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> Ca
 def _is_a_view(catalog: CatalogReference, identifier: tuple[str, ...]) -> TwoStageError:
     return UnsupportedFeatureError(
         "UNSUPPORTED_VIEW",
-        f"A view, and no table, in catalog {catalog.name}: {'.'.join(identifier)}",
+        f"A view, not a table, in catalog {catalog.name}: {'.'.join(identifier)}",
         stage="catalog",
         hint="twostage reads tables: query those that the view names.",
     )
@@ -269,13 +269,13 @@ def _no_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> NotFoun
         check_bucket(warehouse, warehouse.root)
     else:
         check_name(catalog)
-    hint = f"Namespace is not there: {'.'.join(identifier[:-1])}."
+    hint = f"There is no such namespace: {'.'.join(identifier[:-1])}."
     with contextlib.suppress(TwoStageError):
         if has_namespace(catalog, identifier[:-1]):
             hint = nearest(identifier[-1], tables_of(catalog, identifier[:-1]))
     name, is_path, suffix = identifier[-1].partition("#")
     if is_path:
-        hint = f"'#' is for paths; here it is {'.'.join((catalog.name, *identifier[:-1], name, suffix))}."
+        hint = f"'#' is for paths; write {'.'.join((catalog.name, *identifier[:-1], name, suffix))}."
     return NotFoundError(
         "TABLE_NOT_FOUND",
         f"Catalog {catalog.name} has no such table: {'.'.join(identifier)}",

@@ -37,8 +37,8 @@ class MetadataLocator:
 
     def new_output(self, location: str) -> NoReturn:
         """Refuse to write."""
-        raise NotImplementedError(f"Catalogs are read only: {location}")
+        raise NotImplementedError(f"Catalogs are read-only: {location}")
 
     def delete(self, location: str) -> NoReturn:
         """Refuse to delete."""
-        raise NotImplementedError(f"Catalogs are read only: {location}")
+        raise NotImplementedError(f"Catalogs are read-only: {location}")

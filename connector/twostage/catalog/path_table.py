@@ -70,7 +70,7 @@ def read_newest(storage: Storage, path: str, *, limit: int) -> tuple[str, bytes]
         names = [entry.name for entry in list_folder(storage, folder) if _METADATA_FILE.fullmatch(entry.name)]
         raise NotFoundError(
             "TABLE_NOT_FOUND",
-            "Metadata file is not there",
+            "Metadata file is missing",
             path=path,
             stage="catalog",
             hint=nearest(path.rpartition("/")[2], names),
@@ -152,11 +152,15 @@ def _near_tables(storage: Storage, path: str) -> str:
     if around := _table_around(storage, folder):
         names = [e.name for e in list_folder(storage, folder) if _METADATA_FILE.fullmatch(e.name)]
         meant = nearest(name, names) if names else ""
-        inside_it = f"It lies inside a table's folder: load that, {around}."
+        inside_it = f"It is inside a table's folder: load that, {around}."
         return meant if meant.startswith("Did you mean") else inside_it
     beside = [e.name for e in list_folder(storage, folder or "/") if e.is_folder and e.name != name]
     if not beside:
-        return "Nothing is there, nor beside it." if not inside else f"It holds: {', '.join(inside[:10])}."
+        return (
+            "There is nothing there, nor next to it."
+            if not inside
+            else f"It holds: {', '.join(inside[:10])}."
+        )
     return nearest(name, beside)
 
 

@@ -217,7 +217,7 @@ def _known(value: str, name: str, choices: Mapping[str, str]) -> str:
             "UNSUPPORTED_CATALOG",
             f"Catalog type is not supported: {value}",
             stage="catalog",
-            hint=f"Supported: {', '.join(sorted(choices))}; one with an Iceberg REST interface is type rest.",
+            hint=f"Supported: {', '.join(sorted(choices))}; a catalog with an Iceberg REST interface is of type rest.",
         )
     return choices[name]
 
@@ -245,5 +245,5 @@ def _sqlalchemy_uri(uri: str, properties: Mapping[str, str]) -> str:
         "UNSUPPORTED_CATALOG",
         f"JDBC URL is not supported: {uri.partition('?')[0]}",
         stage="catalog",
-        hint="jdbc:sqlite: and jdbc:postgresql: are; for others set catalog.uri to a SQLAlchemy URL.",
+        hint="Supported: jdbc:sqlite: and jdbc:postgresql:; for others set catalog.uri to a SQLAlchemy URL.",
     )

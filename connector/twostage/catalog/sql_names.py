@@ -35,7 +35,7 @@ def check_name(catalog: CatalogReference) -> None:
     close = nearest(catalog.name, names)
     raise OptionError(
         "CATALOG_NAME_NOT_FOUND",
-        f"The database of SQL catalog {catalog.name} holds nothing under this name, but under: {shown}",
+        f"The database of SQL catalog {catalog.name} has no tables under this name, but has under: {shown}",
         stage="catalog",
         hint="A SQL catalog keeps its tables under the name that it had when they were written: configure "
         f"spark.sql.catalog.{names[0] if len(names) == 1 else '<that name>'} instead."

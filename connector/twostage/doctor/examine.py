@@ -68,7 +68,7 @@ def print_table(found: Sequence[Finding]) -> None:
     table.add_column("", no_wrap=True)
     table.add_column("found", overflow="fold", ratio=3)
     if any(one.mend for one in found):
-        table.add_column("how to mend it", overflow="fold", ratio=2)
+        table.add_column("how to fix it", overflow="fold", ratio=2)
     for one in found:
         cells = [Text(one.check), Text(one.state, style=_COLOURS[one.state]), Text(one.found), Text(one.mend)]
         table.add_row(*cells[: len(table.columns)])

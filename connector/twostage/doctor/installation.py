@@ -69,7 +69,7 @@ def _library(requirement: Requirement) -> Finding:
             return warning(name, found, f"{install} --force-reinstall; until then filters run slower.")
         return failed(name, found, f"{install} --force-reinstall")
     if requirement.is_too_new(version):
-        return warning(name, f"{version}, newer than twostage was tried with", install)
+        return warning(name, f"{version}, newer than what twostage was tested with", install)
     return ok(name, version)
 
 
@@ -79,9 +79,7 @@ def java() -> Iterator[Finding]:
     command = str(Path(home, "bin", "java")) if home else "java"
     found = shutil.which(command)
     if found is None and home:
-        yield failed(
-            "Java", f"JAVA_HOME is {home}, which has no bin/java", "Set JAVA_HOME right, or unset it."
-        )
+        yield failed("Java", f"JAVA_HOME is {home}, which has no bin/java", "Correct JAVA_HOME, or unset it.")
         return
     if found is None:
         yield failed(
@@ -98,7 +96,7 @@ def java() -> Iterator[Finding]:
     told = re.search(r'version "((\d+)[^"]*)"', done.stdout + done.stderr)
     where = f"{found}, {f'JAVA_HOME is {home}' if home else 'JAVA_HOME is not set'}"
     if told is None:
-        yield failed("Java", f"{where}: it tells no version", f"{_INSTALL_JAVA}, and set JAVA_HOME to it.")
+        yield failed("Java", f"{where}: it reports no version", f"{_INSTALL_JAVA}, and set JAVA_HOME to it.")
     elif int(told[2]) < MIN_JAVA_VERSION:
         yield failed("Java", f"{told[1]}, {where}", f"{_INSTALL_JAVA}, and set JAVA_HOME to it.")
     else:
@@ -114,6 +112,8 @@ def pyspark() -> Iterator[Finding]:
         return
     wanted = next((one for one in requirements() if one.name == "pyspark"), _SPARK)
     if wanted.is_too_new(version):
-        yield warning("PySpark", f"{version}, newer than twostage was tried with", f"pip install '{wanted}'")
+        yield warning(
+            "PySpark", f"{version}, newer than what twostage was tested with", f"pip install '{wanted}'"
+        )
         return
     yield ok("PySpark", version)

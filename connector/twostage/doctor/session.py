@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 180.0
 _MENDS = {
-    spark_trial.SESSION: "Mend what failed above. Where this host's name has no address, set SPARK_LOCAL_IP=127.0.0.1.",
+    spark_trial.SESSION: "Fix what failed above. If this host's name does not resolve, set SPARK_LOCAL_IP=127.0.0.1.",
     spark_trial.PLANNER: "Please report this, with the versions above.",
-    spark_trial.SCAN: "Mend what failed above; else please report this, with the versions above.",
+    spark_trial.SCAN: "Fix what failed above; else please report this, with the versions above.",
 }
 
 

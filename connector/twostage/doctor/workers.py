@@ -52,14 +52,14 @@ def workers() -> Iterator[Finding]:
     if command is None and chosen is not None and not Path(chosen).is_absolute() and os.sep in chosen:
         yield warning(
             WORKERS,
-            f"PYSPARK_PYTHON is {chosen}, which is not here",
+            f"PYSPARK_PYTHON is {chosen}, which does not exist here",
             "On a cluster it comes with --archives; for a local session unset PYSPARK_PYTHON.",
         )
         return
     if command is None:
         yield failed(
             WORKERS,
-            f"PYSPARK_PYTHON is {chosen}, which is not there or no program",
+            f"PYSPARK_PYTHON is {chosen}, which is missing or not a program",
             "Set PYSPARK_PYTHON to a Python that has twostage, or unset it for a local session.",
         )
         return
@@ -111,7 +111,7 @@ def _compared(command: str, name: str, found: dict[str, Any]) -> Finding:
         return failed(
             WORKERS,
             f"{name}: Python {python}, and the driver's is {sys.version_info[0]}.{sys.version_info[1]}",
-            "Let PYSPARK_PYTHON be of the driver's version: Spark refuses another one.",
+            "Let PYSPARK_PYTHON have the driver's version: Spark refuses any other.",
         )
     if "error" in found:
         return failed(
@@ -131,7 +131,7 @@ def _compared(command: str, name: str, found: dict[str, Any]) -> Finding:
     if others:
         told = ", ".join(f"{one} {versions[one]} (driver: {mine[one]})" for one in others)
         wanted = " ".join(f"{one}=={mine[one]}" for one in others)
-        return warning(WORKERS, f"{name}: other versions than the driver's: {told}", f"{command} -m pip install {wanted}")  # fmt: skip
+        return warning(WORKERS, f"{name}: versions differ from the driver's: {told}", f"{command} -m pip install {wanted}")  # fmt: skip
     return ok(WORKERS, f"{python}, {name}; the same versions as here")
 
 

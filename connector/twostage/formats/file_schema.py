@@ -79,7 +79,7 @@ def identify(
     if len(set(ids)) < len(ids):
         raise CorruptFileError(
             "DUPLICATE_FIELD_ID",
-            f"File gives two columns one field id: {next(i for i in ids if ids.count(i) > 1)}",
+            f"File has two columns with one field id: {next(i for i in ids if ids.count(i) > 1)}",
             path=path,
             stage="open",
         )

@@ -123,7 +123,7 @@ def _check_text(array: pa.Array, path: str, name: str) -> None:
     except pa.ArrowInvalid:
         raise CorruptFileError(
             "CORRUPT_DATA_FILE",
-            f"Column {name!r} holds text that is no UTF-8",
+            f"Column {name!r} holds text that is not UTF-8",
             path=path,
             stage="fetch",
         ) from None
@@ -191,7 +191,7 @@ def _promote_moment(array: pa.Array, kind: Primitive, target: pa.DataType, path:
     except pa.ArrowInvalid as error:
         raise CorruptFileError(
             "VALUE_OUT_OF_RANGE",
-            f"Column {name!r} holds a moment that {kind} cannot carry",
+            f"Column {name!r} holds a timestamp that {kind} cannot hold",
             path=path,
             stage="fetch",
         ) from error

@@ -174,11 +174,7 @@ def hand_over(
         return f"an error while planning: {error.code}"
     why = _why(plan, kept_share)
     if awaited_keys:
-        told = (
-            f"keys of a join leave out files by {', '.join(columns)}"
-            if has_keys
-            else "no keys of a join came"
-        )
+        told = f"join keys exclude files by {', '.join(columns)}" if has_keys else "no join keys arrived"
         why = f"{told}, {why}"
     keys = [by_name[name] for name in columns] if has_keys else []
     joined_by = by_name.get(demand.joined_by or "")

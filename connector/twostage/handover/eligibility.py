@@ -91,23 +91,23 @@ def stays_by_query(table: PinnedTable, options: ReadOptions, demand: ScanDemand)
     if not options.native_scans:
         return "scan.native is never"
     if table.metadata_table is not None:
-        return "it is of a metadata table"
+        return "it reads a metadata table"
     if table.snapshot is None:
         return "the table is empty"
     if options.filter is not None:
-        return "the option filter is evaluated here"
+        return "twostage evaluates the option filter"
     if options.split_size is not None or options.parallelism is not None:
-        return "split-size or parallelism is given"
+        return "split-size or parallelism is set"
     if not demand.returned:
         return "no column is returned"
     if demand.under_limit:
         return "a limit ends it early"
     if demand.names_files:
-        return "the query asks for the name of the file that it reads"
+        return "the query asks for the name of the file being read"
     if not demand.reads_vectors:
         return "spark.sql.parquet.enableVectorizedReader is false"
     if len(demand.columns) > MAX_COLUMNS:
-        return f"of more than {MAX_COLUMNS} columns Spark's reader gives rows, not batches"
+        return f"for more than {MAX_COLUMNS} columns Spark's reader returns rows, not batches"
     return _stays_by_columns(table, demand.columns)
 
 
@@ -116,7 +116,7 @@ def _stays_by_columns(table: PinnedTable, names: Iterable[str]) -> str | None:
     for name in names:
         field = by_name.get(name)
         if field is None:
-            return f"column {name} is no column of the table"
+            return f"the table has no column {name}"
         if not isinstance(field.type, Primitive) or field.type.name not in TYPES:
             kind = field.type if isinstance(field.type, Primitive) else type(field.type).__name__.lower()
             return f"column {name} has the type {kind}"
@@ -146,7 +146,7 @@ def stays_by_plan(plan: ScanPlan, file_systems: Collection[str] = ()) -> str | N
     """
     files = files_of(plan)
     if not files:
-        return "nothing is to be read"
+        return "there is nothing to read"
     reason = _stays_by_deletes(files, len(plan.context.projection))
     if reason is not None:
         return reason
@@ -165,17 +165,13 @@ def _stays_by_location(path: str, storage: Storage, file_systems: Collection[str
     location = parse_location(path)
     if location.family in _LOCAL:
         has_colon = ":" in posixpath.basename(location.path)
-        return "Hadoop's local file system opens no file with a colon in its name" if has_colon else None
+        return "Hadoop's local file system cannot open a file with a colon in its name" if has_colon else None
     if location.is_hadoop:
-        return (
-            f"Spark may not reach files of {location.family} as the catalog does"
-            if storage.properties
-            else None
-        )
+        return f"Spark may not have the catalog's access to {location.family}" if storage.properties else None
     if location_for_spark(path, file_systems) is None:
         return f"Spark has no file system for {location.family}"
     if posixpath.normpath(location.path) != location.path:
-        return f"Hadoop reads another name for the key {location.path}"
+        return f"Hadoop would read another name for the key {location.path}"
     return None
 
 
@@ -202,7 +198,7 @@ def _stays_by_deletes(files: Sequence[ScanTask], num_columns: int) -> str | None
     if not any(task.deletes for task in files):
         return None
     if num_columns > MAX_COLUMNS - NUM_DELETE_COLUMNS:
-        return f"with {num_columns} columns and the places of deleted rows Spark's reader gives rows, not batches"
+        return f"with {num_columns} columns and the positions of deleted rows Spark's reader returns rows, not batches"
     if num_bits(files) > MAX_DELETED_BITS:
         return f"its files with deletes have more than {MAX_DELETED_BITS:,} rows"
     return _stays_by_positions(files)
@@ -260,7 +256,7 @@ def stays_by_store(plan: ScanPlan) -> str | None:
         or sum(task.file_size for task in remote) >= len(remote) * MIN_BYTES_OF_A_STORES_FILE
     ):
         return None
-    return f"{len(remote)} small files in an object store, of which Spark's reader would wait for one after another"
+    return f"{len(remote)} small files in an object store, which Spark's reader would read one after another"
 
 
 def _is_in_object_store(path: str) -> bool:
@@ -302,7 +298,7 @@ def stays_by_share(plan: ScanPlan, share: float | None, how: str) -> str | None:
     if all(task.all_match for task in files_of(plan)):
         return None
     if share is None:
-        return "nothing is known of how many rows the filter keeps"
+        return "it is unknown how many rows the filter keeps"
     return f"the filter drops rows: {how}" if share < MIN_KEPT_SHARE else None
 
 
@@ -326,15 +322,15 @@ def stays_by_files(
         if reason is not None:
             return f"{reason}: {task.written_path.rpartition('/')[2]}"
     if any(task.deletes for task in files) and any(known.has_row_index for known in facts):
-        return "a file's column has the name under which Spark's reader gives the places of rows"
+        return "a file has a column with the name of Spark's row position column"
     return None
 
 
 def _stays_by_file(task: ScanTask, known: FileFacts, fields: Sequence[Field]) -> str | None:
     if not known.has_all_ids:
-        return "a file has columns without field ids, or one id twice"
+        return "a file has columns without field ids, or with the same id"
     if not known.has_ordered_chunks:
-        return "a file has row groups that do not begin with their first column, or two at one place"
+        return "a file has row groups that do not begin with their first column, or two at the same offset"
     if known.num_rows != task.record_count:
         return f"a file has {known.num_rows} rows and its manifest says {task.record_count}"
     for field in fields:
@@ -354,7 +350,7 @@ def _stays_without(task: ScanTask, field: Field) -> str | None:
         return "takes its value from the partition in a file"
     if field.initial_default is not None:
         return "takes its default in a file"
-    return "is required and a file has none" if field.required else None
+    return "is required and a file lacks it" if field.required else None
 
 
 def _stays_with(task: ScanTask, known: FileFacts, field: Field, kind: Primitive) -> str | None:
@@ -378,7 +374,7 @@ def _stays_with(task: ScanTask, known: FileFacts, field: Field, kind: Primitive)
         return f"is {column.physical}{logical} in a file and {kind} in the table"
     allowed = _PLAIN if widened else _PLAIN | _DELTA.get(column.physical, frozenset())
     if not column.encodings <= allowed:
-        return f"has encodings in a file that are not known to be read: {sorted(column.encodings - allowed)}"
+        return f"has encodings in a file that Spark's reader may not support: {sorted(column.encodings - allowed)}"
     return None
 
 

@@ -79,12 +79,12 @@ def estimate_kept_share(plan: ScanPlan, facts: Sequence[FileFacts] = ()) -> Kept
     seen = kept = 0
     for found in _probe_files(plan.context, chosen, predicate):
         if found is None:
-            return KeptShare(0.0, "statistics rule whole row groups out")
+            return KeptShare(0.0, "statistics rule out whole row groups")
         seen, kept = seen + found[0], kept + found[1]
     if not seen:
         return None
     spent = (time.perf_counter_ns() - started) / 1e6
-    return KeptShare(kept / seen, f"{kept:,} of {seen:,} rows looked at in {spent:.0f} ms match")
+    return KeptShare(kept / seen, f"{kept:,} of {seen:,} sampled rows match ({spent:.0f} ms)")
 
 
 def _share_of_values(predicate: tree.Predicate, facts: Sequence[FileFacts]) -> KeptShare | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping  # noqa: TC003 - read at run time, by `spark
 from dataclasses import dataclass
 from typing import Any
 
-KEYS_MAY_PRUNE = "keys of a join may prune it"
+KEYS_MAY_PRUNE = "join keys may prune it"
 """Why a side of a join stays with us; it may be handed over once it is known that no keys will come."""
 
 

@@ -133,7 +133,7 @@ class Dictionary:
         self.num_values, count, is_text, fence_bytes = _HEAD.unpack_from(data)
         start = _HEAD.size + count * _ENTRY.itemsize
         if len(data) != start + fence_bytes:
-            raise BadIndexError("a dictionary that contradicts itself")
+            raise BadIndexError("an inconsistent dictionary")
         self._entries = np.frombuffer(data, _ENTRY, count, _HEAD.size)
         if int(self._entries["count"].sum()) != self.num_values:
             raise BadIndexError("a dictionary of another number of values")

@@ -176,7 +176,7 @@ def read_footer(
         raise BadIndexError(f"it has {size} bytes")
     payload_bytes, flags, magic = _END.unpack(tail[-_END.size :])
     if magic != MAGIC or flags != bytes(4):
-        raise BadIndexError("it is no Puffin file, or cut short")
+        raise BadIndexError("it is not a Puffin file, or truncated")
     need = payload_bytes + len(MAGIC) + _END.size
     if payload_bytes < 0 or need > min(size, MAX_FOOTER_BYTES):
         raise BadIndexError(f"its footer has {payload_bytes} bytes, the file {size}")

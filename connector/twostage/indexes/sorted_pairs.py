@@ -254,7 +254,7 @@ class SortedPairs:
             and self._pages.length == self._num_blocks * _ENTRY.itemsize
         )
         if not fits:
-            raise BadIndexError("a directory that contradicts itself")
+            raise BadIndexError("an inconsistent directory")
         self._firsts = self._listed["first"].astype(np.uint64)
         self._kept: dict[int, _Page] = {}
 

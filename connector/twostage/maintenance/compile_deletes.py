@@ -75,7 +75,7 @@ def plan_compiling(options: ReadOptions, confs: Mapping[str, str]) -> list[Item]
             "NO_PLACE",
             "There is no place to keep compiled deletes",
             stage="options",
-            hint="Set deletes.compiled-dir, or deletes.cache=host with a deletes.cache-dir of this user's own.",
+            hint="Set deletes.compiled-dir, or deletes.cache=host with a deletes.cache-dir that only this user can access.",
         )
     return items
 
@@ -126,7 +126,7 @@ def _compile_file(context: ScanContext, task: ScanTask, ahead: FilesAhead | None
         entry = PendingEntry(name, bitmap, lacking, metrics)
         if not entry.is_kept(PendingWrite.block if ahead is None else ahead.turns.wait):
             reason = "; ".join(metrics.choices) or "there is no place"
-            raise StorageError("NOT_KEPT", f"Compiled deletes could not be kept: {reason}", stage="deletes")
+            raise StorageError("NOT_KEPT", f"Compiled deletes could not be stored: {reason}", stage="deletes")
     yield metrics
 
 

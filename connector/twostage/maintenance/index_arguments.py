@@ -13,7 +13,7 @@ DEFAULT_SAMPLE_FILES = 4
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least one")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least one")
     return int(text)
 
 
@@ -29,16 +29,16 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
         dest="names",
         required=True,
         metavar="A,B",
-        help="names, dotted for fields of structs, in backticks if they have a comma",
+        help="names, dotted for fields of structs, in backticks if they contain a comma",
     )
     creating.add_argument(
         "--kind",
         default=AUTO,
-        help="auto (default: what will pay, or the reason why nothing does), or values, postings, sorted, bins, slices, elements, files, separated by commas",
+        help="auto (default: what will pay off, or the reason why nothing does), or values, postings, sorted, bins, slices, elements, files, separated by commas",
     )
     refreshing = verbs.add_parser("refresh", help="index the data files that have no index yet")
     for parser in (creating, refreshing):
-        parser.add_argument("--spark", action="store_true", help="as a Spark job")
+        parser.add_argument("--spark", action="store_true", help="run as a Spark job")
     listing = verbs.add_parser(
         "list", help="say what is indexed, how much of the table, how large it is, and how often it was used"
     )
@@ -49,7 +49,7 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
         help="a query log, to count uses; may be given several times",
     )
     listing.add_argument(
-        "--name", metavar="TABLE", help="what the log calls the table, if not as it is given here"
+        "--name", metavar="TABLE", help="the table's name in the log, if it is not the one given here"
     )
     verifying = verbs.add_parser("verify", help="compare indexes with the data")
     verifying.add_argument(
@@ -60,7 +60,7 @@ def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
     )
     verifying.add_argument("--all", action="store_true", help="compare all data files")
     verifying.add_argument(
-        "--repair", action="store_true", help="build again what differs, is damaged or is missing"
+        "--repair", action="store_true", help="rebuild what differs, is damaged or is missing"
     )
     dropping = verbs.add_parser("drop", help="remove indexes")
     dropping.add_argument("--columns", dest="names", metavar="A,B", help="default: of all columns")

@@ -233,7 +233,7 @@ def choose_kinds(
         sample = samples.get(field_id)
         if sample is None:
             choices.append(
-                IndexChoice(field_id=field_id, kinds=(), reason="not indexed: no data file holds it")
+                IndexChoice(field_id=field_id, kinds=(), reason="not indexed: no data file has it")
             )
             continue
         kinds, reason = _fitting(sample)
@@ -241,7 +241,7 @@ def choose_kinds(
         if kinds and size > left:
             reason = (
                 f"not indexed: {', '.join(kinds)} would take about {size:,.0f} bytes, "
-                f"{MAX_SHARE_OF_TABLE:.0%} of the table leave {max(0.0, left):,.0f}{' beside what there is' if taken else ''}"
+                f"indexes may take {max(0.0, left):,.0f}{' more' if taken else ''} ({MAX_SHARE_OF_TABLE:.0%} of the table)"
             )
             kinds = ()
         elif kinds:
@@ -261,11 +261,11 @@ def _fitting(sample: ColumnEstimate) -> tuple[tuple[str, ...], str]:
     if sample.is_nested:
         return (Elements.name,), f"about {profile.num_distinct:,} values of elements in a data file"
     if sample.is_ordered:
-        return (), "not indexed: it is sorted, bounds of files and pages tell as much"
+        return (), "not indexed: it is sorted, so bounds of files and pages suffice"
     if profile.num_distinct <= MAX_VALUES_FOR_BITMAPS:
         return ("values",), f"about {profile.num_distinct:,} values in a data file"
     if profile.num_rows / profile.num_runs > _CLUSTERED_RUN:
-        return (), "not indexed: equal values are neighbours, bounds of pages tell as much"
+        return (), "not indexed: equal values are neighbours, so bounds of pages suffice"
     each = KINDS["values"].estimate(profile) / profile.num_rows
     is_frequent = sample.frequent >= MIN_FREQUENT_SHARE
     about = f"about {profile.num_distinct:,} {'' if is_frequent else 'scattered '}values in a data file"
@@ -290,7 +290,7 @@ def _others_beside_sorted(profile: Profile) -> str:
     reasons = ["; not bins, which leave rows to check in every page"]
     if KINDS["slices"].refuses(profile.type) is None:
         both = sum(KINDS[kind].estimate(profile) for kind in ("sorted", "slices")) / profile.num_rows
-        reasons.append(f", nor slices beside it, together {both:.1f} bytes a row")
+        reasons.append(f", nor slices in addition, together {both:.1f} bytes a row")
     return "".join(reasons)
 
 
@@ -309,8 +309,8 @@ def check_kinds(field: Field, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """
     if AUTO in kinds:
         raise OptionError(
-            "BAD_OPTION", "'auto' beside other kinds of index", stage="options",
-            hint="Name auto alone, or the kinds to build.",
+            "BAD_OPTION", "'auto' combined with other kinds of index", stage="options",
+            hint="Name only auto, or the kinds to build.",
         )  # fmt: skip
     for kind in kinds:
         if kind not in KINDS and kind != FILES:
@@ -321,7 +321,7 @@ def check_kinds(field: Field, kinds: tuple[str, ...]) -> tuple[str, ...]:
         if kind in KINDS:
             reason = KINDS[kind].refuses(field.type)
         else:
-            reason = None if key_class(field.type) else "it has the elements of no list"
+            reason = None if key_class(field.type) else "it does not index elements of lists"
         if reason is not None:
             raise UnsupportedFeatureError(
                 "NO_INDEX",

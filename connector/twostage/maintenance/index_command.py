@@ -101,7 +101,7 @@ def _print_built(metrics: Metrics, console: Console) -> None:
     counted = metrics.counters
     console.print(
         f"{counted['indexes.files']:,} data files: {counted['indexes.made']:,} indexed, "
-        f"{counted['indexes.files'] - counted['indexes.made']:,} were already or cannot be; "
+        f"{counted['indexes.files'] - counted['indexes.made']:,} already indexed or not indexable; "
         f"{counted['indexes.bytes']:,} bytes of index files",
         soft_wrap=True,
     )

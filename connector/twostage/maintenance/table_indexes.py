@@ -108,7 +108,7 @@ class OwnedIndexes:
         if place is None:
             raise OptionError(
                 "NO_PLACE",
-                "There is no place beside the table for its indexes",
+                "There is no place next to the table for its indexes",
                 stage="options",
                 hint="Set index.location to a folder or bucket.",
             )
@@ -147,7 +147,7 @@ class OwnedIndexes:
             if field_id in before and (kinds == AUTO or before[field_id].keys() >= {*listed}):
                 raise OptionError(
                     "INDEXED", f"Column {name!r} is indexed already", stage="options",
-                    hint="Refresh extends it to new files; name a kind that it has not to add it.",
+                    hint="index refresh extends it to new files; to add a kind, name one that it lacks.",
                 )  # fmt: skip
         reasons: list[str] = []
         if kinds == AUTO:
@@ -172,7 +172,7 @@ class OwnedIndexes:
         total = Metrics()
         if not wanted:
             raise UnsupportedFeatureError(
-                "NOT_WORTH_IT", f"No index of these columns would pay: {'; '.join(reasons)}", stage="index",
+                "NOT_WORTH_IT", f"No index of these columns would pay off: {'; '.join(reasons)}", stage="index",
                 hint="Name a kind to build one nevertheless, such as postings.",
             )  # fmt: skip
         groups = _groups(wanted)

@@ -107,7 +107,7 @@ def open_metadata_table(table: PinnedTable, name: str, *, chose_snapshot: bool) 
     if chose_snapshot and known not in _OF_A_SNAPSHOT:
         raise OptionError(
             "NO_TIME_TRAVEL",
-            f"Metadata table {known} is about all snapshots and cannot be read at one",
+            f"Metadata table {known} covers all snapshots and cannot be read at one",
             stage="options",
             hint="Leave out the option that chooses the snapshot.",
         )

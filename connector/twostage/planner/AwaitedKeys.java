@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.collection.immutable.Seq;
 
 /**
- * A relation whose scan Spark's own reader was not given for one reason: keys of a join may prune it. Where none will come,
+ * A relation whose scan Spark's own reader was not given for one reason: join keys may prune it. Where none will come,
  * or only keys that leave out whole files, the scan is handed over after all.
  */
 final class AwaitedKeys {

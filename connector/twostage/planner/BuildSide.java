@@ -110,7 +110,7 @@ final class BuildSide {
     try {
       return Double.parseDouble(text);
     } catch (NumberFormatException error) {
-      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + MAX_SHARE + " is no number: " + text);
+      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + MAX_SHARE + " is not a number: " + text);
     }
   }
 
@@ -119,7 +119,7 @@ final class BuildSide {
     try {
       return JavaUtils.byteStringAsBytes(text);
     } catch (NumberFormatException error) {
-      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + MAX_BYTES + " is no number of bytes: " + text);
+      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + MAX_BYTES + " is not a number of bytes: " + text);
     }
   }
 

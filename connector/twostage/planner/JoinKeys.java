@@ -277,7 +277,7 @@ final class JoinKeys {
     try {
       return Integer.parseInt(text);
     } catch (NumberFormatException error) {
-      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + name + " is no whole number: " + text);
+      throw new IllegalArgumentException("[TWOSTAGE.OPTION] " + name + " is not a whole number: " + text);
     }
   }
 }

@@ -158,6 +158,6 @@ public abstract class Message {
   private static IllegalStateException differs(String what) {
     return new IllegalStateException(
         "[TWOSTAGE.INTERNAL] The planner's Java and Python do not agree: " + what
-            + ". Hint: They may be of different versions of twostage: start the driver anew. Otherwise please report this.");
+            + ". Hint: They may come from different versions of twostage: restart the driver. Otherwise please report this.");
   }
 }

@@ -47,9 +47,9 @@ def load_installer(jvm: Any, gateway: Any) -> Any:
     if open_loader is None:
         raise UnsupportedFeatureError(
             "NO_PLANNER",
-            f"Spark's class loader takes no more classes: {loader.getClass().getName()}",
+            f"Spark's class loader accepts no more classes: {loader.getClass().getName()}",
             stage="options",
-            hint="Leave twostage.enable out; the options columns and filter say what to leave out.",
+            hint="Leave out twostage.enable, and use the options columns and filter instead.",
         )
     folder = _folder()
     # Both processes remove it when they end in order, since either may be killed.

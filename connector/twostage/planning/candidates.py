@@ -127,7 +127,7 @@ class CandidateBuilder:
             if canonical(other) != canonical(written):
                 raise ForbiddenLocationError(
                     "AMBIGUOUS_LOCATION",
-                    f"Two data files of the moved table lead to one file: {other} and {written}",
+                    f"Two data files of the moved table resolve to one file: {other} and {written}",
                     path=path,
                     stage="plan",
                     hint="Only one of them was copied; name the folder of the other in allowed-locations.",
@@ -162,5 +162,5 @@ def _refuse_unreadable(file: ContentFile) -> None:
             f"Data file has a format that is not supported: {file.format}",
             path=file.path,
             stage="plan",
-            hint="Parquet, ORC and Avro are.",
+            hint="Supported: Parquet, ORC and Avro.",
         )

@@ -157,7 +157,7 @@ class Planning:
                 if sufficient_rows >= limit:
                     self.limit_reached = True
                     self.choices.append(
-                        f"Limit {limit}: {len(sufficient)} files have enough rows that live for certain."
+                        f"Limit {limit}: {len(sufficient)} files certainly have enough live rows."
                     )
                     chosen = sufficient
                     break

@@ -157,9 +157,7 @@ class DeleteIndex:
         path = only_path(entry)
         if entry.format == VECTOR_FORMAT:
             if entry.referenced_data_file is None or not entry.content_size or entry.content_offset is None:
-                raise corrupt_delete(
-                    "Deletion vector does not say what it applies to or where it lies", entry
-                )
+                raise corrupt_delete("Deletion vector does not say what it applies to or where it is", entry)
             self._vectors[self._canonical(entry.referenced_data_file)].append(entry)
         elif path is not None:
             self._by_path[self._canonical(path)].append(entry)
@@ -184,7 +182,7 @@ class DeleteIndex:
         for entry in found:
             if partition_key(entry, self._specs) != partition:
                 raise corrupt_delete(
-                    f"Delete file is of another partition than the data file: {data.path}", entry
+                    f"Delete file belongs to another partition than the data file: {data.path}", entry
                 )
         return found
 

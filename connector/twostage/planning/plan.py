@@ -188,7 +188,7 @@ def _threshold(
     if found is None or not (top.threshold is None or top.is_better(found, top.threshold)):
         return None
     if (wanted := top.no_worse(found)) != TRUE:
-        metrics.choices[f"First {top.count}: enough rows of indexes have {wanted}."] += 1
+        metrics.choices[f"First {top.count}: indexes prove enough rows with {wanted}."] += 1
     return found
 
 
@@ -206,7 +206,7 @@ def refuse_inside(table: PinnedTable, location: str | None, option: str = "delet
                 "BAD_OPTION",
                 f"Option {option!r} lies inside the table's location: {location}",
                 stage="options",
-                hint="Choose a folder or prefix beside the table.",
+                hint="Choose a folder or prefix outside the table.",
             )
 
 

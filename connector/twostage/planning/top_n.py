@@ -78,7 +78,7 @@ def keep_best(
             counters["rows.considered"] += file.rows
             counters["rows.pruned"] += file.rows
     if wanted != TRUE:
-        choices.append(f"First {top.count}: enough rows of {proofs} files have {wanted}.")
+        choices.append(f"First {top.count}: {proofs} files have enough rows with {wanted}.")
     return [file.candidate for file in top.best_first(kept, _known)], top
 
 

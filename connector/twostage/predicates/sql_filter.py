@@ -99,7 +99,7 @@ def _where(error: Exception) -> str:
 def _refuse(expression: exp.Expression, hint: str | None = None) -> OptionError:
     return OptionError(
         "UNSUPPORTED_FILTER",
-        f"Option 'filter' holds something that twostage does not evaluate: {expression.sql('spark')}",
+        f"Option 'filter' contains something that twostage does not evaluate: {expression.sql('spark')}",
         stage="options",
         hint=hint or _ELSEWHERE,
     )
@@ -191,7 +191,7 @@ class _FilterBinder:
             return None
         column, pattern = self._column(node.this), str(node.expression.this)
         if "_" in pattern or "\\" in pattern:
-            raise _refuse(node, "LIKE may hold % but neither _ nor \\ here. " + _ELSEWHERE)
+            raise _refuse(node, "LIKE may contain % but neither _ nor \\ here. " + _ELSEWHERE)
         inner = pattern.strip("%")
         begins, ends = not pattern.startswith("%"), not pattern.endswith("%")
         parts = re.split("%+", inner)
@@ -214,7 +214,7 @@ class _FilterBinder:
         """Translate ``length(column) op number``."""
         column, number = self._column(node.this), _number(right)
         if column.type != Primitive("string") or node.args.get("binary"):
-            raise _refuse(node, "length() is of a string column here. " + _ELSEWHERE)
+            raise _refuse(node, "length() takes a string column here. " + _ELSEWHERE)
         if type(right).__name__ == "Null":
             return IsNull(column) if op == "<=>" else tree.Constant(None)
         if not isinstance(number, Decimal) or number != int(number) or abs(number) >= 2**31:

@@ -49,7 +49,7 @@ MIN_ROWS_TO_GIVE_UP = 100_000
 """Rows on which a task evaluates join keys before it may give them up."""
 MIN_PRUNED_SHARE = 0.1
 """Of the rows: a text search of pages that prunes fewer counts as a failure."""
-DECIDED = "a part of the filter was not read: the statistics of a row group decide it"
+DECIDED = "part of the filter was not read: row group statistics decide it"
 
 
 @dataclass(slots=True)
@@ -102,9 +102,7 @@ class RowFilter:
         share = self._dropped[key] / max(1, self._tried[key])
         if self._tried[key] >= MIN_ROWS_TO_GIVE_UP and share < self.min_dropped_share:
             self._given_up.add(key)
-            metrics.choices[
-                f"keys of a join given up: {conjunct.predicate} dropped {share:.0%} of the rows"
-            ] += 1
+            metrics.choices[f"join keys given up: {conjunct.predicate} dropped {share:.0%} of the rows"] += 1
 
 
 def filter_selection(

@@ -236,7 +236,7 @@ class FileAnswers:
             if cost is None and isinstance(leaf, Range):
                 continue
             if cost is None:
-                metrics.choices[f"index of {leaf.column} not read: of no kind that answers the filter"] += 1
+                metrics.choices[f"index of {leaf.column} not read: its kinds do not answer the filter"] += 1
                 continue
             return _Offer(leaf, lookup, index, cost.nbytes + cost.requests * self._request, cost.unsure)
         return None

@@ -47,24 +47,26 @@ class Payoffs:
     """One `Payoff` for each way of pruning that costs a read."""
 
     dictionaries: Payoff = field(
-        default_factory=lambda: Payoff("dictionaries not asked any more: {} reads pruned too little")
+        default_factory=lambda: Payoff("dictionaries no longer read: {} reads pruned too little")
     )
     page_indexes: Payoff = field(
-        default_factory=lambda: Payoff("page indexes not asked any more: {} reads pruned too little")
+        default_factory=lambda: Payoff("page indexes no longer read: {} reads pruned too little")
     )
     text_searches: Payoff = field(
-        default_factory=lambda: Payoff("pages not searched for text any more: {} reads pruned too little")
+        default_factory=lambda: Payoff("pages no longer searched for text: {} reads pruned too little")
     )
     small_columns: Payoff = field(
         default_factory=lambda: Payoff(
-            "select columns not asked for with the filter's any more: {} times too few had a row"
+            "select columns no longer requested with filter columns: {} times too few rows matched"
         )
     )
     key_pages: Payoff = field(
-        default_factory=lambda: Payoff("pages of delete keys not asked any more: {} reads proved too little")
+        default_factory=lambda: Payoff(
+            "pages no longer compared with delete keys: {} reads proved too little"
+        )
     )
     before_deletes: Payoff = field(
         default_factory=lambda: Payoff(
-            "columns not asked for with equality deletes any more: {} times too few had a row left"
+            "columns no longer requested with equality deletes: {} times too few rows were left"
         )
     )

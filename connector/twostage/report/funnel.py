@@ -48,7 +48,7 @@ def store_line(counters: Mapping[str, int]) -> str:
     >>> store_line({"store.requests": 120, "store.trips": 3, "time.waiting": 4, "time.tasks": 10,
     ...             "store.bytes": 2048, "store.bytes.asked": 1024,
     ...             "store.time.requests": 600, "store.time.busy": 20, "store.most": 64, "bytes.read": 512})
-    '120 requests, 30 at a time (at most 64), 3 of a task one after another, 2.0 KiB read for 1.0 KiB asked for, 512 B of columns, waited for in 40 % of task time'
+    '120 requests, 30 at a time (at most 64), up to 3 in sequence in a task, 2.0 KiB read for 1.0 KiB requested, 512 B of columns, waited for in 40 % of task time'
     """
     requests, busy = counters.get("store.requests", 0), counters.get("store.time.busy", 0)
     if not requests:
@@ -57,15 +57,15 @@ def store_line(counters: Mapping[str, int]) -> str:
     if at_a_time and (most := counters.get("store.most", 0)):
         at_a_time += f" (at most {most:,})"
     retries = counters.get("store.retries", 0)
-    repeated = f", {retries:,} of them made again after a failure" if retries else ""
+    repeated = f", {retries:,} of them retried" if retries else ""
     sizes = (
         f"{format_bytes(counters.get('store.bytes', 0))} read for "
-        f"{format_bytes(counters.get('store.bytes.asked', 0))} asked for"
+        f"{format_bytes(counters.get('store.bytes.asked', 0))} requested"
     )
     if used := counters.get("bytes.read", 0):
         sizes += f", {format_bytes(used)} of columns"
     trips = counters.get("store.trips", 0)
-    depth = f", {trips:,} of a task one after another" if trips else ""
+    depth = f", up to {trips:,} in sequence in a task" if trips else ""
     waiting, tasks = counters.get("time.waiting", 0), counters.get("time.tasks", 0)
     waited = f", waited for in {100 * waiting / tasks:.0f} % of task time" if waiting and tasks else ""
     return f"{requests:,} requests{at_a_time}{depth}{repeated}, {sizes}{waited}"
@@ -75,10 +75,10 @@ def planning_line(counters: Mapping[str, int]) -> str:
     """Return a line about the driver's requests to object stores for planning; empty if there were none.
 
     >>> planning_line({"planning.requests": 7, "planning.trips": 3})
-    '7 requests by the driver, 3 one after another'
+    '7 requests by the driver, 3 in sequence'
     """
     requests, trips = counters.get("planning.requests", 0), counters.get("planning.trips", 0)
-    return f"{requests:,} requests by the driver, {trips:,} one after another" if requests else ""
+    return f"{requests:,} requests by the driver, {trips:,} in sequence" if requests else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Funnel:
     def _by_keys(self, level: str) -> str:
         """Return how many of those pruned were excluded by join keys alone."""
         count = self._count(f"{level}.unjoined")
-        return f" ({count:,} for keys of joins)" if count else ""
+        return f" ({count:,} for join keys)" if count else ""
 
     def _reasons(self, prefix: str) -> dict[str, int]:
         return by_reason(self.counters, prefix)
@@ -152,19 +152,19 @@ class Funnel:
         removed = {f"{kind} deletes": n for kind, n in self._reasons("rows.deleted").items()}
         if self._count("rows.pruned"):
             by_pages = self._count("rows.unjoined.pages")
-            note = f" ({by_pages:,} in pages without keys of joins)" if by_pages else ""
+            note = f" ({by_pages:,} in pages without join keys)" if by_pages else ""
             removed[f"pruning{note}"] = self._count("rows.pruned")
         if self._count("rows.filtered"):
             removed["filters"] = self._count("rows.filtered")
         if self._count("rows.unjoined"):
-            removed["keys of joins"] = self._count("rows.unjoined")
+            removed["join keys"] = self._count("rows.unjoined")
         if self._count("rows.top-n"):
             removed["top-n"] = self._count("rows.top-n")
         considered, fetched = self._count("rows.considered"), self._count("rows.fetched")
         notes = _join_reasons(removed)
         rest = considered - sum(removed.values()) - fetched
         if self.tasks.ended_early and self.tasks.is_known and rest > 0:
-            notes += f"{', ' if notes else ''}{rest:,} not asked for"
+            notes += f"{', ' if notes else ''}{rest:,} not needed"
         rows.append(("rows", f"{considered:,}", notes, f"{fetched:,}"))
         total, read = self._count("bytes.considered"), self._count("bytes.read")
         stages = ", ".join(
@@ -173,7 +173,7 @@ class Funnel:
             if self._count(f"bytes.{stage}")
         )
         if not self.tasks.is_known:
-            stages += f"{', ' if stages else ''}as far as is known"
+            stages += f"{', ' if stages else ''}as far as known"
         elif total and read < total:
             stages += f"{', ' if stages else ''}{100 * (1 - read / total):.1f} % not read"
         rows.append(("bytes", format_bytes(total), stages, format_bytes(read)))
@@ -224,7 +224,7 @@ class Funnel:
             for count, what in (
                 (skipped, "cannot apply"),
                 (self._count("delete_files.skipped.predicate"), "of these by the query"),
-                (self._count("delete_files.skipped.survivors"), "cannot touch the rows left"),
+                (self._count("delete_files.skipped.survivors"), "cannot apply to the remaining rows"),
                 (self._count("delete_files.cached"), "uses from cache"),
                 (self._count("delete_cache.hits"), "key tables from the host's cache"),
                 (self._count("delete_compiled.hits"), "data files by compiled deletes"),
@@ -238,11 +238,13 @@ class Funnel:
             built, merged = self._count("delete_cache.built"), self._count("delete_cache.merged")
             notes = []
             if built:
-                notes.append(f"{built:,} tables built for the host, {merged:,} of them on an older one")
+                notes.append(
+                    f"{built:,} tables built for the host, {merged:,} of them extending an older one"
+                )
             if folded := self._count("delete_keys.folded"):
-                notes.append(f"{folded:,} without what their partition decides")
+                notes.append(f"{folded:,} without their constant partition columns")
             if redundant := self._count("delete_keys.redundant"):
-                notes.append(f"{redundant:,} redundant by shorter keys")
+                notes.append(f"{redundant:,} made redundant by shorter keys")
             rows.append(("delete keys", "", ", ".join(notes), f"{keys:,}"))
         if pages := self._count("key_pages.considered"):
             untouched, deleted = self._count("key_pages.untouched"), self._count("key_pages.deleted")
@@ -264,7 +266,7 @@ class Funnel:
             if self._count("spark.failed"):
                 reader += " or not read: the query failed, or was cancelled"
             elif self._count("spark.limited"):
-                reader += " or not asked for: a LIMIT"
+                reader += " or not needed: a LIMIT"
             removed[reader] = max(0, rest - given)
             prefix = "up to " if reader != "Spark's reader" and given < rest else ""
         text = _join_reasons(removed)

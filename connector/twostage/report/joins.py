@@ -58,7 +58,7 @@ class KeysOfJoin:
         )
 
     def __str__(self) -> str:
-        how = "the broadcast of" if self.broadcast else "a reading of its own of"
+        how = "the broadcast of" if self.broadcast else "a separate read of"
         form = f" as {self.form}" if self.form else ""
         count = f", {self.keys:,} keys{form}" if self.keys is not None else f",{form}" if form else ""
         made = f", made in {self.built:,} ms" if self.built else ""

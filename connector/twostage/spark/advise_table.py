@@ -52,7 +52,7 @@ class TableAdvice:
 
     @property
     def recommendations(self) -> tuple[Recommendation, ...]:
-        """What is recommended; one that is called ``nothing`` where nothing would pay."""
+        """The recommendations; a single one with the action ``nothing`` where nothing would pay off."""
         return self.advice.recommendations
 
     @property
@@ -107,17 +107,17 @@ def advise(
 ) -> TableAdvice:
     """Return what the queries of logs recommend for a table: indexes, a sort order, or nothing.
 
-    The table's manifests and, by a Spark job, a sample of its rows are read (or what ``advise collect`` kept of it), and the
-    indexes that it has are found. Nothing is changed.
+    The table's manifests and, by a Spark job, a sample of its rows are read (or what ``advise collect`` stored of it), and its
+    indexes are found. Nothing is changed.
 
     Args:
         spark: A session that is not a Connect client's.
         table: A folder, a metadata file, or ``catalog.namespace.table``.
         log: Where a query log or Spark event logs are, or several of them; one in a bucket is opened as the table is.
         options: The reader's, such as ``index.location``.
-        name: What the logs call the table; default: as scans of it are logged.
+        name: The table's name in the logs; default: that under which its scans are logged.
         selectivity: A column counts where its filter leaves less than 1/S of the rows.
-        max_columns: The largest number of indexes.
+        max_columns: The maximum number of indexes.
 
     Raises:
         OptionError: The options do not name a table, or it is a metadata table.

@@ -141,7 +141,7 @@ def answer_aggregates(
             return f"{function.name} is not answered from metadata"
         aggregates.append(Aggregate(kind, field))
     if not all(name in by_name for name in wanted.groups):
-        return "a group is no column of the table"
+        return "a group is not a column of the table"
     groups = tuple(by_name[name] for name in wanted.groups)
     try:
         found = answer(
@@ -203,7 +203,7 @@ def _plan(
 ) -> ScanPlan:
     read: tuple[str, ...] = ()
     if found.delete_files:
-        read = (f"Deleted rows counted in {found.delete_files} files of positions.",)
+        read = (f"Deleted rows counted in {found.delete_files} position delete files.",)
     return ScanPlan(
         context=ScanContext(
             scan_id=uuid.uuid4().hex,

@@ -410,7 +410,7 @@ def _why_here(request: ReadRequest) -> tuple[str, ...]:
     if not request.reason:
         return ()
     came = request.reason == KEYS_MAY_PRUNE and request.runtime
-    why = "keys of a join filter it" if came else request.reason
+    why = "join keys filter it" if came else request.reason
     return (f"Not handed to Spark's own Parquet reader: {why}.",)
 
 

@@ -61,12 +61,12 @@ class Indexes:
         """Index columns; return how many data files were indexed.
 
         Args:
-            columns: Names as they are, dotted for fields of structs; in one string separated by commas, a name with a comma in backticks.
+            columns: Names, taken literally, dotted for fields of structs; in one string separated by commas, a name with a comma in backticks.
             kind: ``auto``, or ``values``, ``postings``, ``sorted``, ``bins``, ``slices``, ``elements`` and ``files``, separated by commas.
-            progress: Called meanwhile with the number of units of work that are done, and of all.
+            progress: Called during the work with the number of units done, and of all units.
 
         Raises:
-            OptionError: No such column or kind; it has these kinds already; there is no place.
+            OptionError: No such column or kind; it has these kinds already; there is no place for indexes.
             UnsupportedFeatureError: The type has no such index, or ``auto`` refuses all columns.
         """
         self._progress = progress
@@ -76,7 +76,7 @@ class Indexes:
         """Index the data files that have no index yet, or one that cannot be used; return how many.
 
         Args:
-            progress: Called meanwhile with the number of units of work that are done, and of all.
+            progress: Called during the work with the number of units done, and of all units.
         """
         self._progress = progress
         return self._built(self._owned().refresh())
@@ -90,7 +90,7 @@ class Indexes:
 
         Args:
             log: Where the log is, or several of them.
-            name: What the log calls the table, if that is another name.
+            name: The table's name in the log, if it is another one.
 
         Raises:
             OptionError: A log is Spark's.
@@ -102,7 +102,7 @@ class Indexes:
 
         Args:
             sample: How many data files.
-            repair: Build again what differs, is damaged or is missing.
+            repair: Rebuild what differs, is damaged or is missing.
         """
         owned = self._owned()
         context, tasks, place, _ = owned.indexed_tasks()
@@ -125,8 +125,8 @@ class Indexes:
         Args:
             log: Where the log is, or several of them.
             queries: How many different scans.
-            name: What the log calls the table, if that is another name.
-            spark_scans: Replay scans that Spark's reader did, too, as twostage's would with ``scan.native=never``.
+            name: The table's name in the log, if it is another one.
+            spark_scans: Also replay scans that Spark's reader did, by twostage's, as with ``scan.native=never``.
 
         Raises:
             OptionError: A log is Spark's.

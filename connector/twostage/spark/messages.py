@@ -49,7 +49,7 @@ def parse_message(kind: type, raw: Any, place: str) -> Any:
         InternalError: A field is missing, unknown, or of another type.
     """
     if not isinstance(raw, dict):
-        raise _wrong(f"{place} is no object: {type(raw).__name__}")
+        raise _wrong(f"{place} is not an object: {type(raw).__name__}")
     fields = _field_types(kind)
     for name in fields:
         if name not in raw:
@@ -89,14 +89,14 @@ def _value(kind: Any, raw: Any, place: str) -> Any:
         return None if raw is None else _value(typing.get_args(kind)[0], raw, place)
     if origin is tuple:
         if not isinstance(raw, list):
-            raise _wrong(f"{place} is no list: {type(raw).__name__}")
+            raise _wrong(f"{place} is not a list: {type(raw).__name__}")
         return tuple(_value(typing.get_args(kind)[0], item, place) for item in raw)
     if is_dataclass(kind):
         return parse_message(typing.cast("type", kind), raw, place)
     if origin is Mapping:
         values = typing.get_args(kind)[1]
         if not isinstance(raw, dict):
-            raise _wrong(f"{place} is no map: {type(raw).__name__}")
+            raise _wrong(f"{place} is not a map: {type(raw).__name__}")
         return (
             raw if values is Any else {name: _value(values, raw[name], f"{place}[{name!r}]") for name in raw}
         )
@@ -110,5 +110,5 @@ def _wrong(what: str) -> InternalError:
         "INTERNAL",
         f"The planner's Java and Python do not agree: {what}",
         stage="plan",
-        hint="They may be of different versions of twostage: start the driver anew. Otherwise please report this.",
+        hint="They may come from different versions of twostage: restart the driver. Otherwise please report this.",
     )

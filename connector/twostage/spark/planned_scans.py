@@ -127,8 +127,8 @@ def _with_small_filters(plan: ScanPlan) -> ScanPlan:
         return plan
     tuples = {part: size for part, size in sizes.items() if isinstance(part, InTuples)}
     if len(plan.groups) * (sum(sizes.values()) - sum(tuples.values())) <= MAX_KEY_BYTES:
-        return _without(plan, tuple(tuples), "Tuples of keys of joins left out")
-    return _without(plan, tuple(sizes), "Keys of joins left out but for their range")
+        return _without(plan, tuple(tuples), "Tuples of join keys left out")
+    return _without(plan, tuple(sizes), "Join keys reduced to their range")
 
 
 def _without(plan: ScanPlan, left_out: Collection[Predicate], what: str) -> ScanPlan:

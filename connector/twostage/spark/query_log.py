@@ -182,7 +182,7 @@ def check_location(location: str) -> str:
     if "://" not in text and not text.startswith("/"):
         raise OptionError(
             "BAD_OPTION",
-            f"The query log's place is no folder or bucket: {location!r}",
+            f"The query log's location is not a folder or bucket: {location!r}",
             stage="options",
             hint="An absolute path, or a URI such as s3://bucket/queries.",
         )

@@ -206,7 +206,7 @@ def listen(conf: Mapping[str, str], *, max_scans: int) -> ReportListener | None:
     if port != "off" and not (port.isdecimal() and port.isascii() and int(port) <= _LAST_PORT):
         raise OptionError(
             "BAD_OPTION",
-            f"Conf {PORT} is no port: {port!r}",
+            f"Conf {PORT} is not a port: {port!r}",
             stage="options",
             hint="A number up to 65535 that executors can reach, off, or nothing for any free one.",
         )

@@ -71,8 +71,8 @@ def enable(
             that conf is set.
 
     Raises:
-        OptionError: The log's place is no folder or bucket; PySpark, or what twostage itself needs, is not installed; not a live session; a Spark Connect
-            client's, which has no JVM to install a planner in.
+        OptionError: The log's location is not a folder or bucket; PySpark, or a package that twostage needs, is not installed; the
+            session was stopped, or is a Spark Connect client's, which has no JVM to install a planner in.
         UnsupportedFeatureError: PySpark is older than 4.1.
 
     Examples:
@@ -233,14 +233,14 @@ def last_scan(spark: SparkSession) -> ScanReport:
     """Return the report of the last scan that Spark read.
 
     Raises:
-        NotFoundError: No scan was read since ``enable``.
+        NotFoundError: No scan has been read since ``enable``.
         OptionError: A Spark Connect session; the reports are in the driver's Python.
     """
     reports = _reports(spark, 1)
     if not reports:
         raise NotFoundError(
             "NO_SCAN",
-            "No scan was read yet",
+            "No scan has been read yet",
             hint="Call twostage.enable(spark) before the query; without it scans are not reported.",
         )
     return reports[-1]

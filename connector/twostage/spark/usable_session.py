@@ -30,7 +30,7 @@ def check_session(spark: Any) -> None:
             "CONNECT_SESSION",
             "twostage.enable needs the driver's JVM, and a Spark Connect session has none",
             stage="options",
-            hint=f"Queries work without it; the options columns and filter say what to leave out: {_BY_HAND}. "
+            hint=f"Queries work without it; use the options columns and filter: {_BY_HAND}. "
             "Or call twostage.enable in the Python program that runs the Connect server, before clients connect.",
         )
     _check_version(version)
@@ -39,7 +39,7 @@ def check_session(spark: Any) -> None:
     if not isinstance(spark, SparkSession):
         raise OptionError(
             "NOT_A_SESSION",
-            f"twostage.enable takes a SparkSession, this is of the type {type(spark).__name__}",
+            f"twostage.enable takes a SparkSession, not a {type(spark).__name__}",
             stage="options",
             hint="The pyspark shell and notebooks call it spark; a program makes it: SparkSession.builder.getOrCreate().",
         )
@@ -48,7 +48,7 @@ def check_session(spark: Any) -> None:
             "STOPPED_SESSION",
             "This Spark session was stopped",
             stage="options",
-            hint="Make another one: SparkSession.builder.getOrCreate().",
+            hint="Create a new one: SparkSession.builder.getOrCreate().",
         )
 
 

@@ -109,7 +109,7 @@ class CredentialsRequest:
         except (ValueError, RecursionError):
             raise NotVendedError("the answer is not JSON") from None
         if not isinstance(found, dict):
-            raise NotVendedError("the answer is not an object of JSON")
+            raise NotVendedError("the answer is not a JSON object")
         return found
 
     def _masked(self, text: str) -> str:
@@ -139,7 +139,7 @@ def _content(answer: Response) -> bytes:
         if len(found) > MAX_ANSWER_BYTES:
             raise NotVendedError(f"the answer has more than {MAX_ANSWER_BYTES:,} bytes")
         if time.monotonic() > ends:
-            raise NotVendedError(f"the answer was not there after {ANSWER_SECONDS:.0f} s")
+            raise NotVendedError(f"there was no answer within {ANSWER_SECONDS:.0f} s")
     return bytes(found)
 
 

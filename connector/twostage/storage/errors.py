@@ -133,7 +133,7 @@ def _from_os_error(error: OSError, path: str, stage: str, storage: Storage | Non
             if vended is not None:
                 return refused(shown, path, stage, vended.until, vended.failure)
             return refused(shown, path, stage, expires_at(storage.properties) if storage else None)
-        hint = "The user of the Spark process, driver or executor, needs to read it."
+        hint = "The user of the Spark process (driver or executor) needs permission to read it."
         return StorageError(
             "ACCESS_DENIED", f"Storage refused access: {shown}", path=path, stage=stage, hint=hint
         )

@@ -61,7 +61,7 @@ def refused(text: str, path: str, stage: str, expires: int | None, not_renewed: 
         )
     until = ""
     if expires is not None:
-        until = f" Those of this query were good until {datetime.fromtimestamp(expires / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC."
+        until = f" This query's were valid until {datetime.fromtimestamp(expires / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC."
     if not_renewed:
         until += f" The catalog gave no new ones: {not_renewed}"
     return StorageError(
@@ -69,7 +69,7 @@ def refused(text: str, path: str, stage: str, expires: int | None, not_renewed: 
         f"{EXPIRED}{text}",
         path=path,
         stage=stage,
-        hint="Run the query again: of a table in a REST catalog, planning asks for new ones. A query that takes longer needs "
-        "credentials that the catalog vends for longer, or a catalog that names where they are renewed "
-        f"(client.refresh-credentials-endpoint); keys given by hand have to be given anew.{until}",
+        hint="Run the query again: for a table in a REST catalog, planning asks for new ones. A query that takes longer needs "
+        "credentials that the catalog vends for longer, or a catalog that says where to renew them "
+        f"(client.refresh-credentials-endpoint); keys that you set yourself must be replaced.{until}",
     )

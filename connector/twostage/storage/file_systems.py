@@ -76,7 +76,7 @@ def _connect(properties: Mapping[str, str], location: Location) -> Any:
     if "@" in location.authority and location.family in _BUCKETS:
         raise UnsupportedFeatureError(
             "CREDENTIALS_IN_PATH",
-            "Path holds a login before the bucket's name",
+            "Path has credentials before the bucket's name",
             stage="storage",
             hint="Give it as options: catalog.s3.access-key-id and catalog.s3.secret-access-key.",
         )
@@ -100,10 +100,10 @@ def _connect(properties: Mapping[str, str], location: Location) -> Any:
             raise
         raise StorageError(
             "HADOOP_NOT_FOUND",
-            f"Hadoop's own library, by which {location.scheme}:// is read, could not be loaded: {str(error).splitlines()[0]}",
+            f"Hadoop's native library, by which {location.scheme}:// is read, could not be loaded: {str(error).splitlines()[0]}",
             stage="storage",
-            hint="Where the driver and the executors run, set JAVA_HOME, HADOOP_HOME (its lib/native holds "
-            "libhdfs.so; or ARROW_LIBHDFS_DIR) and CLASSPATH to what `hadoop classpath --glob` prints.",
+            hint="On the driver and the executors, set JAVA_HOME, HADOOP_HOME (its lib/native holds libhdfs.so; or "
+            "ARROW_LIBHDFS_DIR), and CLASSPATH to the output of `hadoop classpath --glob`.",
         ) from None
 
 

@@ -44,8 +44,8 @@ WITHOUT_EFFECT = frozenset(
     )
 )
 REFUSED = {
-    "gcs.requester-pays": "No client here names a project that pays; copy the table to a bucket that pays itself.",
-    "adls.credential": "It names Python code; give adls.account-key, adls.sas-token, adls.token or a client's login.",
+    "gcs.requester-pays": "No client here can name a project to bill; copy the table to a bucket without requester pays.",
+    "adls.credential": "It names Python code; set adls.account-key, adls.sas-token, adls.token or a client's credentials.",
 }
 _AZURE_KEYS = ("adls.account-key", "adls.sas-token", "adls.client-id")
 _SIGNED_BY_CATALOG = ("s3.remote-signing-enabled", "s3.signer")
@@ -77,11 +77,11 @@ def check_properties(location: Location, properties: Mapping[str, str], *, by_ar
             continue
         raise UnsupportedFeatureError(
             "UNSUPPORTED_PROPERTY",
-            f"Property of the storage is not supported: {name}",
+            f"Storage property is not supported: {name}",
             stage="storage",
             hint=REFUSED.get(
                 name,
-                "PyArrow, which lists folders of Azure and reads with object-store-client=arrow, does not follow it: "
+                "PyArrow, which lists folders of Azure and reads with object-store-client=arrow, does not support it: "
                 "load the table from a catalog by its name.",
             ),
         )
@@ -101,7 +101,7 @@ def _check_signing(properties: Mapping[str, str]) -> None:
         "UNSUPPORTED_PROPERTY",
         f"Catalog signs the requests to its store itself, which is not supported: {signed}",
         stage="storage",
-        hint="Let the catalog vend credentials instead of signing (it is asked for vended-credentials), or give "
+        hint="Let the catalog vend credentials instead of signing (vended-credentials are requested), or give "
         "s3.access-key-id and s3.secret-access-key, or s3.profile-name.",
     )
 

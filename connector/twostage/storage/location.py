@@ -145,7 +145,7 @@ def _refuse_foreign(storage: Storage, root: Location, path: str) -> ForbiddenLoc
         return refuse(
             path,
             "Path leaves the table's folder",
-            "With allow-moved-paths all files lie inside it, or in a folder that allowed-locations names.",
+            "With allow-moved-paths all files must be inside it, or in a folder that allowed-locations names.",
         )
     return refuse(
         path,

@@ -113,7 +113,7 @@ class PendingRanges:
             raise self._error
         if self._is_released:
             raise InternalError(
-                "RELEASED_BYTES", "Bytes were let go of before they were used", path=self.file.path
+                "RELEASED_BYTES", "Bytes were released before they were used", path=self.file.path
             )
         found: list[memoryview] = [memoryview(b"")] * len(self.ranges)
         for start, view, members in self._answers:

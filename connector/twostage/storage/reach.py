@@ -56,12 +56,12 @@ def reach_hint(location: Location, properties: Mapping[str, str]) -> str | None:
         if given not in FOLLOWED and (
             meant := difflib.get_close_matches(given, FOLLOWED, n=1, cutoff=_MIN_SIMILARITY)
         ):
-            return f"{given} is no property that is known: is {meant[0]} meant?"
+            return f"{given} is not a known property: did you mean {meant[0]}?"
     endpoint = properties.get(name, "")
     if location.family == "s3" and not endpoint:
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if not endpoint and location.family == "s3":
-        return f"No s3.endpoint is given, so that AWS was asked. Where the store is another, say so: {how}."
+        return f"No s3.endpoint is set, so AWS was asked. If the store is another one, set it: {how}."
     if endpoint and "://" not in endpoint and location.family == "s3":
-        return "s3.endpoint has no scheme, so that https is spoken: begin it with http:// if the store has no TLS."
-    return f"Check {name} ({how}), and that the driver and the executors reach it."
+        return "s3.endpoint has no scheme, so https is used: begin it with http:// if the store has no TLS."
+    return f"Check {name} ({how}), and that the driver and the executors can reach it."

@@ -65,7 +65,7 @@ def error_of(file: RangedFile, failure: RequestFailedError, attempts: int) -> Tw
         case "too large":
             return ResourceLimitError(
                 "FILE_TOO_LARGE",
-                f"File is larger than may be read at once: {text} bytes",
+                f"File is larger than can be read at once: {text} bytes",
                 path=path,
                 stage=stage,
             )

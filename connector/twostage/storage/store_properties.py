@@ -120,7 +120,7 @@ def _s3(bucket: str, given: Mapping[str, str], vended: VendedCredentials | None)
     if _is_true(given.get("s3.anonymous", "false")):
         config["skip_signature"] = True
     elif bool(key) != bool(secret):
-        return "half of a key is set"
+        return "only half of a key is set"
     elif key:
         # As they are: the environment's session token must not be added to a key of the catalog's.
         fixed = {**keys, "expires_at": None}

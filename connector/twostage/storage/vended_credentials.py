@@ -153,7 +153,7 @@ class VendedCredentials:
         if found == {name: value for name, value in self.properties.items() if is_vended(name)} or (
             until is not None and before is not None and until <= before
         ):
-            raise NotVendedError("the answer's credentials end no later than those that are to be renewed")
+            raise NotVendedError("the new credentials expire no later than the old ones")
         if until is not None:
             # Else those for five minutes would be renewed at once, again and again.
             half = (until - time.time() * 1000) / 2

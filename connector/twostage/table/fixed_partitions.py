@@ -102,7 +102,7 @@ def choose_reading(
     if len(consistent) != 1:
         raise file.corrupt(
             "Manifest can be read in two ways, its fixed partition values with or without lengths before them, "
-            "and its manifest list does not tell which is meant"
+            "and its manifest list does not say which is meant"
         )
     return consistent[0]
 

@@ -185,7 +185,7 @@ def parse_metadata(raw: Mapping[str, Any], *, location: str) -> TableMetadata:
             f"Table has a format version that is not supported: {version}",
             path=location,
             stage="catalog",
-            hint="Versions 1, 2 and 3 are.",
+            hint="Supported: versions 1, 2 and 3.",
         )
     try:
         return _parse(raw, version, location)

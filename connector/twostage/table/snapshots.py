@@ -143,7 +143,7 @@ def _by_reference(metadata: TableMetadata, name: str, kind: str) -> tuple[Snapsh
             if reference is not None
             else nearest(name, others)
             if others
-            else f"The table has no {'tag' if kind == 'tag' else 'branch but main'}.",
+            else f"The table has no {'tag' if kind == 'tag' else 'branch other than main'}.",
         )
     snapshot, schema = _by_id(metadata, reference.snapshot_id)
     return snapshot, metadata.schema if kind == "branch" else schema
@@ -179,7 +179,7 @@ def _by_time(metadata: TableMetadata, milliseconds: int, note: str | None = None
         if moment <= milliseconds:
             chosen = snapshot_id
     if chosen is None:
-        first = f"The first snapshot is of {_iso(min(log)[0])}." if log else "The table has no snapshot."
+        first = f"The first snapshot is from {_iso(min(log)[0])}." if log else "The table has no snapshot."
         raise NotFoundError(
             "SNAPSHOT_NOT_FOUND",
             f"Table has no snapshot as old as {_iso(milliseconds)}",

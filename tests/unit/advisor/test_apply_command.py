@@ -46,7 +46,7 @@ def test_what_is_no_index_is_printed_and_not_run():
     code, built, out = run([SORT, index("a"), index("b", ())], is_agreed=True)
     assert code == 0
     assert built == [("lake.db.t", "a", "values"), ("lake.db.t", "b", "auto")]
-    assert "Not run, yours to decide: ALTER TABLE lake.db.t WRITE ORDERED BY a" in out
+    assert "Not run, left to you: ALTER TABLE lake.db.t WRITE ORDERED BY a" in out
     assert run([SORT], is_agreed=True)[1:] == ([], out.splitlines()[0] + "\nNo index to build.\n")
 
 
@@ -62,7 +62,7 @@ def test_it_asks(monkeypatch, answer, is_built):
 
 def test_without_a_terminal_it_needs_a_yes(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    with pytest.raises(OptionError, match="no terminal"):
+    with pytest.raises(OptionError, match="not a terminal"):
         run([index("a")])
 
 
@@ -96,7 +96,7 @@ def test_a_recommendation_is_carried_out(tmp_path, capsys):
     printed = capsys.readouterr()
     assert "Index user (postings, files)" in printed.out
     assert "4 data files: 4 indexed" in printed.err
-    assert "yours to decide: ALTER TABLE lake.db.events WRITE ORDERED BY user" in printed.err
+    assert "left to you: ALTER TABLE lake.db.events WRITE ORDERED BY user" in printed.err
     assert main(["index", "list", path]) == 0
     assert "user" in capsys.readouterr().err
     assert main(arguments) == 0
@@ -110,7 +110,7 @@ def test_a_table_that_is_not_there_is_said_and_the_log_read_all_the_same(tmp_pat
     log_scans(path, [("user = 'u1'", ["id"])], tmp_path / "log", name="/gone/t")
     assert main(["advise", "--log", str(tmp_path / "log"), "--table", "/gone/t"]) == 0
     printed = capsys.readouterr()
-    assert "/gone/t was not looked at: [TWOSTAGE.TABLE_NOT_FOUND]" in printed.err
+    assert "/gone/t was not checked: [TWOSTAGE.TABLE_NOT_FOUND]" in printed.err
     assert "/gone/t: 1 scans" in printed.out
 
 

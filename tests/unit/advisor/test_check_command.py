@@ -72,6 +72,6 @@ def test_what_is_refused(made, capsys, tmp_path):
     assert main(["advise", "check", "--log", made[1]]) == 1
     assert "takes one --table" in capsys.readouterr().err
     assert main(["advise", "check", "--log", str(tmp_path), "--table", "lake.db.ev"]) == 1
-    assert "query log alone" in capsys.readouterr().err
+    assert "only twostage's query log" in capsys.readouterr().err
     assert main(["advise", "check", "--log", made[1], "--table", "/nowhere/t"]) == 1
     assert "[TWOSTAGE.TABLE_NOT_FOUND]" in capsys.readouterr().err

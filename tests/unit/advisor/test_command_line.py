@@ -88,9 +88,9 @@ def test_thresholds(log, capsys):
     assert "Drop the index of old, too" in (out := capsys.readouterr().out)
     assert "--columns '`old, too`'" in out
     assert main(["advise", "--log", log, "--queries", "100"]) == 0
-    assert "No table of the log" in capsys.readouterr().out
+    assert "No table in the log" in capsys.readouterr().out
     assert main(["advise", "--log", log, "--table", "other"]) == 0
-    assert "No table of the log" in capsys.readouterr().out
+    assert "No table in the log" in capsys.readouterr().out
     assert main(["advise", "--log", log, "--max-columns", "1"]) == 0
     assert capsys.readouterr().out.count("  Index ") == 1
 
@@ -117,7 +117,7 @@ def test_broken_lines_are_named_and_the_rest_counts(log, capsys):
     assert main(["advise", "--log", log]) == 0
     printed = capsys.readouterr()
     assert "9 scans" in printed.out
-    assert "1 skipped, no event of Spark" in printed.err
+    assert "1 skipped, not an event of Spark" in printed.err
 
 
 def test_a_log_is_named(capsys):
@@ -178,5 +178,5 @@ def test_a_table_that_cannot_be_opened_gets_no_advice(log, capsys, tmp_path):
 def test_a_table_that_nobody_says_where_it_is_gets_the_log_s_advice(log, capsys):
     assert main(["advise", "--log", log, "--table", "lake.db.ev"]) == 0
     printed = capsys.readouterr()
-    assert "was not looked at" in printed.err
+    assert "was not checked" in printed.err
     assert "index create lake.db.ev --columns dev" in printed.out

@@ -126,7 +126,7 @@ def test_what_is_broken_is_counted_and_the_rest_is_read(tmp_path):
     (tmp_path / "app-1.inprogress").write_text(text)
     log = EventLogs(str(tmp_path))
     assert len(list(log)) == 9
-    assert log.problems.counts["no event of Spark"] == 5
+    assert log.problems.counts["not an event of Spark"] == 5
     assert "app-1.inprogress:6" in str(log.problems)
 
 

@@ -139,7 +139,7 @@ def test_the_commands_take_properties(bucket, capsys):
 
 def test_logs_of_ours_alone(bucket):
     assert [type(one) for one in query_logs(["s3://lake/queries"], access(bucket))] == [QueryLog]
-    with pytest.raises(OptionError, match="no event log"):
+    with pytest.raises(OptionError, match="not Spark.s event logs"):
         query_logs(["s3://lake/queries", "s3://lake/spark"], access(bucket))
     assert len(advise("s3://lake/queries", access=access(bucket)).tallies) == 1
 

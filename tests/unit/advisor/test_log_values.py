@@ -138,7 +138,7 @@ def test_numbers_that_are_none_are_counted(real_lines, tmp_path, where, value):
     (tmp_path / "scans.jsonl").write_text(f"{json.dumps(raw)}\n{real_lines[2]}\n")
     log = QueryLog(str(tmp_path))
     assert len(list(log)) == 1
-    assert list(log.problems.counts) == [f"no number: {where[-1]}"]
+    assert list(log.problems.counts) == [f"not a number: {where[-1]}"]
 
 
 @pytest.mark.parametrize("columns", [5, None, "dev", [5], {"a": 1}])
@@ -148,7 +148,7 @@ def test_columns_that_are_none_are_counted(real_lines, tmp_path, columns):
     (tmp_path / "scans.jsonl").write_text(json.dumps(raw))
     log = QueryLog(str(tmp_path))
     assert list(log) == []
-    assert list(log.problems.counts) == ["no texts: columns"]
+    assert list(log.problems.counts) == ["not texts: columns"]
 
 
 @pytest.mark.parametrize("time", [HUGE, float("inf"), float("nan"), MAX_WHOLE, -1, "1795402046764", None])
@@ -159,14 +159,14 @@ def test_times_that_are_none_are_counted(tmp_path, time):
     (tmp_path / "app").write_text("\n".join(lines))
     log = EventLogs(str(tmp_path))
     assert len(list(log)) == 8
-    assert dict(log.problems.counts) == {"no event of Spark": 1}
+    assert dict(log.problems.counts) == {"not an event of Spark": 1}
 
 
 @pytest.mark.parametrize(
     "line", [b'"\\ud83d"', b'["\\uDC00"]', b'"\xed\xa0\x80"', b"NaN", b"[" * 100_000, b'"\xff"']
 )
 def test_lines_that_are_none(line):
-    with pytest.raises(ValueError, match=r"half a character|no number|nested|utf-8"):
+    with pytest.raises(ValueError, match=r"half a character|not a number|nested|utf-8"):
         load_line(line)
 
 

@@ -39,5 +39,5 @@ def test_a_line_of_each_form_and_the_sum(seconds):
 
 def test_what_is_not_predicted_is_counted_and_long_filters_are_cut():
     *_, line, total = printed(seconds=False, unknown=7, text="[bold]" + "x" * 200)
-    assert " ".join(total).endswith("; of 7 of them nothing is predicted")
+    assert " ".join(total).endswith("; nothing is predicted for 7 of them")
     assert (line[-1][:6], line[-1][-1], len(line[-1])) == ("[bold]", "…", 60)

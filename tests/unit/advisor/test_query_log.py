@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_counted_and_named(tmp_path, monkeypatch):
     log = query_log(str(tmp_path))
     assert list(log) == [scan(1), scan(1)]
     assert log.problems.counts["no JSON"] >= 2
-    assert log.problems.counts["no line of a query log"] == 1
+    assert log.problems.counts["not a line of a query log"] == 1
     assert log.problems.counts["a line of a later version: 99"] == 1
     assert log.problems.counts["a line that is too long"] == 2
     assert f"{path}:1" in str(log.problems)

@@ -213,10 +213,10 @@ def test_an_index_that_no_query_names_is_dropped_and_one_that_exists_is_not_made
 @pytest.mark.parametrize(
     ("scans", "why"),
     [
-        ([], "no scan of it"),
+        ([], "no scan of the table"),
         ([scan(None)], "has a filter that counts"),
         ([scan(leaf("a", rows=0, left=0))], "metadata alone"),
-        ([scan(leaf("a", op="length"))], "as they are"),
+        ([scan(leaf("a", op="length"))], "would reduce the entries"),
     ],
 )
 def test_nothing_is_said_with_the_reason(scans, why):
@@ -234,7 +234,7 @@ def test_names_of_a_log_are_quoted_in_commands():
     assert found[1].command == "ALTER TABLE lake.db.`x; rm -rf ~` WRITE ORDERED BY `a``b'c`"
 
 
-UNUSED = "none of 1 filters names {}, and it gave neither aggregates nor first rows"
+UNUSED = "none of 1 filters names {}, and no aggregate or ORDER BY … LIMIT used it"
 
 
 def existing():
@@ -269,7 +269,7 @@ def test_an_index_that_saves_less_than_it_takes_is_dropped():
         ("old",): UNUSED.format("old"),
     }
     useless = dropped([scan(leaf("a", "<", left=10_000), **(measured | {"bytes__filter": 10}))])
-    assert useless[("a",)].startswith("it takes about 19.5 KiB, and saves the filters on a of this log ")
+    assert useless[("a",)].startswith("it takes about 19.5 KiB, and saves the log's filters on a ")
 
 
 def dropped_beside(other, kinds=("values",)):

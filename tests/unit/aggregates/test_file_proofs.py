@@ -152,30 +152,30 @@ def test_groups_are_values_of_identity_partitions() -> None:
     assert proven(of(entry, groups=(P,))).group == ("x",)
     assert proven(of(file(spec_id=1, partition={1000: None}), groups=(P,))).group == (None,)
     for field in (A, X):
-        assert of(entry, groups=(P, field)) == f"a file's partition does not tell {field.name}"
+        assert of(entry, groups=(P, field)) == f"a file's partition does not determine {field.name}"
     assert (
-        of(file(partition={1000: "x"}), groups=(P,)) == "a file's partition does not tell p"
+        of(file(partition={1000: "x"}), groups=(P,)) == "a file's partition does not determine p"
     )  # of another spec
-    assert of(file(spec_id=1), groups=(P,)) == "a file's partition does not tell p"
+    assert of(file(spec_id=1), groups=(P,)) == "a file's partition does not determine p"
 
 
 def test_a_timestamp_that_was_a_date_may_be_in_days() -> None:
     entry = file(spec_id=1, partition={1002: 5})
-    assert of(entry, groups=(TS,)) == "a file's partition does not tell ts"
+    assert of(entry, groups=(TS,)) == "a file's partition does not determine ts"
 
 
 def test_a_timestamp_of_orc_may_be_stored_a_second_later() -> None:
     """By ORC's Java writer; the partition value is the original one."""
     partition = {"spec_id": 1, "partition": {1003: 5}}
     assert proven(of(file(**partition), groups=(AT,))).group == (5,)
-    assert of(file(format="orc", **partition), groups=(AT,)) == "a file's partition does not tell at"
+    assert of(file(format="orc", **partition), groups=(AT,)) == "a file's partition does not determine at"
 
 
 def test_a_name_mapping_that_moved_a_name_moved_the_partition_too() -> None:
     names = [{"field-id": field.id, "names": [field.name]} for field in TABLE.schema.fields if field != P]
     table = pinned(**{"schema.name-mapping.default": json.dumps(names)})
     entry = file(spec_id=1, partition={1000: "x"})
-    assert of(entry, groups=(P,), table=table) == "a file's partition does not tell p"
+    assert of(entry, groups=(P,), table=table) == "a file's partition does not determine p"
     assert proven(of(entry, table=table)).column(P) == "a name mapping moved p"
 
 
@@ -233,7 +233,7 @@ def test_columns_that_an_older_file_cannot_have() -> None:
     old = proven(of(file(snapshot_id=OLD)))
     assert old.column(ADDED) == ColumnProof(10)
     assert old.column(FILLED) == ColumnProof(0, 5, 5)
-    assert old.column(NEEDED) == "needed is required and a file has none"
+    assert old.column(NEEDED) == "needed is required and a file lacks it"
     assert old.column(A) == "a file has no metrics of a"
     nan = Field(id=18, name="nan", type=Primitive("double"), initial_default=math.nan)
     assert old.column(nan) == "the default of nan is NaN"

@@ -200,10 +200,10 @@ def test_files_are_not_asked_when_the_first_were_in_vain(tmp_path: Path, monkeyp
     asked = []
     real = index_answers.select_rows
     monkeypatch.setattr(index_answers, "select_rows", lambda *given: asked.append(1) or real(*given))
-    assert counted(opened, lambda c: Compare("=", c("y"), 1)) == "no index of a file tells y = 1"
+    assert counted(opened, lambda c: Compare("=", c("y"), 1)) == "no index of a file decides y = 1"
     assert len(asked) == 1
     found = counted(opened, lambda c: Compare("=", c("y"), 1), mix=True)
-    assert (found.lacks, len(found.unread)) == ("no index of a file tells y = 1", 20)
+    assert (found.lacks, len(found.unread)) == ("no index of a file decides y = 1", 20)
     assert len(asked) == 1 + index_answers.MAX_IN_VAIN
     monkeypatch.setattr(index_answers, "MAX_FILES", 5)
     found = counted(opened, lambda c: Compare("=", c("a"), 1), mix=True)
@@ -235,14 +235,14 @@ def test_columns_without_values_are_refused_before_manifests_are_read(tmp_path: 
     fields = {field.name: field for field in opened.table.schema.fields}
     monkeypatch.setattr(Planning, "files", None)
     found = answer(opened.table, opened.options, aggregates=(Aggregate("rows"),), groups=(fields["k"],))
-    assert found == "k is no identity partition"
+    assert found == "k is not an identity partition"
 
 
 def test_a_file_that_was_replaced_has_no_answer(tmp_path: Path) -> None:
     opened = many(tmp_path / "t", 2)
     data = min((tmp_path / "t").rglob("*.parquet"))
     os.utime(data, (1, 1))
-    assert counted(opened, lambda c: Compare("=", c("a"), 1)) == "no index of a file tells a = 1"
+    assert counted(opened, lambda c: Compare("=", c("a"), 1)) == "no index of a file decides a = 1"
 
 
 def test_an_object_that_was_replaced_has_no_answer(tmp_path: Path, monkeypatch) -> None:
@@ -250,4 +250,4 @@ def test_an_object_that_was_replaced_has_no_answer(tmp_path: Path, monkeypatch) 
     opened = many(tmp_path / "t", 2)
     assert counted(opened, lambda c: Compare("=", c("a"), 1)).by_index == 2
     monkeypatch.setattr(DataFileIndex, "is_of", lambda *_: False)
-    assert counted(opened, lambda c: Compare("=", c("a"), 1)) == "no index of a file tells a = 1"
+    assert counted(opened, lambda c: Compare("=", c("a"), 1)) == "no index of a file decides a = 1"

@@ -147,7 +147,7 @@ def test_text_and_bytes_are_counted_and_never_compared(
 ) -> None:
     opened = one_file(tmp_path, {"c": kind}, [{"c": low}, {"c": high}])
     assert asked(opened, "count(c)") == [(2,)]
-    assert asked(opened, "min(c)") == "bounds do not tell min(c)"
+    assert asked(opened, "min(c)") == "bounds do not give min(c)"
 
 
 @pytest.mark.parametrize("values", [[0.0, 1.0], [-0.0, 1.0]])
@@ -155,7 +155,7 @@ def test_zeros_of_floats_are_read(tmp_path: Path, values: list[float]) -> None:
     """Writers store -0.0 as the lower bound of 0.0, and Spark's min returns the one that a row has."""
     opened = one_file(tmp_path, {"x": "double"}, [{"x": value} for value in values])
     assert asked(opened, "max(x)") == [(1.0,)]
-    assert asked(opened, "min(x)") == "a file's metadata does not tell the min of x"
+    assert asked(opened, "min(x)") == "a file's metadata does not give the min of x"
 
 
 def test_nan_is_read(tmp_path: Path) -> None:
@@ -183,22 +183,22 @@ def damaged(folder: Path, damage: Callable[[dict[str, Any]], None], **more: Any)
         (
             lambda entry: entry["lower_bounds"].pop(1),
             "min(id)",
-            "a file's metadata does not tell the min of id",
+            "a file's metadata does not give the min of id",
         ),
         (
             lambda entry: entry["lower_bounds"].update({1: b"\x09\0\0\0\0\0\0\0"}),
             "max(id)",
-            "a file's metadata does not tell the max of id",
+            "a file's metadata does not give the max of id",
         ),
         (
             lambda entry: entry["upper_bounds"].update({1: b"\0"}),
             "max(id)",
-            "a file's metadata does not tell the max of id",
+            "a file's metadata does not give the max of id",
         ),
         (
             lambda entry: entry["nan_value_counts"].pop(2),
             "max(x)",
-            "a file's metadata does not tell the max of x",
+            "a file's metadata does not give the max of x",
         ),
     ],
 )
@@ -230,7 +230,7 @@ def test_a_vector_tells_how_many_rows_are_gone(tmp_path: Path) -> None:
     assert asked(opened, "count(*)", "count(id)", "count(n)") == [(3, 3, 0)]
     assert asked(opened, "min(one)", "max(p)", "max(n)") == [(7, 1, None)]
     assert asked(opened, "count(*)", by=["p"]) == [(1, 3)]
-    assert asked(opened, "min(id)") == "a file's metadata does not tell the min of id"
+    assert asked(opened, "min(id)") == "a file's metadata does not give the min of id"
 
 
 def test_a_vector_and_nulls(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_vector_and_nulls(tmp_path: Path) -> None:
     table.delete_vectors({table.append([{"id": i, "n": i or None} for i in range(5)]): [0]})
     opened = open_table(table.write())
     assert asked(opened, "count(*)") == [(4,)]
-    assert asked(opened, "count(n)") == "a file does not tell how many values n has"
+    assert asked(opened, "count(n)") == "a file does not say how many values n has"
 
 
 def test_a_filter_that_names_deleted_is_read(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_files_in_which_positions_delete_nothing_are_known_whole(tmp_path: Path)
     opened = open_table(table.write())
     assert asked(opened, "count(id)", "min(id)", "max(id)") == [(5, 0, 4)]
     table.delete_positions({whole: [0], other: [0]})
-    reason = "a file's metadata does not tell the min of id"
+    reason = "a file's metadata does not give the min of id"
     assert asked(open_table(table.write()), "min(id)") in (reason, "files have rows deleted by position")
 
 
@@ -373,8 +373,8 @@ def test_groups_of_identity_partitions(tmp_path: Path) -> None:
     assert asked(opened, "count(*)", "max(id)", by=["p"]) == [("a", 4, 10), ("b", 4, 11), (None, 4, 9)]
     assert asked(opened, "min(p)", "max(p)", "count(p)") == [("a", "b", 8)]
     assert asked(opened, by=["p"]) == [("a",), ("b",), (None,)]
-    assert asked(opened, "count(*)", by=["q"]) == "q is no identity partition"
-    assert asked(opened, "count(*)", by=["id"]) == "id is no identity partition"
+    assert asked(opened, "count(*)", by=["q"]) == "q is not an identity partition"
+    assert asked(opened, "count(*)", by=["id"]) == "id is not an identity partition"
 
 
 def test_partition_evolution_is_read(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_partition_evolution_is_read(tmp_path: Path) -> None:
     table.partition_by(["bucket[2](id)"])
     table.append([{"id": 2, "p": 1}])
     opened = open_table(table.write())
-    assert asked(opened, "count(*)", by=["p"]) == "a file's partition does not tell p"
+    assert asked(opened, "count(*)", by=["p"]) == "a file's partition does not determine p"
     assert asked(opened, "max(p)", "count(*)") == [(1, 2)]
 
 

@@ -97,11 +97,14 @@ def test_exact_answers(plain, number):
 @pytest.mark.parametrize(
     ("where", "reason"),
     [
-        (lambda c: Compare("=", c("y"), 1), "no index of a file tells y = 1"),
-        (lambda c: And((Compare("=", c("y"), 1), Compare("=", c("a"), 1))), "no index of a file tells y = 1"),
+        (lambda c: Compare("=", c("y"), 1), "no index of a file decides y = 1"),
+        (
+            lambda c: And((Compare("=", c("y"), 1), Compare("=", c("a"), 1))),
+            "no index of a file decides y = 1",
+        ),
         (lambda c: Compare("=", c("k"), 7), "an index of a file leaves rows to check for k = 7"),
-        (lambda c: Compare("<", c("k"), 7), "no index of a file tells k < 7"),
-        (lambda c: CompareColumns("=", c("a"), c("y")), "no index of a file tells a = y"),
+        (lambda c: Compare("<", c("k"), 7), "no index of a file decides k < 7"),
+        (lambda c: CompareColumns("=", c("a"), c("y")), "no index of a file decides a = y"),
     ],
 )
 def test_what_is_not_exact_is_read(plain, where, reason):

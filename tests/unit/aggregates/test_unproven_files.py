@@ -123,7 +123,7 @@ def test_a_file_leaves_no_trace_of_what_it_did_tell(tmp_path: Path) -> None:
     found = mixed(opened, Aggregate("rows"), Aggregate("max", field))
     assert isinstance(found, AggregateAnswer)
     assert (found.rows, found.files, len(found.unread)) == (((10, 9),), 1, 1)
-    assert found.lacks == "a file's metadata does not tell the max of id"
+    assert found.lacks == "a file's metadata does not give the max of id"
 
 
 def test_no_mixing_where_it_does_not_pay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,10 @@ def test_what_may_not_be_read_says_who_needs_to(tmp_path: Path) -> None:
     from twostage.storage.errors import translate_errors
 
     local, remote = str(tmp_path / "a.parquet"), "s3://bucket/a.parquet"
-    for path, hint in ((local, "driver or executor, needs to read it"), (remote, "catalog.s3.access-key-id")):
+    for path, hint in (
+        (local, "(driver or executor) needs permission to read it"),
+        (remote, "catalog.s3.access-key-id"),
+    ):
         with pytest.raises(TwoStageError) as caught, translate_errors(path, "open"):
             raise PermissionError(13, "Permission denied")
         assert caught.value.code == "ACCESS_DENIED"

@@ -142,7 +142,7 @@ def test_pinned_while_the_table_moves_on(lake: SqlCatalog, tmp_path: Path) -> No
     [
         ("lake.db.evnts", "Did you mean 'events'?"),
         ("lake.db.zzzzz", "Known: events, other."),
-        ("lake.absent.events", "Namespace is not there: absent."),
+        ("lake.absent.events", "There is no such namespace: absent."),
         ("lake.events", "There are none."),
         ("lake.db.nested.dep", "Did you mean 'deep'?"),
     ],

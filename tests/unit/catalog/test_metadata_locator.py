@@ -20,7 +20,7 @@ def test_the_location_comes_as_an_exception() -> None:
 
 def test_catalogs_are_read_only() -> None:
     for action in (MetadataLocator().new_output, MetadataLocator().delete):
-        with pytest.raises(NotImplementedError, match="read only"):
+        with pytest.raises(NotImplementedError, match="read-only"):
             action("s3://bucket/x")
 
 

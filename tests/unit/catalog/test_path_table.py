@@ -272,7 +272,7 @@ def test_a_bucket_that_is_not_there(tmp_path: Path, write_table: Callable[..., P
             assert "endpoint" in (caught.value.hint or "")
         for path, hint in (
             ("s3://lake/db/tt", "Did you mean 't'?"),
-            ("s3://lake/dbb/t", "Nothing is there, nor beside it."),
+            ("s3://lake/dbb/t", "There is nothing there, nor next to it."),
             ("s3://lake/db", "It is a folder of tables: t."),
         ):
             with pytest.raises(NotFoundError) as caught:
@@ -297,7 +297,7 @@ def test_a_path_inside_a_table(tmp_path: Path, write_table: Callable[..., Path])
     (table / "data" / "p=1" / "q=2").mkdir(parents=True)
     (table / "data" / "p=1" / "q=2" / "part-0.parquet").touch()
     (table / "metadata" / "snap-1.avro").touch()
-    whole = f"It lies inside a table's folder: load that, {table}."
+    whole = f"It is inside a table's folder: load that, {table}."
     for inside, hint in (
         ("data", whole),
         ("data/p=1/q=2/part-0.parquet", whole),
@@ -310,7 +310,7 @@ def test_a_path_inside_a_table(tmp_path: Path, write_table: Callable[..., Path])
         assert (caught.value.code, caught.value.hint) == ("TABLE_NOT_FOUND", hint)
     with serve(tmp_path) as server, pytest.raises(NotFoundError) as caught:
         load_table(parse_options({"path": "s3://lake/db/t/data/p=1", **server.options}))
-    assert caught.value.hint == "It lies inside a table's folder: load that, s3://lake/db/t."
+    assert caught.value.hint == "It is inside a table's folder: load that, s3://lake/db/t."
 
 
 @pytest.mark.parametrize("path", ["hdfs://namenode:8020/w/t", "viewfs://cluster/w/t"])
@@ -332,6 +332,6 @@ def test_hadoop_whose_library_is_not_there(path: str) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     for line in done.stdout.strip().splitlines():
-        assert line.startswith("[TWOSTAGE.HADOOP_NOT_FOUND] Hadoop's own library")
+        assert line.startswith("[TWOSTAGE.HADOOP_NOT_FOUND] Hadoop's native library")
         assert "hadoop classpath --glob" in line
     assert len(done.stdout.strip().splitlines()) == 2

@@ -122,7 +122,7 @@ def test_metadata_that_is_gone_or_damaged(tmp_path: Path, database: Path) -> Non
     with pytest.raises(CorruptFileError, match=r"CORRUPT_METADATA.*not JSON"):
         opened("lake.db.t", confs_of(database), held)
     held.metadata.unlink()
-    with pytest.raises(MissingFileError, match="that catalog lake names is not there"):
+    with pytest.raises(MissingFileError, match="named by catalog lake is missing"):
         opened("lake.db.t", confs_of(database), held)
     assert table_exists("lake", ("db",), "t", confs_of(database))
 

@@ -44,7 +44,7 @@ def home(tmp_path):
 
 
 def doctor(surroundings, *arguments, python=sys.executable, code=0):
-    """Run it; return the rows of its table by check: state, what was found, how to mend it."""
+    """Run it; return the rows of its table by check: state, what was found, how to fix it."""
     done = subprocess.run(
         [python, "-m", "twostage", "doctor", *arguments],
         env=surroundings, capture_output=True, text=True, check=False, timeout=280,
@@ -181,7 +181,9 @@ def test_cache_folders_that_others_may_write(home, tmp_path):
     rows, _ = doctor(home, code=0 if HAS_JAVA else 1)
     for check, folder in folders.items():
         assert rows[check][0] == "warning"
-        assert f"{folder} is not used (its directory is another user's or open to others)" in rows[check][1]
+        assert (
+            f"{folder} is not used (its directory belongs to, or is open to, other users)" in rows[check][1]
+        )
         assert rows[check][2] == f"chmod 700 {folder}"
         subprocess.run(rows[check][2].split(), check=True)
     rows, _ = doctor(home, code=0 if HAS_JAVA else 1)
@@ -270,7 +272,7 @@ def test_workers_in_another_python(home, tmp_path):
     assert "twostage cannot be imported" in rows["Workers' Python"][1]
     assert f"{bare} -m pip install" in rows["Workers' Python"][2]
     rows, _ = doctor(home | {"PYSPARK_PYTHON": str(tmp_path / "gone")}, code=1)
-    assert "is not there" in rows["Workers' Python"][1]
+    assert "is missing" in rows["Workers' Python"][1]
     rows, _ = doctor(home | {"PYSPARK_PYTHON": "./environment/bin/python"}, code=0 if HAS_JAVA else 1)
     assert rows["Workers' Python"][0] == "warning"
 

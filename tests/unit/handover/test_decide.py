@@ -194,8 +194,8 @@ def test_the_share_of_rows_that_a_filter_keeps(
     ("nulls", "counts", "expected"),
     [
         (20, True, "footers count 40 NULLs in 200 rows"),
-        (20, False, "160 of 200 rows looked at"),
-        (70, True, "the filter drops rows: 60 of 200 rows looked at"),
+        (20, False, "160 of 200 sampled rows match"),
+        (70, True, "the filter drops rows: 60 of 200 sampled rows match"),
     ],
 )
 def test_a_filter_that_only_leaves_out_nulls(
@@ -240,7 +240,7 @@ def test_a_join_that_may_prune_keeps_wide_sides(tmp_path: Path, monkeypatch: pyt
     small = {"columns": ("k", "name"), "returned": ("k", "name")}  # whose files are not clustered by them
     assert isinstance(decide(may_be_pruned_by_join=True, under_join=True, **small), HandedOver)
     monkeypatch.setattr(eligibility, "MAX_JOIN_COLUMN_BYTES", 1)  # as the footers say
-    assert decide(may_be_pruned_by_join=True, under_join=True) == "keys of a join may prune it"
+    assert decide(may_be_pruned_by_join=True, under_join=True) == "join keys may prune it"
     assert isinstance(decide(under_join=True), HandedOver)
 
 
@@ -257,11 +257,11 @@ def test_keys_of_clustered_columns_are_awaited_for_sparks_reader(
     assert [file.ranges for file in found.scan.files] == [
         (KeyRange(column="id", lower=0, upper=99),), (KeyRange(column="id", lower=100, upper=199),)
     ]  # fmt: skip
-    assert "keys of a join leave out files by id, nothing to filter" in found.plan.choices[0]
+    assert "join keys exclude files by id, nothing to filter" in found.plan.choices[0]
     found = handed(decide(awaited_keys=True, **demand))
     assert found.scan.key_columns == ()
     assert [file.ranges for file in found.scan.files] == [(), ()]
-    assert "no keys of a join came" in found.plan.choices[0]
+    assert "no join keys arrived" in found.plan.choices[0]
     # So do those of a small side of many rows, unless it has a filter that Spark is to see.
     monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", 2**40)
     assert isinstance(decide(**demand), HandedOver)

@@ -88,7 +88,7 @@ QUERIES = {
     "rows": ({}, {"reads_vectors": False}, "enableVectorizedReader"),
     "type": ({}, {"columns": ("id", "at")}, "column at has the type time"),
     "struct": ({}, {"columns": ("s",)}, "column s has the type struct"),
-    "metadata_column": ({}, {"columns": ("_pos",)}, "_pos is no column of the table"),
+    "metadata_column": ({}, {"columns": ("_pos",)}, "the table has no column _pos"),
 }
 
 
@@ -107,7 +107,7 @@ def test_query_is_handed_over(table):
         == "the table is empty"
     )
     rows = replace(table, metadata_table="files")
-    assert eligibility.stays_by_query(rows, ReadOptions(), QUERY) == "it is of a metadata table"
+    assert eligibility.stays_by_query(rows, ReadOptions(), QUERY) == "it reads a metadata table"
 
 
 # ---- the plan
@@ -127,7 +127,7 @@ def deleted(files: int, **changes: Any) -> ScanPlan:
 
 
 PLANS = {
-    "nothing": (plan(), "nothing is to be read"),
+    "nothing": (plan(), "there is nothing to read"),
     "many_deleted": (plan(task(), task(deletes=(replace(DELETE, record_count=2**23 + 1),))), "8,388,608 rows are deleted"),
     "large_for_each": (plan(*[task(deletes=(replace(DELETE, record_count=5_000_000),))] * 2), "8,388,608 rows are deleted"),
     "many_rows": (plan(task(record_count=2**27), task(deletes=(DELETE,))), "with deletes have more than 134,217,728 rows"),
@@ -207,7 +207,7 @@ def test_many_small_files_of_an_object_store_stay(path, files, size, stays):
 @pytest.mark.parametrize("key", ["t//f", "t/./f", "t/../f", "t/f/"])
 def test_keys_that_hadoop_reads_under_another_name(key):
     reason = eligibility.stays_by_plan(plan(task(path=f"s3://lake/{key}")), ["s3"])
-    assert reason == f"Hadoop reads another name for the key /{key}"
+    assert reason == f"Hadoop would read another name for the key /{key}"
 
 
 def test_deleted_positions_are_handed_over():
@@ -236,7 +236,7 @@ def test_columns_and_the_places_of_deleted_rows(monkeypatch):
 
 def test_a_column_of_spark_s_name_for_places():
     reason = eligibility.stays_by_files([task(deletes=(DELETE,))], [facts(has_row_index=True)], [LONG])
-    assert "gives the places of rows" in str(reason)
+    assert "name of Spark's row position column" in str(reason)
     assert eligibility.stays_by_files([task()], [facts(has_row_index=True)], [LONG]) is None
 
 
@@ -291,7 +291,7 @@ FILES = {
     "rows": ({}, {"num_rows": 9}, {}, "9 rows and its manifest says 10"),
     "missing_constant": ({"constants": {1: 5}}, {"columns": {}}, {}, "value from the partition"),
     "missing_default": ({}, {"columns": {}}, {"initial_default": 5}, "takes its default"),
-    "missing_required": ({}, {"columns": {}}, {"required": True}, "is required and a file has none"),
+    "missing_required": ({}, {"columns": {}}, {"required": True}, "is required and a file lacks it"),
     "nested": ({}, {"columns": {1: None}}, {}, "nested or repeated"),
     "unproven_constant": ({"constants": {1: 5}}, {}, {}, "not proven"),
     "other_constant": ({"constants": {1: 5}}, {"single_values": {1: 6}}, {}, "not proven"),
@@ -391,7 +391,7 @@ def test_file_types(kind, physical, annotation, read):
 
 
 @pytest.mark.parametrize(
-    ("share", "expected"), [(0.1, "the filter drops rows: looked"), (0.9, None), (None, "nothing is known")]
+    ("share", "expected"), [(0.1, "the filter drops rows: looked"), (0.9, None), (None, "it is unknown")]
 )
 def test_by_the_share_that_a_filter_keeps(share, expected):
     found = eligibility.stays_by_share(plan(task(all_match=False), task()), share, "looked")
@@ -414,7 +414,7 @@ def test_sides_of_a_join_that_its_keys_may_prune(file_size, num_bytes, stays):
     found = plan(task(file_size=file_size), task(path="/t/g", file_size=file_size))
     known = [facts(columns={1: column(num_bytes=num_bytes)})] * 2
     reasons = (eligibility.stays_by_join(found), eligibility.stays_by_join(found, known, [LONG]))
-    assert any(reason == "keys of a join may prune it" for reason in reasons) == stays, reasons
+    assert any(reason == "join keys may prune it" for reason in reasons) == stays, reasons
     assert eligibility.stays_by_join(found, known, [LONG], 2 * num_bytes) is None
     assert eligibility.stays_by_join(found, known, [LONG], 2 * num_bytes - 1) is not None
 

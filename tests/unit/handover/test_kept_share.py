@@ -35,7 +35,7 @@ def test_scattered_values_are_estimated_from_pages(table, digits):
         return
     found = estimate_kept_share(plan)
     assert found.share == pytest.approx(digits / 10, abs=0.02)
-    assert f"of {3 * PROBE_ROWS:,} rows looked at" in found.how
+    assert f"of {3 * PROBE_ROWS:,} sampled rows match" in found.how
 
 
 def test_what_needs_no_look(table):

@@ -94,7 +94,7 @@ def test_as_many_values_that_are_in_few_pages_each_get_none():
     (choice,) = choose_kinds({1: sample}, [1], 10**9)
     assert choice.kinds == ("sorted", FILES)
     assert "scattered values in a data file; not bins, which" in choice.reason
-    assert re.search(r"nor slices beside it, together 5\.\d bytes a row", choice.reason)
+    assert re.search(r"nor slices in addition, together 5\.\d bytes a row", choice.reason)
     doubles = _sample(
         Primitive("double"), [array.slice(0, 131_072).cast(pa.float64())], len(array), num_files=1
     )
@@ -147,10 +147,10 @@ def test_all_together_stay_within_their_share_of_the_table():
     assert first.kinds
     assert not second.kinds
     assert "15% of the table" in second.reason
-    assert "no data file holds it" in absent.reason
+    assert "no data file has it" in absent.reason
     (first,) = choose_kinds({1: sample}, [1], 10_000_000, taken=1_499_000)
     assert not first.kinds
-    assert "leave 1,000 beside what there is" in first.reason
+    assert "indexes may take 1,000 more" in first.reason
 
 
 @pytest.mark.parametrize("name", ["few", "scattered", "text", "sorted"])

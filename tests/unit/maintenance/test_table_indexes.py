@@ -68,14 +68,14 @@ def test_refresh_extends_to_new_files_alone(tmp_path, capsys):
     assert sum(answer.may_hold(task) for task in tasks) == 1, "a file without coverage may hold anything"
     capsys.readouterr()
     assert run_index("refresh", table) == 0
-    assert "5 data files: 1 indexed, 4 were already" in capsys.readouterr().err
+    assert "5 data files: 1 indexed, 4 already indexed" in capsys.readouterr().err
     _, tasks, place, indexes = opened_indexes(table)
     assert run_before in indexes.runs, "what was there is not written again"
     assert len(indexes.runs) == 2
     answer = find_files(place, indexes, leaf, Metrics(), 2**20)
     assert sum(answer.may_hold(task) for task in tasks) == 0
     assert run_index("refresh", table) == 0
-    assert "0 indexed, 5 were already" in capsys.readouterr().err
+    assert "0 indexed, 5 already indexed" in capsys.readouterr().err
 
 
 def test_runs_of_one_level_are_merged(tmp_path):
@@ -285,7 +285,7 @@ def test_auto_counts_what_earlier_calls_built(tmp_path, capsys, monkeypatch):
     stored = sum(path.stat().st_size for path in Path(place.folder).rglob("*") if path.is_file())
     monkeypatch.setattr(index_choice, "MAX_SHARE_OF_TABLE", stored / sum(task.file_size for task in tasks))
     assert run_index("create", table, "--columns", "key") != 0
-    assert "leave 0 beside what there is" in capsys.readouterr().err
+    assert "indexes may take 0 more" in capsys.readouterr().err
 
 
 def test_auto_looks_beyond_row_groups_without_rows(tmp_path, capsys):

@@ -134,7 +134,7 @@ def test_names(tmp_path):
     assert load("lake.db.files.files").metadata_table == "files"
     with pytest.raises(NotFoundError, match=r"no such table: db\.nope\.files"):
         load("lake.db.nope.files")
-    with pytest.raises(NotFoundError, match=r"'#' is for paths; here it is lake\.db\.events\.files"):
+    with pytest.raises(NotFoundError, match=r"'#' is for paths; write lake\.db\.events\.files"):
         load("lake.db.events#files")
     with pytest.raises(OptionError, match="Did you mean 'snapshots'"):
         load("lake.db.events", **{"metadata-table": "snapshot"})

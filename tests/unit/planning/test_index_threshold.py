@@ -189,7 +189,7 @@ def test_a_better_threshold_of_bounds_stays(tmp_path: Path) -> None:
     )  # fmt: skip
     assert str(planned.context.predicate) == "k >= 35"
     assert planned.top_share == 0
-    assert any("enough rows of indexes have k >= 35" in choice for choice in planned.choices)
+    assert any("indexes prove enough rows with k >= 35" in choice for choice in planned.choices)
     ten = replace(wanted, count=10)
     planned = plan.plan_scan(
         opened.table, opened.options, projection=(field,), predicate=TRUE, hint=TRUE, limit=None, parallelism=1,

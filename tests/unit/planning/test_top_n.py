@@ -78,7 +78,7 @@ def test_files_that_are_outdone_are_not_read(tmp_path: Path) -> None:
         assert result.count("files.read") == 2
         assert first in [row[1][1] for row in result.rows]
         assert result.plan is not None
-        assert any(text.startswith("First 12: enough rows of 2 files") for text in result.plan.choices)
+        assert any(text.startswith("First 12: 2 files have enough rows") for text in result.plan.choices)
         hinted = scan(opened, hint=Compare(">=", key, 0), top=top)  # what Spark drops later proves nothing
         assert len({row[1][1] for row in hinted.rows} & set(range(100))) >= 12
 

@@ -192,7 +192,7 @@ def test_keys_of_a_join_that_drop_few_rows_are_given_up(reorder):
     assert kept == [count * 9 // 10] * 2 + [count * 999 // 1000] * 2
     assert metrics.counters["rows.unjoined"] == 2 * (count // 10)
     (choice,) = metrics.choices
-    assert choice.startswith("keys of a join given up: c0 < 900 dropped 10% of the rows")
+    assert choice.startswith("join keys given up: c0 < 900 dropped 10% of the rows")
     row_filter, metrics = RowFilter(conjuncts[:1], reorder=reorder, min_dropped_share=0), Metrics()
     for _ in range(4):
         filter_rows(row_filter, LiveColumns(Selection.all(count), reads), metrics)

@@ -88,5 +88,5 @@ def test_page_indexes_that_prune_nothing_are_not_asked_for_ever(tmp_path: Path) 
     rows = ids(8000, k=lambda i: i % 100 * 2)
     table.append(rows, page_index=True, page_size=400, row_group_size=1000, dictionary=False, metrics="none")
     result = check(table, [], lambda c: Compare("=", c("k"), 51))
-    (told,) = [text for text in result.metrics.choices if text.startswith("page indexes not asked any more")]
+    (told,) = [text for text in result.metrics.choices if text.startswith("page indexes no longer read")]
     assert "reads pruned too little" in told

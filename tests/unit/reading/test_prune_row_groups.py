@@ -75,7 +75,7 @@ def test_dictionaries_that_prune_nothing_are_not_asked_for_ever(tmp_path: Path) 
     rows = ids(400, s=lambda i: f"{i % 10}")
     table.append(rows, row_group_size=10, metrics="none")
     result = check(table, [i for i in range(400) if i % 10 == 7], lambda c: In(c("s"), ("7", "70")))
-    (told,) = [text for text in result.metrics.choices if text.startswith("dictionaries not asked any more")]
+    (told,) = [text for text in result.metrics.choices if text.startswith("dictionaries no longer read")]
     assert "reads pruned too little" in told
     assert result.count("row_groups.pruned.dictionary") == 0
 

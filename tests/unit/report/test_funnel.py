@@ -79,18 +79,18 @@ def test_rows_that_were_not_wanted_any_more() -> None:
     """Of a scan that ended early the rest is told, if all its tasks reported."""
     counters = {"rows.considered": 100, "rows.filtered": 20, "rows.fetched": 30}
     assert rows(counters)["rows"][1] == "20 by filters"
-    assert rows(counters, TaskStates(limited=1))["rows"][1] == "20 by filters, 50 not asked for"
+    assert rows(counters, TaskStates(limited=1))["rows"][1] == "20 by filters, 50 not needed"
     assert rows(counters, TaskStates(limited=1, unknown=1))["rows"][1] == "20 by filters"
     assert rows({**counters, "rows.filtered": 70}, TaskStates(limited=1))["rows"][1] == "70 by filters"
-    assert rows({"rows.considered": 100}, TaskStates(limited=1))["rows"][1] == "100 not asked for"
+    assert rows({"rows.considered": 100}, TaskStates(limited=1))["rows"][1] == "100 not needed"
 
 
 def test_bytes_of_tasks_that_did_not_report() -> None:
     counters = {"bytes.considered": 1_000, "bytes.read": 10}
     assert rows(counters)["bytes"][1] == "99.0 % not read"
-    assert rows(counters, TaskStates(unknown=1))["bytes"][1] == "as far as is known"
+    assert rows(counters, TaskStates(unknown=1))["bytes"][1] == "as far as known"
     staged = {**counters, "bytes.filter": 10}
-    assert rows(staged, TaskStates(running=1))["bytes"][1] == "10 B in stage one, as far as is known"
+    assert rows(staged, TaskStates(running=1))["bytes"][1] == "10 B in stage one, as far as known"
     assert rows({"bytes.considered": 10, "bytes.read": 10})["bytes"][1] == ""
 
 
@@ -137,11 +137,11 @@ def test_delete_files_and_their_keys() -> None:
     )  # fmt: skip
     assert found["delete files"] == (
         "50",
-        "30 cannot apply, 10 of these by the query, 4 cannot touch the rows left",
+        "30 cannot apply, 10 of these by the query, 4 cannot apply to the remaining rows",
         "16",
     )
     assert found["delete keys streamed"] == ("", "", "1,000")
-    assert found["delete keys"] == ("", "7 without what their partition decides", "2,000")
+    assert found["delete keys"] == ("", "7 without their constant partition columns", "2,000")
     assert found["pages of keys"] == ("20", "15 hold none of them, 2 only deleted rows", "3")
     assert not {"delete files", "delete keys"} & rows({"delete_keys.loaded": 5}).keys()
 
@@ -157,7 +157,7 @@ HANDED: dict[str, int] = {"handed_over.rows": 1_000, "rows.pruned": 500, "bytes.
         ({"spark.files": 1, "spark.rows": 1_000}, "500 by pruning", "1,000", "2.0 KiB"),
         (
             {"spark.files": 1, "spark.rows": 10, "spark.limited": 1},
-            "500 by pruning, 990 by Spark's reader or not asked for: a LIMIT",
+            "500 by pruning, 990 by Spark's reader or not needed: a LIMIT",
             "10",
             "up to 2.0 KiB",
         ),
@@ -188,15 +188,15 @@ def test_a_scan_by_sparks_reader(spark: dict[str, Any], removed: str, given: str
 def test_what_was_asked_of_an_object_store() -> None:
     assert store_line({"requests": 7}) == ""
     counters = {"store.requests": 1_200, "store.bytes": 2**20, "store.bytes.asked": 2**19, "store.retries": 3}
-    told = "1,200 requests, 3 of them made again after a failure, 1.0 MiB read for 512.0 KiB asked for"
+    told = "1,200 requests, 3 of them retried, 1.0 MiB read for 512.0 KiB requested"
     assert store_line(counters) == told
     at_a_time = {**counters, "store.retries": 0, "store.time.requests": 629, "store.time.busy": 10}
     assert store_line(at_a_time).startswith("1,200 requests, 63 at a time, 1.0 MiB read")
     most = {**at_a_time, "store.most": 64, "bytes.read": 2**18}
     assert store_line(most).startswith("1,200 requests, 63 at a time (at most 64), 1.0 MiB read")
-    assert store_line(most).endswith("512.0 KiB asked for, 256.0 KiB of columns")
+    assert store_line(most).endswith("512.0 KiB requested, 256.0 KiB of columns")
     depth = {**most, "store.trips": 3, "time.waiting": 250, "time.tasks": 1_000}
-    assert "(at most 64), 3 of a task one after another, 1.0 MiB read" in store_line(depth)
+    assert "(at most 64), up to 3 in sequence in a task, 1.0 MiB read" in store_line(depth)
     assert store_line(depth).endswith("of columns, waited for in 25 % of task time")
 
 

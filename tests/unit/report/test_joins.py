@@ -25,7 +25,7 @@ def test_what_java_gathered():
     keys = KeysOfJoin.of(RAW)
     assert keys.milliseconds == 1234
     assert "u:p" not in str(keys)
-    assert str(keys).startswith("n, after 1,234 ms, from a reading of its own of BatchScan s3://")
+    assert str(keys).startswith("n, after 1,234 ms, from a separate read of BatchScan s3://")
     assert str(keys).endswith(" and Scan parquet")
 
 
@@ -101,10 +101,10 @@ def test_what_keys_left_out_at_each_level():
     )
     text = str(ScanReport.build(plan))
     for shown in (
-        "2 by partition (1 for keys of joins)",
-        "3 by bounds (2 for keys of joins)",
-        "5 by statistics (4 for keys of joins)",
-        "60 by pruning (7 in pages without keys of joins)",
-        "11 by keys of joins",
+        "2 by partition (1 for join keys)",
+        "3 by bounds (2 for join keys)",
+        "5 by statistics (4 for join keys)",
+        "60 by pruning (7 in pages without join keys)",
+        "11 by join keys",
     ):
         assert shown in " ".join(text.split()), text

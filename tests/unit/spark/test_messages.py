@@ -90,12 +90,12 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ("parallelism", "4", "hand_over.parallelism is str, not int"),
         ("parallelism", True, "hand_over.parallelism is bool, not int"),
         ("pin", None, "hand_over.pin is NoneType, not str"),
-        ("demand", [], "hand_over.demand is no object: list"),
+        ("demand", [], "hand_over.demand is not an object: list"),
         ("demand.under_limit", ..., "hand_over.demand lacks the field 'under_limit'"),
         ("demand.underLimit", True, "hand_over.demand has an unknown field 'underLimit'"),
-        ("demand.columns", "id", "hand_over.demand.columns is no list: str"),
+        ("demand.columns", "id", "hand_over.demand.columns is not a list: str"),
         ("demand.columns", [1], "hand_over.demand.columns is int, not str"),
-        ("demand.predicates.0.form", 1, "hand_over.demand.predicates.form is no map: int"),
+        ("demand.predicates.0.form", 1, "hand_over.demand.predicates.form is not a map: int"),
         ("top.count", 1.0, "hand_over.top.count is float, not int"),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_is_not_as_agreed_is_named(path: str, value: Any, words: str) -> No
         parse_request(text)
     assert caught.value.code == "INTERNAL"
     assert words in str(caught.value)
-    assert "start the driver anew" in str(caught.value)
+    assert "restart the driver" in str(caught.value)
     answer = json.loads(Bridge().apply(text))
     assert answer["error"]["kind"] == "internal"
     assert words in answer["error"]["message"]

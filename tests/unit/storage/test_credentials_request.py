@@ -93,7 +93,7 @@ def test_a_login_that_is_refused(rest):
         ((400, {"error": "invalid", "error_description": "canary-4711-realm is wrong"}), "400: *** is wrong"),
         ((500, []), "HTTP 500"),
         ((302, {}), "HTTP 302"),
-        ((200, []), "not an object of JSON"),
+        ((200, []), "not a JSON object"),
         ((200, {}), "no credentials for the table's location"),
         ((200, {"storage-credentials": [{"prefix": "gs://"}]}), "no credentials for the table's location"),
         ((200, {"storage-credentials": CREDENTIALS[2:]}), "no credentials for the table's location"),
@@ -136,7 +136,7 @@ def endless(server, pause):
                 pass
 
 
-@pytest.mark.parametrize(("pause", "said"), [(0, "more than"), (0.05, "not there after")])
+@pytest.mark.parametrize(("pause", "said"), [(0, "more than"), (0.05, "no answer within")])
 def test_an_answer_that_never_ends(rest, monkeypatch, pause, said):
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.5 if pause else 60)
     with socket.socket() as server:

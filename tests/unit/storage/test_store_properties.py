@@ -120,7 +120,7 @@ def test_what_pyarrow_does_alone_is_left_to_it(name):
 
 def test_half_of_a_key():
     assert store_properties(parse_location("s3://b/x"), {"s3.access-key-id": "a", "s3.region": "r"}) == (
-        "half of a key is set"
+        "only half of a key is set"
     )
 
 

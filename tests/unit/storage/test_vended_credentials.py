@@ -158,13 +158,13 @@ def test_those_that_have_ended_are_waited_for_by_all_who_want_them_with_one_requ
         ({}, "lacks a part"),
         ({"s3.access-key-id": "a"}, "lacks a part"),
         ({"gcs.oauth2.token": "of another store"}, "lacks a part"),
-        (keys("key-9", -60), "end no later"),
-        (keys("key-0"), "end no later"),
+        (keys("key-9", -60), "expire no later"),
+        (keys("key-0"), "expire no later"),
     ],
 )
 def test_a_failure_leaves_the_old_ones_and_is_not_repeated_at_once(catalog, monkeypatch, answer, why):
     catalog.answer = answer
-    opened = storage(-1) if why != "end no later" or "9" in str(answer) else storage(None)
+    opened = storage(-1) if why != "expire no later" or "9" in str(answer) else storage(None)
     vended = vended_credentials(opened)
     assert asyncio.run(vended.renewed_since(0)) is False
     assert why in vended.failure

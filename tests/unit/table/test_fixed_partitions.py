@@ -186,7 +186,7 @@ def test_two_sound_readings_are_refused_where_the_list_tells_nothing(
     data: bytes, told: dict[str, int]
 ) -> None:
     listed = ManifestFile(path="/t/m.avro", spec_id=0, sequence_number=7, **told)
-    with pytest.raises(CorruptFileError, match=r"CORRUPT_MANIFEST.*two ways.*list does not tell.*/t/m\.avro"):
+    with pytest.raises(CorruptFileError, match=r"CORRUPT_MANIFEST.*two ways.*list does not say.*/t/m\.avro"):
         parse_manifest(data, listed, SPEC)
 
 

@@ -87,9 +87,9 @@ def test_timestamp_without_zone_is_in_the_session_zone(metadata: TableMetadata) 
             "as-of-timestamp",
             "999",
             "SNAPSHOT_NOT_FOUND",
-            "The first snapshot is of 1970-01-01 00:00:01.000 UTC.",
+            "The first snapshot is from 1970-01-01 00:00:01.000 UTC.",
         ),
-        ("timestampAsOf", "1969-12-31", "SNAPSHOT_NOT_FOUND", "The first snapshot is of"),
+        ("timestampAsOf", "1969-12-31", "SNAPSHOT_NOT_FOUND", "The first snapshot is from"),
     ],
 )
 def test_nothing_chosen(metadata: TableMetadata, option: str, value: str, code: str, hint: str) -> None:

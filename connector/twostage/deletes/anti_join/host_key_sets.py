@@ -112,7 +112,9 @@ class _HostLookup:
                 return found
             if not lock.is_held:
                 if lock.has_waited:
-                    self._metrics.choices["delete keys built for one worker: another one took long"] += 1
+                    self._metrics.choices[
+                        "delete keys built by this worker for itself: another one took too long"
+                    ] += 1
                 return None
             lock.has_failed = True
             built = self._build(name)

@@ -35,17 +35,20 @@ def private_directory(directory: Path) -> tuple[Path | None, str]:
         if not stat.S_ISDIR(own.st_mode):
             return None, "its directory is a link or a file"
         if own.st_uid != os.getuid() or stat.S_IMODE(own.st_mode) & 0o077:
-            return None, "its directory is another user's or open to others"
+            return None, "its directory belongs to, or is open to, other users"
         resolved = directory.resolve()
         for parent in resolved.parents:
             status = parent.stat()
             others_write = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
             if others_write or status.st_uid not in (0, os.getuid()):
-                return None, "others may replace its directory"
+                return None, "other users may replace its directory"
         if not os.access(resolved, os.R_OK | os.W_OK | os.X_OK):
             return None, "its directory cannot be written"
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
-        return None, f"its directory cannot be had: {mask(getattr(error, 'strerror', None) or str(error))}"
+        return (
+            None,
+            f"its directory cannot be created or opened: {mask(getattr(error, 'strerror', None) or str(error))}",
+        )
     return resolved, ""
 
 

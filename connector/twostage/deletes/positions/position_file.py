@@ -114,7 +114,7 @@ class PositionReader:
         try:
             names = encoded.dictionary.to_pylist()
         except UnicodeDecodeError:
-            raise corrupt(self._delete, "Positional delete file holds a path that is no UTF-8") from None
+            raise corrupt(self._delete, "Positional delete file holds a path that is not UTF-8") from None
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         order, groups = None, [(0, 0, len(codes))] if len(codes) else []
         if len(names) > 1:

@@ -258,7 +258,7 @@ def _read_patched(runs: _Runs, position: int, width: int, length: int) -> int:
         place += entry >> patch_width & ((1 << gap_width) - 1)
         patch = (entry & ((1 << patch_width) - 1)) << width
         if place >= length:
-            raise ValueError("a patch lies behind its run")
+            raise ValueError("a patch is beyond its run")
         values[place] |= np.uint64(patch & _MASK)
     runs.values(values + np.uint64(base & _MASK))
     return end

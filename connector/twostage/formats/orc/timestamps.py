@@ -145,5 +145,5 @@ def _epoch_in(zone: str, name: str) -> int:
 
 def _out_of_range(name: str) -> CorruptFileError:
     return CorruptFileError(
-        "VALUE_OUT_OF_RANGE", f"Column {name!r} holds a moment that no type can carry", stage="fetch"
+        "VALUE_OUT_OF_RANGE", f"Column {name!r} holds a timestamp that no type can hold", stage="fetch"
     )

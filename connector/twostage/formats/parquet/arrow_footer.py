@@ -58,7 +58,7 @@ def arrow_footer(footer: Footer, path: str) -> tuple[Footer, pq.FileMetaData]:
         f"Arrow, which decodes Parquet here, cannot read the file's schema: {lines[0][:200]}",
         path=path,
         stage="open",
-        hint="Other engines may: let one of them write the file anew.",
+        hint="Other engines may: have one of them rewrite the file.",
     )
 
 

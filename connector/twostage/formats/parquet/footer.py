@@ -178,7 +178,7 @@ class _Parser:
         if 8 in chunk or 9 in chunk:
             _unsupported(self.path, "ENCRYPTED_PARQUET", "File has encrypted columns")
         if chunk.get(1):
-            _unsupported(self.path, "EXTERNAL_COLUMN_CHUNK", f"Column lies in another file: {chunk[1]!r}")
+            _unsupported(self.path, "EXTERNAL_COLUMN_CHUNK", f"Column is in another file: {chunk[1]!r}")
         meta = chunk[3]
         codec, num_values, compressed, uncompressed = meta[4], meta[5], meta[7], meta[6]
         data_page, dictionary_page = meta[9], meta.get(11)

@@ -127,7 +127,7 @@ def _object_head(value: bytes, at: int = 0) -> tuple[int, int, int, int]:
 def _size(value: bytes, at: int) -> int:
     """Return how many bytes the value at a position claims to have."""
     if at >= len(value):
-        raise ValueError("a value begins behind the end of its bytes")
+        raise ValueError("a value begins beyond the end of its bytes")
     head = value[at]
     basic, kind = head & 3, head >> 2
     if basic == _SHORT_STRING:
@@ -228,7 +228,7 @@ def encode_scalars(array: pa.Array) -> pa.Array:
         return _texts(array, _STRING)
     if types.is_binary(kind) or types.is_large_binary(kind):
         return _texts(array, _BINARY)
-    raise ValueError(f"it is shredded as {kind}, which is no type for that")
+    raise ValueError(f"it is shredded as {kind}, which is not a type for that")
 
 
 def _filled(array: pa.Array) -> NDArray[np.generic]:
@@ -291,7 +291,7 @@ def _texts(array: pa.Array, kind: int) -> pa.Array:
         try:
             array.validate(full=True)
         except pa.ArrowInvalid:
-            raise ValueError("it holds text that is no UTF-8") from None
+            raise ValueError("it holds text that is not UTF-8") from None
     data = array.cast(pa.large_binary())
     sizes = _filled(pc.binary_length(array).cast(pa.uint32()))
     heads = _fixed(array, kind, sizes)

@@ -137,7 +137,7 @@ def _values(parts: dict[str, pa.Array], names: Sequence[Names], codes: NDArray[n
     elif pa.types.is_list(typed.type) or pa.types.is_large_list(typed.type):
         built = _arrays(typed, names, codes)
     else:
-        raise ValueError(f"it is shredded as {typed.type}, which is no type for that")
+        raise ValueError(f"it is shredded as {typed.type}, which is not a type for that")
     whole = pa.array(built, _LARGE)
     return whole if len(whole) == count else pc.replace_with_mask(value, is_typed, whole)
 

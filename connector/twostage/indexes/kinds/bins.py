@@ -94,7 +94,7 @@ class Bins:
         rows, count, is_text, prefix_bytes = _HEAD.unpack_from(data)
         start = _HEAD.size + prefix_bytes
         if rows != num_rows or not 0 < count <= BINS or len(data) != start + 16 * count:
-            raise BadIndexError("bins that contradict themselves")
+            raise BadIndexError("inconsistent bins")
         least, greatest = np.frombuffer(data[start:], np.int64).reshape(2, count)
         prefix = data[_HEAD.size : start] if is_text else None
         return BinsReader(field_id, num_rows, KeyForm(prefix), least, greatest)

@@ -55,7 +55,7 @@ class BitSlices:
         if kind == Primitive("boolean"):
             return "a boolean has two values"
         is_whole = key_class(kind) in ("integer", "decimal")
-        return None if is_whole else f"values of type {kind} are no whole numbers"
+        return None if is_whole else f"values of type {kind} are not whole numbers"
 
     def estimate(self, profile: Profile) -> int:
         """Return about how many bytes it would take if the values were dense."""
@@ -94,7 +94,7 @@ class BitSlices:
             raise BadIndexError("bit slices without a directory")
         rows, bits, least, greatest = _HEAD.unpack_from(data)
         if rows != num_rows or bits > _BITS or len(data) != _HEAD.size + 12 * bits:
-            raise BadIndexError("bit slices that contradict themselves")
+            raise BadIndexError("inconsistent bit slices")
         if least > greatest or (greatest - least).bit_length() != bits:
             raise BadIndexError("bit slices of other values")
         lengths = np.frombuffer(data, np.uint64, bits, _HEAD.size).tolist()

@@ -101,7 +101,7 @@ class Scale:
         """Return the least (or the greatest) keys that are cut to these: int64, in their order."""
         bins = self.bins(cut)
         if len(bins) and int(bins.max()) >= len(self.edges) - 1:
-            raise BadIndexError("a key of a quantile that there is none of")
+            raise BadIndexError("a key for a quantile that does not exist")
         shifts = self._shifts[bins]
         inner = np.uint64((1 << self._inner) - 1)
         starts = self._firsts[bins] + ((cut & inner) << shifts)
@@ -179,11 +179,11 @@ class SortedRows:
             and key_bits > _BIN_BITS
         )
         if not fits:
-            raise BadIndexError("sorted rows that contradict themselves")
+            raise BadIndexError("inconsistent sorted rows")
         edges = np.frombuffer(data, np.int64, count, start)
         counts = np.frombuffer(data, np.int64, count - 1, start + 8 * count)
         if pairs.count and (bool((edges[1:] < edges[:-1]).any()) or int(counts.sum()) != pairs.count):
-            raise BadIndexError("a scale that contradicts itself")
+            raise BadIndexError("an inconsistent scale")
         form = KeyForm(data[_HEAD.size : start] if is_text else None)
         return SortedRowsReader(form, Scale(edges, key_bits), counts, pairs, num_rows)
 

@@ -29,7 +29,7 @@ def test_it_is_made_with_its_parents_for_this_user_alone(tmp_path):
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o750, 0o701, 0o704])
 def test_any_right_of_others_is_too_much(cache, mode):
     cache.chmod(mode)
-    assert private_directory(cache) == (None, "its directory is another user's or open to others")
+    assert private_directory(cache) == (None, "its directory belongs to, or is open to, other users")
 
 
 def test_a_link_a_file_and_a_relative_path(tmp_path, cache):
@@ -54,14 +54,14 @@ def test_others_may_not_replace_a_folder_above_it(tmp_path, mode):
     open_to_all = tmp_path / "all"
     open_to_all.mkdir()
     open_to_all.chmod(mode)
-    assert private_directory(open_to_all / "mine") == (None, "others may replace its directory")
+    assert private_directory(open_to_all / "mine") == (None, "other users may replace its directory")
     open_to_all.chmod(0o1000 | mode)
     assert private_directory(open_to_all / "mine")[0] == open_to_all / "mine"
 
 
 def test_of_another_user(cache, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    assert private_directory(cache) == (None, "its directory is another user's or open to others")
+    assert private_directory(cache) == (None, "its directory belongs to, or is open to, other users")
 
 
 def test_one_that_cannot_be_written(cache, monkeypatch):

@@ -87,7 +87,7 @@ def test_files_and_directories_of_others_are_not_used(tmp_path):
         cache.chmod(mode)
         found, counted = ask(tmp_path, deletes)
         assert (found, counted.counters["delete_cache.unusable"]) == (answer, 1)
-        assert any("open to others" in choice for choice in counted.choices)
+        assert any("open to, other users" in choice for choice in counted.choices)
     cache.chmod(0o700)
 
 

@@ -243,7 +243,7 @@ CORRUPT: dict[str, bytes] = {
     "children negative": made(schema=[element(b"root", children=-1), SCHEMA[1]]),
     "elements left over": made(schema=[*SCHEMA, SCHEMA[1]]),
     "nested 1,000 deep": made(schema=nested(1_000)),
-    "name is no UTF-8": made(schema=[SCHEMA[0], element(b"\xff", physical=1)]),
+    "name is not UTF-8": made(schema=[SCHEMA[0], element(b"\xff", physical=1)]),
     "no row groups": PAGES + b"\x15\x04\x00" + (3).to_bytes(4, "little") + b"PAR1",
     "schema is a number": made(more={2: ("i32", 5)}),
     "codec is missing": made(chunks=[{3: ("struct", {1: ("i32", 1)})}]),

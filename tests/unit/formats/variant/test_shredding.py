@@ -181,12 +181,12 @@ WRONG = {
     "a type that is not shredded": (
         row(typed_value=1),
         shredded(pa.uint64(), metadata=True),
-        "uint64, which is no type",
+        "uint64, which is not a type",
     ),
     "a type that is not shredded, without values": (
         row(),
         shredded(pa.uint64(), metadata=True),
-        "uint64, which is no type",
+        "uint64, which is not a type",
     ),
     "a map": (row(typed_value=[("a", 1)]), shredded(pa.map_(STRING, LONG), metadata=True), "shredded as map"),
     "a value of text": (

@@ -114,7 +114,7 @@ def test_it_takes_as_many_bitmaps_as_the_spread_has_bits(tmp_path):
 
 def test_what_it_refuses():
     of = BitSlices().refuses
-    assert of(Primitive("string")) == "values of type string are no whole numbers"
+    assert of(Primitive("string")) == "values of type string are not whole numbers"
     assert of(Primitive("double")) is not None
     assert of(Primitive("boolean")) is not None
     assert of(List(Field(id=2, name="element", type=LONG))) is not None
