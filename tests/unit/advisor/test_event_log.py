@@ -222,7 +222,7 @@ def test_values_are_kept_of_running_queries_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MIN_VALUES_TO_PRUNE", 10)
     kept = module._Application
     monkeypatch.setattr(
-        module, "_Application", lambda: applications.append(kept(enough=10)) or applications[-1]
+        module, "_Application", lambda: applications.append(kept(prune_at=10)) or applications[-1]
     )
     *begun, end = query_events(0, 1000, rows=7)
     text = [
@@ -246,7 +246,7 @@ def test_what_no_plan_has_is_dropped_with_the_query_that_could_have_had_it(tmp_p
     monkeypatch.setattr(module, "_MIN_VALUES_TO_PRUNE", 10)
     kept = module._Application
     monkeypatch.setattr(
-        module, "_Application", lambda: applications.append(kept(enough=10)) or applications[-1]
+        module, "_Application", lambda: applications.append(kept(prune_at=10)) or applications[-1]
     )
     text, ends = [], []
     for number in range(200):
