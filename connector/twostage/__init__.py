@@ -1,4 +1,4 @@
-"""Selective reads of Apache Iceberg tables in Spark: filter columns first, the rest for the rows that live."""
+"""Selective reads of Apache Iceberg tables in Spark: filter columns first, the others for live rows only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["__version__", "advise", "enable", "index", "last_scan", "query_log",
 
 
 def __getattr__(name: str) -> Any:
-    # Executors import this package for every Python worker: what only the driver needs loads when it is used.
+    # Every Python worker imports this package, so what only the driver needs is imported on first use.
     if name in ("enable", "last_scan", "scans"):
         from twostage.spark import session  # noqa: PLC0415
 
@@ -50,7 +50,7 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    """Return the installed package's version; ``unknown`` where only the modules are on the path."""
+    """Return the installed package's version; ``unknown`` if only the modules are on the path."""
     import importlib.metadata  # noqa: PLC0415
 
     try:

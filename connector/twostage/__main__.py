@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from twostage.options import ReadOptions
 
 MIN_FILES_FOR_SPARK_JOB = 200
-"""Data files from which deletes are compiled by a Spark job if PySpark is installed, unless ``--[no-]spark`` is given."""
+"""With at least as many data files, deletes are compiled by a Spark job if PySpark is installed, unless
+``--[no-]spark`` is given."""
 _READ_ONLY_OPTIONS = frozenset({"path", "columns", "filter", "metadata-table", "split-size"})
 
 
@@ -136,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
 def _words(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with ``--catalog.uri=…`` as ``--option catalog.uri=…``: properties have any name.
 
-    The words ``advise collect`` become one, as the parser knows that command.
+    The words ``advise collect`` are joined into one, the name by which the parser knows that command.
     """
     is_collect = " ".join(arguments[:2]) == collect_command.COLLECT
     found: list[str] = [collect_command.COLLECT] if is_collect else []
@@ -260,7 +261,7 @@ def _index(parsed: argparse.Namespace, options: ReadOptions, confs: dict[str, st
 
 
 def _sampling(progress: Progress, *, as_job: bool) -> CollectRun:
-    """Return what reads a sample of data files, here or by a Spark job."""
+    """Return a function that samples data files, here or in a Spark job."""
     from twostage.advisor.column_sample import sample_files  # noqa: PLC0415 - as above
 
     def run(work: Sequence[SampleWork]) -> Iterable[dict[int, ColumnSample]]:
@@ -287,7 +288,7 @@ def _sampling(progress: Progress, *, as_job: bool) -> CollectRun:
 def _uses(
     parsed: argparse.Namespace, table: str, options: ReadOptions, confs: dict[str, str]
 ) -> dict[str, str]:
-    """Return how often the logs of ``--log`` say that indexes were used, by column."""
+    """Return, by column, how often indexes were used according to the logs of ``--log``."""
     if not getattr(parsed, "log", None):
         return {}
     from twostage.advisor.index_uses import index_uses  # noqa: PLC0415 - as above

@@ -35,7 +35,7 @@ _SPARK = {
     "fixed": "binary",
     "binary": "binary",
     "unknown": "void",
-    # In the schema so that the table's other columns are readable; `check_carried` refuses to read them.
+    # In the schema so that the table's other columns are readable; `check_spark_types` refuses to read them.
     "timestamp_ns": "timestamp_ntz",
     "timestamptz_ns": "timestamp",
     "variant": "variant",
@@ -63,18 +63,18 @@ _ARROW = {
             pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
         ]
     ),
-    # Not returned to Spark (`_NOT_CARRIED`), but used for keys of equality deletes and for IS NULL.
+    # Not returned to Spark (`_NO_SPARK_TYPE`), but used for keys of equality deletes and for IS NULL.
     "timestamp_ns": pa.timestamp("ns"),
     "timestamptz_ns": pa.timestamp("ns", tz="UTC"),
     "geometry": pa.binary(),
     "geography": pa.binary(),
 }
 NULL_TEST = Primitive("variant", length=1)
-"""Stands for a variant of which the scan needs only whether it is NULL, so none of its bytes are read."""
+"""Stands for a variant that the scan only tests for NULL, so none of its bytes are read."""
 MICROSECOND_PRECISION = 6
 """Fraction digits; set on a nanosecond type that the scan returns in microseconds (``timestamp-ns = truncate``)."""
 _TRUNCATE = "Spark keeps microseconds: set the option timestamp-ns = truncate to cut the values down to them."
-_NOT_CARRIED = {
+_NO_SPARK_TYPE = {
     "timestamp_ns": _TRUNCATE,
     "timestamptz_ns": _TRUNCATE,
     "geometry": "Select the other columns.",
@@ -190,7 +190,7 @@ def _truncated(field: Field) -> Field:
     return replace(field, type=kind)
 
 
-def check_carried(fields: Iterable[Field], prefix: str = "") -> None:
+def check_spark_types(fields: Iterable[Field], prefix: str = "") -> None:
     """Refuse columns whose type Spark cannot represent.
 
     Raises:
@@ -200,17 +200,17 @@ def check_carried(fields: Iterable[Field], prefix: str = "") -> None:
         name = f"{prefix}{field.name}"
         kind = field.type
         if isinstance(kind, Struct):
-            check_carried(kind.fields, f"{name}.")
+            check_spark_types(kind.fields, f"{name}.")
         elif isinstance(kind, List):
-            check_carried((kind.element,), f"{name}.")
+            check_spark_types((kind.element,), f"{name}.")
         elif isinstance(kind, Map):
-            check_carried((kind.key, kind.value), f"{name}.")
-        elif kind.name in _NOT_CARRIED and not is_truncated(kind):
+            check_spark_types((kind.key, kind.value), f"{name}.")
+        elif kind.name in _NO_SPARK_TYPE and not is_truncated(kind):
             raise UnsupportedFeatureError(
                 "UNSUPPORTED_TYPE",
                 f"Column {name!r} has a type that twostage does not read: {kind}",
                 stage="plan",
-                hint=_NOT_CARRIED[kind.name],
+                hint=_NO_SPARK_TYPE[kind.name],
             )
 
 
@@ -225,15 +225,15 @@ def split_name(name: str) -> tuple[str, ...]:
 
 
 def find_column(schema: Schema, name: str, *, case_sensitive: bool = False) -> Field:
-    """Return the column with a name, or the field of a struct with a dotted one; what is in backticks is one part.
+    """Return the column with a name, or a struct's field with a dotted name; text in backticks is one part.
 
-    A column that has the whole name, dots, commas and backticks included, comes first.
+    A column with the whole name, including dots, commas and backticks, takes precedence.
 
     Raises:
         OptionError: There is none; the hint names the nearest one.
     """
     parts = split_name(name)
-    # The last: logs have names without backticks, and cannot tell a dot in a name from one between parts.
+    # The last one because logs omit backticks, so a dot in a name looks like one between parts.
     for path in ((name,), parts, (".".join(parts),)):
         if (found := schema.find(path, case_sensitive=case_sensitive)) is not None:
             return found
@@ -255,7 +255,7 @@ def project_names(
         UnsupportedFeatureError: Spark cannot represent the type of a selected column.
     """
     if names is None:
-        check_carried(schema.fields)
+        check_spark_types(schema.fields)
         return schema.fields
     wanted: dict[int, set[int] | None] = {}
     for name in names:
@@ -267,7 +267,7 @@ def project_names(
         elif kept is not None:
             kept.add(found.id)
     fields = tuple(_keep(schema.field(top_id), kept) for top_id, kept in wanted.items())
-    check_carried(fields)
+    check_spark_types(fields)
     return fields
 
 
@@ -293,7 +293,7 @@ def project_spark(schema: Schema, wanted: Mapping[str, Any]) -> tuple[Field, ...
         UnsupportedFeatureError: Spark cannot represent the type of a selected column.
     """
     fields = _project_struct(schema.fields, wanted)
-    check_carried(fields)
+    check_spark_types(fields)
     return fields
 
 

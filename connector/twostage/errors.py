@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 _USER_INFO = re.compile(
     r"(?i)((?:abfss?|wasbs?)://[a-z0-9$_-]{1,63}@(?![^/\s]*@))|(?<=://)[^/\s]+@"
-)  # up to the last @, because passwords may contain one; where others have a login, Azure has the container
+)  # up to the last @, because passwords may contain one; Azure has the container where others have a login
 _MAX_MESSAGE_CHARACTERS = 1_000
 """A message may quote a filter of 10,000 values or the header of a file."""
 _LOGIN = re.compile(r"(?<![\w*])[\w.+%-]+:[^\s/@:'\"]+@")
 SECRET_VALUE = re.compile(
     r"(?i)((?:sig|signature|token|password|secret|credential|x-amz-[a-z-]+)=)(?!\*\*\*[0-9a-f]{8}\b)([^&;\s]+)"
 )
-"""``token=…``, but for what `advisor.table_name` made of it already."""
+"""``token=…``, except values that `advisor.table_name` has already replaced."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-MIN_WORDS_SHARED = 0.5
-"""Share of the words of two names from which one may be meant by the other."""
+MIN_WORD_OVERLAP = 0.5
+"""Share of words in common from which one of two names may be a variant of the other."""
 
 
 def mask(text: str) -> str:
@@ -56,22 +56,22 @@ def mask(text: str) -> str:
 
 
 def _stems(name: str) -> frozenset[str]:
-    """Return how the words of a name begin, in lower case: those of ``prune.pages`` and ``pagePruning`` are the same."""
+    """Return how a name's words begin, in lower case: the same for ``prune.pages`` and ``pagePruning``."""
     return frozenset(part[:4].lower() for part in _WORD.findall(name))
 
 
 def _letters(name: str) -> str:
-    """Return a name in lower case without what separates its words."""
+    """Return a name in lower case without word separators."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
-def _shared(some: frozenset[str], others: frozenset[str]) -> float:
-    """Return which share of two names' words both have."""
+def _overlap(some: frozenset[str], others: frozenset[str]) -> float:
+    """Return the share of two names' words that they have in common."""
     return len(some & others) / max(1, len(some | others))
 
 
 def nearest(word: str, choices: Iterable[str], max_listed: int = 10) -> str:
-    """Return a hint with the closest of `choices`, by spelling or by their words, or with the first `max_listed` of them.
+    """Return a hint with the closest of `choices`, by spelling or by words, or with the first `max_listed`.
 
     >>> nearest("brnch", ["branch", "tag"]), nearest("pagePruning", ["branch", "prune.pages"])
     ("Did you mean 'branch'?", "Did you mean 'prune.pages'?")
@@ -86,12 +86,12 @@ def nearest(word: str, choices: Iterable[str], max_listed: int = 10) -> str:
         return f"Did you mean '{same[0]}'?"
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
     meant = lowered[close[0]] if close else ""
-    by_words = {choice: _shared(_stems(word), _stems(choice)) for choice in known}
+    by_words = {choice: _overlap(_stems(word), _stems(choice)) for choice in known}
     best = max(by_words, key=lambda choice: by_words[choice], default="")
     if (
         best
         and by_words[best] > by_words.get(meant, 0)
-        and by_words[best] >= (1 if meant else MIN_WORDS_SHARED)
+        and by_words[best] >= (1 if meant else MIN_WORD_OVERLAP)
     ):
         meant = best
     if meant:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 COUNTERS: dict[str, str] = {
     "manifests.considered": "manifests of the snapshot, for data and deletes",
     "manifests.pruned": "of these, skipped by their partition summaries",
-    "manifests.unjoined": "of the data manifests skipped, those that only keys of a join excluded",
+    "manifests.unjoined": "of the skipped data manifests, those that only join keys excluded",
     "files.considered": "data files in the snapshot's manifests",
     "files.pruned.partition": "of these, skipped by their partition values, or together with their manifest",
     "files.pruned.bounds": "skipped by the bounds of their columns",
     "files.pruned.index": "skipped because a table-wide index proves that they hold none of the keys",
     "files.pruned.top-n": "skipped because other files have enough better rows for `ORDER BY … LIMIT`",
-    "files.unjoined": "of the files skipped by partitions and bounds, those that only keys of a join excluded",
+    "files.unjoined": "of the files skipped by partitions and bounds, those that only join keys excluded",
     "files.read": "data files opened by tasks; a file that is split counts once per task",
     "files.answered": "data files whose part of an aggregate was answered from manifests or indexes",
     "files.answered.index": "of these, data files whose part came from indexes",
@@ -37,36 +37,36 @@ COUNTERS: dict[str, str] = {
     "row_groups.pruned.deletes": "skipped because deletes leave no live row",
     "row_groups.pruned.filter": "skipped because page indexes or the filter leave no live row",
     "row_groups.pruned.top-n": "skipped because `ORDER BY … LIMIT` leaves no live row",
-    "row_groups.unjoined": "of the row groups skipped by statistics, those that only keys of a join excluded",
+    "row_groups.unjoined": "of the row groups skipped by statistics, those that only join keys excluded",
     "row_groups.read": "row groups whose select columns were read",
-    "row_groups.untouched": "row groups that were proven to have no row removed by equality deletes, without a probe per row",
+    "row_groups.untouched": "row groups proven to lose no row to equality deletes, without a probe per row",
     "pages.considered": "pages of column chunks that were read page by page",
     "pages.read": "of these, those that were fetched and decoded",
     "pages.searched": "pages of plain-encoded text that were searched for a literal's bytes before decoding",
     "page_indexes.ignored": "page indexes that were not used because they contradict their pages",
     "requests": "requests to storage by page reads",
-    "store.requests": "requests to object stores by tasks, repeated ones included",
-    "store.retries": "of these, requests that were made again after a failure",
+    "store.requests": "requests to object stores by tasks, including repeated ones",
+    "store.retries": "of these, requests repeated after a failure",
     "store.bytes": "bytes that object stores sent",
-    "store.bytes.asked": "bytes that were asked for; more were sent where near ranges were read by one request, or a request was repeated",
-    "store.most": "the most requests that a task had in flight; of several tasks the largest number",
-    "store.trips": "round trips of a task on its critical path: the longest chain of requests each of which was made when the answer before it had been used, or a file before it had ended; of all tasks the largest number",
-    "planning.requests": "requests to object stores by the driver, for the table's metadata, manifests, indexes and deletes, and to decide who reads; since the scan of the table before this one, repeated ones included",
-    "planning.trips": "of these, how many had to wait one for another",
-    "store.time.requests": "nanoseconds that requests were in flight, summed; divided by `store.time.busy`: how many at a time",
+    "store.bytes.asked": "bytes that were requested; more were sent if ranges close together were read by one request, or a request was repeated",
+    "store.most": "the most requests that any one task had in flight",
+    "store.trips": "round trips on a task's critical path: the longest chain of requests, each made only once the answer before it had been used or the file before it had ended; the largest number of any task",
+    "planning.requests": "requests to object stores by the driver since the previous scan of the table, for its metadata, manifests, indexes and deletes, and to decide who reads; including repeated ones",
+    "planning.trips": "of these, how many had to wait for one another",
+    "store.time.requests": "nanoseconds that requests were in flight, summed; divided by `store.time.busy`, how many at a time",
     "store.time.busy": "nanoseconds in which a task had a request in flight, summed over tasks",
     "columns.filtered_encoded": "filter columns of row groups that were filtered by dictionary codes instead of values",
     "columns.fetched_as_codes": "columns of row groups that were fetched as dictionary codes",
-    "columns.taken_by_row": "columns of row groups of which single values were decoded without the others of their pages",
+    "columns.taken_by_row": "columns of row groups from which single values were decoded without the rest of their pages",
     "rows.considered": "rows of the row groups considered, and of data files that were skipped individually",
     "rows.pruned": "of these, rows of skipped files, row groups and pages",
-    "rows.unjoined.pages": "of the pruned rows, those in pages that keys of a join excluded",
+    "rows.unjoined.pages": "of the pruned rows, those in pages that join keys excluded",
     "rows.deleted.position": "removed by position deletes",
     "rows.deleted.vector": "removed by deletion vectors",
     "rows.deleted.equality": "removed by equality deletes",
     "rows.deleted.compiled": "removed by compiled equality deletes, in a scan by Spark's reader",
     "rows.filtered": "removed by the filter",
-    "rows.unjoined": "removed by keys of a join, which would have dropped them later",
+    "rows.unjoined": "removed by join keys; the join would have dropped them later",
     "rows.top-n": "removed by `ORDER BY … LIMIT`",
     "rows.fetched": "returned to Spark",
     "bytes.considered": "bytes of the data files in the manifests that were read",
@@ -89,9 +89,9 @@ COUNTERS: dict[str, str] = {
     "indexes.asked": "data files whose indexes were looked for",
     "indexes.used": "of these, data files whose indexes answered part of the filter",
     "indexes.bytes_read": "bytes read of indexes",
-    "conditions.asked": "row groups for which earlier scans were asked which rows meet the filter",
-    "conditions.known": "of these, row groups of which that was known, so that no filter column was read",
-    "conditions.known_in_part": "row groups of which it was known for some of the filter's conjuncts",
+    "conditions.asked": "row groups for which the condition cache was asked which rows meet the filter",
+    "conditions.known": "of these, row groups for which it knew, so that no filter column was read",
+    "conditions.known_in_part": "row groups for which it knew the answer to some of the filter's conjuncts",
     "conditions.kept": "answers kept: for a row group, which rows meet the filter or one of its conjuncts",
     "footer_cache.hits": "footers of remote files that were read from the host's cache",
     "footer_cache.written": "footers written into the host's cache",
@@ -148,14 +148,14 @@ COUNTERS: dict[str, str] = {
     "time.deletes": "nanoseconds of reading and applying deletes",
     "time.filter": "nanoseconds of stage one: filter columns, and the filter",
     "time.fetch": "nanoseconds of stage two: select columns",
-    "time.waiting": "nanoseconds of waiting for bytes in which a task that reads files ahead had nothing else to do; its other times leave waiting out",
-    "time.tasks": "nanoseconds of the tasks in their Python workers, waiting for Spark to take batches included",
+    "time.waiting": "nanoseconds of waiting for bytes in a task that reads files ahead and had nothing else to do; its other times exclude waiting",
+    "time.tasks": "nanoseconds of the tasks in their Python workers, including waiting for Spark to take batches",
     "time.cpu": "nanoseconds of processor time in these workers",
 }
 """The meaning of each counter. The unit is part of it; ``time.*`` are nanoseconds."""
 
-LARGEST = ("store.most", "store.trips")
-"""Counters of which not the sum is taken but the largest."""
+MERGED_BY_MAXIMUM = ("store.most", "store.trips")
+"""Counters that are merged by taking the maximum instead of the sum."""
 
 Step = TypeVar("Step")
 _lock = threading.Lock()
@@ -163,7 +163,7 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class PredicateCost:
-    """Measured cost of one predicate: rows evaluated, rows kept, nanoseconds; bytes read of indexes, and of its columns."""
+    """Measured cost of one predicate: rows evaluated and kept, nanoseconds, bytes of indexes and columns."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -191,22 +191,22 @@ class Metrics:
     choices: Counter[str] = field(default_factory=Counter)
     """Report lines about decisions, and how often each was made."""
     clock: Callable[[], int] = field(default=time.perf_counter_ns, repr=False, compare=False)
-    """Nanoseconds; of a task whose files are read by turns, without those in which the calling thread had no turn."""
+    """Nanoseconds; if a task reads its files in turns, only those of the calling thread's turns."""
     _filtered: Counter[int] = field(default_factory=Counter, repr=False, compare=False)
-    """Bytes read in stage one, by the thread that read them: of files that are read by turns, each has a thread."""
+    """Bytes read in stage one, by thread: each file that is read in turns has one."""
 
     def add(self, name: str, amount: int = 1) -> None:
         """Add `amount` to the counter `name`."""
         with _lock:  # read-ahead threads count too, and += is not atomic
             self.counters[name] += amount
 
-    def most(self, name: str, amount: int) -> None:
-        """Raise the counter `name`, one of `LARGEST`, to `amount`, unless it is larger."""
+    def raise_to(self, name: str, amount: int) -> None:
+        """Raise the counter `name`, one of `MERGED_BY_MAXIMUM`, to `amount`, unless it is larger."""
         with _lock:
             self.counters[name] = max(self.counters[name], amount)
 
     def add_read(self, stage: str, nbytes: int) -> None:
-        """Add bytes that the calling thread has read of a data file in a stage, ``filter`` or ``fetch``."""
+        """Add bytes that the calling thread has read from a data file in a stage, ``filter`` or ``fetch``."""
         with _lock:
             self.counters[f"bytes.{stage}"] += nbytes
             self.counters["bytes.read"] += nbytes
@@ -243,7 +243,7 @@ class Metrics:
         _add_cost(self.predicates, text, added)
 
     def count_index_bytes(self, text: str, nbytes: int) -> None:
-        """Add what was read of indexes for the conjunct `text`."""
+        """Add bytes read from indexes for the conjunct `text`."""
         _add_cost(self.predicates, text, PredicateCost(index_bytes=nbytes))
 
     def count_part(
@@ -255,7 +255,7 @@ class Metrics:
 
     def merge(self, other: Metrics) -> None:
         """Add another task's metrics to these."""
-        largest = {name: max(self.counters[name], other.counters[name]) for name in LARGEST}
+        largest = {name: max(self.counters[name], other.counters[name]) for name in MERGED_BY_MAXIMUM}
         self.counters.update(other.counters)
         self.counters.update({name: most - self.counters[name] for name, most in largest.items() if most})
         self.choices.update(other.choices)

@@ -1,7 +1,8 @@
-"""Every option: its name, what parses it, its default, and what it means.
+"""Every option: its name, parser, default and meaning.
 
-`SECTIONS` is in the order of docs/options.md, whose tables are made of it (`make docs-tables`). The defaults are text as a
-user would write it; those that hold are the ones of `ReadOptions` and `ReadSettings`, and a test compares.
+`SECTIONS` is in the order of docs/options.md, whose tables are generated from it (`make docs-tables`). The
+defaults are text as a user would write it; those of `ReadOptions` and `ReadSettings` apply, and a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Option(NamedTuple):
     Attributes:
         target: The attribute of `ReadOptions` or `ReadSettings`.
         parse: Makes the value from the user's text; a ``ValueError`` says what was expected.
-        default: As a user would write it; empty: none, or one that depends.
+        default: As a user would write it; empty if there is none, or it is not a constant.
         meaning: In Markdown; links are relative to ``docs/``.
     """
 
@@ -103,7 +104,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "executor-locality": Option(
             "executor_locality", values.boolean, "false",
-            "let [the same executors read the same data files](object-stores.md#the-same-files-on-the-same-executors) in every query, so that what they keep of them serves again",
+            "let [the same executors read the same data files](object-stores.md#the-same-files-on-the-same-executors) in every query, so that their caches are used again",
         ),
         "batch-size": Option(
             "batch_size", values.positive, "65536",
@@ -121,7 +122,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "io.manifest.cache-enabled": Option(
             "manifest_cache", values.boolean, "true",
-            "keep parsed manifests in the driver from query to query, of data files at most 128 MiB, of deletes 64 MiB",
+            "keep parsed manifests in the driver between queries: at most 128 MiB for data files and 64 MiB for deletes",
         ),
         "aggregate-push-down-enabled": Option(
             "metadata_aggregates", values.boolean, "true",
@@ -137,7 +138,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "dynamic-filter.files": Option(
             "dynamic_filter_files", values.automatic, "auto",
-            "`auto`: keys of a join leave out [files of Spark's own reader](full-scans.md#sides-of-joins), too; or `off`",
+            "`auto`: join keys also prune [files of Spark's own reader](full-scans.md#sides-of-joins); or `off`",
         ),
         "dynamic-filter.min-bytes": Option(
             "dynamic_filter_min_bytes", values.size, "",
@@ -145,7 +146,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "dynamic-filter.min-dropped": Option(
             "min_dropped_share", values.percentage, "25",
-            "percentage of the rows: keys of a join that drop fewer are given up in a task; `0`: never",
+            "percentage of the rows: a task gives up join keys that drop fewer; `0`: it never does",
         ),
         "two-stage": Option(
             "two_stage", values.boolean, "true",
@@ -211,7 +212,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "filter.cache": Option(
             "filter_cache", values.keeper, "off",
-            "who keeps [which rows meet a filter](condition-cache.md), so that the next query with it reads no filter column: each worker in its `memory`, the `host`, or nobody (`off`)",
+            "where it is cached [which rows meet a filter](condition-cache.md), so that the next query with it reads no filter column: in each worker's `memory`, on the `host`, or nowhere (`off`)",
         ),
         "filter.cache-dir": Option(
             "filter_cache_dir", values.directory, "",
@@ -249,7 +250,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "index": Option(
             "index", values.automatic, "auto",
-            "`auto`: [indexes](indexes.md) are read where they take fewer bytes than the filter's columns; or `off`",
+            "`auto`: [indexes](indexes.md) are read if they take fewer bytes than the filter's columns; or `off`",
         ),
         "index.location": Option(
             "index_location", values.location, "",
@@ -275,11 +276,11 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "io.files-ahead": Option(
             "files_ahead", values.number_or_auto, "auto",
-            "how many remote data files of a task are read ahead of the one whose rows are next: a number, or `auto` (as many as [pays](object-stores.md#what-is-done-by-default), at most 63). 0 reads one file after the other",
+            "how many remote data files of a task are read ahead of the one whose rows are next: a number, or `auto` (as many as [pay off](object-stores.md#what-is-done-by-default), at most 63). 0 reads one file after another",
         ),
         "footers.cache": Option(
             "footer_cache", values.sharer, "host",
-            "who keeps footers of remote Parquet files: the workers of a `host` share them in files, or each `worker` has its own. A footer is used for rows of the object with its ETag only; where it proves that no row matches, the object is not asked for again",
+            "who keeps footers of remote Parquet files: the workers of a `host` share them in files, or each `worker` has its own. Rows are read only from the object with the footer's ETag; if the footer proves that no row matches, the object is not requested again",
         ),
         "footers.cache-dir": Option(
             "footer_cache_dir", values.directory, "",
@@ -295,7 +296,7 @@ SECTIONS: dict[str, dict[str, Option]] = {
         ),
         "io.prefetch": Option(
             "prefetch", values.boolean, "true",
-            "read several row groups of a remote file at the same time, ask for columns together with the equality deletes of their rows, and decode equality-delete files while earlier keys are inserted into the table",
+            "read several row groups of a remote file at the same time, request columns together with the equality deletes of their rows, and decode equality-delete files while earlier keys are inserted into the table",
         ),
     },
 }

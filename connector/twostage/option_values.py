@@ -11,7 +11,7 @@ import re
 _MAX_EPOCH_MILLISECONDS = 253_402_387_199_999
 """The last millisecond of the year 9999 in the westernmost time zone."""
 _NAME = re.compile(r"\s*((?:`(?:[^`]|``)+`|[^,`])+)\s*(?:,|$)")
-"""A column's name, and the comma behind it."""
+"""A column's name, and the comma after it."""
 
 
 def text(raw: str) -> str:

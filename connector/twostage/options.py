@@ -65,13 +65,14 @@ class ReadSettings:
     prefetch: bool = True
     """Whether several row groups of a remote file are read at the same time."""
     files_ahead: int | None = None
-    """Remote data files of a task that are read ahead of the one whose rows are next; None: as many as pays."""
+    """Remote data files of a task read ahead of the one whose rows are next; None: as many as pay off."""
     batch_size: int = 65_536
     """Maximum rows of a returned Arrow batch."""
     min_dropped_share: float = 0.25
-    """Of the rows: keys of a join that drop fewer are given up in a task; 0: never."""
+    """Share of the rows: a task gives up join keys that drop fewer; 0: never."""
     filter_cache: str = "off"
-    """Who keeps which rows of a data file meet a condition: each worker in ``memory``, the ``host``, or nobody (``off``)."""
+    """Where it is cached which rows of a data file meet a condition: in each worker's ``memory``, on the
+    ``host``, or nowhere (``off``)."""
     filter_cache_dir: str | None = None
     """Directory of the host's cache of conditions; None: in the user's cache directory."""
     filter_cache_size: int = 2**30
@@ -91,7 +92,7 @@ class ReadSettings:
     compiled_dir: str | None = None
     """Where compiled deletes are stored in addition to the host's cache: a folder or bucket outside the table."""
     index: bool = True
-    """Whether indexes are read where they save bytes."""
+    """Whether indexes are read if they save bytes."""
     index_location: str | None = None
     """Where a table's indexes are: a folder or bucket outside the table; None: ``_twostage_indexes`` beside it."""
     task_memory: int | None = None
@@ -136,15 +137,16 @@ class ReadOptions:
     top_n: bool = True
     """Prune rows that ORDER BY with LIMIT drops."""
     dynamic_filter: bool = True
-    """Filter rows by the keys of joins that arrive while the query runs; off: these only prune."""
+    """Filter rows by join keys that arrive while the query runs; off: they only prune."""
     dynamic_filter_files: bool = True
-    """Leave out files of scans by Spark's own reader by keys of joins."""
+    """Prune files of scans by Spark's own reader by join keys."""
     dynamic_filter_min_bytes: int | None = None
-    """Bytes of a join side's columns from which on it awaits keys; None: `eligibility.MAX_JOIN_COLUMN_BYTES`."""
+    """Bytes of a join side's columns above which it awaits keys; None:
+    `eligibility.MAX_JOIN_COLUMN_BYTES`."""
     metadata_aggregates: bool = True
     """Answer count, min and max from manifests if these prove the result."""
     manifest_cache: bool = True
-    """Keep parsed manifests in the driver from query to query: at most 64 MiB of deletes' and 128 MiB of data files'."""
+    """Keep parsed manifests in the driver between queries: at most 64 MiB for deletes, 128 MiB for data."""
     truncate_nanoseconds: bool = False
     """Return ``timestamp_ns`` and ``timestamptz_ns`` in microseconds instead of refusing them."""
     settings: ReadSettings = ReadSettings()

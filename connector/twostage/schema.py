@@ -162,9 +162,9 @@ class Schema:
         return next(field for field in self.fields if field.name == name)
 
     def cut_to(self, field_id: int) -> Field:
-        """Return the column that leads through structs to a field, each cut to that one child.
+        """Return the column that contains a field, its structs reduced to the path to that field.
 
-        The structs keep their defaults: one that a file lacks may not be NULL.
+        The structs keep their defaults: a struct that a file lacks is not necessarily NULL.
         """
         chain = [self.top_level(field_id)]
         for name in self.path(field_id)[1:]:
@@ -320,7 +320,7 @@ def parse_value(kind: Type, raw: Any) -> Any:
 
 
 def nearest_float(value: float) -> float:
-    """Return the float of 32 bits that is nearest: JSON's 0.1 is the same value as the files' 0.1.
+    """Return the nearest 32-bit float, so that JSON's 0.1 equals the files' 0.1.
 
     >>> nearest_float(0.1), nearest_float(0.5), nearest_float(-1e39)
     (0.10000000149011612, 0.5, -inf)

@@ -88,7 +88,7 @@ class Selection:
         return Selection.of(mask)
 
     def marks(self, other: Selection) -> NDArray[np.bool_]:
-        """Tell for each live row whether it is live in `other`, too (bool, length `count`, in row order)."""
+        """Tell for each live row whether it is also live in `other` (bool, length `count`, in row order)."""
         mask = np.ones(self.num_rows, np.bool_) if other.mask is None else other.mask
         return mask if self.mask is None else mask[self.mask]
 

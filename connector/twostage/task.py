@@ -1,7 +1,7 @@
 """What the driver hands to the executors: plain, picklable values.
 
-`planning` makes them, `reading` consumes them. No open file, no Spark and no pyiceberg object is inside,
-and nothing here is ever shown with a secret: `ScanContext.storage` hides its properties from `repr`.
+`planning` makes them, `reading` consumes them. They contain no open files and no objects of Spark or
+PyIceberg, and no `repr` shows a secret: that of `ScanContext.storage` omits its properties.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ class DeleteFile:
     content_size: int = 0
     referenced_data_file: str | None = None
     scope: str | None = None
-    """Equality deletes: names the partition covered (``global`` for all of the table; None: not known).
-    Files of one scope apply to the same data files, but for the sequence rule and for pruning, so that
-    one table of keys serves them all."""
+    """Equality deletes: names the partition covered (``global`` for the whole table; None: unknown).
+    Files of one scope apply to the same data files, except for the sequence-number rule and pruning, so
+    one key table serves them all."""
     keys: Mapping[int, Bounds] = field(default_factory=dict)
-    """Equality deletes: what is known of the values in key columns, by field id, and so of the rows deleted."""
+    """Equality deletes: bounds of the key columns, by field id, and thus of the rows deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFileWithDeletes:
-    """A data file, as far as it takes to tell which of its rows are deleted."""
+    """A data file, reduced to what tells which of its rows are deleted."""
 
     __repr__ = masked_repr
 
     written_path: str
-    """As the metadata names it; delete files name it so, too."""
+    """As in the metadata and in delete files."""
     record_count: int
     deletes: tuple[DeleteFile, ...] = ()
 
@@ -67,8 +67,8 @@ class DataFileWithDeletes:
 class ScanTask(DataFileWithDeletes):
     """One data file, or the row groups of it that begin in ``[start, start + length)`` bytes.
 
-    `path` is where to open it. `constants` are the values of identity partition fields by source field id, and of
-    the metadata columns that the file decides, in internal form.
+    `path` is where to open it. `constants` are the values of identity partition fields by source field id,
+    and of the metadata columns that are constant over the file, in internal form.
     """
 
     __repr__ = masked_repr
@@ -82,35 +82,35 @@ class ScanTask(DataFileWithDeletes):
     spec_id: int
     constants: Mapping[int, Any] = field(default_factory=dict)
     first_row_id: int | None = None
-    """Row lineage: the id of the file's first row; None where the table has none."""
+    """Row lineage: the id of the file's first row; None if the table has none."""
     delete_set: str | None = None
-    """Names the equality deletes that apply where `deletes` lacks some of them: those that delete nothing which the
-    query returns. What was compiled of the whole set serves this task too."""
+    """Names all the equality deletes that apply, if `deletes` lacks those that delete no row of the query.
+    Compiled deletes of the whole set serve this task too."""
     all_match: bool = False
     """The file's metrics prove that the predicate is true for every row: no need to filter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CredentialsEndpoint:
-    """Where a REST catalog vends new credentials for a table's files, and the authorisation that it wants.
+    """Where a REST catalog vends new credentials for a table's files, and the authorisation that it requires.
 
     Holds secrets: its repr shows nothing. Only the process that opens the table's files uses it.
     """
 
     url: str
     location: str
-    """Of the table; the credentials whose prefix of it is the longest are taken."""
+    """Of the table; the credentials with its longest prefix are used."""
     headers: tuple[tuple[str, str], ...] = ()
-    """Of each request, ``Authorization`` included."""
+    """Of each request, including ``Authorization``."""
     login_url: str = ""
-    """Where OAuth2's client credentials get a new token once that in `headers` has expired; empty: there is no way."""
+    """Where OAuth2 client credentials get a new token once that in `headers` has expired; empty: nowhere."""
     login: tuple[tuple[str, str], ...] = ()
     """The fields of that request."""
     login_headers: tuple[tuple[str, str], ...] = ()
     verify: bool | str = True
-    """Whether the server's certificate is checked, or the file of authorities by which it is."""
+    """Whether the server's certificate is verified, or the CA bundle to verify it with."""
     certificate: str | tuple[str, str] | None = None
-    """The client's own: a file, or one with its key's."""
+    """The client's certificate: one file, or the files of certificate and key."""
 
     def __repr__(self) -> str:
         return "CredentialsEndpoint(***)"
@@ -128,13 +128,13 @@ class Storage:
     moved_from: str | None = None
     """With ``allow-moved-paths``: the location written in the metadata, which `root` replaces."""
     allowed: tuple[str, ...] = ()
-    """More buckets and folders that a scan may open (``allowed-locations``)."""
+    """Further buckets and folders that a scan may open (``allowed-locations``)."""
     client: str = "auto"
-    """Who sends the requests to an object store: ``auto`` (obstore where it knows the store) or ``arrow``."""
+    """Who sends the requests to an object store: ``auto`` (obstore if it supports the store) or ``arrow``."""
     scope: str = field(default="", repr=False)
-    """For whom the driver keeps what it reads (`storage.store_identity`); empty: for whoever has the same `properties`."""
+    """Whom the driver's caches serve (`storage.store_identity`); empty: anyone with the same `properties`."""
     renewal: CredentialsEndpoint | None = field(default=None, repr=False)
-    """Where credentials among `properties` are renewed that a catalog vended; None: in the driver alone, if at all."""
+    """Where vended credentials in `properties` are renewed; None: in the driver alone, if at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,21 +165,22 @@ class ScanContext(TableContext):
     predicate: Predicate = TRUE
     """Taken over from Spark: exactly the rows where it is true are returned."""
     keys: tuple[Predicate, ...] = ()
-    """Conjuncts of `predicate` that say which keys a join has: the join drops what they would drop, too."""
+    """Conjuncts of `predicate` that are join keys: the join would also drop the rows that they drop."""
     hint: Predicate = TRUE
     """Implied by what Spark evaluates later, and by runtime filters: it may prune, and need not be applied to rows."""
     key_fields: Mapping[int, Field] = field(default_factory=dict)
-    """Equality-delete key fields by id that `schema` no longer holds, from older schemas."""
+    """By id, equality-delete key fields of older schemas that `schema` no longer has."""
     key_columns: Mapping[int, Field] = field(default_factory=dict)
-    """By the same ids, the columns that lead to these fields (`Schema.cut_to`)."""
+    """By the same ids, the columns that contain these fields (`Schema.cut_to`)."""
     limit: int | None = None
     top: TopRows | None = None
-    """Spark sorts the rows and keeps the first of them: each task must return those, and need not return others."""
+    """Spark sorts the rows and keeps the first ones: each task must return those, and may omit others."""
     table_uuid: str | None = None
     indexes: Any = None
-    """The `indexes.of_scan.ScanIndexes` that tasks may ask; None: there are none."""
+    """The `indexes.of_scan.ScanIndexes` that tasks may probe; None: there are none."""
     equality_deletes: tuple[DeleteFile, ...] = field(default=(), repr=False)
-    """The equality-delete files that some task of the scan applies: workers that share key sets build one for all."""
+    """The equality-delete files that any task of the scan applies: workers that share key sets build one for
+    all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +199,7 @@ class TaskGroup:
 
 
 MIN_BYTES_TO_WAIT_FOR_JOIN_KEYS = 1 << 20
-"""A single range of fewer bytes is read sooner than a filter by a join's keys is planned."""
+"""Reading a single range of fewer bytes takes less time than planning a filter by join keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,14 +223,14 @@ class ScanPlan:
     is_handed_over: bool = False
     """Spark's own Parquet reader does the scan; there are no groups."""
     indexed: str = ""
-    """The table's indexed columns with their kinds, for EXPLAIN; empty where nothing of the scan asks indexes."""
+    """The table's indexed columns with their kinds, for EXPLAIN; empty if the scan probes no index."""
     is_from_metadata: bool = False
     """Manifests, or indexes, answered the query's aggregates; there are no groups."""
     answered_columns: tuple[str, ...] = ()
-    """Of such an answer: the columns that the aggregates, and their groups, are of."""
+    """In that case, the columns of the aggregates and of their groups."""
 
     @property
-    def may_leave_out(self) -> bool:
-        """Whether there is enough to read that a join's keys, known later, could save some of it."""
+    def may_profit_from_keys(self) -> bool:
+        """Whether the scan reads enough for join keys, known later, to save some of it."""
         tasks = sum(len(group.tasks) for group in self.groups)
         return tasks > 1 or (tasks == 1 and self.estimated_bytes > MIN_BYTES_TO_WAIT_FOR_JOIN_KEYS)

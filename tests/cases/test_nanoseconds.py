@@ -11,7 +11,7 @@ import oracle
 from check import ids
 from core_scan import Opened, open_table, scan
 from tables import Table
-from twostage.columns import arrow_type, check_carried, project_names, project_spark, spark_schema
+from twostage.columns import arrow_type, check_spark_types, project_names, project_spark, spark_schema
 from twostage.errors import OptionError, UnsupportedFeatureError
 from twostage.options import parse_options
 from twostage.predicates.bind import bind_predicate
@@ -108,7 +108,7 @@ def test_spark_sees_microseconds_in_the_schema(kind: str, tmp_path: Path) -> Non
     )
     assert spark_schema(fields)["fields"][0]["type"] == ("timestamp" if "tz" in kind else "timestamp_ntz")
     back = project_spark(visible_schema(found.table, found.options), spark_schema(fields))
-    check_carried(back)
+    check_spark_types(back)
     assert back == fields
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from check import Columns
 from core_scan import Opened, open_table, scan
-from twostage.columns import check_carried, project_names
+from twostage.columns import check_spark_types, project_names
 from twostage.errors import CorruptFileError
 from twostage.predicates.predicate import And, Compare, IsNull, Not, Predicate
 from variant_tables import MISSING, ROWS, variant, variant_table
@@ -46,7 +46,7 @@ def test_variants_are_read_at_every_depth(
     if file_format == "avro" and len(names) == 3:
         names = names[1:]  # only Parquet's are shredded
     opened = open_table(variant_table(tmp_path, file_format, names=names), two_stage=stages)
-    check_carried(opened.table.schema.fields)
+    check_spark_types(opened.table.schema.fields)
     left = [i for i in range(ROWS) if i != 3]
     assert read(opened, "id", "v") == {i: shown(variant(i)) for i in left}
     c = Columns(opened.table.schema)

@@ -38,9 +38,9 @@ def test_merging_takes_the_largest_of_what_is_no_sum() -> None:
     total = Metrics()
     for most in (5, 9, 7):
         task = Metrics()
-        task.most("store.most", 1)
-        task.most("store.most", most)
-        task.most("store.most", 2)
+        task.raise_to("store.most", 1)
+        task.raise_to("store.most", most)
+        task.raise_to("store.most", 2)
         total.merge(task)
     assert total.counters == {"store.most": 9}
     total.merge(Metrics())

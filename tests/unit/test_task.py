@@ -129,4 +129,4 @@ def test_join_keys_are_waited_for_where_they_could_save_some(
     groups: tuple[int, ...], num_bytes: int, expected: bool
 ) -> None:
     """Two ranges may lose one; a single one must be worth the planning of the filter."""
-    assert plan_of(*groups, num_bytes=num_bytes).may_leave_out is expected
+    assert plan_of(*groups, num_bytes=num_bytes).may_profit_from_keys is expected

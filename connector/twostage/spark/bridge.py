@@ -221,7 +221,7 @@ class Bridge:
             scan=plan.context.scan_id,
             rows=plan.estimated_rows,
             bytes=plan.estimated_bytes,
-            prunable=plan.may_leave_out,
+            prunable=plan.may_profit_from_keys,
             indexed=plan.indexed,
             placed=self._pin_of(request).options.executor_locality,
         )

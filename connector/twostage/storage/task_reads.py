@@ -362,7 +362,7 @@ class TaskReads:
                 pending.fail(error)
                 return
             else:
-                self._metrics.most("store.trips", pending.trip)
+                self._metrics.raise_to("store.trips", pending.trip)
                 pending.arrived(request.start, answer.data, request.members, request.gathered)
                 return
 
@@ -371,7 +371,7 @@ class TaskReads:
         window = window_of(file.client.key)
         entered = await window.enter()
         self._in_flight += 1
-        self._metrics.most("store.most", self._in_flight)
+        self._metrics.raise_to("store.most", self._in_flight)
         began = time.perf_counter_ns()
         is_answered = is_throttled = False
         try:
