@@ -29,7 +29,7 @@ from twostage.formats.parquet.page_reader import (
     WHOLE_SHARE,
     PageChoice,
     PageReader,
-    bytes_at_once,
+    peak_bytes,
 )
 from twostage.formats.parquet.page_tables import PageTables
 from twostage.formats.parquet.statistics import may_read, row_group_bounds
@@ -355,7 +355,7 @@ class ParquetDataFile(DataFile):
         if choice is None:
             yield from super().select(row_group, targets, rows, batch_size)
             return
-        size = bytes_at_once(self._footer, row_group.index, wanted, choice)
+        size = peak_bytes(self._footer, row_group.index, wanted, choice)
         max_bytes = min(PAGE_BYTES, self.context.settings.memory_budget // 2)
         if size > max_bytes:
             parts = np.array_split(parts[0], min(len(parts[0]), 1 + int(size / max_bytes)))

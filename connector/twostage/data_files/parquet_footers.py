@@ -75,7 +75,7 @@ class KeptFooter:
         for known, known_mapping, found in self._columns:
             if known == schema and known_mapping == mapping:
                 return found
-        of_file = with_maps(read_schema(), self.footer.loose_maps)
+        of_file = with_maps(read_schema(), self.footer.maps_as_lists)
         fields = identify(of_file, mapping, schema, path)
         found = FileColumns(of_file, of_file.types, fields)
         self._columns[:] = [(schema, mapping, found)]  # in one step: another thread may read it

@@ -74,7 +74,7 @@ def convert(
 
 
 def _pairs(array: pa.Array, kind: Map, path: str, name: str) -> tuple[pa.Array, pa.Array]:
-    """Return all keys and values of a map; one whose keys are optional in the file arrives as a list of pairs."""
+    """Return all keys and values of a map; one with optional keys in the file arrives as a list of pairs."""
     if pa.types.is_map(array.type):
         return array.keys, array.items
     if not pa.types.is_list(array.type) or not pa.types.is_struct(array.type.value_type):
@@ -100,7 +100,7 @@ def _child(
     constants: Mapping[int, Any],
     path: str,
 ) -> pa.Array:
-    if position >= len(source.children):  # a map of which only the keys were decoded
+    if position >= len(source.children):  # only the map's keys were decoded
         return constant(target.type, target.initial_default, len(array))
     return convert(array, source.children[position], target, constants, path)
 

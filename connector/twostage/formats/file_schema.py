@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
-"""Keys of Arrow field metadata that hold the id: Parquet's, and that of ORC's type attribute and of Avro here."""
+"""Keys of Arrow field metadata that hold the id: Parquet's, and the one used here for ORC and Avro."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class FileField:
         return self.first_leaf <= leaf < self.end_leaf
 
     def has_any(self, leaves: Collection[int]) -> bool:
-        """Tell whether this field has one of some leaves."""
+        """Tell whether this field has any of these leaves."""
         return any(leaf in leaves for leaf in range(self.first_leaf, self.end_leaf))
 
 
@@ -171,7 +171,7 @@ def wanted_leaves(
 ) -> set[int]:
     """Return the leaves that must be decoded to build `targets`; those in `constants` need none.
 
-    A struct of which the file holds none of the wanted sub-fields still needs one leaf, which tells where the struct
+    If the file has none of a struct's wanted sub-fields, one leaf is still needed, to tell where the struct
     itself is NULL.
     """
     leaves: set[int] = set()

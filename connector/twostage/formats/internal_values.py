@@ -22,7 +22,7 @@ _EXACT = Context(prec=76)
 
 
 def constant(kind: Type, value: Any, num_rows: int) -> pa.Array:
-    """Return an array of `num_rows` times one value; NULL for None."""
+    """Return an array of one value, repeated `num_rows` times; NULL for None."""
     target = arrow_type(kind)
     if value is None:
         return pa.nulls(num_rows, target)

@@ -51,8 +51,8 @@ def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
         name: The column's name, for errors.
 
     Returns:
-        An array of ``arrow_type(kind)``; of its large form where a whole row group's text exceeds 2 GiB, which only
-        stage one sees.
+        An array of ``arrow_type(kind)``; of its large form if a row group's text exceeds 2 GiB, which happens
+        only in stage one.
 
     Raises:
         CorruptFileError: The file's type cannot become the table's, a value does not fit it, text is not UTF-8, or a
@@ -75,7 +75,7 @@ def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
         return pa.nulls(len(array), target)
     if kind == NULL_TEST:
         return pc.if_else(array.is_valid(), pa.scalar(value=True), pa.scalar(None, target))
-    if kind.name in ("geometry", "geography"):  # only where they are NULL can be queried
+    if kind.name in ("geometry", "geography"):  # queries can only test them for NULL
         return pc.if_else(array.is_valid(), pa.scalar(b""), pa.scalar(None, target))
     if kind.name == "time" or kind.name.startswith("timestamp"):
         return _promote_moment(array, kind, target, path, name)
@@ -85,10 +85,10 @@ def promote(array: pa.Array, kind: Primitive, path: str, name: str) -> pa.Array:
         raise mismatch(found, kind, path, name)
     is_large = pa.types.is_large_string(found) or pa.types.is_large_binary(found)
     if is_large and array.nbytes > MAX_TEXT_BYTES:
-        return array  # a whole row group, which only stage one sees
+        return array  # a whole row group, only in stage one
     try:
         return array.cast(target)
-    except pa.ArrowInvalid as error:  # a decimal wider than the table's type, text that is no UTF-8
+    except pa.ArrowInvalid as error:  # a decimal wider than the table's type, text that is not UTF-8
         raise mismatch(found, kind, path, name) from error
 
 
@@ -169,7 +169,7 @@ def _allowed(found: pa.DataType, kind: Primitive) -> bool:
 
 
 def _promote_moment(array: pa.Array, kind: Primitive, target: pa.DataType, path: str, name: str) -> pa.Array:
-    """Change a time's or timestamp's unit; the zone is only relabelled, where an Arrow cast would move the instant."""
+    """Change a time's or timestamp's unit; the zone is only relabelled: a cast would move the instant."""
     found = array.type
     if kind.name in ("timestamp", "timestamp_ns") and pa.types.is_date32(found):
         return array.cast(target)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_VARINT_BYTES = 10
-"""Bytes that 64 bits take at most."""
+"""Maximum bytes of a 64-bit number."""
 MAX_WIDE_VARINT_BYTES = 19
-"""Bytes that 128 bits take at most."""
+"""Maximum bytes of a 128-bit number."""
 _MASK_64 = 2**64 - 1
 _ONE = np.uint64(1)
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Return the unsigned number at `position`, cut to 64 bits, and the position behind it.
+    """Return the unsigned number at `position`, cut to 64 bits, and the position after it.
 
     Raises:
         ValueError: The bytes end within the number, or it has more than ten bytes.
@@ -53,7 +53,7 @@ def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Return the signed 64-bit number at `position`, and the position behind it.
+    """Return the signed 64-bit number at `position`, and the position after it.
 
     Raises:
         ValueError: As for `read_varint`.
@@ -110,7 +110,7 @@ def read_wide_zigzags(data: bytes, count: int) -> NDArray[np.uint64]:
         Shape ``(count, 2)``: the low and the high 64 bits of each number (two's complement).
 
     Raises:
-        ValueError: The bytes hold another number of varints, or one of more than 19 bytes.
+        ValueError: The bytes hold a different number of varints, or one of more than 19 bytes.
     """
     raw = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(raw < 128) + 1

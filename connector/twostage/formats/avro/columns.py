@@ -155,7 +155,7 @@ def _with_logical_types(
     if (kind.kind, kind.logical) in _LOGICAL:
         made = array.view(_LOGICAL[kind.kind, kind.logical])
         if pa.types.is_time(made.type):
-            made.validate(full=True)  # raises where a time lies outside of the day
+            made.validate(full=True)  # raises if a time lies outside the day
         return made
     return array
 
@@ -197,7 +197,7 @@ def _decimals(array: pa.Array, kind: AvroType, field: FileField) -> pa.Array:
     decimals = pa.Array.from_buffers(
         pa.decimal128(38, kind.scale), len(array), [array.buffers()[0], pa.py_buffer(words)], array.null_count
     )
-    return decimals.cast(pa.decimal128(kind.precision, kind.scale))  # raises where there are more digits
+    return decimals.cast(pa.decimal128(kind.precision, kind.scale))  # raises if there are more digits
 
 
 def _little_endian(

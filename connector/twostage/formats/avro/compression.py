@@ -19,7 +19,7 @@ CODECS = ("null", "deflate", "bzip2", "xz", "zstandard", "snappy")
 
 
 def unpack(codec: str, packed: bytes, limit: int) -> bytes:
-    """Return a block's bytes; where there are more than `limit`, at least one more than that.
+    """Return a block's bytes; if there are more than `limit`, at least one more than that.
 
     The caller compares the length with its limit.
 

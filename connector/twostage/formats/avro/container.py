@@ -191,7 +191,7 @@ def iterate_records(
 
 
 def _read_header(data: bytes) -> tuple[dict[str, bytes], int]:
-    """Return the metadata map and the position behind it."""
+    """Return the metadata map and the position after it."""
     header: dict[str, bytes] = {}
     position = len(_MAGIC)
     while True:
@@ -236,7 +236,7 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def min_bytes(schema: Any) -> int:
-    """Return the bytes that a value takes at least, 0 or 1.
+    """Return the minimum number of bytes of a value, 0 or 1.
 
     Raises:
         ValueError: An array whose items may take no bytes.

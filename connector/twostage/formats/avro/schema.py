@@ -173,7 +173,8 @@ def read_schema(
 ) -> dict[str, Any]:
     """Return a schema that reads the file's records: whole ones, or only the `wanted` leaves of them.
 
-    A field is called ``f`` and its position, so that fastavro resolves a projection whatever the file calls its fields.
+    A field is named ``f`` and its position, so that fastavro resolves a projection whatever the file names
+    its fields.
     """
     result: dict[str, Any] = _schema(root, FieldsRoot(tuple(fields)), wanted, _RecordNames())
     return result
@@ -189,7 +190,7 @@ class FieldsRoot:
 def children_to_read(
     kind: AvroType, field: FileField | FieldsRoot | None, wanted: AbstractSet[int] | None
 ) -> list[int]:
-    """Return the positions of the children that hold wanted leaves; all of them where nothing is left out."""
+    """Return the positions of the children that hold wanted leaves; all of them if nothing is left out."""
     if wanted is None or field is None:
         return list(range(len(kind.children)))
     return [place for place, child in enumerate(field.children) if child.has_any(wanted)]
@@ -209,7 +210,7 @@ def _schema(
         kept = children_to_read(kind, field, wanted)
         name = names.take()
         made = {}
-        # Children that are left out are named as well, so that the names behind them stay the same.
+        # Omitted children are named as well, so that the names after them stay the same.
         for place, child in enumerate(kind.children):
             made[place] = _schema(child, _below(field, place), wanted if place in kept else None, names)
         fields = [{"name": f"f{place}", "type": made[place]} for place in kept]

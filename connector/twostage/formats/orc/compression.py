@@ -1,4 +1,4 @@
-"""Decompresses what ORC compresses: streams, footers and metadata, in chunks behind headers of three bytes.
+"""Decompresses what ORC compresses: streams, footers and metadata, in chunks with three-byte headers.
 
 Takes compressed bytes, the codec and the file's block size; gives the decompressed bytes. The rule: no chunk decompresses
 to more than the block size, and no stream to more than its limit, whatever it claims.
@@ -96,7 +96,8 @@ def _unpack_chunk(part: bytes, codec: str, block_size: int) -> bytes:
 def _unpack_lz4(part: bytes, block_size: int) -> bytes:
     """Decompress a raw LZ4 block.
 
-    pyarrow needs the decompressed size, which such a block does not state: its sequences are added up first.
+    pyarrow needs the decompressed size, which such a block does not state: the lengths of its sequences are
+    added up first.
     """
     size = position = 0
     end = len(part)

@@ -22,7 +22,8 @@ def read_decimals(data: bytes, scales: NDArray[np.int64], precision: int, scale:
     """Decode one number for each of `scales` (int64) to ``decimal128(precision, scale)``.
 
     Raises:
-        ValueError: The stream holds another number of values, or one that does not fit (also as `pa.ArrowInvalid`).
+        ValueError: The stream holds a different number of values, or one that does not fit (also as
+            `pa.ArrowInvalid`).
     """
     words = read_wide_zigzags(data, len(scales))
     wanted = pa.decimal128(precision, scale)
@@ -45,4 +46,4 @@ def _array(words: NDArray[np.uint64], scale: int) -> pa.Array:
 
 
 def _exact(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return array.cast(wanted)  # raises where a number has more digits than the type
+    return array.cast(wanted)  # raises if a number has more digits than the type

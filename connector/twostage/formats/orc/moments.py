@@ -1,8 +1,8 @@
 """Timestamps of ORC: seconds since 2015 in the writer's zone, and nanoseconds without their trailing zeros.
 
-Takes the two streams as integers; gives microseconds since 1970 (or nanoseconds, where some values have them and all
-fit). The rule: a value is the local time that the writer meant, or the instant, or an error; an unknown zone is never
-guessed.
+Takes the two streams as integers; gives microseconds since 1970 (or nanoseconds, if some values have them and
+all fit). The rule: a value is the local time that the writer meant, or the instant, or an error; an unknown
+zone is never guessed.
 Source: ORC specification v1, "Timestamp Columns", and org.apache.orc.impl.TreeReaderFactory.
 """
 
@@ -29,7 +29,7 @@ _MAX_SECONDS = 2**63 // 1_000_000 - 2
 _MAX_SECONDS_NANOS, _MAX_REST = divmod(2**63 - 1, 1_000_000_000)
 _MIN_SECONDS_NANOS, _MIN_REST = divmod(-(2**63), 1_000_000_000)
 _POWERS = 10 ** np.array([0, 2, 3, 4, 5, 6, 7, 8], np.int64)
-"""Factors by the lowest three bits, which count the decimal zeros that were cut off."""
+"""Factors by the lowest three bits, which encode how many trailing zeros were cut off."""
 
 
 def read_timestamps(
@@ -46,7 +46,7 @@ def read_timestamps(
 
     Raises:
         UnsupportedFeatureError: The zone is not stated, or not known here.
-        CorruptFileError: A value is outside of what microseconds in 64 bits can express.
+        CorruptFileError: A value does not fit into 64-bit microseconds.
     """
     if len(seconds) == 0:
         return seconds, "us"
@@ -63,13 +63,13 @@ def read_timestamps(
     if int(seconds.min()) == -(2**63):  # it is its own absolute value
         raise _out_of_range(name)
     seconds = seconds + (_EPOCH_OF_ORC if zone in _UTC else _epoch_in(zone, name))
-    # Writers round seconds towards zero. Within the last second before 1970 that loses the sign: what is stored is a
-    # second late, and every reader returns it so.
+    # Writers round seconds towards zero. Within the last second before 1970 that loses the sign: the stored
+    # value is a second late, and every reader returns it so.
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
     if local and zone not in _UTC:
         seconds = _local(seconds, zone)
     if bool((nanos % 1000).any()) and _fits_nanoseconds(seconds, nanos):
-        return seconds * 1_000_000_000 + nanos, "ns"  # where the product overflows, the sum wraps back
+        return seconds * 1_000_000_000 + nanos, "ns"  # if the product overflows, the sum wraps back
     return seconds * 1_000_000 + nanos // 1000, "us"
 
 
@@ -83,9 +83,10 @@ def _fits_nanoseconds(seconds: NDArray[np.int64], nanos: NDArray[np.int64]) -> b
 def _local(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
     """Return the local time of instants, both in seconds.
 
-    pyarrow knows daylight saving changes until 2037. Later years use those of an earlier year that begins on the same
-    weekday and has the same length. Before 1900 a zone has its present standard time, as in `java.util.TimeZone`, by
-    which all writers compute that state another zone than UTC; pyarrow has the local mean time of those years.
+    pyarrow knows daylight saving changes until 2037. Later years use those of an earlier year that begins on
+    the same weekday and has the same length. Before 1900 a zone has its present standard time, as in
+    `java.util.TimeZone`, used by all writers that state a zone other than UTC; pyarrow uses the local mean
+    time of those years.
     """
     moved = np.zeros(len(seconds), np.int64)
     late = np.flatnonzero(seconds >= _LAST_KNOWN)

@@ -1,11 +1,12 @@
 """ORC's run-length encodings of bytes, booleans and integers (versions 1 and 2).
 
 Takes a decompressed stream and the number of values; gives them as a NumPy array of that length. The rule: a stream that
-does not hold exactly that many values raises `ValueError`, before memory is taken for more than it holds.
+does not hold exactly that many values raises `ValueError`, before memory is allocated for more than it holds.
 Source: ORC specification v1, "Run Length Encoding".
 
-Only run headers are read in a Python loop, some 1 µs each. The values of many runs are then made at once: packed values
-are cut out of their bits together, and runs of a constant step are computed from their first value and the step.
+Only run headers are read in a Python loop, some 1 µs each. The values of many runs are then decoded at once:
+packed values are unpacked together, and runs of a constant step are computed from their first value and the
+step.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of a packed value, by the code of five bits in a run's header."""
 _VALUES_AT_ONCE = 1 << 18
-"""Values made at once: 2 MiB, and as much again for each of some six intermediate arrays."""
+"""Values decoded at once: 2 MiB, and as much again for each of some six intermediate arrays."""
 _MASK = 2**64 - 1
 
 
@@ -30,7 +31,7 @@ def byte_values(data: bytes, count: int) -> NDArray[np.uint8]:
     """Decode `count` bytes.
 
     Raises:
-        ValueError: The stream holds another number of values.
+        ValueError: The stream holds a different number of values.
     """
     parts: list[bytes] = []
     position = found = 0
@@ -64,7 +65,7 @@ def integers(data: bytes, count: int, *, signed: bool, version: int) -> NDArray[
     """Decode `count` integers of run-length encoding version 1 or 2.
 
     Raises:
-        ValueError: The stream holds another number of values, or is malformed.
+        ValueError: The stream holds a different number of values, or is malformed.
     """
     runs = _Runs(data, count, signed=signed)
     read = _read_version_1 if version == 1 else _read_version_2
@@ -76,7 +77,7 @@ def integers(data: bytes, count: int, *, signed: bool, version: int) -> NDArray[
 
 
 class _Runs:
-    """Gathers runs, and makes their values, `_VALUES_AT_ONCE` or a few more each time."""
+    """Gathers runs, and decodes their values, `_VALUES_AT_ONCE` or a few more each time."""
 
     def __init__(self, data: bytes, count: int, *, signed: bool) -> None:
         self.data = data
@@ -131,7 +132,7 @@ class _Runs:
         return self._done[0] if len(self._done) == 1 else np.concatenate(self._done)
 
     def make(self) -> None:
-        """Make the values of the runs gathered since the last call."""
+        """Decode the values of the runs gathered since the last call."""
         values = np.empty(self.found - self._start, np.uint64)
         if self._packed:
             place, length, bit, width = np.array(self._packed, np.int64).T
@@ -165,7 +166,7 @@ def _check(found: int, count: int) -> None:
 
 
 def _read_version_1(runs: _Runs, position: int) -> int:
-    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position behind them."""
+    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position after them."""
     data = runs.data
     end = runs.found + _VALUES_AT_ONCE
     while position < len(data) and runs.found < end:
@@ -186,7 +187,7 @@ def _read_version_1(runs: _Runs, position: int) -> int:
 
 
 def _read_version_2(runs: _Runs, position: int) -> int:
-    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position behind them."""
+    """Gather runs from `position` on, some `_VALUES_AT_ONCE` values; return the position after them."""
     data, signed, size = runs.data, runs.signed, len(runs.data)
     end = runs.found + _VALUES_AT_ONCE
     while position < size and runs.found < end:

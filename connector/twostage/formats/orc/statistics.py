@@ -129,8 +129,8 @@ def _booleans(part: Message, values: int) -> tuple[bool | None, bool | None, boo
 def _doubles(part: Message) -> tuple[float | None, float | None]:
     """Return the bounds, if the sum proves that there is no NaN.
 
-    A NaN that comes first stays minimum and maximum of its row group, and merging skips such a group altogether; but it
-    always reaches the sum.
+    A leading NaN remains minimum and maximum of its row group, and merging skips such a group altogether; but
+    a NaN always reaches the sum.
     """
     raw = [part.blob(tag) for tag in (1, 2, 3)]
     if any(item is None or len(item) != _DOUBLE.size for item in raw):

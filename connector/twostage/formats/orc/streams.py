@@ -19,7 +19,7 @@ PRESENT, DATA, LENGTH, DICTIONARY, SECONDARY = 0, 1, 2, 3, 5
 """Kinds of streams, as numbered in orc_proto.proto."""
 _KINDS_READ = (PRESENT, DATA, LENGTH, DICTIONARY, SECONDARY)
 MAX_GAP_BYTES = 64 * 2**10
-"""Between two wanted streams: reading up to so many unwanted bytes is cheaper than another request."""
+"""Between two wanted streams: reading up to this many unwanted bytes is cheaper than another request."""
 
 
 def read_streams(
@@ -56,7 +56,7 @@ def places_of(footer: StripeFooter, columns: AbstractSet[int]) -> list[tuple[int
 
 
 def _runs(footer: StripeFooter, columns: AbstractSet[int]) -> list[list[Stream]]:
-    """Return the streams that are needed, those together that are read together."""
+    """Return the needed streams, grouped by the reads that fetch them."""
     runs: list[list[Stream]] = []
     for stream in footer.streams:
         if stream.length and stream.kind in _KINDS_READ and (stream.column in columns or stream.column == 0):

@@ -6,7 +6,7 @@ that rows and lengths call for, or `ValueError` is raised; nothing is allocated 
 claims.
 Source: ORC specification v1, "Column Encodings".
 
-A *mask* tells which rows hold a value: bool, one for each row, None where all do. `count` is how many do.
+A *mask* tells which rows hold a value: bool, one for each row, None if all do. `count` is how many do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _DICTIONARY_ENCODINGS = (1, 3)
 MAX_OFFSET = 2**31 - 1
-"""What 32-bit offsets of lists and text reach."""
+"""The reach of the 32-bit offsets of lists and text."""
 DAY_MICROS = 86_400_000_000
 _INTEGERS = {"short": np.int16, "int": np.int32, "long": np.int64, "date": np.int32}
 _LONGS = {"time": pa.time64("us"), "micros": pa.timestamp("us")}
@@ -159,7 +159,7 @@ class StripeReader:
             array = self._texts(kind, mask, count, num_rows)
             if (
                 kind.kind == "char"
-            ):  # stored padded to its length; to Iceberg the spaces are no part of the text
+            ):  # stored padded to its length; to Iceberg the spaces are not part of the text
                 return pc.utf8_rtrim(array, characters=" ")
             return array.cast(pa.binary(16)) if self._meanings.get(kind.column) == "uuid" else array
         return self._fixed(kind, field, mask, count, num_rows)
@@ -227,7 +227,7 @@ class StripeReader:
         buffers = [_bits(mask), ends, pa.py_buffer(data)]
         array = pa.Array.from_buffers(target, num_rows, buffers)
         if text:
-            array.validate(full=True)  # raises where the bytes are no UTF-8
+            array.validate(full=True)  # raises if the bytes are not UTF-8
         return array
 
     def _fixed(self, kind: OrcType, field: FileField, mask: Mask, count: int, num_rows: int) -> pa.Array:
@@ -305,7 +305,7 @@ def _spread(values: NDArray[Any], mask: Mask, num_rows: int) -> NDArray[Any]:
 
 
 def _offsets(lengths: NDArray[np.int64], mask: Mask, num_rows: int) -> NDArray[np.int64]:
-    """Return Arrow offsets (``num_rows + 1``) of values with these lengths; NULLs take no room."""
+    """Return Arrow offsets (``num_rows + 1``) of values with these lengths; NULLs take no space."""
     offsets = np.zeros(num_rows + 1, np.int64)
     np.cumsum(_spread(lengths, mask, num_rows), out=offsets[1:])
     return offsets

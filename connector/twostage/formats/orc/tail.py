@@ -28,7 +28,7 @@ KINDS = (
 ).split()
 STRUCT, LIST, MAP, UNION = "struct", "list", "map", "union"
 VERSIONS: tuple[list[int], ...] = ([], [0, 11], [0, 12])
-"""Versions of files that were ever released. Pre-releases of version 2 encode decimals in another way."""
+"""All released file versions. Pre-releases of version 2 encode decimals differently."""
 _NUM_CHILDREN = {LIST: 1, MAP: 2}
 
 
@@ -159,7 +159,7 @@ def read_tail(file: pa.NativeFile, size: int) -> Tail:
 
 
 def _read_statistics(packed: bytes, codec: str, block_size: int) -> tuple[bytes, ...]:
-    """Return the statistics of stripes; none where they are damaged, because they only prune."""
+    """Return the statistics of stripes; none if they are damaged, because they only prune."""
     try:
         unpacked = compression.unpack(packed, codec, block_size, MAX_TAIL_BYTES)
         return tuple(protobuf.parse(unpacked).blobs(1))
@@ -241,7 +241,7 @@ def read_stripe_footer(file: pa.NativeFile, tail: Tail, stripe: Stripe) -> Strip
     """Read and check the footer of a stripe.
 
     Raises:
-        ValueError: It is malformed, or its streams leave the stripe.
+        ValueError: It is malformed, or its streams reach outside the stripe.
     """
     end = stripe.offset + stripe.index_length + stripe.data_length
     packed = bytes(file.read_at(stripe.footer_length, end))

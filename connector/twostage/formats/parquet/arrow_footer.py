@@ -1,9 +1,10 @@
 """pyarrow's view of a footer, and the footers that pyarrow refuses although other engines read them.
 
-Takes a footer; gives pyarrow's view of it, and the footer that goes with that view. Arrow refuses a whole file for one
-annotation that it does not know in its place: the null type on the groups inside of maps that old writers left there,
-or a map whose keys are optional. Spark and DuckDB read such files. For these files, and no others, the annotations that
-Arrow refuses are left out. The rule: levels, physical types, names and ids stay, and therefore so do the values.
+Takes a footer; returns pyarrow's view of it, and the footer that goes with that view. Arrow refuses a whole
+file because of one unexpected annotation: the null type that old writers put on the groups inside maps, or a
+map with optional keys. Spark and DuckDB read such files. For these files, and no others, the annotations that
+Arrow refuses are removed. The rule: levels, physical types, names and ids stay, and therefore so do the
+values.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _repair(footer: Footer) -> Footer:
         elements.append(_annotated(element, kind))
     raw = _without_arrow_schema(raw[: spans[0][0]] + b"".join(elements) + raw[spans[-1][1] :])
     schema, leaves_of = read_schema([read_struct(element)[0] for element in elements])
-    return replace(footer, raw=raw, schema=schema, leaves=leaves_of, loose_maps=frozenset(loose))
+    return replace(footer, raw=raw, schema=schema, leaves=leaves_of, maps_as_lists=frozenset(loose))
 
 
 def _nodes(node: SchemaNode) -> Iterator[SchemaNode]:
@@ -99,7 +100,7 @@ def _nodes(node: SchemaNode) -> Iterator[SchemaNode]:
 
 
 def _kind_of(group: SchemaNode) -> int | None:
-    """Return the converted type of a list or map that has the shape of one."""
+    """Return the converted type of a list or map, if the group has the shape of one."""
     name = "" if group.logical is None else group.logical.name
     if (
         group.repetition == "repeated"
@@ -114,7 +115,7 @@ def _kind_of(group: SchemaNode) -> int | None:
 
 
 def _annotated(element: bytes, converted: int | None) -> bytes:
-    """Return a schema element with this converted type (None: with none) and no other annotation."""
+    """Return a schema element with this converted type (None: without one) and no other annotation."""
     fields = {
         number: value
         for number, value in read_struct(element)[0].items()
@@ -135,38 +136,38 @@ def _without_arrow_schema(raw: bytes) -> bytes:
     return raw
 
 
-def with_maps(schema: pa.Schema, loose: frozenset[tuple[int, int]]) -> pa.Schema:
+def with_maps(schema: pa.Schema, ranges: frozenset[tuple[int, int]]) -> pa.Schema:
     """Return a schema in which lists of pairs are maps again.
 
     Args:
         schema: The Arrow schema of a repaired footer.
-        loose: Leaf ranges of the maps (`Footer.loose_maps`).
+        ranges: Leaf ranges of the maps (`Footer.maps_as_lists`).
     """
-    if not loose:
+    if not ranges:
         return schema
     fields, leaf = [], 0
     for field in schema:
-        made, leaf = _with_maps(field, leaf, loose)
+        made, leaf = _with_maps(field, leaf, ranges)
         fields.append(made)
     return pa.schema(fields)
 
 
-def _with_maps(field: pa.Field, first: int, loose: frozenset[tuple[int, int]]) -> tuple[pa.Field, int]:
+def _with_maps(field: pa.Field, first: int, ranges: frozenset[tuple[int, int]]) -> tuple[pa.Field, int]:
     kind, types = field.type, pa.types
     if types.is_struct(kind):
         parts, end = [], first
         for child in kind:
-            part, end = _with_maps(child, end, loose)
+            part, end = _with_maps(child, end, ranges)
             parts.append(part)
         return field.with_type(pa.struct(parts)), end
     if types.is_map(kind):
-        key, middle = _with_maps(kind.key_field, first, loose)
-        item, end = _with_maps(kind.item_field, middle, loose)
+        key, middle = _with_maps(kind.key_field, first, ranges)
+        item, end = _with_maps(kind.item_field, middle, ranges)
         return field.with_type(pa.map_(key, item)), end
     if types.is_list(kind):
-        inner, end = _with_maps(kind.value_field, first, loose)
+        inner, end = _with_maps(kind.value_field, first, ranges)
         # A list around the map has the same leaves, but its element is not a struct of two fields.
-        if (first, end) in loose and types.is_struct(inner.type) and inner.type.num_fields == 2:
+        if (first, end) in ranges and types.is_struct(inner.type) and inner.type.num_fields == 2:
             return field.with_type(
                 pa.map_(inner.type.field(0).with_nullable(False), inner.type.field(1))
             ), end

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive
 
 MAX_VALUES_PROBED = 256
-"""Values probed: at the usual 1 % of false positives, more of them hit more than 92 of 100 filters that hold none. Of 2,000
-files that were asked for 1,000 keys (`make bench PAGES=indexes`), filters excluded none."""
+"""At the usual false-positive rate of 1 %, more values hit over 92 of 100 filters that hold none of them. Of
+2,000 files probed for 1,000 keys (`make bench PAGES=indexes`), filters excluded none."""
 MAX_WHOLE_BYTES = 2**20
 """Size up to which a bitset is read whole; of a larger one at most MAX_BLOCKS_READ blocks of 32 bytes are read."""
 MAX_BLOCKS_READ = 8
@@ -66,7 +66,7 @@ def bloom_may_contain(
         file: The open data file.
         chunk: The column chunk; without a filter the answer is True.
         leaf: How the file stores the column.
-        kind: The type that `values` are in the internal form of.
+        kind: The type whose internal form `values` have.
         values: Without NULL.
     """
     if chunk.bloom_filter_offset is None or not may_read(leaf, kind):
@@ -82,9 +82,10 @@ def bloom_may_contain(
 
 @functools.lru_cache(maxsize=64)
 def _hashes(values: tuple[Any, ...], leaf: Leaf, kind: Primitive) -> frozenset[int]:
-    """Return the hashes of a filter's values, which it asks of one file after another.
+    """Return the hashes of a predicate's values; cached, because it probes one file after another.
 
-    Hashing takes 0.6 µs each: of 1,000 keys in 2,000 files, that and reading the filters took 1.7 of 5.7 s of CPU.
+    Hashing takes 0.6 µs each: for 1,000 keys in 2,000 files, hashing and reading the filters took 1.7 of 5.7
+    s of CPU.
     """
     encodings = (encoded for value in values for encoded in plain_encodings(value, leaf, kind))
     return frozenset(map(xxh64_intdigest, encodings))
@@ -186,7 +187,7 @@ def _decimal(value: Any, leaf: Leaf, kind: Primitive) -> tuple[bytes, ...]:
 
 
 def _filter_has_any(file: pa.NativeFile, chunk: ColumnChunk, hashes: Collection[int]) -> bool:
-    """Tell whether the chunk's filter may hold one of some 64-bit hashes; True where it cannot be read."""
+    """Tell whether the chunk's filter may hold any of these 64-bit hashes; True if it cannot be read."""
     offset = chunk.bloom_filter_offset
     if offset is None:
         return True

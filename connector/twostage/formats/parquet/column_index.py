@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twostage.schema import Primitive
 
 MAX_PAGES_DECODED = 20_000
-"""Pages of a chunk up to which their bounds are decoded: each costs some 3 µs."""
+"""Bounds of a chunk with more pages are not decoded: each page costs some 3 µs."""
 
 
 def page_bounds(
@@ -46,7 +46,7 @@ def page_bounds(
         return None
     lists = (null_pages, lowers, uppers, null_counts)
     if not all(isinstance(one, list) and len(one) == len(table) for one in lists):
-        return None  # in a damaged index a number or text may stand in a list's place
+        return None  # in a damaged index, a number or text may be in place of a list
     found = []
     counts = table.row_counts.tolist()
     for is_null, lower, upper, nulls, rows in zip(

@@ -58,7 +58,7 @@ def dictionary_values(
         file: The open data file.
         leaf: The column.
         chunk: The column chunk.
-        max_texts: Number of strings or byte arrays up to which they are decoded (0.7 ms a thousand).
+        max_texts: Maximum number of strings or byte arrays to decode (0.7 ms a thousand).
     """
     try:
         page = _read_page(file, chunk)
@@ -97,7 +97,7 @@ def _read_page(file: pa.NativeFile, chunk: ColumnChunk) -> tuple[memoryview, int
 
 
 def plain_page(raw: bytes, codec: str, *, verify_checksum: bool = True) -> tuple[memoryview, int] | None:
-    """Return a dictionary page's plain-encoded values and their count; None if the page is not in order.
+    """Return a dictionary page's plain-encoded values and their count; None if the page is malformed.
 
     Args:
         raw: The page, header included.

@@ -26,7 +26,7 @@ def is_text(leaf: Leaf) -> bool:
 
 
 def decode_if_small(array: pa.Array) -> pa.Array | None:
-    """Return the values of a dictionary array; None where they take more than `MAX_TEXT_BYTES`."""
+    """Return the values of a dictionary array; None if they take more than `MAX_TEXT_BYTES`."""
     size = pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
     return array.dictionary_decode() if size <= MAX_TEXT_BYTES else None
 
@@ -34,7 +34,7 @@ def decode_if_small(array: pa.Array) -> pa.Array | None:
 def checked_codes(column: pa.ChunkedArray) -> pa.Array | None:
     """Return a column of dictionary arrays as one array; None if a code has no value, or text is not UTF-8.
 
-    pyarrow passes codes on as the file has them; looking up one beyond the dictionary would read foreign memory.
+    pyarrow passes codes on unchecked; looking up one beyond the dictionary would read out of bounds.
     """
     try:
         for chunk in column.chunks:
@@ -48,7 +48,7 @@ def checked_codes(column: pa.ChunkedArray) -> pa.Array | None:
 
 
 def _is_within(array: pa.Array) -> bool:
-    """Tell whether all codes, also those of NULLs, have a value: a sixth of the time of Arrow's `validate`."""
+    """Tell whether all codes, also those of NULLs, have a value: in a sixth of the time of Arrow's `validate`."""
     if not isinstance(array, pa.DictionaryArray) or array.indices.type != pa.int32():
         return False
     codes = np.frombuffer(array.indices.buffers()[1] or b"", np.uint32)[array.offset :][: len(array)]

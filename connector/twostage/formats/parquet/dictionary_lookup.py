@@ -1,7 +1,7 @@
-"""Values by their number: of a dictionary page, or of a plain-encoded page.
+"""Looks values up by number in a dictionary page or a plain-encoded page.
 
-Takes plain-encoded bytes and the numbers of some values; gives these values as bytes, and makes no others. The rule:
-a page that is not in order has no values here; pyarrow decodes it whole, and reports what is wrong.
+Takes plain-encoded bytes and the numbers of some values; returns these values as bytes, and decodes no
+others. The rule: a malformed page has no values here; pyarrow decodes it whole, and reports what is wrong.
 Source: parquet-format, Encodings.md, "Plain" and "Dictionary Encoding".
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twostage.formats.parquet.schema_tree import Leaf
 
 MAX_SLICES = 16
-"""Values up to which slicing bytes one by one is faster than NumPy's indexing."""
+"""Up to this many values, slicing bytes one by one is faster than NumPy's indexing."""
 
 
 class FixedWidthValues:
@@ -41,7 +41,7 @@ class FixedWidthValues:
 
 
 class ByteArrays:
-    """Byte arrays, each behind its length (four bytes)."""
+    """Byte arrays, each after its length (four bytes)."""
 
     def __init__(self, plain: memoryview, count: int) -> None:
         self._plain = plain
@@ -69,7 +69,7 @@ def read_dictionary(
 ) -> FixedWidthValues | ByteArrays | None:
     """Return the values of a dictionary page, header included.
 
-    None where the page is not in order, or holds more than `max_texts` byte arrays.
+    None if the page is malformed, or holds more than `max_texts` byte arrays.
     """
     page = plain_page(bytes(raw), chunk.codec_name, verify_checksum=verify)
     if page is None:

@@ -1,9 +1,9 @@
-"""Takes few rows out of a flat column's pages without decoding the rows between them.
+"""Takes a few rows out of a flat column's pages without decoding the rows between them.
 
-Takes pages as they lie in the file, and which rows of each are wanted; gives one Arrow array of these rows, of the type
-that pyarrow gives. The rule: right values or None; pyarrow then decodes the pages whole, and reports what is wrong with
-them, if anything is. A needle over 120 columns takes a quarter less CPU this way, without Spark; half of the remaining
-time is decompression.
+Takes pages as they are in the file, and which rows of each are wanted; returns one Arrow array of these rows,
+of the type that pyarrow returns. The rule: right values or None; pyarrow then decodes the pages whole, and
+reports what is wrong with them, if anything is. A needle over 120 columns takes a quarter less CPU this way,
+without Spark; half of the remaining time is decompression.
 Source: parquet-format, Encodings.md and "Data Pages" in README.md.
 """
 
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
     from twostage.formats.parquet.schema_tree import LogicalType
 
 MIN_ROWS_READ_PER_ROW_TAKEN = 64
-"""Rows of the pages read for each wanted one, from which on rows are taken out of their pages one by one."""
+"""With at least as many rows in the pages read for each wanted one, rows are taken out one by one."""
 _PLAIN, _RLE = 0, 3
 _DICTIONARY = (2, 8)
 _MAX_CODE_BITS = 32
 _BLOCK_BYTES = 128 * 2**10
-"""Of one block of Zstandard, decompressed."""
+"""Of a Zstandard block, decompressed."""
 _MAX_USUAL_LEVEL_BYTES = 10
 """Of the levels of a page without NULLs: their length (4), the length of one run (at most 5), the repeated level (1)."""
 CODES_SECONDS, TEXTS_SECONDS = 9e-9, 9e-9
-"""Saved for each row of the pages read, where compiled code takes text out of pages: against pyarrow decoding the codes,
-or the texts. Decides when compiling pays."""
+"""Saved for each row of the pages read if compiled code takes text out of pages, compared with pyarrow
+decoding the codes, or the texts. Decides when compiling pays off."""
 _MIN_ROWS_PER_TEXT = 4
-"""Rows of the pages read for each text of the dictionary, from which on NumPy (before anything is compiled) takes rows out
-of pages at most twice as slowly as pyarrow decodes them."""
+"""With at least as many rows in the pages read for each text of the dictionary, NumPy (before anything is
+compiled) takes rows out of pages at most twice as slowly as pyarrow decodes them."""
 
 
 class WantedPage(NamedTuple):
-    """A data page: its header, its bytes behind the header, and the wanted rows (int64, ascending, from the page's first)."""
+    """A data page: header, bytes after it, and the wanted rows (int64, ascending, from the page's first)."""
 
     header: PageHeader
     body: memoryview
@@ -170,7 +170,7 @@ def _take(
     codec: str,
     lookup: FixedWidthValues | ByteArrays | None,
 ) -> tuple[list[bytes], NDArray[np.bool_] | None] | None:
-    """Return the values of a page's wanted rows that are not NULL, and which rows these are; None for pyarrow's pages.
+    """Return the values of a page's wanted non-NULL rows, and which rows these are; None if left to pyarrow.
 
     Args:
         page: The page.
@@ -180,7 +180,7 @@ def _take(
         lookup: The dictionary's values.
 
     Returns:
-        The values, joined in any number of pieces; and a bool for each wanted row, or None where none is NULL.
+        The values, joined in any number of pieces; and a bool for each wanted row, or None if none is NULL.
     """
     header = page.header
     sections = _sections(page, max_definition, codec)
@@ -221,8 +221,8 @@ def _take_early(
 ) -> tuple[list[bytes], None] | None:
     """Return the values of a page's wanted rows, one each, from its first bytes; None if the whole page is needed.
 
-    The first bytes are enough where no value of the page is NULL and at least one block of 128 KiB lies behind the last
-    wanted value.
+    The first bytes are enough if no value of the page is NULL and at least one block of 128 KiB follows the
+    last wanted value.
     """
     header, rows = page.header, page.rows
     last = rows.item(-1)
@@ -275,7 +275,7 @@ def _are_all_set(levels: memoryview, count: int) -> bool:
 def _sections(
     page: WantedPage, max_definition: int, codec: str
 ) -> tuple[memoryview | None, memoryview] | None:
-    """Return a page's definition levels (None where no value is NULL) and its values; None if the page is not in order."""
+    """Return a page's definition levels (None if no value is NULL) and values; None if it is malformed."""
     header, body = page.header, page.body
     if header.level_encoding is None:
         repetition, definition = header.level_sizes

@@ -1,6 +1,7 @@
 """What a Parquet file's footer says, as plain values.
 
-`footer.py` reads and checks it: whoever holds a `Footer` may rely on it. Numbers and names are those of parquet.thrift.
+`footer.py` reads and checks it, so that users of a `Footer` may rely on it. Numbers and names are those of
+parquet.thrift.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class RowGroupMetadata:
     """Offset of its first page, which decides the split that reads it."""
     columns: tuple[ColumnChunk, ...]
     stated_bytes: int | None = None
-    """What the footer says that `compressed_bytes` are, if it does."""
+    """`compressed_bytes` as stated in the footer, if they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +109,12 @@ class Footer:
     offset: int
     """Where the encoded metadata begins."""
     raw: bytes
-    """The encoded metadata (Thrift), without the length and the magic bytes behind it."""
-    loose_maps: frozenset[tuple[int, int]] = frozenset()
-    """Maps that Arrow is told are lists of pairs (see `arrow_footer`): first leaf, and the one behind the last."""
+    """The encoded metadata (Thrift), without the length and the magic bytes after it."""
+    maps_as_lists: frozenset[tuple[int, int]] = frozenset()
+    """Maps declared to Arrow as lists of pairs (see `arrow_footer`): first leaf, and one after the last."""
 
     def alone(self) -> bytes:
-        """Return a Parquet file that consists of this footer alone, for libraries that take no bare footer."""
+        """Return a Parquet file of this footer alone, for libraries that do not accept a bare footer."""
         return MAGIC + self.raw + len(self.raw).to_bytes(4, "little") + MAGIC
 
     def indexes_start(self) -> int:

@@ -1,8 +1,8 @@
 """Proves by Bloom filters and dictionaries that no row of a row group can match.
 
-Takes a predicate and a row group; gives True only where no row can be TRUE. Each branch of an OR may be disproved by
-other evidence; both functions also use the statistics. The rule: any doubt is False, which only means that the row group
-is read.
+Takes a predicate and a row group; gives True only where no row can be TRUE. Each branch of an OR may be
+disproved by different evidence; both functions also use the statistics. The rule: any doubt is False, which
+only means that the row group is read.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 __all__ = ["bloom_may_contain", "dictionary_values", "prune_by_bloom", "prune_by_dictionary"]
 
-MAX_TEXTS = 4096
-"""Strings of a dictionary up to which they are decoded to evaluate a predicate on them: 3 ms."""
-MAX_SEARCHED = 64
-"""Literals up to which a dictionary's bytes are searched for each: a search takes up to 0.3 ms."""
+MAX_TEXTS_DECODED = 4096
+"""Strings of a dictionary that are decoded, at most, to evaluate a predicate on them: 3 ms."""
+MAX_LITERALS_SEARCHED = 64
+"""Literals that a dictionary's bytes are searched for, at most: a search takes up to 0.3 ms."""
 _SAME_ENCODING = frozenset((("int", "long"), ("float", "double")))
 """Pairs (type of the column, type it is compared as): the column stores values that equal the literal, unchanged."""
 _EVALUATED = frozenset(
@@ -170,7 +170,7 @@ class _Evidence:
         return not bloom_may_contain(self.file, chunk, leaf, kind, values)
 
     def _listed(self, leaf: InKeys) -> In | None:
-        """Return the keys of a join that are within the column's bounds, if few enough are for a Bloom filter."""
+        """Return the join keys within the column's bounds, if they are few enough for a Bloom filter."""
         values = value_range(leaf.column, self.bounds, self.row_group.num_rows)
         return listed_between(leaf, values.lower, values.upper, MAX_VALUES_PROBED)
 
@@ -206,7 +206,7 @@ class _Evidence:
         match predicate:
             case Compare("=" | "<=>", column, value) if isinstance(value, str):
                 values: tuple[Any, ...] = (value,)
-            case In(column, values) if len(values) <= MAX_SEARCHED and isinstance(values[0], str):
+            case In(column, values) if len(values) <= MAX_LITERALS_SEARCHED and isinstance(values[0], str):
                 pass
             case _:
                 return False
@@ -235,7 +235,7 @@ class _Evidence:
             return None
         if not is_all_dictionary(chunk) or not may_read(leaf, kind):
             return None
-        values = dictionary_values(self.file, leaf, chunk, max_texts=MAX_TEXTS)
+        values = dictionary_values(self.file, leaf, chunk, max_texts=MAX_TEXTS_DECODED)
         if values is None:
             return None
         try:
@@ -249,9 +249,9 @@ class _Evidence:
 
 @functools.lru_cache(maxsize=8)
 def _in_order(kind: Primitive, values: tuple[Any, ...]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return the keys by which values of a list are ordered, these values, and those that have no key.
+    """Return the sort keys of a list's values, the values in that order, and the values without a sort key.
 
-    Once for all files that are asked for a list: 0.25 ms for 1,000 values.
+    Cached, because one file after another is tested for a list: 0.25 ms for 1,000 values.
     """
     keyed = [(order_key(kind, value), value) for value in values]
     ordered = sorted((pair for pair in keyed if pair[0] is not None), key=itemgetter(0))

@@ -43,7 +43,7 @@ def read_footer(file: pa.NativeFile, size: int, path: str) -> Footer:
 def read_end(
     file: pa.NativeFile, size: int, path: str, first_read: int = FIRST_READ
 ) -> tuple[Footer, tuple[int, bytes]]:
-    """Read and check the footer: one read at the end of the file, or two where that was too short.
+    """Read and check the footer: one read at the end of the file, or two if that was too short.
 
     Args:
         file: Open for random access; errors of the transport pass through.

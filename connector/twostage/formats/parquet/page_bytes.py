@@ -16,7 +16,7 @@ from twostage.formats.varint import read_varint
 MAX_WINDOW_BYTES = 8 * 2**20
 """Window that a Zstandard frame may require while it is read in part; Parquet's writers require at most 2 MiB."""
 _codecs = threading.local()
-"""By name, one for each thread: pyarrow does not promise that a codec may be shared."""
+"""By name, one for each thread: pyarrow does not promise that a codec is thread-safe."""
 
 
 def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | None:
@@ -51,10 +51,10 @@ def decompress(codec: str, body: bytes | memoryview, size: int) -> memoryview | 
 
 
 def first_bytes(body: bytes | memoryview, size: int, *, is_verified: bool) -> memoryview | None:
-    """Return the first `size` decompressed bytes of a Zstandard frame; None where it has to be decompressed whole.
+    """Return the first `size` decompressed bytes of a Zstandard frame; None if it must be decompressed whole.
 
-    The blocks of 128 KiB behind these bytes are not decompressed: a fifth of the time, where one value of a page of
-    numbers is wanted.
+    The blocks of 128 KiB after these bytes are not decompressed: that takes a fifth of the time if one value
+    of a page of numbers is wanted.
 
     Args:
         body: The frame.

@@ -1,9 +1,10 @@
 """Reads given rows of a row group by fetching only the pages that hold them.
 
-Takes the page tables of an open file and, for some leaves, the wanted rows; gives one Arrow array for each leaf with
-exactly those rows. pyarrow decodes the pages, from a virtual file, except where rows are taken out of them one by one
-(`few_rows`). The rule: right rows or None, which sends the caller to the whole column chunks: where pages contradict
-their page table, where a leaf cannot be read alone, and where most pages would be read anyway.
+Takes the page tables of an open file and, for some leaves, the wanted rows; gives one Arrow array for each
+leaf with exactly those rows. pyarrow decodes the pages, from a virtual file, except where rows are taken out
+of them one by one (`few_rows`). The rule: right rows or None, upon which the caller reads whole column
+chunks: if pages contradict their page table, if a leaf cannot be read alone, or if most pages would be read
+anyway.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ WHOLE_SHARE = 0.7
 """Share of a chunk's bytes above which reading it whole is faster: it is copied once less, and streamed."""
 DICTIONARY_ENCODINGS = (2, 8)
 MIN_ROWS_READ_PER_TEXT = 4
-"""Rows of the pages read for each wanted one, from which on text is decoded as dictionary codes: then only the wanted
-codes are looked up."""
+"""With at least as many rows in the pages read for each wanted one, text is decoded as dictionary codes, and
+only the wanted codes are looked up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageChoice:
-    """Which pages of which leaves hold the wanted rows, and which share of the bytes they are."""
+    """Which pages of which leaves hold the wanted rows, and their share of the bytes."""
 
     tables: Mapping[int, PageTable]
     kept: Mapping[int, KeptPages]
@@ -57,15 +58,15 @@ class PageChoice:
         return PageChoice(tables, self.kept, self.rows, {leaf: self.shares[leaf] for leaf in tables})
 
 
-def bytes_at_once(footer: Footer, row_group: int, wanted: AbstractSet[int], choice: PageChoice) -> float:
-    """Estimate the bytes that a read by pages holds: the pages twice, one column decoded, and the rows taken."""
+def peak_bytes(footer: Footer, row_group: int, wanted: AbstractSet[int], choice: PageChoice) -> float:
+    """Estimate the peak bytes of a read by pages: the pages twice, one column decoded, and the rows taken."""
     group = footer.row_groups[row_group]
     chunks = group.columns
     shares = {leaf: choice.shares.get(leaf, 1.0) for leaf in wanted}
     rows = len(choice.rows) / max(1, group.num_rows)
 
     def decoded(leaf: int) -> int:
-        """Return the bytes of all values: of text of few rows, that of its codes."""
+        """Return the bytes of all values; for few rows of text, those of its codes."""
         is_few = rows * MIN_ROWS_READ_PER_TEXT <= shares[leaf] and is_text(footer.leaves[leaf])
         as_codes = is_few and is_all_dictionary(chunks[leaf])
         return chunks[leaf].uncompressed_size if as_codes else chunks[leaf].decoded_size
@@ -105,7 +106,7 @@ class PageReader:
     def search_pages(
         self, group: RowGroupMetadata, leaf: int, rows: NDArray[np.int64], texts: Sequence[bytes]
     ) -> NDArray[np.bool_] | None:
-        """Tell for each row of the row group whether its page may hold one of some texts; None if not known.
+        """Tell for each row of the row group whether its page may hold one of the texts; None if unknown.
 
         Only pages with some of `rows` (ascending) are searched; the others are reported as True.
         """
@@ -141,7 +142,7 @@ class PageReader:
     def _places_of(
         self, group: RowGroupMetadata, choice: PageChoice, leaf: int
     ) -> tuple[list[tuple[int, int]], bool]:
-        """Return where a leaf's dictionary, if it is needed, and chosen pages are; and whether it is."""
+        """Return where a leaf's chosen pages and, if needed, its dictionary are; and whether it is needed."""
         table, kept = choice.tables[leaf], choice.kept[leaf]
         dictionary = table.dictionary if self._needs_dictionary(group, leaf, table, kept.numbers) else None
         places = [] if dictionary is None else [dictionary]
@@ -162,7 +163,7 @@ class PageReader:
             group: The row group.
             choice: Its pages.
             stage: ``filter`` or ``fetch``, for the counters.
-            as_codes: Return dictionary arrays; the leaves are text, and every page of theirs holds codes.
+            as_codes: Return dictionary arrays; the leaves are text, and all their pages hold codes.
 
         Returns:
             Arrays by leaf; None where a page contradicts its page table. Then the index or the page is wrong, and
@@ -235,7 +236,8 @@ class PageReader:
     ) -> dict[int, pa.Array] | None:
         """Decode columns and take their rows.
 
-        The leaves in `codes` are decoded as dictionary arrays, and only the taken rows are looked up, or none `as_codes`.
+        The leaves in `codes` are decoded as dictionary arrays, of which only the taken rows are looked up;
+        with `as_codes`, none are.
         """
         reader = pq.ParquetFile(
             pa.BufferReader(virtual_file.build(self.schema, columns)),
@@ -272,7 +274,7 @@ class PageReader:
     def _needs_dictionary(
         self, group: RowGroupMetadata, leaf: int, table: PageTable, kept: NDArray[np.int64]
     ) -> bool:
-        """Tell whether a kept page may be dictionary-encoded: a writer that gave the dictionary up does not return to it."""
+        """Tell whether a kept page may be dictionary-encoded: a dictionary once given up is not resumed."""
         stats = group.columns[leaf].encoding_stats
         if not stats:
             return True

@@ -1,9 +1,9 @@
 """Which plain-encoded pages of text cannot hold what a predicate looks for.
 
-Takes a predicate about one column of text, and pages as they lie in the file; tells which pages hold none of its bytes.
-A plain-encoded page holds its texts one after the other, each behind its length, so bytes that occur nowhere in the page
-are in none of them. Searching takes a third of the time of decoding and comparing. The rule: any doubt is True, and
-whoever decodes the page reports what is wrong with it.
+Takes a predicate about one column of text, and pages as they lie in the file; tells which pages hold none of
+its bytes. A plain-encoded page holds its texts one after the other, each after its length, so bytes that
+occur nowhere in the page are in none of them. Searching takes a third of the time of decoding and comparing.
+The rule: any doubt is True, and the decoder reports what is wrong with a page.
 Source: parquet-format, Encodings.md, "Plain".
 """
 
@@ -62,7 +62,7 @@ def may_hold(
 
     Args:
         header: The page's header.
-        body: Its bytes behind the header.
+        body: Its bytes after the header.
         codec: The chunk's codec.
         texts: What `sought` returned.
         verify: Whether a page with a wrong checksum is left to the decoder.

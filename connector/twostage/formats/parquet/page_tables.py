@@ -1,9 +1,9 @@
 """The page tables and page bounds of one open file.
 
 Takes an open file and its footer; gives, for column chunks, where their pages are and which rows each holds
-(`pages.PageTable`), from the OffsetIndex or from the page headers, and what the ColumnIndex says of the values of each.
-Tables are kept by the process, up to TABLE_CACHE_BYTES. The rule: a chunk without a sound table has none, and is read
-whole.
+(`pages.PageTable`), from the OffsetIndex or from the page headers, and what the ColumnIndex says about the
+values of each. Tables are kept by the process, up to TABLE_CACHE_BYTES. The rule: a chunk without a sound
+table has none, and is read whole.
 Source: parquet-format, PageIndex.md.
 """
 
@@ -44,7 +44,8 @@ _tables: cachetools.LRUCache[tuple[object, ...], PageTable | None] = cachetools.
 class PageTables:
     """Page tables of one open file.
 
-    `identity` tells the file from others under the same name: the key of what the process keeps of it.
+    `identity` distinguishes the file from others of the same name; it is the file's key in the process's
+    caches.
     """
 
     file: Any
@@ -110,7 +111,7 @@ class PageTables:
         return None if found is None else (table.first_rows, found)
 
     def _walk(self, group: RowGroupMetadata, leaf: int) -> PageTable | None:
-        """Return the page table that the page headers tell; local files only."""
+        """Return the page table that the page headers give; local files only."""
         if self.cost.parallel > 1:
             return None  # one request a page: more than the whole chunk costs
 

@@ -32,17 +32,17 @@ HEADER_READ = 512
 MAX_HEADER_BYTES = 2**20
 MAX_HEADER_NUMBER = 2**31 - 1
 """The numbers of a page header are signed, of 32 bits."""
-MAX_WALKED = 100_000
-"""Pages of a chunk up to which headers are followed; a chunk of more is read whole."""
+MAX_PAGES_WALKED = 100_000
+"""Pages of a chunk whose headers are followed; a chunk with more is read whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageTable:
     """The data pages of a chunk. Arrays are int64, one value for each page, in file order.
 
-    `offsets` and `sizes` are bytes of the file, headers included; `first_rows` are rows of the row group, `row_counts`
-    the rows of each page. `dictionary` is the place (offset, length) of what precedes the first data page; None for
-    nothing.
+    `offsets` and `sizes` are bytes of the file, headers included; `first_rows` are rows of the row group,
+    `row_counts` the rows of each page. `dictionary` is the place (offset, length) of what precedes the first
+    data page; None if nothing does.
     """
 
     offsets: NDArray[np.int64]
@@ -123,7 +123,7 @@ def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
     [(0, 1), (4, 4)]
     """
     runs: list[tuple[int, int]] = []
-    for page in kept.tolist():  # mostly few pages: 20 times faster than calls of NumPy
+    for page in kept.tolist():  # mostly few pages: 20 times faster than NumPy calls
         if runs and runs[-1][1] + 1 == page:
             runs[-1] = (runs[-1][0], page)
         else:
@@ -144,10 +144,10 @@ def pages_of_index(raw: bytes, leaf: Leaf, chunk: ColumnChunk, num_rows: int) ->
 def pages_of_headers(
     read_at: Callable[[int, int], bytes], leaf: Leaf, chunk: ColumnChunk, num_rows: int
 ) -> PageTable | None:
-    """Return the page table that a chunk's page headers tell; None where they do not lead from page to page, or to rows.
+    """Return a chunk's page table from its page headers; None if they do not lead to every page and row.
 
     Args:
-        read_at: Takes an offset of the file and a number of bytes; gives at most so many bytes.
+        read_at: Takes an offset of the file and a number of bytes; returns at most that many.
         leaf: The column.
         chunk: Its column chunk.
         num_rows: Rows of the row group.
@@ -159,14 +159,14 @@ def pages_of_headers(
     locations: list[tuple[int, int, int]] = []
     while at < end:
         header = _header(read_at, at, end)
-        if header is None or len(locations) >= MAX_WALKED:
+        if header is None or len(locations) >= MAX_PAGES_WALKED:
             return None
         kind, length, size, values = header
         if kind in (DATA_PAGE, DATA_PAGE_V2):
             locations.append((at, length + size, row))
             row += values
         elif locations:
-            return None  # a dictionary page behind data pages, or a page of an unknown type
+            return None  # a dictionary page after data pages, or a page of an unknown type
         at += length + size
     if at != end or row != num_rows:
         return None
@@ -205,7 +205,7 @@ def data_page_header(page: memoryview | bytes) -> PageHeader | None:
         page: The whole page, header and body.
     """
     usual = _USUAL_HEADER.match(page)
-    if usual is not None:  # a third of the time of `read_struct`, which decides about everything else
+    if usual is not None:  # a third of the time of `read_struct`, which handles all others
         decoded, size, checksum, *of_data = usual.groups()
         values, encoding, level_encoding, _ = map(_zigzag, of_data)
         decoded_size = _zigzag(decoded)

@@ -121,7 +121,7 @@ def may_read(leaf: Leaf, kind: Primitive) -> bool:
 def _chosen(
     footer: Footer, leaf: Leaf, statistics: Statistics
 ) -> tuple[bytes | None, bytes | None, bool, bool]:
-    """Return the encoded lower and upper bound, and whether each is a value of the column rather than beyond all."""
+    """Return the encoded lower and upper bound, and whether each is exact: a value of the column."""
     binary = leaf.physical in (BYTE_ARRAY, FIXED)
     if statistics.minimum is not None or statistics.maximum is not None:
         if not footer.ordered[leaf.index] or (binary and _decimals_unordered(footer, leaf)):
@@ -185,7 +185,7 @@ def _in_unit(number: Any, leaf: Leaf, kind: Primitive, *, up: bool) -> Any | Non
 
 
 def _text(raw: bytes, *, up: bool) -> str | None:
-    """Return a bound as text; a lower bound that was cut within a character is one even without the rest of it."""
+    """Return a bound as text; a lower bound cut within a character is still valid without that character."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

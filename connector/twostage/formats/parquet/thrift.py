@@ -1,8 +1,8 @@
 """Thrift's compact protocol, as Parquet footers, page headers and indexes use it.
 
-Takes bytes and a position; gives a struct as ``{field id: value}`` with ``int``, ``bool``, ``float``, ``bytes``, ``list``
-and ``dict`` values, and the position behind it. The rule: any input ends in a value or a `ThriftError`, in time and
-memory proportional to its length; nesting and the number of parts are limited.
+Takes bytes and a position; gives a struct as ``{field id: value}`` with ``int``, ``bool``, ``float``,
+``bytes``, ``list`` and ``dict`` values, and the position after it. The rule: any input ends in a value or a
+`ThriftError`, in time and memory proportional to its length; nesting and the number of parts are limited.
 Source: apache/thrift, doc/specs/thrift-compact-protocol.md.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from twostage.formats.varint import read_varint, read_zigzag
 
 MAX_DEPTH = 40
-"""Parquet's own structs nest six deep; the rest is for fields to come."""
+"""Parquet's own structs nest six deep; the rest is for future fields."""
 MAX_PARTS = 8_000_000
 """Structs and list elements in one input: an empty struct is one byte of input and 64 bytes of memory."""
 
@@ -26,7 +26,7 @@ class ThriftError(ValueError):
 
 
 def read_struct(data: bytes, position: int = 0) -> tuple[dict[int, Any], int]:
-    """Read the struct at `position`; return its fields by id and the position behind it.
+    """Read the struct at `position`; return its fields by id and the position after it.
 
     Raises:
         ThriftError: It is truncated, malformed, nested too deep or has too many parts.
@@ -43,7 +43,7 @@ def read_struct(data: bytes, position: int = 0) -> tuple[dict[int, Any], int]:
 
 
 def struct_spans(data: bytes, field_id: int) -> list[tuple[int, int]]:
-    """Return where each struct begins and ends, of the list of structs in one field of the struct at 0.
+    """Return where each struct of a list begins and ends; the list is a field of the struct at 0.
 
     Raises:
         ThriftError: As for `read_struct`; also if the field is missing, or not a list of structs.
@@ -182,7 +182,7 @@ def _list(data: bytes, at: int, depth: int, budget: list[int]) -> tuple[list[Any
     count, kind = header >> 4, header & 0x0F
     if count == 15:
         count, at = read_varint(data, at)
-    if count > len(data) - at:  # each element is a byte at least
+    if count > len(data) - at:  # each element is at least a byte
         raise ThriftError("list longer than its bytes")
     _spend(budget, 1 if kind == 12 else count + 1)
     items: list[Any] = []

@@ -3,8 +3,8 @@
 Takes a file's footer and, for some leaves of one row group, the pages that were read; gives the bytes of a small file
 for pyarrow to decode: the pages as they are, checksums included, and a footer written here. Each leaf is a column of its
 own, nested as in the original file, because pages of two leaves rarely begin at the same row; columns therefore have
-different lengths, and are read one by one. The rule: whoever reads a column compares its length with that of the pages,
-because pyarrow stops silently at the number of rows in the footer.
+different lengths, and are read one by one. The rule: a column's reader compares its length with that of the
+pages, because pyarrow stops silently at the number of rows in the footer.
 """
 
 from __future__ import annotations
@@ -180,9 +180,10 @@ def _is_map(node: SchemaNode) -> bool:
 def _stands_alone(groups: Sequence[SchemaNode]) -> bool:
     """Tell whether the groups above a leaf keep their meaning when each has only one child.
 
-    In an old list of two levels, a repeated group of several fields is the element itself; with one field it would be
-    taken for the middle level of a list of three. So would one of a single field that is the element because it is
-    named after the list (``la_tuple`` of ``la``, as Thrift's writers do): a virtual file numbers its columns.
+    In an old two-level list, a repeated group of several fields is the element itself; with one field it
+    would be taken for the middle level of a three-level list. So would a group of one field that is the
+    element because it is named after the list (``la_tuple`` of ``la``, as Thrift's writers do): a virtual
+    file numbers its columns.
     """
     for place, (above, node) in enumerate(zip((None, *groups), groups, strict=False)):
         if node.repetition != "repeated" or (above is not None and _is_map(above)):

@@ -27,14 +27,14 @@ _VERSION = 1
 _SORTED = 0x10
 _FIXED_SIZES = {0: 0, 1: 0, 2: 0, 3: 1, 4: 2, 5: 4, 6: 8, 7: 8, 8: 5, 9: 9, 10: 17, 11: 4, 12: 8, 13: 8, 14: 4,
                 17: 8, 18: 8, 19: 8, 20: 16}  # fmt: skip
-"""Bytes behind the header byte, by primitive type."""
+"""Bytes after the header byte, by primitive type."""
 _BINARY, _STRING = 15, 16
 _DECIMALS = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
 """Triples: greatest precision, primitive type, bytes of the unscaled value."""
 _MOMENTS = {("us", True): 12, ("us", False): 13, ("ns", True): 18, ("ns", False): 19}
 _MAX_SHORT_STRING_BYTES = 63
 _MAX_NARROW_COUNT = 255
-"""Elements or fields whose number takes one byte."""
+"""Elements or fields, at most, whose count takes one byte."""
 
 
 class Names(dict[bytes, int]):
@@ -164,7 +164,7 @@ def encode_array(offsets: Sequence[int], values: bytes) -> bytes:
 
     Args:
         offsets: Where each element begins in `values`, and where the last one ends.
-        values: The encoded elements, one behind the other.
+        values: The encoded elements, one after the other.
     """
     count = len(offsets) - 1
     size = _width(offsets[-1])
@@ -204,7 +204,7 @@ def encode_scalars(array: pa.Array) -> pa.Array:
     """Return a column of scalars as variants (large_binary), NULL where they are NULL.
 
     Raises:
-        ValueError: The type is not one of shredding's, or text is not UTF-8.
+        ValueError: The type cannot be shredded, or text is not UTF-8.
     """
     kind, types = array.type, pa.types
     if types.is_boolean(kind):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROWS_AT_ONCE = 8_192
-"""Rows reconstructed together: objects are built as Python bytes, some 50 bytes more than their own for each field."""
+"""Rows reconstructed together: objects are built as Python bytes, with some 50 bytes of overhead a field."""
 _LARGE = pa.large_binary()
 _PARTS = frozenset(("value", "typed_value"))
 
@@ -49,7 +49,7 @@ def reconstruct(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:
-    """Return a type without views of text and bytes, which files of Rust's library declare and Arrow cannot filter."""
+    """Return a type without string and binary views, which Rust's writer declares and Arrow cannot filter."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([field.with_type(_without_views(field.type)) for field in kind])

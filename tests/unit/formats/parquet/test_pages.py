@@ -170,9 +170,9 @@ def test_a_chunk_that_contradicts_its_headers_has_no_table(monkeypatch: pytest.M
         file.footer = replace(file.footer, row_groups=(replace(group, columns=(replace(chunk, **changed),)),))
         assert from_headers(file) is None, changed
     file.footer = replace(file.footer, row_groups=(group,))
-    monkeypatch.setattr(pages, "MAX_WALKED", count)
+    monkeypatch.setattr(pages, "MAX_PAGES_WALKED", count)
     assert from_headers(file) is not None
-    monkeypatch.setattr(pages, "MAX_WALKED", count - 1)
+    monkeypatch.setattr(pages, "MAX_PAGES_WALKED", count - 1)
     assert from_headers(file) is None
 
 
