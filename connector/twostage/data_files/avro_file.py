@@ -1,8 +1,8 @@
 """Avro data files: a run of blocks is a row group.
 
-Blocks are found by the lengths that stand before them, and each must end with the file's sync marker; a task
-owns those that begin in its range, and walks over the ones before for the numbers of their rows. The rule: a
-block holds exactly the records that it announces. Avro has no statistics, so nothing is pruned.
+Blocks are found by the lengths that precede them, and each must end with the file's sync marker; a task owns
+those that begin in its range, and walks over the ones before to count their rows. The rule: a block holds
+exactly the records that it announces. Avro has no statistics, so nothing is pruned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUP_BYTES = 4 * 2**20
 WINDOW_BYTES = 2**20
 REMOTE_WINDOW_BYTES = 4 * 2**20
 WINDOWS_AHEAD = 4
-"""Of a large file in an object store: with the one that is read, as many bytes as arrive in the time of some requests."""
+"""Of a large file in an object store: with the current one, what arrives in the time of some requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class AvroDataFile(DataFile):
             position = end + len(self._sync)
 
     def _at(self, offset: int, length: int) -> bytes:
-        """Return bytes of the file, fewer at its end, from a window that moves along."""
+        """Return bytes of the file, fewer at its end, from a sliding window."""
         start, data = self._window
         if not start <= offset <= start + len(data) - min(length, self._size - offset):
             data = bytes(self._bytes.read_at(min(WINDOW_BYTES, self._size - offset), offset))
@@ -153,7 +153,7 @@ class AvroDataFile(DataFile):
             return self._columns.decode(file, wanted, limit=limit)
 
     def _unpack(self, row_group: RowGroup, stage: str) -> tuple[tuple[int, bytes], ...]:
-        """Return the content of the row group's blocks, kept for the columns that are read next."""
+        """Return the content of the row group's blocks, kept for the columns read next."""
         found = self._unpacked.get(row_group.index)
         if found is not None:
             return found

@@ -1,8 +1,8 @@
 """Columns that no file holds as they are: positions and row lineage.
 
 Takes a task, a row group and what the file stores, if anything; gives Arrow arrays. The rules: a row's
-position counts all rows of its file, deleted ones too; a stored `_row_id` or sequence number stands, a NULL one
-is inherited, and where the file has no first row id (tables before version 3) both are NULL.
+position counts all rows of its file, deleted ones too; a stored `_row_id` or sequence number is kept, a NULL
+one is inherited, and if the file has no first row id (tables before version 3) both are NULL.
 Source: Iceberg table spec, "Row Lineage".
 """
 
@@ -31,10 +31,10 @@ STORABLE = frozenset((ROW_ID, LAST_UPDATED))
 def compute_column(
     field_id: int, stored: pa.Array | None, task: ScanTask, positions: NDArray[np.int64]
 ) -> pa.Array:
-    """Return a computed column but `_deleted` for some rows of a file.
+    """Return a computed column other than `_deleted` for some rows of a file.
 
     Args:
-        field_id: Which.
+        field_id: Which column.
         stored: The file's own values of it, if it may have any.
         task: The file.
         positions: The rows' positions in the file: int64.
@@ -52,7 +52,7 @@ def compute_column(
 
 
 def stored_part(predicate: Predicate) -> Predicate:
-    """Return what `predicate` implies of columns that files hold as they are."""
+    """Return what `predicate` implies about columns that files store."""
     if not any(column.field_id in COMPUTED for column in tree.columns(predicate)):
         return predicate
     return tree.weaken(_blank(predicate))

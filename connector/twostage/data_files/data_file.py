@@ -1,7 +1,7 @@
 """An open data file, whatever its format: row groups, bounds, and columns in the scan's types.
 
 Takes a `ScanTask`; gives Arrow arrays in the scan's types, whole row groups (stage one) or batches (stage
-two). A format implements `_open`, `row_groups`, `_decode` and `_iterate`, and where it can `bounds` and
+two). A format implements `_open`, `row_groups`, `_decode` and `_iterate`, and optionally `bounds` and
 `cannot_match`. The rule: a row group gives all of its rows, in file order, or an error.
 """
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 class FileIndex(Protocol):
-    """What an index says of the data file that it was made of."""
+    """What an index says about the data file that it was built from."""
 
     num_rows: int
 
     def is_of(self, version: bytes) -> bool:
-        """Tell whether it was made of the file that has this ETag."""
+        """Tell whether it was built from the file with this ETag."""
 
 
 class DataFile(ABC):
@@ -94,35 +94,35 @@ class DataFile(ABC):
 
     @property
     def identity(self) -> tuple[Any, ...] | None:
-        """What tells the open file from any other of its path; None where the store tells nothing but its size.
+        """What tells the open file from any other at its path; None if the store gives only its size.
 
-        Where what the process keeps of a remote file stands for a version that nobody has asked for yet, this asks.
+        If caches assume a version of a remote file that no request has confirmed yet, this sends one.
 
         Raises:
-            CorruptFileError: The object is another one by now.
+            CorruptFileError: The object was replaced.
         """
-        if isinstance(self._file, RemoteFile) and self.relies_on_kept:
+        if isinstance(self._file, RemoteFile) and self.has_unconfirmed_version:
             self._file.read_at(1, 0)
         told = (self.version,) if self.version else self._stamp
         return (int(self._file.size()), *told) if told else None
 
     @property
     def stamp(self) -> tuple[int, ...]:
-        """What tells a local file from any other that was or will be there (`files.stamp`); empty for a remote one."""
+        """What tells a local file from any other ever at its path (`files.stamp`); empty for a remote one."""
         return self._stamp
 
     @property
     def is_in_place(self) -> bool:
-        """Whether a local file is still the one that was opened; of a remote one closing tells."""
+        """Whether a local file is still the one that was opened; for a remote one, closing tells."""
         return files.stamp(self.task.path) == self._stamp
 
     def is_indexed_by(self, index: FileIndex) -> bool:
-        """Tell whether an index is of this very file: as many rows, and the same ETag where there is one."""
+        """Tell whether an index is of this very file: as many rows, and the same ETag if there is one."""
         return index.is_of(self.version) and self.num_rows() in (None, index.num_rows)
 
     @property
-    def relies_on_kept(self) -> bool:
-        """Whether something that the process keeps of a remote file stands for a version that nobody has asked for yet."""
+    def has_unconfirmed_version(self) -> bool:
+        """Whether caches assume a version of a remote file that no request may have confirmed yet."""
         return isinstance(self._file, RemoteFile) and self._file.is_known
 
     @property
@@ -138,7 +138,7 @@ class DataFile(ABC):
         return file
 
     def show_deleted(self, deleted_column: Callable[[RowGroup], pa.Array]) -> None:
-        """Let this give the column ``_deleted``, a bool for each row of a row group: no file holds it."""
+        """Set the function that returns the column ``_deleted``, a bool for each row of a row group."""
         self._deleted_column = deleted_column
 
     # --- what a format implements ---------------------------------------------------------------------
@@ -162,15 +162,15 @@ class DataFile(ABC):
         """Decode these leaves in steps of `batch_size` rows, the last one shorter."""
 
     def num_rows(self) -> int | None:
-        """Return the rows of the whole file; None where only reading them tells."""
+        """Return the number of rows of the whole file; None if only reading them tells."""
         return None
 
     def bounds(self, row_group: RowGroup, field_id: int) -> Bounds | None:  # noqa: ARG002
-        """Return what is known of a leaf's values in a row group; None if nothing is."""
+        """Return the bounds of a leaf in a row group; None if they are unknown."""
         return None
 
     def stored_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
-        """Return about how many bytes these fields of a row group take in the file."""
+        """Estimate the bytes that these fields of a row group take in the file."""
         num_leaves = self._fields[-1].end_leaf if self._fields else 0
         return row_group.num_bytes * min(len(field_ids), num_leaves) // max(1, num_leaves)
 
@@ -179,7 +179,7 @@ class DataFile(ABC):
         return ChunkFacts()
 
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:  # noqa: ARG002
-        """Return a lower bound of the bytes that these fields of a row group take, decoded; 0 if none is known."""
+        """Return a lower bound of the decoded bytes of these fields of a row group; 0 if none is known."""
         return 0
 
     def reads_windows(self, row_group: RowGroup, field_ids: AbstractSet[int], num_rows: int) -> bool:  # noqa: ARG002
@@ -187,7 +187,7 @@ class DataFile(ABC):
         return False
 
     def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:  # noqa: ARG002
-        """Return what is known of each page of a leaf in a row group; None if nothing is."""
+        """Return the bounds of each page of a leaf in a row group; None if they are unknown."""
         return None
 
     def cannot_match(
@@ -201,13 +201,13 @@ class DataFile(ABC):
         return None
 
     def expect(self, row_group: RowGroup, targets: Sequence[Field], rows: Selection | None = None) -> None:  # noqa: B027
-        """Be told that these columns will be read, whole or for some rows: of a remote file they may be asked for now.
+        """Announce that these columns will be read, whole or for some rows; a remote file may request them.
 
-        Without columns: that those told before will not be read.
+        Without columns, withdraw what was announced before.
         """
 
     def expected_bytes(self, row_group: RowGroup) -> int:  # noqa: ARG002
-        """Return the bytes that `expect` has asked for of a row group, and nothing has read yet."""
+        """Return the bytes of a row group that `expect` has requested and nothing has read yet."""
         return 0
 
     def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:  # noqa: ARG002
@@ -217,8 +217,8 @@ class DataFile(ABC):
     def is_in_range(self, offset: int) -> bool:
         """Tell whether the row group that begins at this byte belongs to the task.
 
-        A range up to the end that the manifest states goes on to the file's real end: writers have stated sizes that
-        are too small, and the rows behind would be lost without a word.
+        A range up to the size that the manifest states extends to the file's real end: writers have stated
+        sizes that are too small, and the rows beyond would be lost silently.
         """
         start, end = self.task.start, self.task.start + self.task.length
         return start <= offset and (offset < end or end >= self.task.file_size)
@@ -226,7 +226,7 @@ class DataFile(ABC):
     # --- columns --------------------------------------------------------------------------------------
 
     def read_leaf(self, row_group: RowGroup, field_id: int, rows: Selection | None = None) -> pa.Array:
-        """Decode one field of a row group, or of some rows, parents' NULLs applied, in the scan's type.
+        """Decode one field of a row group, or of some rows, in the scan's type, with parents' NULLs applied.
 
         The field is one of the scan's schema (of any type), or a dropped equality-delete key.
         """
@@ -238,19 +238,19 @@ class DataFile(ABC):
     def read_filter_column(
         self, row_group: RowGroup, field_id: int, rows: Selection | None = None
     ) -> pa.Array:
-        """Decode as `read_leaf` does, but that text may come as a dictionary array, which filters faster."""
+        """Decode as `read_leaf` does, except that text may be a dictionary array, which filters faster."""
         return self.read_leaf(row_group, field_id, rows)
 
     def leaf_target(self, field_id: int) -> tuple[Field, int]:
-        """Return the column that leads to a field of the scan's schema, cut to it, and the field's depth."""
+        """Return the column that contains a field of the scan's schema, cut to it, and the field's depth."""
         schema = self.context.schema
         return file_schema.thin(schema.cut_to(field_id)), len(schema.path(field_id)) - 1
 
     def origin_of(self, field_id: int) -> tuple[Any, ...]:
-        """Return plain values that tell on what a field's values depend besides the file's bytes.
+        """Return, as plain values, what determines a field's values apart from the file's bytes.
 
-        For the field and each struct around it: whether it is required, its default, and which column of the file it is
-        read from; the field's type; constants of the file in place of any of them, or of what lies below.
+        For the field and each struct around it: whether it is required, its default, and which column of the
+        file it is read from; the field's type; constants that replace any of them, or fields below.
         """
         schema, constants = self.context.schema, self.task.constants
         field = schema.top_level(field_id)
@@ -279,7 +279,7 @@ class DataFile(ABC):
         while inner.id != field_id:
             (inner,) = children(inner.type)
             depth += 1
-        # Nothing that was dropped is required of files that were written since.
+        # A dropped column is not required in files that were written since.
         return descend(self.read(row_group, [replace(target, required=False)], "filter", rows)[0], depth)
 
     def read(
@@ -297,7 +297,7 @@ class DataFile(ABC):
         """Decode columns of some rows of a row group, in steps of at most `batch_size` rows."""
         start = 0
         for arrays in self.stream(row_group, targets, batch_size):
-            live = rows.slice(start, len(arrays[0]))  # shorter than `batch_size` where text would pass 2 GiB
+            live = rows.slice(start, len(arrays[0]))  # shorter than `batch_size` if text would pass 2 GiB
             start += len(arrays[0])
             if live.count:
                 yield arrays if live.mask is None else _filtered(arrays, pa.array(live.mask))
@@ -317,7 +317,7 @@ class DataFile(ABC):
             for arrays in self._iterate(row_group, wanted, batch_size):
                 count = len(arrays[0])
                 rows += count
-                if rows <= row_group.num_rows:  # else the check below ends it
+                if rows <= row_group.num_rows:  # else the check below raises
                     yield self._build(arrays, wanted, targets, row_group, range(rows - count, rows))
         self._check_rows(rows, row_group)
 
@@ -354,7 +354,7 @@ class DataFile(ABC):
         fields = file_schema.cut(self._fields, wanted)
         by_id = {
             field.id: (array, field)
-            for field, array in reversed([*zip(fields, arrays, strict=True)])  # of one id twice, the first
+            for field, array in reversed([*zip(fields, arrays, strict=True)])  # of equal ids, the first
             if field.id is not None
         }
         path, constants = self.task.path, self.task.constants
@@ -378,7 +378,7 @@ class DataFile(ABC):
 
     @property
     def has_field_ids(self) -> bool:
-        """Whether some column has a field id; of a file without any, the name mapping and names of the table decide."""
+        """Whether any column has a field id; if none has, the table's name mapping and names decide."""
         return any(field.has_ids for field in self._fields)
 
     def holds(self, field_id: int) -> bool:
@@ -386,9 +386,9 @@ class DataFile(ABC):
         return file_schema.find(self._fields, field_id) is not None
 
     def _check_count(self) -> None:
-        """Refuse fewer rows than the manifest says where planning relied on them.
+        """Refuse a file with fewer rows than the manifest says if planning relied on them.
 
-        A count that is wrong changes nothing else: rows are what the file holds, as with Iceberg's own reader.
+        A wrong count has no other effect: rows are what the file holds, as with Iceberg's own reader.
         """
         found = self.num_rows()
         is_limited = self.context.limit is not None or self.context.top is not None
@@ -402,7 +402,7 @@ class DataFile(ABC):
             )
 
     def _check_rows(self, found: int, row_group: RowGroup) -> None:
-        # pyarrow stops silently where a page says fewer values than the footer.
+        # pyarrow stops silently if a page states fewer values than the footer.
         if found != row_group.num_rows:
             raise CorruptFileError(
                 "CORRUPT_DATA_FILE",
@@ -427,7 +427,7 @@ class DataFile(ABC):
 
 
 def _filtered(arrays: Sequence[pa.Array], mask: pa.Array) -> list[pa.Array]:
-    """Keep the rows where `mask` is true; a batch turns it into indices once, not once a column (4x)."""
+    """Keep the rows where `mask` is true; a batch turns it into indices once, not once per column (4x)."""
     batch = pa.RecordBatch.from_arrays(arrays, [str(number) for number in range(len(arrays))])
     kept: list[pa.Array] = batch.filter(mask).columns
     return kept

@@ -24,9 +24,9 @@ def open_data_file(
 
     Args:
         context: The scan.
-        task: Whose data file it is.
+        task: The task whose data file to open.
         metrics: Gains ``time.open`` and ``bytes.read``.
-        reads: By which a remote file is read; None: by pyarrow's file system.
+        reads: Reads a remote file; None: pyarrow's file system does.
 
     Raises:
         MissingFileError: There is no such file.

@@ -1,8 +1,8 @@
 """ORC data files: a stripe is a row group.
 
-Our own reader decodes them: pyarrow's ends the process on some damaged streams, cannot tell where stripes are
-or what their statistics say, and has no timestamps beyond 1677 and 2262. Tails are kept per worker process,
-TAIL_CACHE_BYTES of them. The rule: statistics may only prune.
+Our own reader decodes them: pyarrow's crashes the process on some damaged streams, cannot tell where stripes
+are or what their statistics say, and has no timestamps before 1677 or after 2262. Tails are cached per worker
+process, up to TAIL_CACHE_BYTES. The rule: statistics may only prune.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 TAIL_CACHE_BYTES = 64 * 2**20
 FIRST_READ_REMOTE = 128 * 2**10
-"""Bytes at a remote file's end that are read first: they take as long as the request itself."""
+"""Bytes at a remote file's end that are read first: they take only as long as the request itself."""
 
 _lock = threading.Lock()
 _tails: cachetools.LRUCache[tuple[str, int, bytes | tuple[int, ...]], Tail] = cachetools.LRUCache(
@@ -61,7 +61,7 @@ class OrcDataFile(DataFile):
                 tail = _tails.get(key)
             if tail is None:
                 tail = read_tail(self._file, size)
-                if told:  # else nothing would tell that the object was replaced
+                if told:  # otherwise a replaced object would go unnoticed
                     with _lock:
                         _tails[key] = tail
             self._tail = tail
@@ -75,7 +75,7 @@ class OrcDataFile(DataFile):
         self._statistics: dict[int, list[bytes]] = {}
 
     def _open_remote(self, reads: TaskReads) -> RemoteFile:
-        """Open a remote file by ranges; of one that is not small, its end comes first."""
+        """Open a remote file by ranges; unless it is small, read its end first."""
         file = super()._open_remote(reads)
         if self.task.file_size > MAX_WHOLE_BYTES:
             file.fetch_tail(FIRST_READ_REMOTE)
@@ -97,7 +97,7 @@ class OrcDataFile(DataFile):
         return sum(stripe.num_rows for stripe in self._tail.stripes)
 
     def bounds(self, row_group: RowGroup, field_id: int) -> Bounds | None:
-        """Return what is known of a leaf's values in a stripe; None if nothing is."""
+        """Return the bounds of a leaf in a stripe; None if they are unknown."""
         if field_id in self.task.constants or field_id not in self.context.schema:
             return None
         target = self.context.schema.field(field_id).type
@@ -144,7 +144,7 @@ class OrcDataFile(DataFile):
             yield [array.slice(start, batch_size) for array in arrays]
 
     def _held(self, places: list[tuple[int, int]]) -> contextlib.AbstractContextManager[None]:
-        """Have places of a remote file in memory within the block: all are asked for at once."""
+        """Hold places of a remote file in memory within the block; all are requested at once."""
         if isinstance(self._file, RemoteFile):
             return self._file.held(places)
         return contextlib.nullcontext()
@@ -162,13 +162,13 @@ class OrcDataFile(DataFile):
 
 
 @contextlib.contextmanager
-def damage(path: str, code: str, stage: str, place: Storage) -> Iterator[None]:
-    """Give errors of a reader the file, the stage, and where bytes are wrong the format's code.
+def damage(path: str, code: str, stage: str, storage: Storage) -> Iterator[None]:
+    """Add the file and the stage to a reader's errors and, if bytes are malformed, the format's code.
 
-    `place` is the scan's storage: its secrets are taken out of what libraries say.
+    `storage` is the scan's: its secrets are masked in the messages of libraries.
     """
     try:
-        with files.translate_errors(path, stage, storage=place):
+        with files.translate_errors(path, stage, storage=storage):
             yield
     except TwoStageError as error:
         if isinstance(error, CorruptFileError) and error.code == "CORRUPT_FILE":

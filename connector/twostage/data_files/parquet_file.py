@@ -1,6 +1,6 @@
 """Parquet data files.
 
-The footer is checked by our own strict reader before pyarrow sees the file, because pyarrow ends the
+The footer is checked by our own strict reader before pyarrow sees the file, because pyarrow crashes the
 process on some malformed ones. The rule: what statistics, Bloom filters and dictionaries say may only prune.
 """
 
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from twostage.schema import Field
     from twostage.storage.task_reads import TaskReads
 
-MAX_DECODED_AGAIN = 2
-"""Times that the bytes of a row group may be decoded, in all, when it is read in windows."""
+MAX_TIMES_DECODED = 2
+"""How often, on average, the bytes of a row group may be decoded when it is read in windows."""
 
 
 class ParquetDataFile(DataFile):
@@ -76,7 +76,7 @@ class ParquetDataFile(DataFile):
             key = (self.task.path, size, self._version or self.stamp)
             kept, tail = load_footer(self._file, self.task.path, key, is_remote=self.is_remote)
         self._footer, self._metadata = kept.footer, kept.metadata
-        # Of a file whose version nobody tells, page tables are not taken for those of another open one.
+        # Without a version, page tables are never shared with another open file.
         identity = key if key[2] else (*key, object())
         tables = PageTables(self._file, self._footer, identity, cost, self._metrics, tail)
         self._pages = PageReader(tables, kept.virtual_schema, settings.verify_checksums, settings.few_rows)
@@ -104,7 +104,7 @@ class ParquetDataFile(DataFile):
             metadata=self._metadata,
             read_dictionary=codes_of,
             buffer_size=buffer_size,
-            # The chunks' requests merged, and at the same time; `_chunks` have done so where it can.
+            # Merges the chunks' requests and sends them together, unless `_chunks` can do so.
             pre_buffer=self.is_remote and self._remote is None and not buffer_size,
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
@@ -127,7 +127,7 @@ class ParquetDataFile(DataFile):
         return sum(group.num_rows for group in self._footer.row_groups)
 
     def bounds(self, row_group: RowGroup, field_id: int) -> Bounds | None:
-        """Return what is known of a leaf's values in a row group; None if nothing is."""
+        """Return the bounds of a leaf in a row group; None if they are unknown."""
         found = self._leaf(field_id)
         if found is None:
             return None
@@ -150,7 +150,7 @@ class ParquetDataFile(DataFile):
         )
 
     def decoded_bytes(self, row_group: RowGroup, field_ids: AbstractSet[int]) -> int:
-        """Return a lower bound of the bytes that these fields of a row group take, decoded."""
+        """Return a lower bound of the decoded bytes of these fields of a row group."""
         chunks = self._footer.row_groups[row_group.index].columns
         return sum(chunks[leaf].decoded_size for leaf in self._leaves_of(field_ids))
 
@@ -170,17 +170,17 @@ class ParquetDataFile(DataFile):
             tables = self._pages.tables.of(self._footer.row_groups[row_group.index], alone)
         if tables.keys() != leaves:
             return False
-        # A window reads a page more at either end; of a small column that may be all of its pages each time.
+        # A window reads an extra page at either end; for a small column that may be all its pages each time.
         chunks = self._footer.row_groups[row_group.index].columns
         once = sum(chunks[leaf].decoded_size for leaf in leaves)
         again = sum(
             chunks[leaf].decoded_size * min(row_group.num_rows, num_rows + 2 * int(table.row_counts.max()))
             for leaf, table in tables.items()
         )
-        return again <= MAX_DECODED_AGAIN * once * num_rows
+        return again <= MAX_TIMES_DECODED * once * num_rows
 
     def page_bounds(self, row_group: RowGroup, field_id: int) -> PageBounds | None:
-        """Return what is known of each page of a leaf in a row group; None if nothing is."""
+        """Return the bounds of each page of a leaf in a row group; None if they are unknown."""
         found = self._leaf(field_id)
         if found is None:
             return None
@@ -220,7 +220,7 @@ class ParquetDataFile(DataFile):
         return None
 
     def search(self, row_group: RowGroup, predicate: Predicate, rows: Selection) -> Selection | None:
-        """Return those of `rows` whose pages may hold the text that a predicate looks for; None if not known."""
+        """Return those of `rows` whose pages may hold the text a predicate looks for; None if unknown."""
         settings = self.context.settings
         sought = page_search.sought(predicate)
         found = None if sought is None else self._leaf(sought[0].field_id)
@@ -229,7 +229,7 @@ class ParquetDataFile(DataFile):
         leaf, kind = found
         group = self._footer.row_groups[row_group.index]
         chunk = group.columns[leaf.index]
-        # Codes are looked up faster than a dictionary's texts are made.
+        # Looking up codes is faster than decoding a dictionary's texts.
         if not is_text(leaf) or kind != sought[0].value_type or not may_read(leaf, kind):
             return None
         if is_all_dictionary(chunk) or PLAIN not in chunk.encodings:
@@ -239,7 +239,7 @@ class ParquetDataFile(DataFile):
         return None if may_hold is None else rows & Selection.of(may_hold)
 
     def expect(self, row_group: RowGroup, targets: Sequence[Field], rows: Selection | None = None) -> None:
-        """Ask for columns that will be read, for some rows as `select` would; waits for nothing but page indexes not at hand."""
+        """Request columns that will be read, for some rows as `select` would; waits only for page indexes."""
         if not targets:
             self._chunks.forget(row_group.index)
         wanted = file_schema.wanted_leaves(self._fields, targets, self.task.constants.keys())
@@ -252,7 +252,7 @@ class ParquetDataFile(DataFile):
         self._chunks.expect(row_group.index, wanted, self.context.settings.memory_budget, pages)
 
     def expected_bytes(self, row_group: RowGroup) -> int:
-        """Return the bytes that `expect` has asked for of a row group, and nothing has read yet."""
+        """Return the bytes of a row group that `expect` has requested and nothing has read yet."""
         return self._chunks.expected_bytes(row_group.index)
 
     def _decode(self, row_group: RowGroup, wanted: AbstractSet[int], stage: str) -> list[pa.Array]:
@@ -261,7 +261,7 @@ class ParquetDataFile(DataFile):
             table = self._reader_of(stage).reader.read_row_group(
                 row_group.index, column_indices=sorted(wanted), use_threads=False
             )
-        # pyarrow stops silently where a page says fewer values than the footer: the caller counts rows.
+        # pyarrow stops silently if a page states fewer values than the footer: the caller counts rows.
         return [one_array(column) for column in table.columns]
 
     def _decode_rows(
@@ -274,12 +274,12 @@ class ParquetDataFile(DataFile):
     def read_filter_column(
         self, row_group: RowGroup, field_id: int, rows: Selection | None = None
     ) -> pa.Array:
-        """Decode as `read_leaf` does; text stays encoded where every page is: 10 times faster."""
+        """Decode as `read_leaf` does; text stays encoded if every page is: 10 times faster."""
         array = None
         if self.context.settings.encoded_filters and (found := self._encoded_text(row_group, field_id)):
             with files.translate_errors(self.task.path, "filter", storage=self.context.storage):
                 array = self._read_codes(row_group, *found, rows)
-        schema = self.context.schema  # which lacks a delete's key that was dropped since
+        schema = self.context.schema  # which lacks delete keys that were dropped since
         may_hold_null = field_id not in schema or not schema.top_level(field_id).required
         if array is not None and (may_hold_null or array.null_count == 0):
             self._metrics.add("columns.filtered_encoded")
@@ -287,7 +287,7 @@ class ParquetDataFile(DataFile):
         return super().read_filter_column(row_group, field_id, rows)
 
     def _encoded_text(self, row_group: RowGroup, field_id: int) -> tuple[int, int] | None:
-        """Return leaf and depth of a field of text whose pages all hold codes, if these may stand for it."""
+        """Return leaf and depth of a text field whose pages all hold codes, if they can replace values."""
         found, source = self._leaf(field_id), self._find_deep(field_id)
         if found is None or source is None or not is_text(found[0]):
             return None
@@ -310,7 +310,7 @@ class ParquetDataFile(DataFile):
     def _read_codes(
         self, row_group: RowGroup, number: int, depth: int, rows: Selection | None
     ) -> pa.Array | None:
-        """Decode a leaf as dictionary arrays; None where its bytes are damaged, which `read_leaf` reports."""
+        """Decode a leaf as dictionary arrays; None if its bytes are damaged, which `read_leaf` reports."""
         array: pa.Array | None = None
         if rows is not None and not rows.is_all:
             choice = self._choose_pages(row_group, {number}, rows.indices())
@@ -377,7 +377,7 @@ class ParquetDataFile(DataFile):
     def _choose_pages(
         self, row_group: RowGroup, wanted: AbstractSet[int], rows: NDArray[np.int64]
     ) -> PageChoice | None:
-        """Return the pages that hold the rows; None where whole chunks are to be read."""
+        """Return the pages that hold the rows; None if whole chunks are to be read."""
         when = self.context.settings.read_pages
         if when == "never" or not wanted or len(rows) == 0:
             return None
@@ -387,7 +387,7 @@ class ParquetDataFile(DataFile):
         choice = self._pages.choose(group, sorted(wanted), rows)
         for field, column, leaves in self._columns(wanted):
             if not assemble.can_assemble(field, column, leaves) or not leaves <= choice.tables.keys():
-                choice = choice.without(leaves)  # a column's leaves are read in one way
+                choice = choice.without(leaves)  # all of a column's leaves are read the same way
         sizes = {leaf: group.columns[leaf].compressed_size for leaf in wanted}
         read = sum(size * choice.shares.get(leaf, 1.0) for leaf, size in sizes.items())
         is_most = (

@@ -1,7 +1,7 @@
 """Footers of Parquet data files, kept per worker process.
 
-Takes an open file; gives its checked footer, as our own reader and as pyarrow have it. The rule: a footer serves the file
-of the same path, size and version (ETag, or a local file's stamp) only.
+Takes an open file; returns its checked footer, in our own reader's form and in pyarrow's. The rule: a footer
+is used only for the file with the same path, size and version (ETag, or a local file's stamp).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     Key = tuple[str, int, int | bytes | tuple[int, ...]]
 
 FOOTER_CACHE_BYTES = 64 * 2**20
-"""Footers of some 500 wide files; a footer is re-read in one or two requests when it was dropped."""
+"""Footers of some 500 wide files; a dropped footer is read again in one or two requests."""
 FIRST_READ_REMOTE = 512 * 2**10
-"""Bytes at a remote file's end that are read first: they take as long as the request itself."""
+"""Bytes at a remote file's end that are read first: they take only as long as the request itself."""
 MAX_INDEXES_KEPT = 64 * 2**10
 """Bytes of a remote file's page indexes that are kept with its footer."""
 MAX_END_KEPT = 2**20
-"""Bytes of a remote file's end that are kept, as they were read, with what was made of them."""
+"""Bytes of a remote file's end that are kept, as read, with the parsed footer."""
 INDEX_BYTES = 4 * 2**10
-"""Of page indexes before a footer, where nothing is known of them."""
+"""Of page indexes before a footer, if nothing is known of them."""
 MIN_FILE_BYTES = 12
 """Of a Parquet file: two magic words, and the footer's length."""
 MAX_TAIL_BYTES = 8 * 2**20
@@ -57,20 +57,20 @@ class FileColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptFooter:
-    """A footer as our own reader has it, as pyarrow has it, and as files of some of its pages will have it."""
+    """A footer in our own reader's form, in pyarrow's, and in that of virtual files of some pages."""
 
     footer: Footer
     metadata: pq.FileMetaData
     virtual_schema: VirtualSchema
     tail: tuple[int, bytes] | None = None
-    """Of a remote file, if it is short: where its end begins, and the end as it was read, with the page indexes, which a
-    request would take, if they are short."""
+    """Of a remote file, if short: where its end begins, and the end as read, including the page indexes if
+    they are short, which saves a request."""
 
     _columns: list[tuple[Schema, object, FileColumns]] = field(default_factory=list)
     """What `columns` returned last, and for which schema and name mapping."""
 
     def columns(self, context: ScanContext, path: str, read_schema: Callable[[], pa.Schema]) -> FileColumns:
-        """Return the file's columns for a scan: those that were made for the last one, or new ones of pyarrow's schema."""
+        """Return the file's columns for a scan: those of the last one, or new ones from pyarrow's schema."""
         schema, mapping = context.schema, context.name_mapping
         for known, known_mapping, found in self._columns:
             if known == schema and known_mapping == mapping:
@@ -88,12 +88,12 @@ class KeptFooter:
 
 
 _lock = threading.Lock()
-"""Of the caches: whoever reads without Spark may read groups of files in threads."""
+"""Of the caches: without Spark, groups of files may be read in threads."""
 _footers: cachetools.LRUCache[Key, KeptFooter] = cachetools.LRUCache(
     FOOTER_CACHE_BYTES, getsizeof=lambda kept: kept.num_bytes
 )
 _versions: cachetools.LRUCache[tuple[str, int], Key] = cachetools.LRUCache(20_000)
-"""By path and size of a remote file: the key of its footer, if the process keeps that."""
+"""By path and size of a remote file: the key of its footer, if that is cached."""
 _tails: cachetools.LRUCache[str, int] = cachetools.LRUCache(1_000)
 """By folder: how long footer and page indexes of the last file were."""
 
@@ -101,17 +101,17 @@ _tails: cachetools.LRUCache[str, int] = cachetools.LRUCache(1_000)
 def load_footer(
     file: pa.NativeFile, path: str, key: Key, *, is_remote: bool
 ) -> tuple[KeptFooter, tuple[int, bytes] | None]:
-    """Return a file's footer, and what was read of its end: where that begins, and its bytes; None if nothing was.
+    """Return a file's footer, and the end of the file as read (offset, bytes); None if nothing was read.
 
     Args:
         file: The open file.
         path: Its location.
         key: Its path, size in bytes, and version.
-        is_remote: Whether a request takes as long as some hundred kilobytes.
+        is_remote: Whether a request takes as long as reading some hundred kilobytes.
 
     Raises:
         CorruptFileError: The footer's bytes are wrong.
-        UnsupportedFeatureError: The file is encrypted, or compressed in a way that nobody here unpacks.
+        UnsupportedFeatureError: The file is encrypted, or its compression is not supported.
     """
     with _lock:
         found = _footers.get(key)
@@ -122,18 +122,18 @@ def load_footer(
     footer, metadata = arrow_footer(stored, path)
     found = KeptFooter(footer, metadata, VirtualSchema.of(footer))
     with _lock:
-        if key[2]:  # else nothing would tell that the file was replaced
+        if key[2]:  # otherwise a replaced file would go unnoticed
             _footers[key] = found
         _tails[folder] = size - footer.indexes_start()
     return found, tail
 
 
 def kept_version(path: str, size: int) -> bytes | None:
-    """Return the ETag of a remote file whose footer the process keeps; None if it keeps none.
+    """Return the ETag of a remote file whose footer is cached; None if it is not.
 
     Args:
         path: Its location.
-        size: Its size by the manifest.
+        size: Its size according to the manifest.
     """
     with _lock:
         key = _versions.get((path, size))
@@ -141,11 +141,11 @@ def kept_version(path: str, size: int) -> bytes | None:
 
 
 def kept_end(path: str, stated_size: int) -> tuple[bytes, int, bytes] | None:
-    """Return of a remote file whose end the process keeps: its ETag, its size in bytes, and the end; None if it keeps none.
+    """Return ETag, size in bytes and end of a remote file whose end is cached; None if it is not.
 
     Args:
         path: Its location.
-        stated_size: Its size by the manifest.
+        stated_size: Its size according to the manifest.
     """
     with _lock:
         key = _versions.get((path, stated_size))
@@ -156,18 +156,18 @@ def kept_end(path: str, stated_size: int) -> tuple[bytes, int, bytes] | None:
 
 
 def keep_end(path: str, stated_size: int, version: bytes, size: int, end: bytes) -> None:
-    """Keep the footer of a remote file whose end somebody has read.
+    """Cache the footer of a remote file whose end has been read.
 
     Args:
         path: Its location.
-        stated_size: Its size by the manifest.
+        stated_size: Its size according to the manifest.
         version: The ETag of the object whose end it is.
         size: The object's size in bytes.
         end: Its last bytes: footer, and perhaps page indexes.
 
     Raises:
         CorruptFileError: The footer's bytes are wrong.
-        UnsupportedFeatureError: The file is encrypted, or compressed in a way that nobody here unpacks.
+        UnsupportedFeatureError: The file is encrypted, or its compression is not supported.
         ValueError: The end is not that of such a file.
     """
     length = int.from_bytes(end[-8:-4], "little")
@@ -193,17 +193,18 @@ def load_remote_footer(
 ) -> tuple[KeptFooter, Key]:
     """Return a remote file's footer and its key: path, size in bytes, ETag. What was read of its end stays in `file`.
 
-    Takes no request where the process keeps the footer, else one, or two if footer and page indexes are longer than expected.
+    Takes no request if the footer is cached, else one, or two if footer and page indexes are longer than
+    expected.
 
     Args:
         file: The open file.
         path: Its location.
-        stated_size: Its size by the manifest.
-        expected: Bytes that footer and page indexes take, where no other file of the folder has told.
+        stated_size: Its size according to the manifest.
+        expected: Bytes of footer and page indexes, if no other file of the folder is known.
 
     Raises:
         CorruptFileError: The footer's bytes are wrong.
-        UnsupportedFeatureError: The file is encrypted, or compressed in a way that nobody here unpacks.
+        UnsupportedFeatureError: The file is encrypted, or its compression is not supported.
     """
     folder = path.rpartition("/")[0]
     with _lock:
@@ -231,7 +232,7 @@ def load_remote_footer(
     found = KeptFooter(footer, metadata, VirtualSchema.of(footer), kept_tail)
     with _lock:
         _tails[folder] = max(size - start, _tails.get(folder, 0) * 7 // 8)
-        if file.version:  # else nothing would tell that the object was replaced
+        if file.version:  # otherwise a replaced object would go unnoticed
             _footers[key] = found
             _versions[path, stated_size] = key
     return found, key

@@ -1,8 +1,8 @@
-"""A remote data file, open: ranges that are asked for together, and exact reads of what was not.
+"""An open remote data file: ranges that are requested together, and exact reads of the rest.
 
-Takes a file of a task's reads; gives bytes at places, and file objects that pyarrow decodes from. The rules: what `held`
-asks for is in memory within its block, so that pyarrow, which decodes it, waits for nothing; what nobody asked for takes one
-request of exactly these bytes, and is not kept.
+Takes a file of a task's reads; returns bytes at places, and file objects that pyarrow decodes from. The
+rules: what `held` requests is in memory within its block, so that pyarrow decodes it without waiting; bytes
+not requested in advance take one request of exactly these bytes, and are not kept.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from twostage.task import ScanContext, ScanTask
 
 MAX_WHOLE_BYTES = 8 * 2**20
-"""An ORC or Avro file up to this size is fetched whole: most of it is needed, and its parts are found one by another."""
+"""An ORC or Avro file up to this size is fetched whole: most of it is needed, and its parts are found one
+after another."""
 
 
-KEPT_BEHIND = 2
-"""Windows of a file that is read from front to back which are kept once they were read: a run of its blocks is read twice."""
+WINDOWS_KEPT = 2
+"""Windows that are kept after a file was read past them, in order: a run of its blocks is read twice."""
 
 CHUNK_WINDOWS_AHEAD = 2
 """Of a column chunk that is too large to be held whole."""
@@ -41,7 +42,7 @@ class RemoteFile:
         reads: The task's.
         context: The scan, whose policy the path must pass.
         task: Whose data file it is.
-        version: Its ETag, if something of it is kept; an object with another one is an error.
+        version: Its ETag, if something of it is cached; an object with another one is an error.
     """
 
     def __init__(
@@ -51,10 +52,10 @@ class RemoteFile:
         self._context = context
         self._task = task
         self.is_known = version is not None
-        """Whether something of the file is kept, whose version is asked for."""
+        """Whether something of the file is cached; its version is then requested."""
         self._file = self._open(task.file_size or None, version)
         self._held: list[PendingRanges] = []
-        """What was asked for and is kept, the newest last. Its bytes are let go of with the last reference."""
+        """The requested ranges that are kept, the newest last. Bytes are freed with the last reference."""
 
     def _open(self, size: int | None, version: bytes | None = None) -> RangedFile:
         etag = None if version is None else version.decode()
@@ -67,25 +68,25 @@ class RemoteFile:
 
     @property
     def version_to_check(self) -> bytes:
-        """The ETag to compare with the object's when all is read; empty if each request asked for that version."""
+        """The ETag to compare with the object's when all is read; empty if requests are for that version."""
         return b"" if self._file.client.asks_for_version else self.version
 
     def size(self) -> int:
-        """Return the file's size in bytes: the manifest's, until an answer has told the true one."""
+        """Return the file's size in bytes: the manifest's, until an answer gives the true one."""
         if self._file.size is None:
             self._reads.ask(self._file, [(0, 1)]).result()
         assert self._file.size is not None
         return self._file.size
 
     def fetch_tail(self, length: int) -> None:
-        """Read the last bytes, or all of a small file; they are kept until `close`. From then on `size` is the true one."""
+        """Read the last bytes, or all of a small file, and keep them until `close`; `size` is then exact."""
         try:
             expected = self.size()
             self._fetch_tail(length)
         except CorruptFileError as error:
             if error.code != "CORRUPT_FILE":
                 raise
-            # The manifest states more bytes than there are: ask the store, as for a file of which nothing is known.
+            # The manifest states more bytes than there are: ask the store, as for an unknown file.
             self._file = self._open(None)
             expected = -1
         if self.size() != expected:
@@ -105,19 +106,19 @@ class RemoteFile:
         return bytes(self.views([(offset, length)])[0])
 
     def views(self, places: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return the bytes of places (offset, length), which are asked for together."""
+        """Return the bytes of places (offset, length), which are requested together."""
         missing = [place for place in places if self._holder(*place) is None]
         pending = self._reads.ask(self._file, missing)
         found = dict(zip(missing, pending.result(), strict=True))
         return [found[place] if place in found else self._view(*place) for place in places]
 
     def ask(self, places: Sequence[tuple[int, int]]) -> PendingRanges:
-        """Ask for the bytes of places (offset, length), whether they are at hand or not; returns at once."""
+        """Request the bytes of places (offset, length), even if they are in memory; returns at once."""
         return self._reads.ask(self._file, places)
 
     @contextlib.contextmanager
     def held(self, places: Sequence[tuple[int, int]]) -> Iterator[None]:
-        """Have the bytes of places (offset, length) in memory within the block."""
+        """Hold the bytes of places (offset, length) in memory within the block."""
         sharers = [found[0] for place in places if (found := self._holder(*place)) is not None]
         pending = self.keep(places)
         try:
@@ -128,18 +129,18 @@ class RemoteFile:
             self.forget(pending)
 
     def keep(self, places: Sequence[tuple[int, int]]) -> PendingRanges:
-        """Ask for the bytes of places (offset, length) that are not at hand, and keep them until `close`; returns at once."""
+        """Request the places (offset, length) not in memory; keep them until `close`; returns at once."""
         pending = self._reads.ask(self._file, [place for place in places if self._holder(*place) is None])
         self._held.append(pending)
         return pending
 
     def forget(self, pending: PendingRanges) -> None:
-        """Let go of what `keep` returned."""
+        """Discard what `keep` returned."""
         if pending in self._held:  # else the file was closed
             self._held.remove(pending)
 
     def _view(self, offset: int, length: int) -> memoryview:
-        """Return bytes that are kept, or on their way."""
+        """Return bytes that are in memory or in flight."""
         found = self._holder(offset, length)
         assert found is not None
         pending, number = found
@@ -154,7 +155,7 @@ class RemoteFile:
         return None
 
     def arrow_file(self, ahead: Sequence[tuple[int, int]] = (), window: int = 0) -> pa.PythonFile:
-        """Return a file of its own for a reader of pyarrow.
+        """Return a separate file object for a pyarrow reader.
 
         Args:
             ahead: Places (offset, length) that it reads from front to back, all at the same time.
@@ -167,20 +168,20 @@ class RemoteFile:
         return pa.PythonFile(_Cursor(self, streams), mode="r")
 
     def close(self) -> None:
-        """Let go of what was read."""
+        """Release what was read."""
         self._held.clear()
 
 
 class ReadAhead:
-    """The bytes of a remote file that is read from front to back: windows of it arrive before they are needed.
+    """The bytes of a remote file read from front to back: windows are requested before they are needed.
 
     Args:
         file: The file.
-        end: Where reading is expected to end: nothing behind it is asked for ahead.
+        end: Where reading is expected to end: nothing after it is requested ahead.
         window: Bytes of a window.
-        ahead: Windows that are asked for before they are needed.
-        start: Where reading begins; with it nothing behind `end` is asked for at all.
-        kept: Windows that are kept once they were read.
+        ahead: Windows that are requested before they are needed.
+        start: Where reading begins; if given, nothing after `end` is requested at all.
+        kept: Windows that are kept after they are read.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class ReadAhead:
         window: int,
         ahead: int,
         start: int | None = None,
-        kept: int = KEPT_BEHIND,
+        kept: int = WINDOWS_KEPT,
     ) -> None:
         self._file = file
         self._end = end
@@ -221,11 +222,11 @@ class ReadAhead:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Let go of what was read."""
+        """Release what was read."""
         self._windows.clear()
 
     def holds(self, length: int, offset: int) -> bool:
-        """Tell whether a place lies within what is read from front to back."""
+        """Tell whether a place lies within the part that is read from front to back."""
         return self._first <= offset and offset + length <= self._end
 
     def _start(self, number: int) -> int:
@@ -239,7 +240,7 @@ class ReadAhead:
 
 
 class _Cursor(io.RawIOBase):
-    """A file object over a remote file, of which some parts are read from front to back."""
+    """A file object over a remote file, some parts of which are read from front to back."""
 
     def __init__(self, file: RemoteFile, streams: Sequence[ReadAhead] = ()) -> None:
         super().__init__()

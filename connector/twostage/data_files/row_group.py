@@ -1,4 +1,4 @@
-"""What every format of data file tells of its rows: row groups, and bounds of their pages."""
+"""What data files of every format tell about their rows: row groups, and bounds of their pages."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkFacts:
-    """What a file knows of how a field of a row group is stored.
+    """What a file tells about how a field of a row group is stored.
 
     Attributes:
-        dictionary_bytes: Of its stored bytes, dictionaries, which every read of its pages takes along.
+        dictionary_bytes: Of its stored bytes, those of dictionaries, which every read of its pages includes.
         is_dictionary_encoded: Every page is known to be dictionary-encoded.
         has_bloom_filter: It has a Bloom filter.
     """
@@ -44,7 +44,7 @@ class ChunkFacts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageBounds:
-    """What a file knows of a column's pages: their first rows within the row group (int64), their bounds."""
+    """What a file tells about a column's pages: first rows within the row group (int64), and bounds."""
 
     first_rows: NDArray[np.int64]
     bounds: Sequence[Bounds]
