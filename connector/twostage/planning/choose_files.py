@@ -26,7 +26,7 @@ from twostage.schema import Struct
 from twostage.storage.files import canonical_for, locate
 from twostage.storage.immutable_files import ImmutableReads
 from twostage.table.manifest import is_local, read_manifest_list, read_manifests, stream_manifests
-from twostage.table.manifest_cache import ask_manifests, read_delete_manifests, stream_data_manifests
+from twostage.table.manifest_cache import read_delete_manifests, request_manifests, stream_data_manifests
 from twostage.table.manifest_fields import METRIC_FIELDS
 from twostage.table.metadata_columns import PARTITION, MetadataColumnValues, scan_schema, used_columns
 from twostage.table.partition_values import partition_type
@@ -237,7 +237,7 @@ class Planning:
         data = self._prune_manifests([manifest for manifest in self.manifests if not manifest.is_deletes])
         deletes = self._prune_deletes([manifest for manifest in self.manifests if manifest.is_deletes], data)
         specs, keeps = self._table.metadata.specs, self._keeps_manifests
-        ask_manifests(self._table.storage, deletes, data[:most], specs, reads, use_cache=keeps)
+        request_manifests(self._table.storage, deletes, data[:most], specs, reads, use_cache=keeps)
         return data, self._read_deletes(deletes, reads)
 
     def key_fields(self, chosen: list[Candidate]) -> dict[int, Field]:

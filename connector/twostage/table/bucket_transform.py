@@ -64,8 +64,8 @@ def buckets_of(numbers: NDArray[np.int64], num_buckets: int) -> NDArray[np.uint3
     words = numbers.astype("<i8").view("<u4").reshape(-1, 2).astype(np.uint32)
     hashed = np.zeros(len(numbers), np.uint32)
     for half in range(2):
-        mixed = _turned(words[:, half] * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-        hashed = _turned(hashed ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        mixed = _rotated(words[:, half] * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        hashed = _rotated(hashed ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     hashed ^= np.uint32(8)
     hashed = (hashed ^ (hashed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     hashed = (hashed ^ (hashed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
@@ -74,8 +74,8 @@ def buckets_of(numbers: NDArray[np.int64], num_buckets: int) -> NDArray[np.uint3
     return buckets
 
 
-def _turned(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    """Rotate 32 bits to the left."""
+def _rotated(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    """Return 32-bit words rotated to the left."""
     turned: NDArray[np.uint32] = (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
     return turned
 

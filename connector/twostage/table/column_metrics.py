@@ -1,7 +1,7 @@
 """A column's bounds and counts in a manifest entry, in the column's type in the table.
 
 Takes an entry's metrics; returns `Bounds`. Timestamps and times that may have been written in another unit get bounds
-that hold for both units, and those of ORC files hold for what is read where that differs from what was measured.
+that hold for both units; bounds of ORC files hold for the values read, which may differ from those measured.
 """
 
 from __future__ import annotations
@@ -89,10 +89,11 @@ def as_stored(kind: Primitive, bounds: Bounds | None) -> Bounds | None:
 
 
 def _without_padding(kind: Primitive, bounds: Bounds | None) -> Bounds | None:
-    """Return bounds that hold for ORC's type char, too: imported files have bounds of values padded with spaces.
+    """Return bounds that also hold for ORC's type char: imported files have bounds of space-padded values.
 
-    Values are read without these spaces, which makes them smaller. What is left of the lower bound without them, up to
-    the first character that sorts before a space, is still one: a value below it would have been below the bound, padded.
+    Values are read without these spaces, which makes them smaller. The lower bound without them, up to its
+    first character that sorts before a space, is still a lower bound: a value below it would, padded, have
+    been below the original one.
     """
     if kind.name != "string" or bounds is None or bounds.lower is None:
         return bounds

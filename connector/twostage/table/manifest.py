@@ -1,8 +1,8 @@
 """Read the manifest lists and manifests of a snapshot.
 
-Takes the paths in a snapshot; returns their entries as plain values, in order (`manifest_records.py` parses them).
-Manifests are requested concurrently, because they are small and most of the time is spent waiting for the storage; those of an
-object store are kept (`immutable_files`).
+Takes the paths in a snapshot; returns their entries as plain values, in order (`manifest_records.py` parses
+them). Manifests are requested concurrently, because they are small and most of the time is spent waiting for
+the storage; those of an object store are cached (`immutable_files`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_manifests(
 ) -> list[tuple[ContentFile, ...]]:
     """Return the live entries of each manifest, in order; with `deleted`, those with status DELETED too.
 
-    Remote ones are read by `reads`, if some were asked for by them.
+    `reads` reads remote ones, if it has already requested some.
 
     Raises:
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
@@ -92,7 +92,7 @@ def stream_manifests(
         specs: The table's partition specs by id.
         read_ahead: How many manifests to request before the first one is consumed.
         without: Ids of fields to skip while decoding; the entries have no values for them.
-        reads: What remote manifests are read by, if some were asked for by them.
+        reads: Reads remote manifests, if it has already requested some.
 
     Raises:
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
@@ -111,8 +111,8 @@ def fetch_manifests(
 ) -> Generator[tuple[ManifestFile, bytes]]:
     """Yield manifests with their bytes, in order, requesting some ahead.
 
-    At first as many as `read_ahead`; of a local disk at most `MAX_CONCURRENT_MANIFESTS`, of an object store `MAX_AHEAD`. Remote
-    ones are read by `reads`, if some were asked for by them.
+    At first as many as `read_ahead`; at most `MAX_CONCURRENT_MANIFESTS` from a local disk, `MAX_AHEAD` from
+    an object store. `reads` reads remote ones, if it has already requested some.
     """
     if manifests and _are_remote(storage, manifests):
         places = (place_of(storage, manifest) for manifest in manifests)

@@ -1,13 +1,14 @@
 """A per-process cache of parsed manifests.
 
-Takes the manifests of a snapshot; returns their live entries, as `read_manifests` does. Cached entries are used only
-for an equal entry of a manifest list, for a file with the same modification time (if that is known without a request),
-under the same location policy and partition spec, and for the same configuration (`store_identity`). Iceberg never reuses the name of a manifest. A remote manifest that was deleted meanwhile
+Takes the manifests of a snapshot; returns their live entries, as `read_manifests` does. Cached entries are
+used only for an equal entry of a manifest list, for a file with the same modification time (if that is known
+without a request), under the same location policy and partition spec, and for the same configuration
+(`store_identity`). Iceberg never reuses the name of a manifest. A remote manifest that was deleted meanwhile
 may still be served from the cache.
 
-Planning with 100 delete manifests of one file each takes 23 ms of CPU without the cache, 3.5 ms with it; a key in 2,000 data
-files of 10 columns, which an index finds, 205 ms without and 62 ms with it. Delete manifests have a cache of their own: every
-query needs all that apply to its partitions.
+Planning with 100 delete manifests of one file each takes 23 ms of CPU without the cache, 3.5 ms with it;
+finding a key in 2,000 data files of 10 columns by an index, 205 ms without and 62 ms with it. Delete
+manifests have a cache of their own: every query needs all that apply to its partitions.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ PAIR_BYTES = 45
 """Measured bytes of an entry, of each of its maps and of each pair in a map; a bound adds its length."""
 
 MAX_DATA_CACHE_BYTES = 128 * 2**20
-"""The same of data manifests: 27,000 files of 10 columns, 4,000 of 100."""
+"""The same for data manifests: 27,000 files of 10 columns, 4,000 of 100."""
 
 _kept: cachetools.LRUCache[Any, tuple[int, tuple[ContentFile, ...]]] = cachetools.LRUCache(
     MAX_CACHE_BYTES, getsizeof=lambda kept: kept[0]
@@ -52,7 +53,7 @@ _kept_data: cachetools.LRUCache[Any, tuple[int, tuple[ContentFile, ...]]] = cach
 _lock = threading.Lock()
 
 
-def ask_manifests(
+def request_manifests(
     storage: Storage,
     deletes: Sequence[ManifestFile],
     data: Sequence[ManifestFile],
@@ -61,15 +62,15 @@ def ask_manifests(
     *,
     use_cache: bool = True,
 ) -> None:
-    """Ask for the first remote manifests of both kinds that are not cached, before one of them is used; returns at once.
+    """Request the first remote manifests of both kinds not in the cache, before any is used; returns at once.
 
     Args:
         storage: The scan's storage.
         deletes: Manifests of delete files, all of which will be read.
         data: Manifests of data files, those to read first.
         specs: The table's partition specs by id.
-        reads: To be given to whoever reads them.
-        use_cache: Whether they will be looked for in the cache.
+        reads: Sends the requests; to be passed to the functions that read the manifests.
+        use_cache: Whether they will be looked up in the cache.
     """
     every = [*deletes, *data]
     if not every or parse_location(files.locate(storage, every[0].path)).is_local:
@@ -92,7 +93,7 @@ def read_delete_manifests(
     *,
     reads: ImmutableReads | None = None,
 ) -> list[tuple[ContentFile, ...]]:
-    """Return the live entries of each manifest, in order; read those that are not cached, by `reads` if there are any.
+    """Return the live entries of each manifest, in order; read those not cached, by `reads` if given.
 
     Raises:
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
@@ -123,17 +124,17 @@ def stream_data_manifests(
     read_ahead: int,
     reads: ImmutableReads | None = None,
 ) -> Iterator[ContentFile]:
-    """Yield the live entries of all manifests, in order, as `stream_manifests` does; read those that are not cached.
+    """Yield the live entries of all manifests, in order, as `stream_manifests` does; read those not cached.
 
-    A manifest is kept once all of its entries were wanted. One that takes more than a half of the cache is not kept, and
-    only the entries of one block are in memory at a time.
+    A manifest is cached once all of its entries were consumed. One that takes more than half of the cache is
+    not, and only the entries of one block are in memory at a time.
 
     Args:
         storage: The scan's storage.
         manifests: The manifests.
         specs: The table's partition specs by id.
         read_ahead: How many manifests to request before the first one is consumed.
-        reads: What remote manifests are read by, if some were asked for by them.
+        reads: Reads remote manifests, if it has already requested some.
 
     Raises:
         CorruptFileError: A manifest is malformed, or an entry lacks a required value.
@@ -155,7 +156,7 @@ def stream_data_manifests(
 
 
 def _keeping(key: Any, entries: Iterator[ContentFile]) -> Iterator[ContentFile]:
-    """Yield a data manifest's entries; keep them if all are wanted, and do not take too much."""
+    """Yield a data manifest's entries; cache them if all are consumed and they are not too large."""
     kept: list[ContentFile] | None = []
     size = ENTRY_BYTES
     for entry in entries:

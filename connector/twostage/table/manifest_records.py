@@ -46,7 +46,7 @@ def parse_manifest_list(data: bytes, *, path: str) -> tuple[ManifestFile, ...]:
     """Return the entries of a manifest list's bytes, in its order.
 
     Raises:
-        CorruptFileError: The bytes are no valid manifest list.
+        CorruptFileError: The bytes are not a valid manifest list.
     """
     file = open_avro(data, path=path, code=_CODE)
     records = read_records(file, _convert(file, file.schema, lambda schema: named_by_id(schema, LIST_IDS)))
@@ -78,7 +78,7 @@ def iterate_manifest(
         without: Ids of fields to skip while decoding; the entries have no values for them.
 
     Raises:
-        CorruptFileError: The bytes are no valid manifest, or an entry lacks a required value.
+        CorruptFileError: The bytes are not a valid manifest, or an entry lacks a required value.
     """
     file = open_avro(data, path=manifest.path, code=_CODE)
     spec_id = manifest.spec_id

@@ -243,7 +243,7 @@ def _spec_id(given: Any, specs: Mapping[int, PartitionSpec]) -> int | None:
 
 
 def _parse_sorted_by(raw: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return `TableMetadata.sorted_by`; reads do not need it, so that a malformed order is none."""
+    """Return `TableMetadata.sorted_by`; empty for a malformed order, because reads do not need it."""
     orders, wanted = raw.get("sort-orders"), raw.get("default-sort-order-id")
     known = (one for one in (orders if isinstance(orders, list) else ()) if isinstance(one, dict))
     fields = next((one.get("fields") for one in known if one.get("order-id") == wanted), None)
