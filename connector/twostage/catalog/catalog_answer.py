@@ -41,14 +41,14 @@ class CatalogAnswer:
     table_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Configuration that the service sent for this table, such as vended credentials; overrides everything else."""
     renewal: CredentialsEndpoint | None = field(default=None, repr=False)
-    """Where the vended credentials are renewed, if whoever reads the files may ask there."""
+    """Where the vended credentials are renewed, if processes that read the files can renew them there."""
 
     @property
     def file_properties(self) -> dict[str, Any]:
         """The properties that may open the table's files.
 
-        Not those in its metadata, which whoever writes to the table may set: an endpoint among them would be sent the
-        reader's login.
+        Not those in its metadata, which anyone who writes to the table may set: an endpoint among them would
+        receive the reader's login.
         """
         return {**self.properties, **self.table_config}
 
@@ -65,7 +65,7 @@ def request_table(catalog: CatalogReference, identifier: tuple[str, ...]) -> Cat
 
 
 def is_view(catalog: CatalogReference, identifier: tuple[str, ...]) -> bool:
-    """Tell whether a REST catalog has a view of this name. Other catalogs of PyIceberg's have none.
+    """Tell whether a REST catalog has a view of this name. PyIceberg's other catalogs have none.
 
     Raises:
         StorageError: The catalog failed or did not answer.
@@ -84,7 +84,7 @@ def _request(opened: Any, identifier: tuple[str, ...], catalog: CatalogReference
         if {"NoSuchIcebergTableError", "NoSuchPropertyException"} & _names(error):
             raise _not_iceberg(catalog, identifier, hide_secrets(error, catalog.properties)) from None
         raise
-    # A catalog class of the user's that reads the metadata without the FileIO of `py-io-impl`.
+    # The user's own catalog class may read the metadata without the FileIO of `py-io-impl`.
     properties = {key: value for key, value in table.io.properties.items() if value != LOCATOR}
     return CatalogAnswer(metadata_location=table.metadata_location, properties=properties)
 

@@ -141,10 +141,10 @@ def _open(catalog: CatalogReference) -> Any:
 
 
 def _check_database(catalog: CatalogReference) -> None:
-    """Raise if a SQL catalog's file of SQLite is not there: SQLite would make an empty one.
+    """Raise if a SQL catalog's SQLite file does not exist: SQLite would create an empty one.
 
     Raises:
-        OptionError: It is not there.
+        OptionError: It does not exist.
     """
     named = _SQLITE_FILE.fullmatch(catalog.properties.get("uri", "")) if is_sql(catalog.properties) else None
     if named is not None and not Path(named[1]).exists():

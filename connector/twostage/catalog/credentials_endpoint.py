@@ -1,9 +1,9 @@
-"""Where a REST catalog renews the credentials that it vended with a table, and how whoever reads the files may ask there.
+"""Where a REST catalog renews the credentials that it vended with a table, for processes that read its files.
 
-Takes PyIceberg's opened REST catalog and what it answered of a table; gives a `CredentialsEndpoint`, or None where processes
-other than the driver cannot ask: requests that are signed, and authorisation that only the driver can renew. The rules: the
-catalog or its user names the address, never the table's own properties, which anybody may have written who writes into it; and
-authorisation goes nowhere but to the host of the catalog.
+Takes PyIceberg's opened REST catalog and its answer for a table; returns a `CredentialsEndpoint`, or None if
+only the driver can renew them: because requests are signed, or only the driver can renew the authorisation.
+The rules: the catalog or its user names the address, never the table's own properties, which anyone who
+writes to the table may have set; and authorisation is sent to the catalog's host only.
 Source: Iceberg's `AwsClientProperties`, `GCPProperties`, `AzureProperties` and `RESTUtil.resolveEndpoint`.
 """
 
@@ -26,7 +26,7 @@ _NAMES = {
     "abfs": "adls.refresh-credentials",
     "wasb": "adls.refresh-credentials",
 }
-"""By the family of the table's location; ``-endpoint`` and ``-enabled`` follow."""
+"""Names of properties by the scheme of the table's location, up to ``-endpoint`` and ``-enabled``."""
 _DELEGATION = ("X-Iceberg-Access-Delegation", "vended-credentials")
 _HEADER = "header."
 _AUTHORIZATION = "Authorization"
@@ -34,10 +34,10 @@ _TRUE = ("true", "t", "yes", "y", "1", "on")
 
 
 def credentials_endpoint(opened: Any, config: Mapping[str, Any], location: str) -> CredentialsEndpoint | None:
-    """Return where the credentials of a table are renewed; None if nowhere, or not outside the driver.
+    """Return where the credentials of a table are renewed; None if nowhere, or only in the driver.
 
     Args:
-        opened: PyIceberg's REST catalog, just after it was asked for the table: its token is a good one.
+        opened: PyIceberg's REST catalog, just after the request for the table: its token is valid.
         config: What its service sent for the table, vended credentials included.
         location: The table's, whose credentials are wanted.
     """
@@ -75,7 +75,7 @@ def credentials_endpoint(opened: Any, config: Mapping[str, Any], location: str) 
 
 
 def resolve(uri: str, endpoint: str) -> str:
-    """Return an endpoint's address, which may be given from the catalog's address on.
+    """Return an endpoint's address, which may be given relative to the catalog's.
 
     >>> resolve("http://catalog/api/", "v1/namespaces/db/tables/t/credentials")
     'http://catalog/api/v1/namespaces/db/tables/t/credentials'
@@ -94,12 +94,12 @@ def _is_same_host(url: str, uri: str) -> bool:
 
 
 def _login(opened: Any, headers: dict[str, str], token: Any) -> dict[str, Any] | None:
-    """Put the authorisation into `headers`, and return what gets another token; None if it cannot be carried.
+    """Put the authorisation into `headers`, and return what gets a new token; None if only the driver can.
 
     Args:
-        opened: PyIceberg's REST catalog, whose manager of authorisation shows what it holds to nobody but itself.
+        opened: PyIceberg's REST catalog, whose auth manager keeps its state in private attributes.
         headers: Of the request.
-        token: That of the table, if the service sent one; else it is the catalog's.
+        token: The table's, if the service sent one; else the catalog's is used.
     """
     manager: Any = getattr(opened._session.auth, "auth_manager", None)  # noqa: SLF001
     kind = type(manager).__name__
@@ -122,7 +122,7 @@ def _login(opened: Any, headers: dict[str, str], token: Any) -> dict[str, Any] |
             "login": (("grant_type", "client_credentials"), *scope),
             "login_headers": ((_AUTHORIZATION, provider._client_secret_header),),  # noqa: SLF001
         }
-    return None  # Google's, Entra's, the user's own: their tokens end, and the driver alone gets others
+    return None  # Google's, Entra's, the user's own: their tokens expire, and only the driver gets new ones
 
 
 def _legacy_login(manager: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ _METADATA_FILE = re.compile(
 _HINT = "version-hint.text"
 _MAX_HINT_BYTES = 1024
 _MAX_FOLDERS_ABOVE = 6
-"""That are looked at for a table around a path: a data file lies below a folder for each partition field."""
+"""Searched for a table around a path: a data file is below one folder for each partition field."""
 
 
 def is_metadata_file(path: str) -> bool:
@@ -49,9 +49,9 @@ def table_folder(metadata_path: str) -> str:
 
 
 def read_newest(storage: Storage, path: str, *, limit: int) -> tuple[str, bytes]:
-    """Return path and bytes of the newest metadata file of the table at a path: its folder, metadata folder or such a file.
+    """Return path and bytes of the newest metadata file of a table folder, a metadata folder, or such a file.
 
-    In an object store one listing tells which file that is, and whether what was read before is still there.
+    In an object store one listing tells which file that is, and whether a file read before is still there.
 
     Raises:
         NotFoundError: There is no metadata file.
@@ -126,7 +126,7 @@ def _newest(storage: Storage, folder: str, entries: Sequence[FolderEntry]) -> st
 
 
 def _read(storage: Storage, folder: str, name: str, version: str, limit: int) -> bytes:
-    """Return a metadata file's bytes: those with a UUID in their names are never written again."""
+    """Return a metadata file's bytes; files with a UUID in their names are never written again."""
     path = join(folder, name)
     if version and not is_named_once(path):
         return read_version(storage, path, version, limit=limit)
@@ -161,7 +161,7 @@ def _near_tables(storage: Storage, path: str) -> str:
 
 
 def _table_around(storage: Storage, folder: str) -> str:
-    """Return the folder of the table that a folder is, or lies in; empty if there is none, or nobody may look."""
+    """Return the folder of the table that a folder is, or is in; empty if there is none, or access fails."""
     for _ in range(_MAX_FOLDERS_ABOVE):
         if not folder.strip("/") or folder.endswith(("://", ":/", ":")):
             break

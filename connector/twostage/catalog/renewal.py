@@ -1,9 +1,10 @@
 """New credentials for a table that was loaded a while ago.
 
-Takes a pinned table whose credentials a REST catalog vended for a short time, and what it was loaded by; gives the same
-table, same snapshot, with credentials that are good for longer. The rule: only how files are opened changes, and where the
-catalog gives nothing better the table stays as it is: the store then says that the credentials have expired. Credentials that
-end while files are read are renewed by whoever reads them: `storage.vended_credentials`.
+Takes a pinned table with short-lived credentials that a REST catalog vended, and the options and confs that
+it was loaded with; returns the same table, at the same snapshot, with credentials that are valid for longer.
+The rule: only how files are opened changes, and if the catalog offers nothing better, the table stays as it
+is: the store then reports that the credentials have expired. Credentials that expire while files are read are
+renewed by the processes that read them: `storage.vended_credentials`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def ends_soon(table: PinnedTable) -> bool:
-    """Return whether the table's credentials are good for less than five minutes more, as far as that was stated."""
+    """Return whether the table's credentials are known to expire in less than five minutes."""
     until = expires_at(table.storage.properties)
     return until is not None and until - time.time() * 1000 < RENEWED_BEFORE_MS
 
@@ -35,8 +36,8 @@ def renewed(table: PinnedTable, options: ReadOptions, confs: Mapping[str, str]) 
 
     Args:
         table: A table whose credentials end soon.
-        options: What it was loaded by.
-        confs: The session's, of that time.
+        options: The options that it was loaded with.
+        confs: The session's confs at that time.
     """
     if is_path((options.path or "").strip()):
         return table
