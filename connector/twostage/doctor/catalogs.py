@@ -1,7 +1,8 @@
 """Check catalogs: list each one's namespaces, with a timeout, and read a manifest list of one of its tables.
 
-Takes names and Spark confs; yields a finding per catalog, and one of its tables' storage, which has an address and keys of its own. Without names, all catalogs in the confs, Spark's properties
-file and PyIceberg's configuration are checked. Values of properties are never shown.
+Takes names and Spark confs; yields a finding per catalog, and one for its tables' storage, which has an
+address and keys of its own. Without names, all catalogs in the confs, Spark's properties file and PyIceberg's
+configuration are checked. Values of properties are never shown.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _catalog(name: str, confs: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _files(name: str, namespaces: Sequence[tuple[str, ...]], confs: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield whether the files of a catalog's tables can be read; nothing where none of the first tables has any."""
+    """Yield whether the files of a catalog's tables can be read; nothing if the first tables have none."""
     tables = ((space, table) for space in namespaces for table in list_tables(name, space, confs))
     for space, table in itertools.islice(tables, _MAX_TABLES_TRIED):
         path = ".".join("`" + part.replace("`", "``") + "`" for part in (name, *space, table))

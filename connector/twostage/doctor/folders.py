@@ -30,11 +30,11 @@ _GIB = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCacheFolder:
-    """A cache of the host, by the options that name it.
+    """A cache of the host, and the options that configure it.
 
     Attributes:
-        check: What is shown.
-        option: Says who keeps it; with ``-dir`` and ``-size``, where and how much.
+        check: The check's name as shown.
+        option: Says who keeps it; with ``-dir`` and ``-size``, where and how much of it.
         setting: That option's attribute of `ReadSettings`; with ``_dir`` and ``_size`` those of the others.
         folder: Its name below twostage's own in the user's cache directory.
         otherwise: What happens without it.
@@ -122,7 +122,7 @@ def host_cache(cache: HostCacheFolder, settings: ReadSettings) -> Iterator[Findi
 
 
 def _setting(settings: ReadSettings, cache: HostCacheFolder, part: str) -> Any:
-    """Return what the settings say of a cache: who keeps it (no `part`), its ``_dir`` or its ``_size``."""
+    """Return what the settings say about a cache: who keeps it (no `part`), its ``_dir`` or its ``_size``."""
     return getattr(settings, cache.setting + part)
 
 

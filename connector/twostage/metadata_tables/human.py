@@ -54,7 +54,7 @@ def human(transform: Transform, kind: Primitive, value: Any) -> str:
 
 
 def _date(days: int) -> str:
-    """Return a date; years before 0 have a sign and three digits, as of Java's `%04d`."""
+    """Return a date; years before 0 have a sign and three digits, as in Java's `%04d`."""
     year, month, day = _civil(days)
     return f"{year:04}-{month:02}-{day:02}"
 
@@ -67,7 +67,7 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 
 def _moment(units: int, digits: int) -> str:
-    """Return a date and time in Java's ISO format: always with seconds, a fraction without zeros at its end."""
+    """Return a date and time in Java's ISO format: always with seconds, a fraction without trailing zeros."""
     seconds, fraction = divmod(units, 10**digits)
     days, second = divmod(seconds, 86_400)
     year, month, day = _civil(days)
@@ -89,7 +89,7 @@ def _clock(micros: int) -> str:
 
 
 def _float(value: np.floating[Any]) -> str:
-    """Return a number as Java writes it: the shortest digits, from ten millions on and below 0.001 with an exponent."""
+    """Return a number as Java writes it: the shortest digits; an exponent from ten million, and below 0.001."""
     if np.isnan(value):
         return "NaN"
     if np.isinf(value):

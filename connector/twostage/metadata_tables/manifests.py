@@ -103,7 +103,7 @@ def _manifest_columns(
 
 
 class _Counts:
-    """Counts and specs of manifests; a manifest for which the list has none is read, once."""
+    """Counts and specs of manifests; a manifest whose counts the list lacks is read, once."""
 
     def __init__(self, table: PinnedTable) -> None:
         self._table = table

@@ -1,8 +1,8 @@
 """The metadata table partitions: files, rows and sizes of each partition.
 
-Takes a pinned table; gives a metadata table with one item for each partition of its live files. Partitions of several
-specs with equal values are one if the specs have as many of the fields, as in Iceberg: a NULL that a file was written
-with is another partition than a field that its spec lacks.
+Takes a pinned table; returns a metadata table with one item for each partition of its live files. Partitions
+of different specs with equal values are one if the specs have equally many of the fields, as in Iceberg: a
+NULL that a file was written with differs from a field that its spec lacks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of a metadata table, on their way from the driver to a worker inside of a task.
+"""Rows of a metadata table, on their way from the driver to a worker inside a task.
 
 Takes Arrow batches and gives their bytes, or the reverse. The rule: nothing is read from storage here.
 """

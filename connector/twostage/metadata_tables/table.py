@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BOOLEAN, INT, LONG = Primitive("boolean"), Primitive("int"), Primitive("long")
 STRING, BINARY, TIMESTAMPTZ = Primitive("string"), Primitive("binary"), Primitive("timestamptz")
-ITEMS_AT_ONCE = 20_000
+ITEMS_PER_TASK = 20_000
 """Items in one task: the entry of a data file with metrics of 40 columns takes some 10 kB."""
 _inner_ids = itertools.count(100_000_000)
 """Ids of list elements, map keys and map values: each is new, because nothing looks them up."""
@@ -53,7 +53,7 @@ def struct_of(
 
     Args:
         columns: The struct's fields.
-        first_id: The first one's id. Values are found by these ids, in whichever process made the schema.
+        first_id: The first one's id. Values are found by these ids, whichever process made the schema.
     """
     numbered = enumerate(columns, first_id)
     parts = [replace(part, field=replace(part.field, id=number)) for number, part in numbered]
@@ -111,7 +111,7 @@ class MetadataTable:
         value_of = {part.field.id: part.value for part in self.columns}
         for some in _runs(items):
             if not projection:
-                yield from without_columns(len(some), ITEMS_AT_ONCE)
+                yield from without_columns(len(some), ITEMS_PER_TASK)
                 continue
             arrays = [
                 internal_values.values(field.type, [value_of[field.id](item) for item in some])
@@ -146,5 +146,5 @@ class MetadataTable:
 
 
 def _runs(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), ITEMS_AT_ONCE):
-        yield items[start : start + ITEMS_AT_ONCE]
+    for start in range(0, len(items), ITEMS_PER_TASK):
+        yield items[start : start + ITEMS_PER_TASK]

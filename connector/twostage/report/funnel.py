@@ -43,7 +43,7 @@ def format_bytes(size: int) -> str:
 
 
 def store_line(counters: Mapping[str, int]) -> str:
-    """Return what the tasks asked of object stores; empty if nothing.
+    """Return a line about the tasks' requests to object stores; empty if there were none.
 
     >>> store_line({"store.requests": 120, "store.trips": 3, "time.waiting": 4, "time.tasks": 10,
     ...             "store.bytes": 2048, "store.bytes.asked": 1024,
@@ -72,7 +72,7 @@ def store_line(counters: Mapping[str, int]) -> str:
 
 
 def planning_line(counters: Mapping[str, int]) -> str:
-    """Return what the driver asked of object stores to plan; empty if nothing.
+    """Return a line about the driver's requests to object stores for planning; empty if there were none.
 
     >>> planning_line({"planning.requests": 7, "planning.trips": 3})
     '7 requests by the driver, 3 one after another'
@@ -101,7 +101,7 @@ class Funnel:
         return self.counters.get(name, 0)
 
     def _by_keys(self, level: str) -> str:
-        """Return how many of what was pruned only keys of joins excluded."""
+        """Return how many of those pruned were excluded by join keys alone."""
         count = self._count(f"{level}.unjoined")
         return f" ({count:,} for keys of joins)" if count else ""
 
@@ -180,7 +180,7 @@ class Funnel:
         return rows
 
     def _condition_rows(self) -> list[tuple[str, str, str, str]]:
-        """Return the row for what earlier scans had found out; "read" are the row groups that were filtered."""
+        """Return the row for answers of earlier scans; "read" are the row groups that were filtered."""
         asked = self._count("conditions.asked")
         if not asked:
             return []
@@ -197,7 +197,7 @@ class Funnel:
         return [("conditions", f"{asked:,}", ", ".join(notes), f"{asked - known:,}")]
 
     def _index_rows(self) -> list[tuple[str, str, str, str]]:
-        """Return the row for indexes of data files: of how many they were looked for, and what was read."""
+        """Return the row for indexes: for how many data files they were looked for, and what was read."""
         asked = self._count("indexes.asked")
         if not asked:
             return []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysOfJoin:
-    """Keys that one join gave a scan.
+    """Keys that a scan got from one join.
 
     >>> str(KeysOfJoin(column="id", sources=("Scan parquet dim",), milliseconds=85, broadcast=True))
     'id, after 85 ms, from the broadcast of Scan parquet dim'
@@ -31,11 +31,11 @@ class KeysOfJoin:
     sources: tuple[str, ...]
     """What the join's other side reads, as EXPLAIN names it."""
     milliseconds: int
-    """Until Spark had the keys: running the other side included, if nobody had yet. The scan began after that."""
+    """Until Spark had the keys, including running the other side if necessary; only then the scan began."""
     broadcast: bool
     """The keys are those of the join's broadcast; else Spark ran the side once more for them."""
     keys: int | None = None
-    """How many there are, NULL and repeated ones included; None if that is not known, as of Spark's own Bloom filters."""
+    """How many there are, including NULL and repeated ones; None if unknown, as for Spark's Bloom filters."""
     built: int | None = None
     """Milliseconds that making the broadcast took: running the side, hashing its rows, sending them."""
     form: str = ""
@@ -44,7 +44,7 @@ class KeysOfJoin:
 
     @staticmethod
     def of(raw: Mapping[str, Any], filters: Sequence[Predicate] = ()) -> KeysOfJoin:
-        """Take what Java gathered; `filters` are the predicates that the scan made of keys."""
+        """Parse what Java gathered; `filters` are the predicates that the scan made of keys."""
         column = str(raw["column"])
         return KeysOfJoin(
             column=column,
@@ -65,7 +65,7 @@ class KeysOfJoin:
 
 
 def _form(column: str, filters: Sequence[Predicate]) -> str:
-    """Return the forms of keys of a column, or of several in parentheses, which Spark names with their table."""
+    """Return the forms of keys of a column, or of several in parentheses; Spark's names include the table."""
     if column.endswith(")"):
         tuples = [one.columns for one in filters if isinstance(one, InTuples)]
         shown = [

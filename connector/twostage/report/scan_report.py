@@ -39,7 +39,7 @@ _SPARK = {
 _PHASES = ("analysis", "optimization", "planning")
 _WIDTH = 110
 _MIN_DELETE_NANOSECONDS_TO_ADVISE = 200_000_000
-"""Time that deletes must have taken before the report suggests to do something about them."""
+"""Time that deletes must have taken before the report suggests doing something about them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,8 @@ class ScanReport:
         joins: The joins whose keys filtered the scan, once the query has ended.
         top: The sort order and limit of a top-n scan; empty if it is none.
         tasks_planned: Spark tasks of the plan.
-        tasks_finished: Tasks that ended by themselves; fewer if Spark needed no more rows, or while the query runs.
+        tasks_finished: Tasks that ended on their own; fewer if Spark needed no more rows, or while the query
+            runs.
         tasks: What became of all tasks.
         is_handed_over: Spark's own Parquet reader did the scan, so there are no tasks of ours. According to the
             footers, it had ``handed_over.files``, ``.rows`` and ``.bytes`` to read. After the query, ``spark.files``,
@@ -98,8 +99,9 @@ class ScanReport:
         Args:
             plan: The scan's plan.
             tasks: The metrics of each task.
-            spark: Spark's measurements by Spark's names: the phases of planning the query (ms), and the metrics of a
-                scan by its own reader, and as ``joins`` those whose keys filtered it; None while the query runs.
+            spark: Spark's measurements by Spark's names: the phases of planning the query (ms), the metrics
+                of a scan by its own reader, and in ``joins`` the joins whose keys filtered it; None while the
+                query runs.
             states: What became of the tasks; None: those with metrics have finished.
         """
         total = Metrics()

@@ -109,7 +109,7 @@ def test_a_large_table_takes_several_tasks(tmp_path, monkeypatch):
 
     grown_table(tmp_path, 2)
     whole = read(tmp_path, "files")
-    monkeypatch.setattr(module, "ITEMS_AT_ONCE", 2)
+    monkeypatch.setattr(module, "ITEMS_PER_TASK", 2)
     assert read(tmp_path, "files") == whole
     assert read(tmp_path, "files", filter="content = 0") == [r for r in whole if r["content"] == 0]
 
