@@ -1,16 +1,16 @@
-"""The one kernel decorator: compile once that pays, cache only where it is safe, else run the NumPy twin.
+"""The one kernel decorator: compile once it pays off, cache only where it is safe, else run the NumPy twin.
 
 Takes a loop and its NumPy twin; gives a `Kernel` to call. Rules: importing a module of kernels imports no
 Numba and touches no disk; whatever fails on the way to machine code ends in the twin, never in an error;
 machine code is cached only in a directory that nobody else can write, because Numba's cache is pickle, and
 whoever can write it can run code.
 
-Rent or buy: loading Numba takes 0.3 s, more than most filters, so the twins run until they have taken as long, and then
-kernels are compiled: at most twice the time of the better choice. Machine code that is not in the cache takes seconds
-to make; another process makes it while the twins run on (`compile_apart.py`). So data that kernels build for each other
-(tables, sets) must suit twins as well: one process may run both. The environment
-variable ``TWOSTAGE_JIT`` overrules: ``0`` never compiles, ``always`` compiles at the first call, ``here`` in this
-process.
+Rent or buy: loading Numba takes 0.3 s, more than most filters, so the twins run until they have taken as
+long, and then kernels are compiled: at most twice the time of the better choice. Machine code that is not in
+the cache takes seconds to compile; another process does so while the twins run on (`compile_apart.py`). So
+data that kernels build for each other (tables, sets) must suit twins as well: one process may run both. The
+environment variable ``TWOSTAGE_JIT`` overrides this: ``0`` never compiles, ``always`` compiles at the first
+call, ``here`` in this process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from twostage_native.compile_apart import Apart
+    from twostage_native.compile_apart import BackgroundCompilation
 
 _LOCK = threading.RLock()
 _LOCK_SECONDS = 60.0
@@ -40,7 +40,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 _log = logging.getLogger("twostage_native")
 
 KERNELS: dict[str, Kernel] = {}
-"""Every kernel by name, as its module is imported."""
+"""Every kernel of the imported modules, by name."""
 
 
 class _Numba(Protocol):
@@ -57,9 +57,10 @@ class Kernel:
         name: The name of the loop's function.
         source: The loop as Python: what gets compiled.
         twin: The plain NumPy function with the same answers.
-        is_cached: Whether the last machine code that was made is in the cache.
-        allocates: Whether the loop makes arrays. One that does not counts no references to those it is given:
-            where it hands them to an `inner` function in a branch, that takes ten times the comparison there.
+        is_cached: Whether the most recently compiled machine code is in the cache.
+        allocates: Whether the loop makes arrays. If not, it does not count references to its arguments: where
+            it passes them to an `inner` function in a branch, that would take ten times as long as the
+            comparison.
     """
 
     def __init__(
@@ -71,12 +72,12 @@ class Kernel:
         self.twin = twin
         self.__doc__ = source.__doc__
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
-        self._apart: dict[tuple[Any, ...], Apart] = {}
+        self._apart: dict[tuple[Any, ...], BackgroundCompilation] = {}
         self.is_cached = False
         self._seconds = 0.0
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the compiled loop, or the twin where there is none, or none yet."""
+        """Run the compiled loop, or the twin if there is none, or none yet."""
         key = tuple(map(_kind, arguments))
         run = self._compiled.get(key)
         if run is not None:
@@ -96,9 +97,9 @@ class Kernel:
         return (self._compiled.get(key) or self._compile(key, arguments)) is not self.twin
 
     def is_ready(self, seconds: float) -> bool:
-        """Tell whether a call runs machine code, made then if need be; for callers with something better than the twin.
+        """Tell whether a call runs machine code, compiled now if need be; for callers with a better fallback.
 
-        If not, `seconds` is what they lose by it, which counts as if the twin had taken them.
+        If not, `seconds` is what that costs the caller; it counts as time of the twin.
         """
         if os.environ.get("TWOSTAGE_JIT") == "0" or any(run is self.twin for run in self._compiled.values()):
             return False
@@ -114,9 +115,9 @@ class Kernel:
             return True
         with _LOCK:
             if key not in self._apart:
-                from twostage_native.compile_apart import Apart  # noqa: PLC0415 - most processes compile nothing
+                from twostage_native.compile_apart import BackgroundCompilation  # noqa: PLC0415 - rarely needed
 
-                self._apart[key] = Apart(self, arguments, cache_directory())
+                self._apart[key] = BackgroundCompilation(self, arguments, cache_directory())
             return self._apart[key].is_done()
 
     def _pays(self) -> bool:
@@ -188,7 +189,7 @@ def inner(source: _Function) -> _Function:
 
 
 def _kind(argument: Any) -> Any:
-    """Return what decides the machine code for an argument: its type, for arrays the layout too."""
+    """Return what determines the machine code for an argument: its type and, for arrays, the layout."""
     if isinstance(argument, np.ndarray):
         return argument.dtype, argument.ndim, argument.flags.num & _LAYOUT
     return type(argument)
@@ -200,7 +201,7 @@ _state: dict[str, Any] = {}
 
 
 def _numba() -> _Numba | None:
-    """Import Numba once; None where it is switched off, missing or broken."""
+    """Import Numba once; None if it is switched off, missing or broken."""
     if "numba" not in _state:
         _state["numba"] = None
         if os.environ.get("TWOSTAGE_JIT", "1") != "0":
@@ -217,13 +218,14 @@ def _numba() -> _Numba | None:
 
 
 def prepare() -> None:
-    """Import Numba, and let it compile a first function: what takes 0.2 s of CPU, whichever kernel comes first.
+    """Import Numba, and let it compile a first function: it takes 0.2 s of CPU, whichever kernel is first.
 
-    For a process that others are forked from: their kernels then compile or load once their own twins took long.
+    For a process that others are forked from: their kernels then compile or load once their own twins have
+    taken long enough.
     """
     numba = _numba()
     if numba is not None:
-        with contextlib.suppress(Exception), _LOCK:  # kernels meet it again, and say so
+        with contextlib.suppress(Exception), _LOCK:  # kernels will meet the error again, and report it
             numba.njit(lambda value: value + 1, nogil=True, error_model="numpy").compile((numba.typeof(1),))
 
 
@@ -245,9 +247,10 @@ def _enable_cache(numba: _Numba, dispatcher: Any, directory: Path) -> bool:
 
 
 def cache_directory() -> Path | None:
-    """Return a directory that only we can write, made if need be; None where there is none.
+    """Return a directory that only we can write, created if necessary; None if there is none.
 
-    The one that NUMBA_CACHE_DIR chooses is not replaced by another: unfit, it means no cache and one warning.
+    One chosen by NUMBA_CACHE_DIR is not replaced by another: if it is unfit, there is no cache, but one
+    warning.
     """
     if "directory" not in _state:
         _state["directory"] = next((d for d in cache_candidates() if _is_private(d)), None)
@@ -274,7 +277,7 @@ def cache_candidates() -> Iterator[Path]:
 
 
 def _is_private(directory: Path) -> bool:
-    """Make the directory if need be; tell whether only we can write it, its parents included."""
+    """Create the directory if necessary; tell whether only we can write it, its parents included."""
     try:
         if not directory.is_absolute() or not hasattr(os, "getuid"):
             return False
@@ -297,7 +300,7 @@ def _is_private(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def _exclusive(directory: Path | None) -> Iterator[bool]:
-    """Hold the directory's lock; yield False where it could not be had in time."""
+    """Hold the directory's lock; yield False if it could not be acquired in time."""
     if directory is None:
         yield False
         return
@@ -320,4 +323,4 @@ def _exclusive(directory: Path | None) -> Iterator[bool]:
                 time.sleep(0.02)
             else:
                 break
-        yield True  # closing the file lets go of the lock
+        yield True  # closing the file releases the lock

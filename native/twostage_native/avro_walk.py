@@ -2,7 +2,7 @@
 
 Takes a block's bytes (uint8) and a program (int64, shape (steps, 3)), one row for each step of a record; fills a matrix
 (int64, shape (records, slots)) with the kept numbers and where kept bytes begin and how long they are. The rule: no step
-reads beyond the bytes, whatever they are; where one would, the answer is that they are malformed.
+reads beyond the bytes, whatever they are; if one would, the answer is that they are malformed.
 Source: Avro specification, "Binary Encoding".
 
 A row of the program is ``(operation, a, b)``:
@@ -11,8 +11,9 @@ A row of the program is ``(operation, a, b)``:
 - ``LONG, slot``: a number, kept in `slot` unless that is -1.
 - ``BYTES, slot``: bytes or text; where they begin goes to `slot`, how many they are to ``slot + 1``.
 - ``SKIP, n``: n bytes.
-- ``UNION, n``: then n rows ``JUMP``, one for each branch; a branch ends with a ``JUMP`` behind all.
-- ``ARRAY, end``: the rows up to ``LOOP`` are an item's; `end` is the row behind it. Maps are arrays of a key and a value.
+- ``UNION, n``: then n rows ``JUMP``, one for each branch; a branch ends with a ``JUMP`` past them all.
+- ``ARRAY, end``: the rows up to ``LOOP`` are an item's; `end` is the row after it. Maps are arrays of a key
+  and a value.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _MALFORMED = -1
 
 @inner
 def _varint(data: Any, at: Any, end: Any) -> Any:
-    """Return a zigzag number and the place behind it; a place of -1 where there is none."""
+    """Return a zigzag number and the place after it; a place of -1 if there is none."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while at < end and shift < np.uint64(64):

@@ -1,6 +1,6 @@
 """The plain twin of `avro_walk`: same arguments, same answers, one value at a time.
 
-Takes and gives what the kernel of the same name does, and shares no code with it.
+Takes and returns what the kernel of the same name does, and shares no code with it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 1 << 16
 MAX_WIDTH = 56
-"""Bits: a number of them lies within the eight bytes from its first bit's byte on."""
+"""Bits: a number of this width lies within the eight bytes from its first bit's byte on."""
 
 
 def packed_bytes(count: int, width: int) -> int:
@@ -55,8 +55,8 @@ def _places(count: int, width: int) -> tuple[NDArray[Any], ...]:
     """Return where numbers begin, for `pack`.
 
     Returns:
-        Their first bits within their words; the first number of each word, and that word; and, of the numbers that run
-        over into the next word, which they are, and that word.
+        Their first bits within their words; the first number of each word, and that word; and the numbers
+        that run over into the next word, and that word.
     """
     at = np.arange(count, dtype=np.uint64) * np.uint64(width)
     word, shift = (at >> np.uint64(6)).astype(np.int64), at & np.uint64(63)

@@ -2,8 +2,8 @@
 
 Takes values and a literal or a second column; gives bools, or signs for 128-bit values (decimals), which
 come as words: int64 pairs, low word first, the low one unsigned. NaN equals itself and is greater than
-everything, -0.0 equals 0.0. What is not here is a negation: `<>` is not `=`, `>` is not `<=`, `>=` is not
-`<`, for the order is total. Numbers of up to 64 bits are compared by NumPy itself: 0.13 ns a row, as
+everything, -0.0 equals 0.0. The other operators are negations: `<>` is not `=`, `>` is not `<=`, `>=` is not
+`<`, because the order is total. Numbers of up to 64 bits are compared by NumPy itself: 0.13 ns a row, like
 Numba's loops, without loading Numba.
 """
 
@@ -45,7 +45,7 @@ def equal(left: NDArray[Any], right: Any) -> Bools:
 
 
 def less(left: NDArray[Any], right: Any) -> Bools:
-    """Return left < right; arguments and result as of `equal`."""
+    """Return left < right; arguments and result as for `equal`."""
     hits: Bools = left < right
     if left.dtype.kind == "f":
         if isinstance(right, np.ndarray):
@@ -56,7 +56,7 @@ def less(left: NDArray[Any], right: Any) -> Bools:
 
 
 def less_equal(left: NDArray[Any], right: Any) -> Bools:
-    """Return left <= right; arguments and result as of `equal`."""
+    """Return left <= right; arguments and result as for `equal`."""
     hits: Bools = left <= right
     if left.dtype.kind == "f":
         hits |= np.isnan(right)
@@ -65,7 +65,7 @@ def less_equal(left: NDArray[Any], right: Any) -> Bools:
 
 @kernel(reference.sign_wide)
 def sign_wide(words: NDArray[np.int64], high: np.int64, low: np.int64) -> NDArray[np.int8]:
-    """Return the sign of each 128-bit value less the literal: 1.2 ns a row, NumPy takes 4.
+    """Return the sign of each 128-bit value minus the literal: 1.2 ns a row, NumPy takes 4.
 
     Args:
         words: Shape (rows, 2).
@@ -88,7 +88,7 @@ def sign_wide(words: NDArray[np.int64], high: np.int64, low: np.int64) -> NDArra
 
 @kernel(reference.sign_wide_columns)
 def sign_wide_columns(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return the sign of each 128-bit value of `left` less that of `right`, both of shape (rows, 2): -1, 0 or 1."""
+    """Return the sign (-1, 0, 1) of each 128-bit value of `left` minus that of `right`; shapes (rows, 2)."""
     signs = np.empty(len(left), np.int8)
     for row in range(len(left)):
         a, b = left[row, 1], right[row, 1]

@@ -33,8 +33,8 @@ class Named(Protocol):
     source: Callable[..., Any]
 
 
-class Apart:
-    """One kernel's compiling for one call's kinds of arguments, done elsewhere."""
+class BackgroundCompilation:
+    """The compilation, in another process, of one kernel for one call's kinds of arguments."""
 
     def __init__(self, kernel: Named, arguments: tuple[Any, ...], directory: Path | None) -> None:
         self._marker: Path | None = None
@@ -46,14 +46,14 @@ class Apart:
         self._marker = marker(kernel, self._question, directory)
 
     def is_done(self) -> bool:
-        """Tell whether there is nothing to wait for: machine code in the cache, or no way to have it made elsewhere."""
+        """Tell whether there is nothing to wait for: machine code is cached, or nobody else can make it."""
         if self._marker is None or self._marker.exists():
             return True
         if self._process is None:
             return not self._start()
         if self._process.poll() is None:
             return False
-        self._marker = None  # it failed: found out where it is called
+        self._marker = None  # it failed: compiling it where it is called tells why
         return True
 
     def _start(self) -> bool:
@@ -71,7 +71,7 @@ class Apart:
 
 
 def marker(kernel: Named, question: str, directory: Path) -> Path | None:
-    """Return the file that says that the cache holds the machine code; None where the source is no plain file."""
+    """Return the file that says that the machine code is cached; None if the source is not a plain file."""
     try:
         source = Path(kernel.source.__code__.co_filename).stat()
     except OSError:
@@ -89,7 +89,7 @@ def _numba_version() -> str:
 
 
 def _named(argument: Any) -> Any:
-    """Return what an argument's type is called in JSON; None for those that have no such name."""
+    """Return the name in JSON of an argument's type; None for those that have none."""
     if isinstance(argument, np.ndarray):
         flags = argument.flags
         if argument.dtype.kind not in _PLAIN or not (flags.c_contiguous and flags.aligned):

@@ -1,8 +1,9 @@
 """Sets of hashed members, prepared once and searched by kernels and their twins alike.
 
-Takes the members' 64-bit hashes (uint64); gives plain arrays: a one-hash Bloom filter (uint8, eight bits each), which few
-values pass that are no members, and an open-addressing table with linear probing (int64) for those that pass. The rule:
-a value that the table finds is compared with the member itself, so that hashes decide nothing.
+Takes the members' 64-bit hashes (uint64); returns plain arrays: a one-hash Bloom filter (uint8, eight bits
+each), which few non-members pass, and an open-addressing table with linear probing (int64) for the values
+that pass. The rule: a value that the table finds is compared with the member itself, so that hashes decide
+nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def fill(table: Longs, empty: np.int64, hashes: NDArray[np.uint64], entries: Lon
 
 
 def packed(flags: Bools) -> Bits:
-    """Return flags as a bit map, least significant bit first."""
+    """Return flags as a bitmap, least significant bit first."""
     return frozen(np.packbits(flags, bitorder="little"))
 
 
@@ -64,5 +65,5 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def table_bits(num_members: int) -> int:
-    """Return log2 of a table's size: 1 slot in 2 to 4 is taken. Most values that are no members do not pass the filter."""
+    """Return log2 of a table's size: 1 slot in 2 to 4 is taken. Most non-members do not pass the filter."""
     return num_members.bit_length() + 1

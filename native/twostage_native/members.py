@@ -1,10 +1,11 @@
 """IN lists of numbers: which values are members of a large list.
 
-Takes values (integers of any width; int64 of shape (rows, 2) for 128-bit values), and members (int64) that were prepared
-once; gives a bool for each value. Prepared members are plain arrays that the compiled kernels and their twins read alike:
-a one-hash Bloom filter (0.4 to 0.6 ns a value), and for the values that pass it an open-addressing hash table with linear
-probing. Members close to each other (dates, small numbers) need an exact bit map alone. Floats come as canonical bits
-(`canonical_bits`). For a million values and 10,000 members, pyarrow's `is_in` takes 5 to 10 times as long.
+Takes values (integers of any width; int64 of shape (rows, 2) for 128-bit values), and members (int64) that
+were prepared once; gives a bool for each value. Prepared members are plain arrays that the compiled kernels
+and their twins read alike: a one-hash Bloom filter (0.4 to 0.6 ns a value), and for the values that pass it
+an open-addressing hash table with linear probing. Members close to each other (dates, small numbers) need
+only an exact bitmap. Floats come as canonical bits (`canonical_bits`). For a million values and 10,000
+members, pyarrow's `is_in` takes 5 to 10 times as long.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     Bits = NDArray[np.uint8]
     Longs = NDArray[np.int64]
     Integers = tuple[Longs, np.int64, Bits, np.int64]
-    """Table, the number that stands for an empty slot, bit map, and the number that its first bit is for."""
+    """Table, the number of its empty slots, bitmap, and the number that the bitmap's first bit stands for."""
 
 MAX_COMPARED_MEMBERS = 8
-"""So few members are compared one by one: 0.13 ns for each value and member."""
+"""Up to this many members are compared one by one: 0.13 ns for each value and member."""
 MAX_BIT_MAP_SPAN = 1 << 21
-"""The largest range of members, in numbers, for an exact bit map: 256 KiB, which a processor's cache holds."""
+"""The largest range of members, in numbers, for an exact bitmap: 256 KiB, which a processor's cache holds."""
 
 
 def prepare_integers(members: Longs) -> Integers:
@@ -57,20 +58,20 @@ def prepare_integers(members: Longs) -> Integers:
         flags[members - low] = True
         return frozen(np.zeros(0, np.int64)), np.int64(0), packed(flags), np.int64(low)
     hashes = members.view(np.uint64) * GOLDEN
-    empty = _absentee(members)
+    empty = _non_member(members)
     table = np.full(1 << table_bits(len(members)), empty, np.int64)
     fill(table, empty, hashes, members)
     return frozen(table), empty, bit_map(hashes), np.int64(0)
 
 
 def prepare_wide(words: Longs) -> tuple[Longs, Longs, Bits]:
-    """Prepare 128-bit members (as words, each once) for `in_wide`: members, table of their numbers, bit map."""
+    """Prepare 128-bit members (words, each once) for `in_wide`: members, table of their numbers, bitmap."""
     hashes = (words[:, 0] ^ (words[:, 1] * np.int64(31))).view(np.uint64) * GOLDEN
     return words, number_table(hashes), bit_map(hashes)
 
 
-def _absentee(members: Longs) -> np.int64:
-    """Return a number that is no member: of n + 1 remainders modulo n + 1, n members leave one out."""
+def _non_member(members: Longs) -> np.int64:
+    """Return a number that is not a member: of n + 1 remainders modulo n + 1, n members leave one out."""
     taken = np.zeros(len(members) + 1, np.bool_)
     taken[members % len(taken)] = True
     return np.int64(np.flatnonzero(~taken)[0])
@@ -114,9 +115,9 @@ def in_integers(values: NDArray[Any], table: Longs, empty: np.int64, bits: Bits,
 
     Args:
         values: Integers of 8 to 64 bits, shape (rows,).
-        table: The first of the four that were prepared, which the others follow.
-        empty: What stands in its empty slots.
-        bits: The bit map, eight numbers or hashes in a byte.
+        table: The first of the four prepared values; the others follow.
+        empty: The number in its empty slots.
+        bits: The bitmap, eight numbers or hashes in a byte.
         low: The number that its first bit is for.
 
     Returns:
@@ -133,7 +134,7 @@ def in_integers(values: NDArray[Any], table: Longs, empty: np.int64, bits: Bits,
         span = np.uint64(8 * len(bits))
         for row in range(len(values)):
             place = np.uint64(np.int64(values[row])) - np.uint64(low)
-            inside = place < span  # no branch: where values lie half in, half out, it takes 3 ns a row
+            inside = place < span  # no branch: if half of the values are inside, it takes 3 ns a row
             hits[row] = inside & _is_set(bits, place if inside else np.uint64(0))
         return hits
     top = np.uint64(64) - _log2(8 * len(bits))

@@ -1,9 +1,9 @@
 """Single values out of Parquet's hybrid of runs and packed bits, without decoding those before them.
 
-Takes the bytes (uint8) of definition levels or of dictionary codes, and ascending places (int64); gives the values
-there (int64). A hybrid is
-a list of runs: an even number n, then one value that stands n / 2 times, in whole bytes; or an odd number n, then
-n // 2 groups of eight values, packed from the lowest bit up. The rule: no step reads beyond the bytes, whatever they are.
+Takes the bytes (uint8) of definition levels or of dictionary codes, and ascending places (int64); returns the
+values there (int64). A hybrid is a list of runs: an even number n, then one value that is repeated n / 2
+times, in whole bytes; or an odd number n, then n // 2 groups of eight values, packed from the lowest bit up.
+The rule: no step reads beyond the bytes, whatever they are.
 Source: parquet-format, Encodings.md, "Run Length Encoding / Bit-Packing Hybrid".
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _run(data: Any, at: Any, width: Any) -> Any:
     """Return a run: the place of its first value, how many values, whether packed, where the next run begins.
 
-    A count of -1 where it leaves the bytes or holds nothing.
+    A count of -1 if it exceeds the bytes or is empty.
     """
     end = np.int64(len(data))
     number = np.int64(0)
@@ -43,7 +43,7 @@ def _run(data: Any, at: Any, width: Any) -> Any:
         return at, np.int64(-1), False, at
     if number & 1:
         size = count * width
-        # The last run may be cut off behind the last value; what is read of it is checked value by value.
+        # The last run may be cut off after the last value; what is read of it is checked value by value.
         return at, count * 8, True, at + size
     size = (width + 7) // 8
     if size > end - at:
@@ -53,7 +53,7 @@ def _run(data: Any, at: Any, width: Any) -> Any:
 
 @inner
 def _bits(data: Any, at: Any, place: Any, width: Any) -> Any:
-    """Return the packed value at a place of a run; -1 if it leaves the bytes."""
+    """Return the packed value at a place of a run; -1 if it exceeds the bytes."""
     first = place * width
     byte = at + (first >> 3)
     last = at + ((first + width - 1) >> 3) if width > 0 else byte - 1
@@ -72,7 +72,7 @@ def _bits(data: Any, at: Any, place: Any, width: Any) -> Any:
 def codes_at(data: NDArray[np.uint8], width: int, count: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the values at `places` (ascending) of a hybrid of `count` values of `width` bits, 32 at most.
 
-    -1 stands for values that cannot be told, because runs end, or leave the bytes, before them.
+    -1 stands for values that cannot be determined, because runs end, or exceed the bytes, before them.
     """
     codes = np.full(len(places), -1, np.int64)
     at = np.int64(0)
@@ -99,9 +99,9 @@ def codes_at(data: NDArray[np.uint8], width: int, count: int, places: NDArray[np
 
 @kernel(reference.ranks_at)
 def ranks_at(data: NDArray[np.uint8], count: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many of `count` levels of one bit are set before each place (ascending), -1 where the place's is not.
+    """Return how many of `count` one-bit levels are set before each place (ascending), -1 if its own is not.
 
-    The last number, one more than there are places, is how many are set in all; -1 where the levels are malformed.
+    One more number follows: how many are set in all; -1 if the levels are malformed.
     """
     ranks = np.full(len(places) + 1, -1, np.int64)
     at = np.int64(0)
@@ -142,9 +142,9 @@ def ranks_at(data: NDArray[np.uint8], count: int, places: NDArray[np.int64]) -> 
 
 @kernel(reference.text_ends)
 def text_ends(data: NDArray[np.uint8], count: int) -> NDArray[np.int64]:
-    """Return where each of `count` plain-encoded byte arrays ends; each follows four bytes that tell its length.
+    """Return where each of `count` plain-encoded byte arrays ends; each follows four bytes with its length.
 
-    Nothing if they do not fill the bytes exactly.
+    Empty if they do not fill the bytes exactly.
     """
     ends = np.empty(count, np.int64)
     at = np.int64(0)

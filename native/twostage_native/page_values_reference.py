@@ -1,6 +1,6 @@
 """The plain twins of `page_values`: same arguments, same answers, from Python's own numbers.
 
-Take and give what the kernels of the same names do, and share no code with them.
+Take and return what the kernels of the same names do, and share no code with them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _runs(data: bytes, width: int, count: int) -> Iterator[tuple[int, int, int |
 
 
 def codes_at(data: NDArray[np.uint8], width: int, count: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the values at `places` of a hybrid; -1 for those that cannot be told."""
+    """Return the values at `places` of a hybrid; -1 for those that cannot be determined."""
     codes = np.full(len(places), -1, np.int64)
     remaining = iter(enumerate(places.tolist()))
     number, place = next(remaining, (0, count))
@@ -68,7 +68,7 @@ def codes_at(data: NDArray[np.uint8], width: int, count: int, places: NDArray[np
 
 
 def ranks_at(data: NDArray[np.uint8], count: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many levels are set before each place, or -1 where its own is not; then how many in all."""
+    """Return how many levels are set before each place, or -1 if its own is not; then how many in all."""
     ranks = np.full(len(places) + 1, -1, np.int64)
     raw, num_set, reached = data.tobytes(), 0, 0
     for before, length, value, start in _runs(raw, 1, count):
@@ -97,7 +97,7 @@ def ranks_at(data: NDArray[np.uint8], count: int, places: NDArray[np.int64]) -> 
 
 
 def text_ends(data: NDArray[np.uint8], count: int) -> NDArray[np.int64]:
-    """Return where byte arrays end; nothing if they do not fill the bytes."""
+    """Return where byte arrays end; empty if they do not fill the bytes."""
     known = _ends_of_short_texts(data, count)
     if known is not None:
         return known
@@ -111,9 +111,9 @@ def text_ends(data: NDArray[np.uint8], count: int) -> NDArray[np.int64]:
 
 
 def _ends_of_short_texts(data: NDArray[np.uint8], count: int) -> NDArray[np.int64] | None:
-    """Return where byte arrays end if all places that look like a length below 256 are one, and each leads to the next.
+    """Return where byte arrays end, if all that looks like a length below 256 is one, and leads to the next.
 
-    A tenth of the walk's time. None where that is not so: texts that are longer, empty or hold zeros.
+    Takes a tenth of the walk's time. None otherwise: texts are longer, empty or hold zeros.
     """
     if len(data) < 4 or count < 1:
         return None

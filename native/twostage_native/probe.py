@@ -1,7 +1,7 @@
 """Key tables: insert keys with a code, then probe which rows have one of them.
 
-Takes open-addressing tables with linear probing (plain arrays that the caller owns and grows) and keys; gives new counts
-and bools. There are two layouts:
+Takes open-addressing tables with linear probing (plain arrays that the caller owns and grows) and keys;
+returns new counts and bools. There are two layouts:
 
 - A *word* table holds 64-bit words (uint64) and their codes (uint16 or uint32; 0: empty) by slot.
 - A *record* table holds a record for each key, one after the other in one array of words (uint64), and in its slots
@@ -9,8 +9,8 @@ and bools. There are two layouts:
   ``length << 32 | code`` (length in bytes), the key's words, and its bytes, eight to a word and padded with zeros, so that
   a comparison touches one or two cache lines.
 
-Each key has one code; of two codes for a key the one with the higher sequence number stays. The rule: a hash only tells
-where to look; words and bytes are compared, so that the answer is exact.
+Each key has one code; of two codes for a key, the one with the higher sequence number wins. The rule: a hash
+only tells where to look; words and bytes are compared, so that the answer is exact.
 
 Tables are larger than the processor's cache. So rows are taken `BLOCK` at a time, and what all of them need first is
 loaded into a scratch array (uint64, shape (3, BLOCK)): these loads do not wait for each other, as those of a search do
@@ -150,7 +150,7 @@ def probe_words(
         _load(keys, codes, words, first, last, scratch)
         for row in range(first, last):
             slot = _find(keys, codes, words[row], scratch[0, row - first])
-            found[row] = applies[codes[slot]] & (codes[slot] != 0)  # no branch: it would be a guess
+            found[row] = applies[codes[slot]] & (codes[slot] != 0)  # no branch: it would be mispredicted
 
 
 @kernel(reference.hash_records)
@@ -224,7 +224,7 @@ def insert_records(
     sequences: Integers,
     scratch: Words,
 ) -> tuple[int, int]:
-    """Insert rows under one code; return how many words of `records` are used now, and how many keys were new.
+    """Insert rows under one code; return how many words of `records` are used, and how many keys were new.
 
     The arrays have room for all of them. `scratch` is a matrix of 3 by `BLOCK`.
     """

@@ -1,8 +1,8 @@
 """The plain NumPy twins of `probe`: same arguments, same answers, all rows one step at a time.
 
-Takes and gives what the kernels of the same names do, and shares no code with them. The rule: a table that a
-twin filled serves the kernels and the other way round, so hashes are the same bit for bit and no key lies
-past a free slot.
+Takes and returns what the kernels of the same names do, and shares no code with them. The rule: a table that
+a twin filled serves the kernels and vice versa, so hashes are the same bit for bit and no key lies past a
+free slot.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _homes(tags: Words, capacity: int) -> Integers:
 
 
 def _chunks(offsets: Integers, data: Bytes, rows: Integers, step: int) -> Words:
-    """Return eight bytes of each row from its byte ``step`` on, which it has, zeros after its end."""
+    """Return eight bytes of each row from its byte ``step`` on, which exists; zeros after its end."""
     starts = offsets[rows] + step
     remaining = offsets[rows + 1] - starts
     if len(data) < STEP:
@@ -75,7 +75,7 @@ def place_words(keys: Words, codes: Codes, words: Words, code: Any, sequences: I
     added = steps = 0
     while len(words):
         empty = codes[slot] == 0
-        # Rows that want one empty slot all write to it; the last one stays and the others walk on.
+        # Rows that want the same empty slot all write to it; the last one stays and the others walk on.
         keys[slot[empty]], codes[slot[empty]] = words[empty], code[empty]
         mine = keys[slot] == words
         added += int(np.count_nonzero(mine & empty))
@@ -165,7 +165,7 @@ def insert_records(
     sequences: Integers,
     scratch: Words,  # noqa: ARG001 - the kernel's
 ) -> tuple[int, int]:
-    """Insert rows under one code; return how many words of `records` are used now, and how many keys were new."""
+    """Insert rows under one code; return how many words of `records` are used, and how many keys were new."""
     keys = words, offsets, data
     rows = np.arange(len(hashes))
     tags = hashes >> HALF

@@ -1,7 +1,7 @@
 """The plain NumPy twin of every kernel: its definition, its test oracle and its stand-in.
 
 Same arguments, same answers as the kernel that names it. Vectorised, so that running without Numba is
-slower and not hopeless. Text is given as Arrow gives it: `offsets` (one more than rows) into `data`
+slower but not hopeless. Text is laid out as in Arrow: `offsets` (one more than rows) into `data`
 (uint8); 128-bit values as words: int64 pairs, low word first, the low one unsigned.
 """
 
@@ -49,13 +49,13 @@ def in_integers(
 
 
 def sign_wide(words: NDArray[np.int64], high: int, low: int) -> NDArray[np.int8]:
-    """Return the sign (-1, 0, 1) of each 128-bit value less the value `high`, `low` (both as int64)."""
+    """Return the sign (-1, 0, 1) of each 128-bit value minus the value `high`, `low` (both as int64)."""
     literal = np.array([[low, high]], np.int64)
     return sign_wide_columns(words, np.broadcast_to(literal, words.shape))
 
 
 def sign_wide_columns(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return the sign of each 128-bit value of `left` less that of `right`."""
+    """Return the sign of each 128-bit value of `left` minus that of `right`."""
     left_low, right_low = left[:, 0].astype(np.uint64), right[:, 0].astype(np.uint64)
     low = (left_low > right_low).astype(np.int8) - (left_low < right_low)
     high = (left[:, 1] > right[:, 1]).astype(np.int8) - (left[:, 1] < right[:, 1])
@@ -81,7 +81,7 @@ def in_wide(
 
 
 def equal_text(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
-    """Return which texts are the literal."""
+    """Return which texts equal the literal."""
     hits = np.diff(offsets) == len(literal)
     return _narrow(hits, offsets[:-1], data, literal)
 
@@ -135,7 +135,7 @@ def hash_texts(offsets: Integers, data: Bytes) -> NDArray[np.uint64]:
 def in_texts(
     offsets: Integers, data: Bytes, member_offsets: Integers, member_data: Bytes, *_prepared: Numbers
 ) -> Bools:
-    """Return which texts are among the members (given as texts, too); what else is prepared of them is not used."""
+    """Return which texts are among the members (also texts); what else was prepared is not used."""
     lengths, member_lengths = np.diff(offsets), np.diff(member_offsets)
     hits = np.zeros(len(lengths), np.bool_)
     for length in np.unique(member_lengths):
@@ -190,7 +190,7 @@ def _hashes(values: Integers) -> NDArray[np.uint64]:
 
 
 def _bit_map(member_hashes: NDArray[np.uint64]) -> Bytes:
-    """Return a map of the members' hashes: of others, 1 in 32 at most passes."""
+    """Return a bitmap of the members' hashes: of others, at most 1 in 32 passes."""
     bits = len(member_hashes).bit_length() + 5
     known = np.zeros(1 << bits, np.bool_)
     known[(member_hashes >> np.uint64(64 - bits)).view(np.int64)] = True
@@ -198,12 +198,12 @@ def _bit_map(member_hashes: NDArray[np.uint64]) -> Bytes:
 
 
 def _candidates(hashes: NDArray[np.uint64], bits: Bytes) -> NDArray[np.intp]:
-    """Return the rows whose hash's first bits are set in a map."""
+    """Return the rows whose hash's first bits are set in a bitmap."""
     return np.flatnonzero(_is_set(bits, hashes >> np.uint64(65 - (8 * len(bits)).bit_length())))
 
 
 def _is_set(bits: Bytes, places: NDArray[np.uint64]) -> Bools:
-    """Return for each place of a map whether its bit is set."""
+    """Return for each place of a bitmap whether its bit is set."""
     flags = np.unpackbits(bits, bitorder="little").view(np.bool_)
     return flags[places.view(np.int64)]
 

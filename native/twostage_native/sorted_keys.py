@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 
 def pack_ascending(rows: Words) -> tuple[list[bytes], list[int]]:
-    """Return for each row of numbers its bytes, and how many bits of each number are its lower ones.
+    """Return for each row of numbers its bytes, and how many bits of each number are lower bits.
 
     Args:
         rows: uint64, shape (rows, count), ascending in each row, at most 2**52 from its first to its last number; count
             is a multiple of 8 if there are several rows.
 
     Returns:
-        The bytes of each number's distance to the first one of its row, which `unpack_ascending` needs to be given.
+        The bytes of the numbers' distances to the first one of their row, and the `width` that
+        `unpack_ascending` takes.
 
     >>> pack_ascending(np.array([[10, 12, 12, 19]], np.uint64))
     ([b'\\x08\\x8d'], [1])
@@ -62,10 +63,10 @@ def unpack_ascending(data: Bytes, count: int, width: int) -> Words:
     Args:
         data: What `pack_ascending` gave.
         count: How many there are.
-        width: How many bits of each are its lower ones.
+        width: How many bits of each are lower bits.
 
     Raises:
-        ValueError: The bytes hold another count.
+        ValueError: The bytes hold a different count.
     """
     split = packed_bytes(count, width)
     lows = unpack(data[:split], count, width)

@@ -1,9 +1,10 @@
-"""Spark's hashes and Bloom filters: which values may be among those that one was made of.
+"""Spark's hashes and Bloom filters: which values may be among those that a filter was built from.
 
-Takes values and the filter's words; gives a bool for each value, never False for one that the filter was made of. A value
-is hashed as Spark's SQL function ``xxhash64`` does, and the hash looked up as in ``BloomFilterImpl`` (`version` 1) or
-``BloomFilterImplV2`` (2) of Spark's ``common/sketch``: both of Murmur3's 32-bit hashes of it, combined `num_hashes` times.
-The hash of several columns begins each with that of the columns before it, the first with 42.
+Takes values and the filter's words; returns a bool for each value, never False for one the filter was built
+from. A value is hashed as Spark's SQL function ``xxhash64`` does, and the hash looked up as in
+``BloomFilterImpl`` (`version` 1) or ``BloomFilterImplV2`` (2) of Spark's ``common/sketch``: both of Murmur3's
+32-bit hashes of it, combined `num_hashes` times. Of several columns, each is hashed with the hash of the
+columns before it as seed, the first with 42.
 
 Source: XXH64 of the xxHash specification, as in Spark's ``XXH64.java``; ``BloomFilterImpl.java`` and ``BloomFilterImplV2.java``.
 """
@@ -32,7 +33,7 @@ _SEED = np.uint64(42)
 
 
 @inner
-def _turn(word: Any, bits: Any) -> Any:
+def _rotate(word: Any, bits: Any) -> Any:
     """Rotate 64 bits to the left."""
     return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
@@ -46,7 +47,7 @@ def _mixed(hashed: Any) -> Any:
 
 
 @inner
-def _turn32(word: Any, bits: Any) -> Any:
+def _rotate32(word: Any, bits: Any) -> Any:
     """Rotate 32 bits to the left."""
     return np.uint32(np.uint32(word << np.uint32(bits)) | np.uint32(word >> np.uint32(32 - bits)))
 
@@ -54,8 +55,8 @@ def _turn32(word: Any, bits: Any) -> Any:
 @inner
 def _murmur_word(hashed: Any, word: Any) -> Any:
     """Mix 32 more bits into a Murmur3 hash."""
-    word = np.uint32(_turn32(np.uint32(word * np.uint32(0xCC9E2D51)), 15) * np.uint32(0x1B873593))
-    return np.uint32(_turn32(np.uint32(hashed ^ word), 13) * np.uint32(5) + np.uint32(0xE6546B64))
+    word = np.uint32(_rotate32(np.uint32(word * np.uint32(0xCC9E2D51)), 15) * np.uint32(0x1B873593))
+    return np.uint32(_rotate32(np.uint32(hashed ^ word), 13) * np.uint32(5) + np.uint32(0xE6546B64))
 
 
 @inner
@@ -91,11 +92,11 @@ def _holds(hashed: Any, words: Any, num_hashes: Any, seed: Any, version: Any) ->
 def _number_hash(value: Any, seed: Any, is_long: Any) -> Any:
     """Return the hash of a whole number."""
     if is_long:
-        lane = _turn(np.uint64(value) * _P2, 31) * _P1
-        hashed = _turn((seed + _P5 + np.uint64(8)) ^ lane, 27) * _P1 + _P4
+        lane = _rotate(np.uint64(value) * _P2, 31) * _P1
+        hashed = _rotate((seed + _P5 + np.uint64(8)) ^ lane, 27) * _P1 + _P4
     else:
         lane = (np.uint64(value) & np.uint64(0xFFFFFFFF)) * _P1
-        hashed = _turn((seed + _P5 + np.uint64(4)) ^ lane, 23) * _P2 + _P3
+        hashed = _rotate((seed + _P5 + np.uint64(4)) ^ lane, 23) * _P2 + _P3
     return _mixed(hashed)
 
 
@@ -127,7 +128,7 @@ def numbers_in_bloom(
 
 @kernel(reference.number_hashes)
 def number_hashes(values: NDArray[Any], before: Words, is_long: bool) -> Words:  # noqa: FBT001
-    """Return Spark's hashes (uint64) of rows that go on with whole numbers; arguments as of `numbers_in_bloom`.
+    """Return Spark's hashes (uint64) of rows, extended by whole numbers; arguments as for `numbers_in_bloom`.
 
     `before` has the hashes of the columns before this one, or 42 in each row.
     """
@@ -153,27 +154,27 @@ def _text_hash(data: Any, place: Any, end: Any, seed: Any) -> Any:
     if length >= 32:
         a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
         while end - place >= 32:
-            a = _turn(a + _word(data, place, 8) * _P2, 31) * _P1
-            b = _turn(b + _word(data, place + 8, 8) * _P2, 31) * _P1
-            c = _turn(c + _word(data, place + 16, 8) * _P2, 31) * _P1
-            d = _turn(d + _word(data, place + 24, 8) * _P2, 31) * _P1
+            a = _rotate(a + _word(data, place, 8) * _P2, 31) * _P1
+            b = _rotate(b + _word(data, place + 8, 8) * _P2, 31) * _P1
+            c = _rotate(c + _word(data, place + 16, 8) * _P2, 31) * _P1
+            d = _rotate(d + _word(data, place + 24, 8) * _P2, 31) * _P1
             place += 32
-        hashed = _turn(a, 1) + _turn(b, 7) + _turn(c, 12) + _turn(d, 18)
-        hashed = (hashed ^ (_turn(a * _P2, 31) * _P1)) * _P1 + _P4
-        hashed = (hashed ^ (_turn(b * _P2, 31) * _P1)) * _P1 + _P4
-        hashed = (hashed ^ (_turn(c * _P2, 31) * _P1)) * _P1 + _P4
-        hashed = (hashed ^ (_turn(d * _P2, 31) * _P1)) * _P1 + _P4
+        hashed = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
+        hashed = (hashed ^ (_rotate(a * _P2, 31) * _P1)) * _P1 + _P4
+        hashed = (hashed ^ (_rotate(b * _P2, 31) * _P1)) * _P1 + _P4
+        hashed = (hashed ^ (_rotate(c * _P2, 31) * _P1)) * _P1 + _P4
+        hashed = (hashed ^ (_rotate(d * _P2, 31) * _P1)) * _P1 + _P4
     else:
         hashed = seed + _P5
     hashed += np.uint64(length)
     while end - place >= 8:
-        hashed = _turn(hashed ^ (_turn(_word(data, place, 8) * _P2, 31) * _P1), 27) * _P1 + _P4
+        hashed = _rotate(hashed ^ (_rotate(_word(data, place, 8) * _P2, 31) * _P1), 27) * _P1 + _P4
         place += 8
     if end - place >= 4:
-        hashed = _turn(hashed ^ (_word(data, place, 4) * _P1), 23) * _P2 + _P3
+        hashed = _rotate(hashed ^ (_word(data, place, 4) * _P1), 23) * _P2 + _P3
         place += 4
     while place < end:
-        hashed = _turn(hashed ^ (np.uint64(data[place]) * _P5), 11) * _P1
+        hashed = _rotate(hashed ^ (np.uint64(data[place]) * _P5), 11) * _P1
         place += 1
     return _mixed(hashed)
 
@@ -182,7 +183,7 @@ def _text_hash(data: Any, place: Any, end: Any, seed: Any) -> Any:
 def texts_in_bloom(
     offsets: NDArray[Any], data: NDArray[np.uint8], words: Words, num_hashes: int, seed: int, version: int
 ) -> Bools:
-    """Return which texts, as Arrow lays them out, a filter may hold; other arguments as of `numbers_in_bloom`.
+    """Return which texts, as Arrow lays them out, a filter may hold; other arguments: see `numbers_in_bloom`.
 
     Args:
         offsets: int32 or int64, shape (texts + 1,): where each text begins, and the last ends.
@@ -201,7 +202,7 @@ def texts_in_bloom(
 
 @kernel(reference.text_hashes)
 def text_hashes(offsets: NDArray[Any], data: NDArray[np.uint8], before: Words) -> Words:
-    """Return Spark's hashes (uint64) of rows that go on with texts; `before` as of `number_hashes`.
+    """Return Spark's hashes (uint64) of rows, extended by texts; `before` as for `number_hashes`.
 
     The texts are as Arrow lays them out: `offsets` (int32 or int64) has one more than there are rows.
     """

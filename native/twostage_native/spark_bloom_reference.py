@@ -43,20 +43,20 @@ def texts_in_bloom(
 
 
 def number_hashes(values: NDArray[Any], before: Words, is_long: bool) -> Words:  # noqa: FBT001 - the kernel's
-    """Return the hashes (uint64) of rows that go on with whole numbers (int8 to int64, shape (rows,))."""
+    """Return the hashes (uint64) of rows, extended by whole numbers (int8 to int64, shape (rows,))."""
     wide = values.astype(np.int64).view(np.uint64)
     if is_long:
-        hashed = _turn((before + _P5 + np.uint64(8)) ^ (_turn(wide * _P2, 31) * _P1), 27) * _P1 + _P4
+        hashed = _rotate((before + _P5 + np.uint64(8)) ^ (_rotate(wide * _P2, 31) * _P1), 27) * _P1 + _P4
     else:
         low = (wide & np.uint64(0xFFFFFFFF)) * _P1
-        hashed = _turn((before + _P5 + np.uint64(4)) ^ low, 23) * _P2 + _P3
+        hashed = _rotate((before + _P5 + np.uint64(4)) ^ low, 23) * _P2 + _P3
     hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
     hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
     return hashed ^ (hashed >> np.uint64(32))
 
 
 def text_hashes(offsets: NDArray[Any], data: NDArray[np.uint8], before: Words) -> Words:
-    """Return the hashes (uint64) of rows that go on with texts, as Arrow lays them out (`offsets`: int32 or int64)."""
+    """Return the hashes (uint64) of rows, extended by texts as in Arrow (`offsets`: int32 or int64)."""
     raw, ends = data.tobytes(), offsets.tolist()
     hashed = [
         xxhash.xxh64_intdigest(raw[start:end], seed=seed)
@@ -65,11 +65,11 @@ def text_hashes(offsets: NDArray[Any], data: NDArray[np.uint8], before: Words) -
     return np.array(hashed, np.uint64)
 
 
-def _turn(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+def _rotate(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
     return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
 
 
-def _turn32(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+def _rotate32(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
 
 
@@ -77,8 +77,8 @@ def _murmur(items: NDArray[np.uint64], seeds: NDArray[np.uint32]) -> NDArray[np.
     """Return Murmur3's 32-bit hash of each 64 bits."""
     hashed = seeds
     for half in (items, items >> np.uint64(32)):
-        word = _turn32(half.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-        hashed = _turn32(hashed ^ word, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        word = _rotate32(half.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        hashed = _rotate32(hashed ^ word, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     hashed = hashed ^ np.uint32(8)
     hashed = (hashed ^ (hashed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     hashed = (hashed ^ (hashed >> np.uint32(13))) * np.uint32(0xC2B2AE35)

@@ -88,7 +88,7 @@ def _head(data: Bytes, at: Any, count: Any) -> Any:
 def _sign(
     left: Bytes, left_start: Any, left_length: Any, right: Bytes, right_start: Any, right_length: Any
 ) -> int:
-    """Return -1, 0 or 1 as the left bytes come before, equal or come after the right ones."""
+    """Return -1, 0 or 1: the left bytes come before, equal or come after the right ones."""
     a, b, remaining = np.uint64(left_start), np.uint64(right_start), np.uint64(min(left_length, right_length))
     while remaining > np.uint64(0):
         count = min(remaining, np.uint64(8))
@@ -139,7 +139,7 @@ def _log2(size: Any) -> Any:
 
 @inner
 def _place(offsets: Integers, row: int, length: int, at_end: bool) -> Any:  # noqa: FBT001 - Numba wants no keywords
-    """Return where a text's first, or with `at_end` last, `length` bytes begin; its start where it is shorter."""
+    """Return where a text's first (with `at_end`: last) `length` bytes begin; its start if it is shorter."""
     start = offsets[row]
     if not at_end:
         return start
@@ -148,7 +148,7 @@ def _place(offsets: Integers, row: int, length: int, at_end: bool) -> Any:  # no
 
 @inner
 def _matches(offsets: Integers, data: Bytes, literal: Bytes, at_end: bool, is_whole: bool) -> Bools:  # noqa: FBT001
-    """Return which texts begin or end with the literal, or are it, by one load and no branch a text."""
+    """Return which texts begin or end with the literal, or equal it, by one load and no branch a text."""
     hits = np.empty(len(offsets) - 1, np.bool_)
     length = len(literal)
     count = np.uint64(min(length, 8))
@@ -158,7 +158,7 @@ def _matches(offsets: Integers, data: Bytes, literal: Bytes, at_end: bool, is_wh
         head = _tail(literal, np.uint64(0), count)
     else:
         head = _word(literal, np.uint64(0))
-    inside = len(hits)  # of the last texts, 8 bytes would reach beyond the buffer
+    inside = len(hits)  # the last texts' 8 bytes would reach beyond the buffer
     while inside > 0 and _place(offsets, inside - 1, length, at_end) + 8 > len(data):
         inside -= 1
     for row in range(inside):
@@ -180,7 +180,7 @@ def _matches(offsets: Integers, data: Bytes, literal: Bytes, at_end: bool, is_wh
 
 @inner
 def _swapped(word: Any) -> Any:
-    """Return a number's 8 bytes in the other order: LLVM makes one instruction of it."""
+    """Return a number with its 8 bytes reversed: LLVM makes one instruction of it."""
     low, even = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
     word = ((word >> np.uint64(8)) & low) | ((word & low) << np.uint64(8))
     word = ((word >> np.uint64(16)) & even) | ((word & even) << np.uint64(16))
@@ -189,7 +189,7 @@ def _swapped(word: Any) -> Any:
 
 @kernel(reference.equal_text)
 def equal_text(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
-    """Return which texts are the literal."""
+    """Return which texts equal the literal."""
     return _matches(offsets, data, literal, False, True)
 
 
@@ -209,7 +209,7 @@ def ends_with(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
 def sign_text(offsets: Integers, data: Bytes, literal: Bytes) -> NDArray[np.int8]:
     """Return the sign of each text against the literal, as unsigned bytes.
 
-    The first 8 bytes, filled up with zeros, tell nearly always; where they are equal, the texts are compared.
+    The first 8 bytes, padded with zeros, nearly always decide; if they are equal, the texts are compared.
     """
     signs = np.empty(len(offsets) - 1, np.int8)
     length = len(literal)
@@ -223,7 +223,7 @@ def sign_text(offsets: Integers, data: Bytes, literal: Bytes) -> NDArray[np.int8
     for row in range(inside):
         start = offsets[row]
         missing = np.uint64(8 - min(offsets[row + 1] - start, 8))
-        half = np.uint64(4) * missing  # shifted in two steps: by 64 at once, nothing would move
+        half = np.uint64(4) * missing  # shifted in two steps: a shift by 64 would do nothing
         word = _swapped(_word(data, np.uint64(start))) >> half >> half << half << half
         signs[row] = np.int8(word > head) - np.int8(word < head)
     for row in range(inside):
@@ -257,7 +257,7 @@ def contains(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
         for index in range(1, ahead):
             found = found[data[found + index] == literal[index]]
         rows = np.searchsorted(offsets, found, side="right") - 1
-        hits[rows[found + length <= offsets[rows + 1]]] = True  # else it runs over into the next text
+        hits[rows[found + length <= offsets[rows + 1]]] = True  # otherwise it runs over into the next text
     return hits
 
 
@@ -267,9 +267,9 @@ def prepare_texts(
     """Prepare texts, as Arrow lays them out, for `in_texts`.
 
     Returns:
-        The texts, the table of their numbers by hash, the bit map of their hashes, that of their samples' hashes, how
-        far before its end a text is sampled (where most of the first members differ), and whether any is shorter
-        than a sample's word.
+        The texts, the table of their numbers by hash, the bitmap of their hashes, that of their samples'
+        hashes, how far before its end a text is sampled (where most of the first members differ), and whether
+        any is shorter than a sample's word.
     """
     hashes = hash_texts(offsets, data)
     sample = offsets[: _SAMPLED + 1]
@@ -316,11 +316,12 @@ def in_texts(
 ) -> Bools:
     """Return which texts are among the members that `prepare_texts` prepared.
 
-    First a sample of each text, two loads and no branch; few of the others pass. Only what passes is hashed as a whole.
+    First a sample of each text is tested, by two loads and no branch; few non-members pass. Only texts that
+    pass are hashed as a whole.
     """
     hits = np.empty(len(offsets) - 1, np.bool_)
     top = np.uint64(64) - _log2(8 * len(sample_bits))
-    inside = len(hits)  # of the last texts, 8 bytes would reach beyond the buffer
+    inside = len(hits)  # the last texts' 8 bytes would reach beyond the buffer
     while inside > 0 and offsets[inside - 1] + 8 > len(data):
         inside -= 1
         hits[inside] = True
@@ -328,11 +329,11 @@ def in_texts(
         for row in range(inside):
             start = offsets[row]
             length = offsets[row + 1] - start
-            half = np.uint64(4) * np.uint64(8 - min(length, 8))  # by 64 at once, nothing would move
+            half = np.uint64(4) * np.uint64(8 - min(length, 8))  # a shift by 64 would do nothing
             first = _word(data, np.uint64(start)) << half << half
             later = _word(data, np.uint64(start + max(length - back, 0))) << half << half
             hits[row] = _is_set(sample_bits, _mix(first, later, length) >> top)
-    else:  # a shorter text is no member, whatever is read for it
+    else:  # a shorter text is not a member, whatever is read for it
         for row in range(inside):
             start = offsets[row]
             length = offsets[row + 1] - start

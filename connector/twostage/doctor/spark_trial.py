@@ -1,4 +1,4 @@
-"""Read the trial table in a local Spark session, as a subprocess: a hanging or crashing JVM does not affect us.
+"""Read the trial table in a local Spark session, as a subprocess: a JVM that hangs or crashes is isolated.
 
 Takes the table's folder as its argument; prints one line of JSON per step, prefixed by `MARK` to distinguish it from
 Spark's output. Steps without a line were not reached.

@@ -89,7 +89,7 @@ def _clock(micros: int) -> str:
 
 
 def _float(value: np.floating[Any]) -> str:
-    """Return a number as Java writes it: the shortest digits; an exponent from ten million, and below 0.001."""
+    """Return a number as Java writes it: shortest digits, an exponent from ten million and below 0.001."""
     if np.isnan(value):
         return "NaN"
     if np.isinf(value):

@@ -99,4 +99,4 @@ def test_arguments_are_made_as_they_were(argument):
 )
 def test_arguments_without_a_name_are_compiled_here(argument, tmp_path):
     assert compile_apart._named(argument) is None
-    assert compile_apart.Apart(members.in_integers, (argument,), tmp_path).is_done()
+    assert compile_apart.BackgroundCompilation(members.in_integers, (argument,), tmp_path).is_done()
