@@ -1,6 +1,6 @@
 """The one kernel decorator: compile once it pays off, cache only where it is safe, else run the NumPy twin.
 
-Takes a loop and its NumPy twin; gives a `Kernel` to call. Rules: importing a module of kernels imports no
+Takes a loop and its NumPy twin; returns a `Kernel` to call. Rules: importing a module of kernels imports no
 Numba and touches no disk; whatever fails on the way to machine code ends in the twin, never in an error;
 machine code is cached only in a directory that nobody else can write, because Numba's cache is pickle, and
 whoever can write it can run code.

@@ -1,7 +1,7 @@
 """Unsigned numbers of a fixed width, packed into bytes, and bits of many numbers side by side (bit slices).
 
-Takes numbers below ``2**width``; gives their bytes, least significant bits first, and back. Plain NumPy: blocks of a
-thousand numbers take 10 µs to unpack, and a look-up unpacks a few.
+Takes numbers below ``2**width``; returns their bytes, least significant bits first, and back. Plain NumPy:
+blocks of a thousand numbers take 10 µs to unpack, and a look-up unpacks a few.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def pack_slices(chunks: Iterable[Words], bits: int, num_rows: int) -> Bytes:
         num_rows: How many numbers.
 
     Returns:
-        uint8, shape (bits, bytes), bytes a multiple of 8: as `slice_bits` gives them.
+        uint8, shape (bits, bytes), bytes a multiple of 8: as `slice_bits` returns them.
     """
     slices = np.zeros((bits, (num_rows + 63) // 64 * 8), np.uint8)
     held, start = np.zeros(0, np.uint64), 0
@@ -140,7 +140,7 @@ def less_equal(slices: Words, bound: int) -> Words:
     """Return the rows whose number is at most `bound`, as bits.
 
     Args:
-        slices: uint64, shape (bits, words): what `slice_bits` gave, seen as words.
+        slices: uint64, shape (bits, words): what `slice_bits` returned, seen as words.
         bound: Below ``2**bits``.
 
     Source: O'Neil and Quass, Improved Query Performance with Variant Indexes, 1997.

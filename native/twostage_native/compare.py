@@ -1,6 +1,6 @@
 """Comparisons of numbers with a literal or with each other, in Spark's order.
 
-Takes values and a literal or a second column; gives bools, or signs for 128-bit values (decimals), which
+Takes values and a literal or a second column; returns bools, or signs for 128-bit values (decimals), which
 come as words: int64 pairs, low word first, the low one unsigned. NaN equals itself and is greater than
 everything, -0.0 equals 0.0. The other operators are negations: `<>` is not `=`, `>` is not `<=`, `>=` is not
 `<`, because the order is total. Numbers of up to 64 bits are compared by NumPy itself: 0.13 ns a row, like

@@ -34,8 +34,8 @@ def number_table(hashes: NDArray[np.uint64]) -> Longs:
 def bit_map(hashes: NDArray[np.uint64]) -> Bits:
     """Return the Bloom filter: the bits that the top bits of the hashes stand for are set."""
     count_bits = len(hashes).bit_length()
-    # 1 bit in 64 to 128 is set while the first-level cache holds the filter, else 1 in 16 to 32; 1 in 4 to 8 where it
-    # would outgrow the second-level cache.
+    # 1 bit in 64 to 128 is set while the first-level cache holds the filter, else 1 in 16 to 32; 1 in 4 to 8 if
+    # it would outgrow the second-level cache.
     bits = max(6, count_bits + 2, min(_LARGE_BITS, count_bits + 4), min(_SMALL_BITS, count_bits + 6))
     flags = np.zeros(1 << bits, np.bool_)
     flags[(hashes >> np.uint64(64 - bits)).view(np.int64)] = True

@@ -1,7 +1,7 @@
 """Arrow's bitmaps as bools.
 
 Takes the bytes of a bitmap, the bit that row 0 is at, and the number of rows; returns one bool a row. Plain
-NumPy, which takes 0.05 ns a row where Numba's loop takes 0.66. (Positions of set rows stay
+NumPy, which takes 0.05 ns a row while Numba's loop takes 0.66. (Positions of set rows stay
 `np.flatnonzero` for the same reason: 0.23-0.45 ns a row against 0.42.)
 """
 

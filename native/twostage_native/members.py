@@ -1,7 +1,7 @@
 """IN lists of numbers: which values are members of a large list.
 
 Takes values (integers of any width; int64 of shape (rows, 2) for 128-bit values), and members (int64) that
-were prepared once; gives a bool for each value. Prepared members are plain arrays that the compiled kernels
+were prepared once; returns a bool for each value. Prepared members are plain arrays that the compiled kernels
 and their twins read alike: a one-hash Bloom filter (0.4 to 0.6 ns a value), and for the values that pass it
 an open-addressing hash table with linear probing. Members close to each other (dates, small numbers) need
 only an exact bitmap. Floats come as canonical bits (`canonical_bits`). For a million values and 10,000

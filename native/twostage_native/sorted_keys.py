@@ -1,7 +1,8 @@
 """Ascending numbers in blocks, in little more than two bits each beyond what their mean distance takes.
 
-Takes rows of ascending numbers; gives for each its lower bits, packed, and its upper bits as a bitmap in which number i is bit
-``upper + i``; and the numbers back. Plain NumPy: a block of a thousand numbers takes 20 µs to decode, and a look-up decodes a few.
+Takes rows of ascending numbers; returns for each its lower bits, packed, and its upper bits as a bitmap in
+which number i is bit ``upper + i``; and the numbers back. Plain NumPy: a block of a thousand numbers takes 20
+µs to decode, and a look-up decodes a few.
 
 Source: Elias, Efficient Storage and Retrieval by Content and Address of Static Files, 1974; Fano, On the Number of Bits
 Required to Implement an Associative Memory, 1971.
@@ -61,7 +62,7 @@ def unpack_ascending(data: Bytes, count: int, width: int) -> Words:
     """Return the `count` numbers of one row, as distances to its first one: uint64.
 
     Args:
-        data: What `pack_ascending` gave.
+        data: What `pack_ascending` returned.
         count: How many there are.
         width: How many bits of each are lower bits.
 

@@ -1,7 +1,7 @@
 """Comparisons and searches on Arrow text, without a Python object per row.
 
 Takes `offsets` (int32 or int64, one more than rows) into `data` (uint8), as Arrow's utf8 and binary arrays
-hold them, and literals as uint8; gives bools, or signs for the order. Text is ordered as unsigned bytes,
+hold them, and literals as uint8; returns bools, or signs for the order. Text is ordered as unsigned bytes,
 which is Spark's order of strings and of binary values.
 """
 

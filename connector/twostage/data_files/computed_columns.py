@@ -1,6 +1,6 @@
 """Columns that no file holds as they are: positions and row lineage.
 
-Takes a task, a row group and what the file stores, if anything; gives Arrow arrays. The rules: a row's
+Takes a task, a row group and what the file stores, if anything; returns Arrow arrays. The rules: a row's
 position counts all rows of its file, deleted ones too; a stored `_row_id` or sequence number is kept, a NULL
 one is inherited, and if the file has no first row id (tables before version 3) both are NULL.
 Source: Iceberg table spec, "Row Lineage".

@@ -1,6 +1,6 @@
 """An open data file, whatever its format: row groups, bounds, and columns in the scan's types.
 
-Takes a `ScanTask`; gives Arrow arrays in the scan's types, whole row groups (stage one) or batches (stage
+Takes a `ScanTask`; returns Arrow arrays in the scan's types, whole row groups (stage one) or batches (stage
 two). A format implements `_open`, `row_groups`, `_decode` and `_iterate`, and optionally `bounds` and
 `cannot_match`. The rule: a row group gives all of its rows, in file order, or an error.
 """

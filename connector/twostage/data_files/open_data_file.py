@@ -1,7 +1,7 @@
 """Opens a data file by its format.
 
-Takes a `ScanTask`; gives the `DataFile` that reads its format. A worker imports the readers of ORC and Avro only when it
-opens such a file: that takes 15 ms, with what they import.
+Takes a `ScanTask`; returns the `DataFile` that reads its format. A worker imports the readers of ORC and Avro
+only when it opens such a file: that takes 15 ms, with what they import.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Builds columns of the scan's schema from columns of a file: by field id, at every depth.
 
-Takes decoded Arrow arrays and their `FileField`s; gives arrays of exactly `columns.arrow_type(target)`: sub-fields
-reordered, renamed and dropped, missing ones filled with the initial default or NULL, and leaves promoted
-(`promotion.py`). The rule: a value changes its type, never its meaning; what cannot be promoted is refused.
+Takes decoded Arrow arrays and their `FileField`s; returns arrays of exactly `columns.arrow_type(target)`:
+sub-fields reordered, renamed and dropped, missing ones filled with the initial default or NULL, and leaves
+promoted (`promotion.py`). The rule: a value changes its type, never its meaning; what cannot be promoted is
+refused.
 Source: Iceberg table spec, "Column Projection" and "Schema Evolution".
 """
 

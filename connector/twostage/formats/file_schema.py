@@ -1,8 +1,8 @@
 """Which column of a data file is which field of the table.
 
-Takes the Arrow schema of a file, and the table's name mapping; gives a tree of `FileField`s that carry Iceberg field ids
-and the range of file leaves (Parquet's leaf columns) below each. The rule: ids decide; names count only where the file
-has no ids at all.
+Takes the Arrow schema of a file, and the table's name mapping; returns a tree of `FileField`s that carry
+Iceberg field ids and the range of file leaves (Parquet's leaf columns) below each. The rule: ids decide;
+names count only if the file has no ids at all.
 Source: Iceberg table spec, "Column Projection" and "Name Mapping Serialization".
 """
 
@@ -57,7 +57,7 @@ def identify(
     """Return the file's fields with their ids.
 
     A file without any id takes its ids from the name mapping. Without a mapping, Iceberg-Java numbers the columns from
-    1; so do we, but only where the names agree with the table's, because a wrong guess would be wrong rows.
+    1; so do we, but only if the names agree with the table's, because a wrong guess would be wrong rows.
 
     Args:
         schema: The file's columns, with ids as field metadata.

@@ -1,7 +1,7 @@
 """Values in internal form as Arrow arrays: partition constants, initial defaults, and metadata tables' rows.
 
-Takes values in the internal form of `schema.py` (a date in days, a struct by field id, a map as pairs); gives arrays of
-exactly `columns.arrow_type` of their type.
+Takes values in the internal form of `schema.py` (a date in days, a struct by field id, a map as pairs);
+returns arrays of exactly `columns.arrow_type` of their type.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Promotes a leaf's values from the file's type to the table's.
 
-Takes a decoded Arrow array and the table's primitive type; gives an array of exactly `columns.arrow_type` of it. The
-rule: only promotions that Iceberg allows, and no value changes its meaning; any other type is a `CorruptFileError`,
-and so are text that is not UTF-8 and dictionary codes without a value, which pyarrow's Parquet reader passes on.
+Takes a decoded Arrow array and the table's primitive type; returns an array of exactly `columns.arrow_type`
+of it. The rule: only promotions that Iceberg allows, and no value changes its meaning; any other type is a
+`CorruptFileError`, and so are text that is not UTF-8 and dictionary codes without a value, which pyarrow's
+Parquet reader passes on.
 Source: Iceberg table spec, "Schema Evolution".
 """
 

@@ -1,8 +1,9 @@
 """Metadata tables: a table's snapshots, files, manifests and partitions as rows.
 
-Takes a pinned table and the name of one of its metadata tables; gives the schema and, as a plan whose tasks carry the
-rows themselves, the rows. The rule: names and types are those of Iceberg's Spark connector. An option that chooses a
-snapshot applies to tables about one snapshot, and is refused for those about all snapshots.
+Takes a pinned table and the name of one of its metadata tables; returns the schema and, as a plan whose tasks
+carry the rows themselves, the rows. The rule: names and types are those of Iceberg's Spark connector. An
+option that chooses a snapshot applies to tables about one snapshot, and is refused for those about all
+snapshots.
 Source: Iceberg documentation, "Inspecting tables".
 """
 

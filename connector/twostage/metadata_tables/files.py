@@ -1,7 +1,7 @@
 """The metadata tables about files: files, data_files, delete_files, entries, and the all_… form of each.
 
-Takes a pinned table; gives metadata tables whose items are manifest entries (`ContentFile`). Those without ``all_`` read
-the manifests of the pinned snapshot, the others those of every snapshot, each manifest once.
+Takes a pinned table; returns metadata tables whose items are manifest entries (`ContentFile`). Those without
+``all_`` read the manifests of the pinned snapshot, the others those of every snapshot, each manifest once.
 """
 
 from __future__ import annotations

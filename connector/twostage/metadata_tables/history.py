@@ -1,6 +1,6 @@
 """The metadata tables about the table's history: snapshots, history, refs, metadata_log_entries.
 
-Takes a pinned table; gives metadata tables whose items the table's metadata file already holds.
+Takes a pinned table; returns metadata tables whose items the table's metadata file already holds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Partition values as text for people: ``2024-01`` for a month.
 
-Takes a transform and a value in internal form; gives the text of Iceberg's ``Transform.toHumanString``, as its
-version 1.12 writes it: with the formats that Java has for dates, times and floats.
+Takes a transform and a value in internal form; returns the text of Iceberg's ``Transform.toHumanString``, as
+its version 1.12 writes it: with the formats that Java has for dates, times and floats.
 """
 
 from __future__ import annotations

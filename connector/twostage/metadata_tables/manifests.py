@@ -1,7 +1,8 @@
 """The metadata tables about manifests: manifests and all_manifests.
 
-Takes a pinned table; gives metadata tables whose items are entries of manifest lists (`ManifestFile`). Counts and the
-partition spec, which version 1 may leave out of the list, are then taken from the manifest itself.
+Takes a pinned table; returns metadata tables whose items are entries of manifest lists (`ManifestFile`).
+Counts and the partition spec, which version 1 may leave out of the list, are then taken from the manifest
+itself.
 """
 
 from __future__ import annotations

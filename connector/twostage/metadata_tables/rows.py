@@ -1,6 +1,6 @@
 """Rows of a metadata table, on their way from the driver to a worker inside a task.
 
-Takes Arrow batches and gives their bytes, or the reverse. The rule: nothing is read from storage here.
+Takes Arrow batches and returns their bytes, or the reverse. The rule: nothing is read from storage here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a metadata table is: columns over items found in the metadata.
 
-Takes the items (snapshots, manifest entries, …) and columns, each a field and a function that reads its value from an
-item; gives Arrow batches of the wanted columns. The rule: values are in the internal form of `schema.py`, structs by
-field id, so that a column can be cut to the wanted sub-fields.
+Takes the items (snapshots, manifest entries, …) and columns, each a field and a function that reads its value
+from an item; returns Arrow batches of the wanted columns. The rule: values are in the internal form of
+`schema.py`, structs by field id, so that a column can be cut to the wanted sub-fields.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The joins whose keys filtered a scan, for its report: as Spark measured them.
 
-Takes what `planner/KeyFilterMetrics.java` gathered when the query ended; gives plain values, and a line of text for each.
+Takes what `planner/KeyFilterMetrics.java` gathered when the query ended; returns plain values, and a line of
+text for each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decompresses the blocks of Avro containers.
 
-Takes a block's bytes and the file's codec; gives the decompressed bytes. The rule: nothing decompresses without bound,
-whatever the block claims.
+Takes a block's bytes and the file's codec; returns the decompressed bytes. The rule: nothing decompresses
+without bound, whatever the block claims.
 Source: Apache Avro 1.11 specification, "Required Codecs" and "Optional Codecs".
 """
 

@@ -1,6 +1,6 @@
 """Avro container files, strictly.
 
-Takes a file's bytes; gives its metadata, the schema it was written with, its blocks, and their records as
+Takes a file's bytes; returns its metadata, the schema it was written with, its blocks, and their records as
 dictionaries, values as stored (no logical types: a date stays days, a decimal stays bytes). fastavro decodes the records
 of manifest lists, manifests, data files and delete files here. The rule: bytes that are not exactly what the header
 announces give a `CorruptFileError`; no record is lost or made up, and nothing decompresses without bound.

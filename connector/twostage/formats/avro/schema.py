@@ -1,8 +1,8 @@
 """Avro schemas: what a file's writer declared, and the schemas that we read it with.
 
-Takes the JSON schema of a file's header; gives a tree of `AvroType`s, the Arrow shape that field ids are found in, and
-reader schemas that skip everything but the wanted leaves. The rule: a projection finds a field by its position in the
-file, never by its name, because writers sanitize names in different ways.
+Takes the JSON schema of a file's header; returns a tree of `AvroType`s, the Arrow shape that field ids are
+found in, and reader schemas that skip everything but the wanted leaves. The rule: a projection finds a field
+by its position in the file, never by its name, because writers sanitize names in different ways.
 Source: Apache Avro 1.11 specification; Iceberg table spec, appendix A, "Avro".
 """
 

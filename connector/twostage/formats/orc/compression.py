@@ -1,7 +1,7 @@
 """Decompresses what ORC compresses: streams, footers and metadata, in chunks with three-byte headers.
 
-Takes compressed bytes, the codec and the file's block size; gives the decompressed bytes. The rule: no chunk decompresses
-to more than the block size, and no stream to more than its limit, whatever it claims.
+Takes compressed bytes, the codec and the file's block size; returns the decompressed bytes. The rule: no
+chunk decompresses to more than the block size, and no stream to more than its limit, whatever it claims.
 Source: ORC specification v1, "Compression".
 """
 

@@ -1,7 +1,7 @@
 """Decimals of ORC: a stream of unscaled values as varints of any length, and a scale for each.
 
-Takes the decompressed stream and the scales; gives a decimal128 array. The rule: a number that the column's type cannot
-hold exactly is an error; it is never rounded or cut.
+Takes the decompressed stream and the scales; returns a decimal128 array. The rule: a number that the column's
+type cannot hold exactly is an error; it is never rounded or cut.
 Source: ORC specification v1, "Decimal Columns".
 """
 

@@ -1,8 +1,8 @@
 """Timestamps of ORC: seconds since 2015 in the writer's zone, and nanoseconds without their trailing zeros.
 
-Takes the two streams as integers; gives microseconds since 1970 (or nanoseconds, if some values have them and
-all fit). The rule: a value is the local time that the writer meant, or the instant, or an error; an unknown
-zone is never guessed.
+Takes the two streams as integers; returns microseconds since 1970 (or nanoseconds, if some values have them
+and all fit). The rule: a value is the local time that the writer meant, or the instant, or an error; an
+unknown zone is never guessed.
 Source: ORC specification v1, "Timestamp Columns", and org.apache.orc.impl.TreeReaderFactory.
 """
 

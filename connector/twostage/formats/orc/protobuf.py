@@ -1,7 +1,7 @@
 """Protocol Buffers messages, read strictly and without a schema.
 
-Takes the bytes of a message; gives its fields by number. The rule: bytes that are not a message raise `ValueError`;
-nothing is allocated beyond the size of the message.
+Takes the bytes of a message; returns its fields by number. The rule: bytes that are not a message raise
+`ValueError`; nothing is allocated beyond the size of the message.
 Source: protobuf.dev, "Encoding".
 """
 

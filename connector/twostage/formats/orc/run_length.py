@@ -1,7 +1,8 @@
 """ORC's run-length encodings of bytes, booleans and integers (versions 1 and 2).
 
-Takes a decompressed stream and the number of values; gives them as a NumPy array of that length. The rule: a stream that
-does not hold exactly that many values raises `ValueError`, before memory is allocated for more than it holds.
+Takes a decompressed stream and the number of values; returns them as a NumPy array of that length. The rule:
+a stream that does not hold exactly that many values raises `ValueError`, before memory is allocated for more
+than it holds.
 Source: ORC specification v1, "Run Length Encoding".
 
 Only run headers are read in a Python loop, some 1 µs each. The values of many runs are then decoded at once:

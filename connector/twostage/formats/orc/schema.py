@@ -1,7 +1,8 @@
 """The shape of an ORC file's columns, and which Iceberg types its plain types stand for.
 
-Takes the types of a file's tail, and the table's schema; gives an Arrow schema to find fields in, and what columns mean
-beyond their ORC type. The rule: what the writer declared takes precedence over what the table declares.
+Takes the types of a file's tail, and the table's schema; returns an Arrow schema to find fields in, and what
+columns mean beyond their ORC type. The rule: what the writer declared takes precedence over what the table
+declares.
 Source: Iceberg table spec, appendix A, "ORC".
 """
 

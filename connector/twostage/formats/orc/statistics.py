@@ -1,7 +1,8 @@
 """Bounds of an Iceberg column from a stripe's ORC statistics.
 
-Takes the encoded statistics of one column of a stripe, and the type that the scan reads it as; gives `Bounds` in internal
-form. The rule: statistics that a known writer gets wrong, or may have meant in another way, prove nothing.
+Takes the encoded statistics of one column of a stripe, and the type that the scan reads it as; returns
+`Bounds` in internal form. The rule: statistics that a known writer gets wrong, or may have meant in another
+way, prove nothing.
 Source: ORC specification v1, "Column Statistics"; HIVE-8732.
 """
 

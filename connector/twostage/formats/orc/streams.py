@@ -1,6 +1,6 @@
 """The streams of a stripe that some columns need, read with few requests.
 
-Takes an open file, a stripe's footer and column numbers; gives the compressed bytes of each stream.
+Takes an open file, a stripe's footer and column numbers; returns the compressed bytes of each stream.
 Source: ORC specification v1, "Stripes".
 """
 

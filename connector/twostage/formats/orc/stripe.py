@@ -1,9 +1,9 @@
 """Columns of an ORC stripe as Arrow arrays.
 
-Takes an open file, a stripe with its footer, and the wanted leaves; gives one array for each column that holds some of
-them, structs cut to those. The rules: only the streams of these columns are read; each stream holds exactly the values
-that rows and lengths call for, or `ValueError` is raised; nothing is allocated beyond the limit, whatever the file
-claims.
+Takes an open file, a stripe with its footer, and the wanted leaves; returns one array for each column that
+holds some of them, structs cut to those. The rules: only the streams of these columns are read; each stream
+holds exactly the values that rows and lengths call for, or `ValueError` is raised; nothing is allocated
+beyond the limit, whatever the file claims.
 Source: ORC specification v1, "Column Encodings".
 
 A *mask* tells which rows hold a value: bool, one for each row, None if all do. `count` is how many do.

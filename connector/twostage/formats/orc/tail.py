@@ -1,7 +1,7 @@
 """The tail of an ORC file: PostScript, footer, types, stripes and the statistics of stripes.
 
-Takes an open file; gives a `Tail` of plain values. The rule: every offset, length and row count in a `Tail` was checked
-against the file's size and the others, so that readers may rely on them.
+Takes an open file; returns a `Tail` of plain values. The rule: every offset, length and row count in a `Tail`
+was checked against the file's size and the others, so that readers may rely on them.
 Source: ORC specification v1, "File Tail" and "Stripes".
 """
 

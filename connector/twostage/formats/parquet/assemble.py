@@ -1,8 +1,8 @@
 """Assembles a nested column from arrays of its leaves.
 
-Takes one array for each leaf, each nested as if the leaf were the column's only one; gives the column. The rule: the
-levels above two leaves are the same in both arrays, so NULLs and offsets are taken from the first one; lengths that
-differ are an error.
+Takes one array for each leaf, each nested as if the leaf were the column's only one; returns the column. The
+rule: the levels above two leaves are the same in both arrays, so NULLs and offsets are taken from the first
+one; lengths that differ are an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bounds of each page's values, from a Parquet file's ColumnIndex.
 
-Takes the index's bytes; gives one `Bounds` for each data page, in the pages' order. The rule: an index that is
-malformed, or disagrees with the page table about the number of pages, proves nothing.
+Takes the index's bytes; returns one `Bounds` for each data page, in the pages' order. The rule: an index that
+is malformed, or disagrees with the page table about the number of pages, proves nothing.
 Source: parquet-format, PageIndex.md and parquet.thrift.
 """
 

@@ -1,8 +1,8 @@
 """The dictionary of a column chunk whose every data page is dictionary-encoded.
 
-Takes an open file and a column chunk; gives the distinct values that its rows may hold, as an Arrow array of the file's
-own type, or None. The rule: None unless the dictionary is certainly complete and every byte of it was understood; size
-and time are bounded.
+Takes an open file and a column chunk; returns the distinct values that its rows may hold, as an Arrow array
+of the file's own type, or None. The rule: None unless the dictionary is certainly complete and every byte of
+it was understood; size and time are bounded.
 Source: parquet-format, Encodings.md, "Dictionary Encoding".
 """
 

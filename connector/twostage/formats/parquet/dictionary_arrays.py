@@ -1,7 +1,9 @@
 """Text columns that pyarrow decodes as dictionary arrays, and the checks that it leaves out.
 
-Takes dictionary arrays as pyarrow's Parquet reader returns them; gives one array whose codes and text are valid. The
-rule: None where they are not, and the caller then reads the column without dictionaries, which reports the damage.
+Takes dictionary arrays as pyarrow's Parquet reader returns them; returns one array whose codes and text are
+valid. The rule: None if they are not, and the caller then reads the column without dictionaries, which
+reports the
+    damage.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChunk:
-    """One leaf's data in one row group. Offsets count bytes from the file's start; None where the file has no such part."""
+    """One leaf's data in one row group. Offsets are from the file's start; None if the file lacks the part."""
 
     codec: int
     encodings: tuple[int, ...]
@@ -54,7 +54,7 @@ class ColumnChunk:
     """Offset and length, in bytes."""
     column_index: tuple[int, int] | None
     text_size: int = 0
-    """Bytes of all byte arrays without their lengths (`unencoded_byte_array_data_bytes`); 0 where not stored."""
+    """Bytes of all byte arrays without their lengths (`unencoded_byte_array_data_bytes`); 0 if not stored."""
 
     @property
     def decoded_size(self) -> int:

@@ -1,6 +1,6 @@
 """Proves by Bloom filters and dictionaries that no row of a row group can match.
 
-Takes a predicate and a row group; gives True only where no row can be TRUE. Each branch of an OR may be
+Takes a predicate and a row group; returns True only where no row can be TRUE. Each branch of an OR may be
 disproved by different evidence; both functions also use the statistics. The rule: any doubt is False, which
 only means that the row group is read.
 """

@@ -1,9 +1,9 @@
 """Reads a Parquet file's footer, without pyarrow.
 
-Takes an open file and its size; gives a `Footer` of plain values: the leaves of the schema, the row groups, and where
-each column chunk's pages and indexes are, its encodings and statistics. The rule: what is returned is consistent (counts
-add up, offsets lie inside the file) and safe to hand to pyarrow, which aborts the process on encrypted columns and
-unknown codecs; everything else is a typed error that names the file.
+Takes an open file and its size; returns a `Footer` of plain values: the leaves of the schema, the row groups,
+and where each column chunk's pages and indexes are, its encodings and statistics. The rule: what is returned
+is consistent (counts add up, offsets lie inside the file) and safe to hand to pyarrow, which aborts the
+process on encrypted columns and unknown codecs; everything else is a typed error that names the file.
 Source: parquet-format, README.md ("File format") and parquet.thrift.
 """
 

@@ -1,7 +1,7 @@
 """Decompresses pages.
 
-Takes a page's compressed bytes; gives what was compressed. The rule: exactly as many bytes as the page's header says, or
-None.
+Takes a page's compressed bytes; returns what was compressed. The rule: exactly as many bytes as the page's
+header says, or None.
 Source: parquet-format, Compression.md.
 """
 

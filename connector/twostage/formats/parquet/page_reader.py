@@ -1,6 +1,6 @@
 """Reads given rows of a row group by fetching only the pages that hold them.
 
-Takes the page tables of an open file and, for some leaves, the wanted rows; gives one Arrow array for each
+Takes the page tables of an open file and, for some leaves, the wanted rows; returns one Arrow array for each
 leaf with exactly those rows. pyarrow decodes the pages, from a virtual file, except where rows are taken out
 of them one by one (`few_rows`). The rule: right rows or None, upon which the caller reads whole column
 chunks: if pages contradict their page table, if a leaf cannot be read alone, or if most pages would be read
@@ -166,8 +166,8 @@ class PageReader:
             as_codes: Return dictionary arrays; the leaves are text, and all their pages hold codes.
 
         Returns:
-            Arrays by leaf; None where a page contradicts its page table. Then the index or the page is wrong, and
-            reading the whole chunk reports which.
+            Arrays by leaf; None if a page contradicts its page table. Then the index or the page is wrong,
+            and reading the whole chunk reports which.
         """
         leaves = list(choice.tables)
         of_leaves = [self._places_of(group, choice, leaf) for leaf in leaves]

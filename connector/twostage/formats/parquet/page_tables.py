@@ -1,6 +1,6 @@
 """The page tables and page bounds of one open file.
 
-Takes an open file and its footer; gives, for column chunks, where their pages are and which rows each holds
+Takes an open file and its footer; returns, for column chunks, where their pages are and which rows each holds
 (`pages.PageTable`), from the OffsetIndex or from the page headers, and what the ColumnIndex says about the
 values of each. Tables are kept by the process, up to TABLE_CACHE_BYTES. The rule: a chunk without a sound
 table has none, and is read whole.

@@ -1,8 +1,9 @@
 """Where the data pages of a column chunk are, and which rows each holds.
 
-Takes the chunk's OffsetIndex or, where the writer left none, its page headers; gives a `PageTable`. The rule: a table is
-consistent (pages follow each other without a gap from the first data page to the chunk's end, the first row is 0, rows
-ascend) or there is none, and the chunk is read whole: the index is optional, and none of its bytes has a checksum.
+Takes the chunk's OffsetIndex or, if the writer left none, its page headers; returns a `PageTable`. The
+rule: a table is consistent (pages follow each other without a gap from the first data page to the chunk's
+end, the first row is 0, rows ascend) or there is none, and the chunk is read whole: the index is optional,
+and none of its bytes has a checksum.
 Source: parquet-format, PageIndex.md and parquet.thrift.
 """
 
@@ -132,7 +133,7 @@ def _runs(kept: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def pages_of_index(raw: bytes, leaf: Leaf, chunk: ColumnChunk, num_rows: int) -> PageTable | None:
-    """Return the page table of an OffsetIndex; None where it contradicts the chunk or itself."""
+    """Return the page table of an OffsetIndex; None if it contradicts the chunk or itself."""
     try:
         fields, _ = read_struct(raw)  # 1 µs a page
         locations = np.array([(page[1], page[2], page[3]) for page in fields[1]], np.int64).reshape(-1, 3)
@@ -199,7 +200,7 @@ _USUAL_HEADER = re.compile(
 
 
 def data_page_header(page: memoryview | bytes) -> PageHeader | None:
-    """Return a data page's header; None where it is malformed or contradicts the page's size.
+    """Return a data page's header; None if it is malformed or contradicts the page's size.
 
     Args:
         page: The whole page, header and body.
@@ -272,7 +273,7 @@ def _header(
 
 
 def _checked(locations: NDArray[np.int64], leaf: Leaf, chunk: ColumnChunk, num_rows: int) -> PageTable | None:
-    """Return the table of pages (offset, size, first row: one row each); None where they are inconsistent."""
+    """Return the table of pages (offset, size, first row: one row each); None if they are inconsistent."""
     if not len(locations):
         return None
     offsets, sizes, first_rows = (np.ascontiguousarray(locations[:, i]) for i in range(3))

@@ -1,7 +1,7 @@
 """Plain-encoded values of a leaf as an Arrow array.
 
-Takes bytes that hold nothing but values, as dictionary pages and plain-encoded data pages do; gives an array without
-NULLs of the type that pyarrow gives for the leaf, or None for leaves that are left to pyarrow.
+Takes bytes that hold nothing but values, as dictionary pages and plain-encoded data pages do; returns an
+array without NULLs of the type that pyarrow gives for the leaf, or None for leaves that are left to pyarrow.
 Source: parquet-format, Encodings.md and LogicalTypes.md.
 """
 
@@ -27,7 +27,7 @@ _TEXTS = frozenset(("string", "enum", "json", "bson"))
 
 
 def width_of(leaf: Leaf) -> int:
-    """Return the bytes of one value; 0 where each has its own length, and for leaves that are left to pyarrow."""
+    """Return the bytes of one value; 0 if each has its own length, and for leaves left to pyarrow."""
     return leaf.type_length if leaf.physical == FIXED else _WIDTHS.get(leaf.physical, 0)
 
 

@@ -1,7 +1,7 @@
 """The schema of a Parquet file: a tree of groups and leaves, with Iceberg's field ids.
 
-Takes the footer's flat list of schema elements; gives the tree and its leaves. The rule: levels, counts and types are
-consistent, or `ValueError` says what is not; depth is limited.
+Takes the footer's flat list of schema elements; returns the tree and its leaves. The rule: levels, counts and
+types are consistent, or `ValueError` says what is not; depth is limited.
 Source: parquet-format, parquet.thrift (SchemaElement) and LogicalTypes.md.
 """
 
@@ -192,7 +192,7 @@ def _index(value: Any, count: int) -> int:
 
 
 def _logical(element: dict[int, Any]) -> LogicalType | None:
-    """Return the logical type, or the older converted type in its terms; None where there is neither."""
+    """Return the logical type, or the older converted type in its terms; None if there is neither."""
     union = element.get(10)
     if union:
         ((number, value),) = union.items()

@@ -1,7 +1,7 @@
 """Bounds of an Iceberg column from a row group's Parquet statistics.
 
-Takes the footer's raw statistics and the type that the scan reads the column as; gives `Bounds` in internal form. The
-rule: statistics whose order, unit or writer is in doubt prove nothing, as in Spark and Iceberg.
+Takes the footer's raw statistics and the type that the scan reads the column as; returns `Bounds` in internal
+form. The rule: statistics whose order, unit or writer is in doubt prove nothing, as in Spark and Iceberg.
 Source: parquet.thrift (Statistics, ColumnOrder); PARQUET-251 and PARQUET-1655.
 """
 

@@ -1,6 +1,6 @@
 """Thrift's compact protocol, as Parquet footers, page headers and indexes use it.
 
-Takes bytes and a position; gives a struct as ``{field id: value}`` with ``int``, ``bool``, ``float``,
+Takes bytes and a position; returns a struct as ``{field id: value}`` with ``int``, ``bool``, ``float``,
 ``bytes``, ``list`` and ``dict`` values, and the position after it. The rule: any input ends in a value or a
 `ThriftError`, in time and memory proportional to its length; nesting and the number of parts are limited.
 Source: apache/thrift, doc/specs/thrift-compact-protocol.md.

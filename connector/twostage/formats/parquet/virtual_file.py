@@ -1,10 +1,11 @@
 """A Parquet file in memory that holds only some pages of another file.
 
-Takes a file's footer and, for some leaves of one row group, the pages that were read; gives the bytes of a small file
-for pyarrow to decode: the pages as they are, checksums included, and a footer written here. Each leaf is a column of its
-own, nested as in the original file, because pages of two leaves rarely begin at the same row; columns therefore have
-different lengths, and are read one by one. The rule: a column's reader compares its length with that of the
-pages, because pyarrow stops silently at the number of rows in the footer.
+Takes a file's footer and, for some leaves of one row group, the pages that were read; returns the bytes of a
+small file for pyarrow to decode: the pages as they are, checksums included, and a footer written here. Each
+leaf is a column of its own, nested as in the original file, because pages of two leaves rarely begin at the
+same row; columns therefore have different lengths, and are read one by one. The rule: a column's reader
+compares its length with that of the pages, because pyarrow stops silently at the number of rows in the
+footer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Variant columns of files as Spark's two byte strings.
 
-Takes a variant column as a file stores it, a struct of `metadata` and `value` in any order, shredded or not; gives a
-struct of the two as `columns.arrow_type` has it. The rule: a variant without one of its parts is a `CorruptFileError`.
+Takes a variant column as a file stores it, a struct of `metadata` and `value` in any order, shredded or not;
+returns a struct of the two as `columns.arrow_type` has it. The rule: a variant without one of its parts is a
+`CorruptFileError`.
 Source: apache/parquet-format, VariantEncoding.md and VariantShredding.md.
 """
 

@@ -1,7 +1,8 @@
 """The binary encoding of variants: metadata, objects, arrays, and whole columns of scalars.
 
-Takes Python bytes, or Arrow arrays of one type; gives a variant's bytes. The rule: what is read is checked against its
-own length, and `ValueError` says what does not fit; what is written is an encoding that any reader accepts.
+Takes Python bytes, or Arrow arrays of one type; returns a variant's bytes. The rule: what is read is checked
+against its own length, and `ValueError` says what does not fit; what is written is an encoding that any
+reader accepts.
 Source: apache/parquet-format, VariantEncoding.md.
 """
 

@@ -1,8 +1,8 @@
 """Reconstructs shredded variants.
 
-Takes a variant column of a Parquet file, a struct of `metadata`, `value` and `typed_value`; gives the column's values and
-metadata as if it had never been shredded. The rule: a row's `value` and `typed_value` do not contradict each other, or
-`ValueError` says how they do.
+Takes a variant column of a Parquet file, a struct of `metadata`, `value` and `typed_value`; returns the
+column's values and metadata as if it had never been shredded. The rule: a row's `value` and `typed_value` do
+not contradict each other, or `ValueError` says how they do.
 Source: apache/parquet-format, VariantShredding.md, "Reconstructing a Shredded Variant".
 """
 
