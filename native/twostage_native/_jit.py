@@ -82,7 +82,7 @@ class Kernel:
         run = self._compiled.get(key)
         if run is not None:
             return run(*arguments)
-        if self._pays() and self._is_at_hand(key, arguments):
+        if self._pays() and self._may_compile_now(key, arguments):
             return self._compile(key, arguments)(*arguments)
         start = time.thread_time()
         answer = self.twin(*arguments)
@@ -109,7 +109,7 @@ class Kernel:
         _state["seconds"] = _state.get("seconds", 0.0) + seconds
         return False
 
-    def _is_at_hand(self, key: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+    def _may_compile_now(self, key: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
         """Tell whether to load or compile now; if not, another process is compiling."""
         if os.environ.get("TWOSTAGE_JIT") in ("0", "always", "here") or _state.get("numba", True) is None:
             return True

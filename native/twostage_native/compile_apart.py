@@ -101,7 +101,7 @@ def _named(argument: Any) -> Any:
     return [name] if name in _SCALARS else None
 
 
-def made(kind: list[Any]) -> Any:
+def example_argument(kind: list[Any]) -> Any:
     """Return an argument of a kind."""
     if kind[0] == "array":
         array = np.zeros((1,) * kind[2], dtype=kind[1])

@@ -11,7 +11,7 @@ import os
 import sys
 
 from twostage_native import _jit
-from twostage_native.compile_apart import made, marker
+from twostage_native.compile_apart import example_argument, marker
 
 _NICE = 10
 
@@ -23,7 +23,7 @@ def main(question: str) -> int:
     importlib.import_module(module)
     kernel = _jit.KERNELS[name]
     directory = _jit.cache_directory()
-    if directory is None or not kernel.compiled(*map(made, kinds)) or not kernel.is_cached:
+    if directory is None or not kernel.compiled(*map(example_argument, kinds)) or not kernel.is_cached:
         return 1
     place = marker(kernel, question, directory)
     if place is None:

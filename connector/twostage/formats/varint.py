@@ -65,10 +65,10 @@ def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position
 
 
-def zigzag(value: int) -> int:
+def decode_zigzag(value: int) -> int:
     """Return the signed number that a zigzag code stands for.
 
-    >>> [zigzag(code) for code in range(4)]
+    >>> [decode_zigzag(code) for code in range(4)]
     [0, -1, 1, -2]
     """
     return (value >> 1) ^ -(value & 1)
@@ -97,7 +97,7 @@ def write_zigzag(number: int) -> bytes:
     return write_varint(number << 1 if number >= 0 else (-number << 1) - 1)
 
 
-def unzigzag(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def decode_zigzags(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the signed numbers that zigzag codes stand for, as the same 64 bits (two's complement)."""
     result: NDArray[np.uint64] = (values >> _ONE) ^ (~(values & _ONE) + _ONE)
     return result

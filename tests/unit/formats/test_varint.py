@@ -9,13 +9,13 @@ from hypothesis import given, settings, strategies as st
 from twostage.formats.varint import (
     MAX_VARINT_BYTES,
     MAX_WIDE_VARINT_BYTES,
+    decode_zigzag,
+    decode_zigzags,
     read_varint,
     read_wide_zigzags,
     read_zigzag,
-    unzigzag,
     write_varint,
     write_zigzag,
-    zigzag,
 )
 
 # Avro 1.11 specification, "Binary Encoding": zigzag codes of int and long.
@@ -68,8 +68,8 @@ def test_a_number_is_cut_to_64_bits() -> None:
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=20))
 def test_zigzag_codes_one_by_one_and_as_arrays(codes: list[int]) -> None:
     expected = [code // 2 if code % 2 == 0 else -(code + 1) // 2 for code in codes]
-    assert [zigzag(code) for code in codes] == expected
-    assert unzigzag(np.array(codes, np.uint64)).view(np.int64).tolist() == expected
+    assert [decode_zigzag(code) for code in codes] == expected
+    assert decode_zigzags(np.array(codes, np.uint64)).view(np.int64).tolist() == expected
 
 
 @settings(deadline=None)

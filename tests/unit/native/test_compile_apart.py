@@ -91,7 +91,7 @@ def test_a_compiler_that_fails_is_tried_here(tmp_path, monkeypatch, broken):
 )
 def test_arguments_are_made_as_they_were(argument):
     named = compile_apart._named(argument)
-    assert _jit._kind(compile_apart.made(json.loads(json.dumps(named)))) == _jit._kind(argument)
+    assert _jit._kind(compile_apart.example_argument(json.loads(json.dumps(named)))) == _jit._kind(argument)
 
 
 @pytest.mark.parametrize(

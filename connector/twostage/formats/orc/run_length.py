@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twostage.formats.varint import read_varint, read_zigzag, unzigzag, zigzag
+from twostage.formats.varint import decode_zigzag, decode_zigzags, read_varint, read_zigzag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,7 +142,7 @@ class _Runs:
                 np.repeat(bit, length) + within * np.repeat(width, length),
                 np.repeat(width.astype(np.uint64), length),
             )
-            values[np.repeat(place, length) + within] = unzigzag(raw) if self.signed else raw
+            values[np.repeat(place, length) + within] = decode_zigzags(raw) if self.signed else raw
         if self._sequences:
             place, length, base, delta = np.array(self._sequences, np.uint64).T
             length = length.astype(np.int64)
@@ -175,7 +175,7 @@ def _read_version_1(runs: _Runs, position: int) -> int:
         if control < 128:
             delta = int.from_bytes(data[position + 1 : position + 2], "big", signed=True)
             base, position = read_varint(data, position + 2)
-            runs.sequence(zigzag(base) if runs.signed else base, delta, control + 3)
+            runs.sequence(decode_zigzag(base) if runs.signed else base, delta, control + 3)
         else:
             position += 1
             values = []
@@ -183,7 +183,7 @@ def _read_version_1(runs: _Runs, position: int) -> int:
                 value, position = read_varint(data, position)
                 values.append(value)
             made = np.array(values, np.uint64)
-            runs.values(unzigzag(made) if runs.signed else made)
+            runs.values(decode_zigzags(made) if runs.signed else made)
     return position
 
 

@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from twostage.formats.orc.protobuf import Message, parse
-from twostage.formats.varint import zigzag
+from twostage.formats.varint import decode_zigzag
 from twostage.predicates.bounds import Bounds
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _part(message: Message, tag: int) -> Message:
 
 
 def _signed(part: Message, low: int, high: int) -> tuple[int | None, int | None]:
-    return tuple(zigzag(part.number(tag)) if tag in part else None for tag in (low, high))  # type: ignore[return-value]
+    return tuple(decode_zigzag(part.number(tag)) if tag in part else None for tag in (low, high))  # type: ignore[return-value]
 
 
 def _booleans(part: Message, values: int) -> tuple[bool | None, bool | None, bool]:

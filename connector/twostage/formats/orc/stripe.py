@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from twostage.errors import ResourceLimitError, UnsupportedFeatureError
 from twostage.formats.orc import compression, run_length
 from twostage.formats.orc.decimals import read_decimals
-from twostage.formats.orc.moments import read_timestamps
 from twostage.formats.orc.streams import DATA, DICTIONARY, LENGTH, PRESENT, SECONDARY, places_of, read_streams
+from twostage.formats.orc.timestamps import read_timestamps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from twostage.errors import CorruptFileError, UnsupportedFeatureError
-from twostage.formats.orc.moments import read_timestamps
+from twostage.formats.orc.timestamps import read_timestamps
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe")
 BASE = datetime.datetime(2015, 1, 1)  # noqa: DTZ001
