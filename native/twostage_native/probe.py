@@ -12,10 +12,11 @@ returns new counts and bools. There are two layouts:
 Each key has one code; of two codes for a key, the one with the higher sequence number wins. The rule: a hash
 only tells where to look; words and bytes are compared, so that the answer is exact.
 
-Tables are larger than the processor's cache. So rows are taken `BLOCK` at a time, and what all of them need first is
-loaded into a scratch array (uint64, shape (3, BLOCK)): these loads do not wait for each other, as those of a search do
-(10 M keys are added in 0.4 s instead of 1.4, 10 M words in 0.3 instead of 0.4). Callers keep a free slot in every table.
-The twins (`probe_reference`) may put keys into other slots; answers are the same.
+Tables are larger than the processor's cache. So rows are taken `BLOCK_ROWS` at a time, and what all of them
+need first is loaded into a scratch array (uint64, shape (3, BLOCK_ROWS)): these loads do not wait for each
+other, as those of a search do (10 M keys are added in 0.4 s instead of 1.4, 10 M words in 0.3 instead of
+0.4). Callers keep a free slot in every table. The twins (`probe_reference`) may put keys into other slots;
+answers are the same.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 _S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
 _STEP = 8
 _ONE = np.uint64(1)
-BLOCK = 512
+BLOCK_ROWS = 512
 """Rows whose slots are loaded at once: the length of a scratch array."""
 _BYTE = np.uint64(8)
 
@@ -109,10 +110,10 @@ def _find(keys: Any, codes: Any, word: Any, slot: Any) -> Any:
 def insert_words(
     keys: Words, codes: Codes, words: Words, code: int, sequences: Integers, scratch: Words
 ) -> int:
-    """Insert words under one code; return how many were new. `scratch` is a matrix of 3 by `BLOCK`."""
+    """Insert words under one code; return how many were new. `scratch` is a matrix of 3 by `BLOCK_ROWS`."""
     added = 0
-    for first in range(0, len(words), BLOCK):
-        last = min(first + BLOCK, len(words))
+    for first in range(0, len(words), BLOCK_ROWS):
+        last = min(first + BLOCK_ROWS, len(words))
         _load(keys, codes, words, first, last, scratch)
         for row in range(first, last):
             slot = _find(keys, codes, words[row], scratch[0, row - first])
@@ -145,8 +146,8 @@ def probe_words(
     keys: Words, codes: Codes, applies: Bools, words: Words, scratch: Words, found: Bools
 ) -> None:
     """Set for each word whether it is in the table under a code that applies; `scratch` as for inserting."""
-    for first in range(0, len(words), BLOCK):
-        last = min(first + BLOCK, len(words))
+    for first in range(0, len(words), BLOCK_ROWS):
+        last = min(first + BLOCK_ROWS, len(words))
         _load(keys, codes, words, first, last, scratch)
         for row in range(first, last):
             slot = _find(keys, codes, words[row], scratch[0, row - first])
@@ -226,11 +227,11 @@ def insert_records(
 ) -> tuple[int, int]:
     """Insert rows under one code; return how many words of `records` are used, and how many keys were new.
 
-    The arrays have room for all of them. `scratch` is a matrix of 3 by `BLOCK`.
+    The arrays have room for all of them. `scratch` is a matrix of 3 by `BLOCK_ROWS`.
     """
     added = 0
-    for first in range(0, len(hashes), BLOCK):
-        last = min(first + BLOCK, len(hashes))
+    for first in range(0, len(hashes), BLOCK_ROWS):
+        last = min(first + BLOCK_ROWS, len(hashes))
         for row in range(first, last):
             scratch[0, row - first] = slots[_home(hashes[row] >> _HALF, len(slots))]
         for row in range(first, last):
@@ -290,11 +291,12 @@ def probe_records(
 ) -> None:
     """Set `found`, all False, for the rows whose keys are in the table under a code that applies.
 
-    `scratch` is a matrix of 3 by `BLOCK`: the slots' entries, rows that may be found, and their records' heads.
+    `scratch` is a matrix of 3 by `BLOCK_ROWS`: the slots' entries, rows that may be found, and their records'
+    heads.
     """
     capacity = np.uint64(len(slots))
-    for first in range(0, len(hashes), BLOCK):
-        size = min(BLOCK, len(hashes) - first)
+    for first in range(0, len(hashes), BLOCK_ROWS):
+        size = min(BLOCK_ROWS, len(hashes) - first)
         for place in range(size):
             scratch[0, place] = slots[_home(hashes[first + place] >> _HALF, capacity)]
         for place in range(size):

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
     Integers = NDArray[Any]
 
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 SILVER = np.uint64(0xC2B2AE3D27D4EB4F)
 """An odd factor unlike `GOLDEN`, so that the two words of a sample are not mixed up."""
-_BACK = range(8, 36, 4)
-_SAMPLED = 1000
+_SAMPLE_DISTANCES = range(8, 36, 4)
+"""Bytes before a text's end at which its sample's second word may begin."""
+_TEXTS_SAMPLED = 1000
+"""Texts by which one of these distances is chosen."""
 
 
 @inner
@@ -247,8 +249,8 @@ def contains(offsets: Integers, data: Bytes, literal: Bytes) -> Bools:
         return np.full(num_rows, length == 0)
     hits = np.zeros(num_rows, np.bool_)
     end = int(offsets[-1]) - length + 1  # no match begins here or later
-    for start in range(int(offsets[0]), end, _BLOCK):
-        stop = min(start + _BLOCK, end)
+    for start in range(int(offsets[0]), end, _BLOCK_BYTES):
+        stop = min(start + _BLOCK_BYTES, end)
         ahead = length - 1
         found = np.flatnonzero(
             (data[start:stop] == literal[0]) & (data[start + ahead : stop + ahead] == literal[-1])
@@ -272,8 +274,8 @@ def prepare_texts(
         any is shorter than a sample's word.
     """
     hashes = hash_texts(offsets, data)
-    sample = offsets[: _SAMPLED + 1]
-    back = max(_BACK, key=lambda back: len(np.unique(hash_samples(sample, data, back))))
+    sample = offsets[: _TEXTS_SAMPLED + 1]
+    back = max(_SAMPLE_DISTANCES, key=lambda back: len(np.unique(hash_samples(sample, data, back))))
     samples = bit_map(hash_samples(offsets, data, back))
     is_short = bool((np.diff(offsets) < 8).any())
     return offsets, data, number_table(hashes), bit_map(hashes), samples, np.int64(back), is_short

@@ -81,5 +81,5 @@ def plan_capacity(
 
 
 def scratch() -> NDArray[np.uint64]:
-    """Return the prefetch buffer of `probe` kernels: 3 words for each of `probe.BLOCK` rows."""
-    return np.empty((3, probe.BLOCK), np.uint64)
+    """Return the prefetch buffer of `probe` kernels: 3 words for each of `probe.BLOCK_ROWS` rows."""
+    return np.empty((3, probe.BLOCK_ROWS), np.uint64)

@@ -1,7 +1,7 @@
 """Columns of Avro files as Arrow arrays: the only place where Avro records become arrays.
 
-Takes a container's blocks and the leaves wanted of its fields; returns one array for each field that holds
-some, structs cut to these. Data files (`data_files.avro_file`) and delete files (`deletes.files.avro`) are
+Takes a container's blocks and the wanted leaves; returns one array for each field that has some,
+structs cut to these. Data files (`data_files.avro_file`) and delete files (`deletes.files.avro`) are
 both read here. Records pass through Python dictionaries, some 1 kB each for ten columns, so callers bound the
 rows that are decoded at once. The rule: no value passes through Python's date, datetime or Decimal, which
 cannot hold everything that Avro can.

@@ -118,4 +118,4 @@ def test_a_frozen_view_shares_the_memory_and_leaves_the_array_writable() -> None
 
 
 def test_scratch_has_room_for_a_block_of_each_part() -> None:
-    assert (scratch().shape, scratch().dtype) == ((3, probe.BLOCK), np.uint64)
+    assert (scratch().shape, scratch().dtype) == ((3, probe.BLOCK_ROWS), np.uint64)
