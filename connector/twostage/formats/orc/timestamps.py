@@ -74,7 +74,7 @@ def read_timestamps(
 
 
 def _fits_nanoseconds(seconds: NDArray[np.int64], nanos: NDArray[np.int64]) -> bool:
-    """Tell whether every value fits into 64 bits in nanoseconds, including the very first and last that do."""
+    """Tell whether every value fits into 64-bit nanoseconds, including the very first and last that do."""
     late = (seconds > _MAX_SECONDS_NANOS) | ((seconds == _MAX_SECONDS_NANOS) & (nanos > _MAX_REST))
     early = (seconds < _MIN_SECONDS_NANOS) | ((seconds == _MIN_SECONDS_NANOS) & (nanos < _MIN_REST))
     return not bool((late | early).any())
