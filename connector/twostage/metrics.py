@@ -148,7 +148,7 @@ COUNTERS: dict[str, str] = {
     "time.deletes": "nanoseconds of reading and applying deletes",
     "time.filter": "nanoseconds of stage one: filter columns, and the filter",
     "time.fetch": "nanoseconds of stage two: select columns",
-    "time.waiting": "nanoseconds in which a task that reads files ahead waited for bytes with nothing else to do; its other times exclude waiting",
+    "time.waiting": "nanoseconds of waiting for bytes in a task that reads files ahead and had nothing else to do; its other times exclude waiting",
     "time.tasks": "nanoseconds of the tasks in their Python workers, including waiting for Spark to take batches",
     "time.cpu": "nanoseconds of processor time in these workers",
 }

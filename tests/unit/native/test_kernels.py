@@ -177,7 +177,7 @@ def test_searches(values, data, dtype, around):
 
 
 def test_contains_across_blocks(monkeypatch):
-    monkeypatch.setattr(strings, "_BLOCK", 5)
+    monkeypatch.setattr(strings, "_BLOCK_BYTES", 5)
     values = [b"aab", b"abaab", b"", b"aa", b"baab", b"b" * 12 + b"aab", b"a"] * 3
     offsets, data = layout(values)
     for sought in (b"aab", b"b", b"ba", b"bb", b"aabaab", b"", b"zz"):

@@ -46,7 +46,7 @@ def test_word_tables(run, seed):
     capacity = int(rng.integers(40, 80))
     keys, codes = np.empty(capacity, np.uint64), np.zeros(capacity, rng.choice([np.uint16, np.uint32]))
     pool = np.concatenate([rng.integers(0, 2**64, 30, np.uint64), np.array([0, 1, 2**64 - 1], np.uint64)])
-    scratch = np.full((3, probe.BLOCK), 2**64 - 1, np.uint64)
+    scratch = np.full((3, probe.BLOCK_ROWS), 2**64 - 1, np.uint64)
     known: dict[int, int] = {}
     for _ in range(12):
         words = frozen(rng.choice(pool, int(rng.integers(0, 20))))
@@ -74,10 +74,10 @@ def test_more_words_than_a_block(run, seed):
     rng = np.random.default_rng(seed)
     pool = rng.integers(0, 2**64, 1500, np.uint64)
     keys, codes = np.empty(2000, np.uint64), np.zeros(2000, np.uint16)
-    scratch = np.empty((3, probe.BLOCK), np.uint64)
+    scratch = np.empty((3, probe.BLOCK_ROWS), np.uint64)
     known: dict[int, int] = {}
     for code in (1, 3):
-        words = frozen(rng.choice(pool, 2 * probe.BLOCK + 7))
+        words = frozen(rng.choice(pool, 2 * probe.BLOCK_ROWS + 7))
         fresh = len(set(words.tolist()) - set(known))
         assert run(probe.insert_words, keys, codes, words, code, SEQUENCES, scratch) == fresh
         for word in words.tolist():
@@ -121,7 +121,7 @@ def test_record_tables(run, seed, width, text, collide):
 
     capacity = 90
     slots, records = np.zeros(capacity, np.uint64), np.full(4000, 2**64 - 1, np.uint64)
-    scratch = np.full((3, probe.BLOCK), 2**64 - 1, np.uint64)
+    scratch = np.full((3, probe.BLOCK_ROWS), 2**64 - 1, np.uint64)
     known: dict[object, int] = {}
     used = count = 0
     for _ in range(10):
@@ -155,11 +155,11 @@ def test_more_records_than_a_block(run, seed):
     rng = random.Random(seed)
     pool = [((rng.getrandbits(64),), rng.randbytes(rng.randint(0, 20))) for _ in range(1500)]
     slots, records = np.zeros(3100, np.uint64), np.empty(20_000, np.uint64)
-    scratch = np.empty((3, probe.BLOCK), np.uint64)
+    scratch = np.empty((3, probe.BLOCK_ROWS), np.uint64)
     known: dict[object, int] = {}
     used = count = 0
     for code in (1, 3):
-        batch = rng.choices(pool, k=2 * probe.BLOCK + 7)
+        batch = rng.choices(pool, k=2 * probe.BLOCK_ROWS + 7)
         packed = pack(batch)
         hashes = run(probe.hash_records, *packed)
         table = slots, records, used

@@ -63,7 +63,7 @@ def test_searches_and_comparisons(seed, dtype):
 def test_a_text_that_runs_into_the_next_is_not_found(monkeypatch):
     offsets, data = layout([b"xa", b"bx", b"ab", b"a", b"b"])
     for block in (1, 2, 1 << 20):
-        monkeypatch.setattr(strings, "_BLOCK", block)
+        monkeypatch.setattr(strings, "_BLOCK_BYTES", block)
         found = strings.contains(offsets, data, np.frombuffer(b"ab", np.uint8))
         assert found.tolist() == [False, False, True, False, False]
 
@@ -94,7 +94,7 @@ def test_members_of_a_list(length, shared):
     for run in (strings.in_texts, strings.in_texts.twin):
         assert run(*layout(values), *prepared).tolist() == [value in members for value in values]
     back, is_short = int(prepared[5]), bool(prepared[6])
-    assert back in strings._BACK
+    assert back in strings._SAMPLE_DISTANCES
     assert is_short
 
 
