@@ -140,7 +140,7 @@ for _ in range(60):
     ],
 )
 def test_what_is_no_predicate_is_refused(raw):
-    with pytest.raises(ValueError, match="predicate|not a text|not a number"):
+    with pytest.raises(ValueError, match="predicate|not a text|not texts|not a number"):
         parse_predicate(raw)
 
 
