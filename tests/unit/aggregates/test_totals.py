@@ -89,7 +89,7 @@ def test_limits(monkeypatch):
     monkeypatch.setattr(totals, "MAX_DISTINCT", 3)
     counted = Totals((Aggregate("distinct", C),), is_grouped=False)
     assert counted.add({(): [{1, 2}]}) is None
-    assert counted.add({(): [{3, 4}]}) == "more than 3 different values"
+    assert counted.add({(): [{3, 4}]}) == "more than 3 distinct values"
 
 
 def test_sums_beyond_what_a_double_has():

@@ -145,7 +145,7 @@ PLANS = {
     "azure": (plan(task(path="abfss://c@a.dfs.core.windows.net/f.parquet")), "no file system for abfs"),
     "hdfs_by_properties": (
         plan(task(path="hdfs://nn/t/f.parquet"), storage=Storage(root="hdfs://nn/t", properties={"hdfs.user": "me"})),
-        "files of hdfs",
+        "access to hdfs",
     ),
 }  # fmt: skip
 
