@@ -387,7 +387,7 @@ PAGES = {
         ),
         Page(
             "joins",
-            "Keys of joins",
+            "Join keys",
             "All columns of the wide table, joined by `user_id` to a table of users, of which a filter leaves 10, 1,000 or half. Keys of "
             "the filtered side arrive while the query runs. `keys as IN list` is twostage without a join, with the same keys "
             "written into the query (of half of the users, `user_id % 2 = 0`).",

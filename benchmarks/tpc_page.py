@@ -141,7 +141,7 @@ def _parts(benchmark: Benchmark, figures: Figures) -> Iterable[str]:
     yield "## What the scans read\n"
     yield (
         "By query, the scans of twostage as their reports have them: which reader did it, files and rows, and bytes. For Spark's reader: the "
-        "files read of those left after planning, because keys of joins leave out more while the query runs; rows returned of rows in all files "
+        "files read of those left after planning, because join keys exclude more while the query runs; rows returned of rows in all files "
         "left after planning, and the bytes of their columns. Scans of dimension tables are counted.\n"
     )
     yield _table(
