@@ -110,10 +110,10 @@ AT_WORK = (
 def _everything_pays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(compiled_store, "MIN_KEYS_TO_KEEP", 1)
     monkeypatch.setattr(host_key_sets, "MIN_KEYS_TO_SHARE", 1)
-    monkeypatch.setattr(index_threshold, "MIN_ROWS_TO_ASK", 0)
+    monkeypatch.setattr(index_threshold, "MIN_ROWS_TO_PROBE", 0)
     monkeypatch.setattr(kept, "MIN_BYTES_SAVED_FOR_A_FILE", 0)
     monkeypatch.setattr(kept.ConditionAnswer, "is_worth_keeping", True)
-    monkeypatch.setattr(open_index, "SMALL_BYTES", 0)
+    monkeypatch.setattr(open_index, "MIN_REMOTE_BYTES", 0)
     forget()
     with everything_pays():
         yield
