@@ -199,10 +199,11 @@ def _compile(options: ReadOptions, confs: dict[str, str], spark: bool | None, co
         f"{counted['delete_compiled.files']:,} data files with equality deletes: "
         f"{counted['delete_compiled.made']:,} compiled, "
         f"{counted['delete_compiled.files'] - counted['delete_compiled.made']:,} already compiled; "
-        f"{counted['delete_compiled.rows']:,} rows deleted"
+        f"{counted['delete_compiled.rows']:,} rows deleted",
+        soft_wrap=True,
     )
     for sentence in total.choices:
-        console.print(sentence, markup=False)
+        console.print(sentence, markup=False, soft_wrap=True)
 
 
 def _advise(parsed: argparse.Namespace, confs: dict[str, str], console: Console) -> int:

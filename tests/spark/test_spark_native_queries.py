@@ -159,7 +159,7 @@ def test_many_columns(spark, tmp_path, monkeypatch):
     table = Table(tmp_path / "t", {f"c{number}": "int" for number in range(130)})
     table.append([{f"c{number}": row * number for number in range(130)} for row in range(20)])
     path = table.write()
-    assert "of more than 100 columns" in reason(spark, load(spark, path))
+    assert "for more than 100 columns" in reason(spark, load(spark, path))
     assert len(same_rows(spark, path, "c1, c129, c7")) == 20
     monkeypatch.setattr(eligibility, "MAX_COLUMNS", 130)
     assert len(same_rows(spark, path, "*")) == 20
