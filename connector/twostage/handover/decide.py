@@ -154,7 +154,7 @@ def hand_over(
         if isinstance(compiled, str):
             return compiled
         fields = tuple(by_name[name] for name in demand.columns)
-        # Footers tell how many rows a filter keeps that only leaves out NULLs: a probe would take 4 ms a file.
+        # Cached footers tell in 0.01 ms how many rows a filter keeps that only drops NULLs; a probe of three columns takes 8.
         facts = None if drops_rows(plan.context.predicate) else _check_files(plan, table, fields)
         if isinstance(facts, str):
             return facts
