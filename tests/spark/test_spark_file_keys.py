@@ -29,13 +29,22 @@ def tables(spark, tmp_path_factory):
     return make_tables(spark, tmp_path_factory.mktemp("joined"))
 
 
-@pytest.fixture(params=["large side", "small side"])
+@pytest.fixture(params=["large side", "large columns", "small side"])
 def clustered(request, monkeypatch, tables):
-    """Let the scan of `fact` count as one that is not small, or as small and of many rows; its columns are not large."""
-    if request.param == "large side":
+    """Let the scan of `fact` count as one that is not small, of few bytes or many; or as small and of many rows."""
+    if request.param == "large columns":
+        count_rows_as_many(monkeypatch, tables)
+    elif request.param == "large side":
         monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", bytes_of(tables["fact"]))
     else:
         monkeypatch.setattr(decide, "MIN_ROWS_TO_AWAIT_KEYS", 100)
+
+
+def count_rows_as_many(monkeypatch, tables):
+    """Let columns of `fact` count as large, and each of their values as one that many rows share."""
+    monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", bytes_of(tables["fact"]))
+    monkeypatch.setattr(eligibility, "MAX_JOIN_COLUMN_BYTES", 0)
+    monkeypatch.setattr(decide, "MIN_ROWS_PER_KEY_TO_PRUNE", 0)
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
@@ -121,13 +130,59 @@ def test_the_option_leaves_pruning_as_it_is(spark, tables, clustered, bridge):
     assert report.count("spark.files") < report.count("handed_over.files"), str(report)
 
 
+@pytest.mark.parametrize(
+    ("join", "is_handed_over"),
+    [
+        ("{dim} d ON f.n = d.n", True),
+        ("{dim} d ON f.n = d.n AND f.s = d.s", False),
+        ("{dim} d ON f.n = d.n JOIN {tiny} e ON f.s = e.s AND e.v >= 0", False),
+        ("{dim} d ON f.s = d.s", False),
+    ],
+)
+def test_keys_of_other_columns_keep_a_scan_of_large_columns(
+    spark, tables, monkeypatch, bridge, join, is_handed_over
+):
+    """They drop rows of each file: those of `s` lie in all files."""
+    count_rows_as_many(monkeypatch, tables)
+    view(spark, tables)
+    clear_reports(bridge)
+    same(
+        spark,
+        f"SELECT /*+ BROADCAST(d, e) */ f.id, d.v FROM {{fact}} f JOIN {join} WHERE d.v >= 0 AND d.id < 1000",
+    )
+    (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+    assert report.is_handed_over == is_handed_over, str(report)
+    if is_handed_over:
+        assert report.count("spark.files") < report.count("handed_over.files"), str(report)
+    else:
+        assert "join keys filter it" in str(report)
+
+
+@pytest.mark.parametrize("too", ["few rows", "large", "wide"])
+def test_keys_by_which_few_files_would_be_left_out_filter_rows(spark, tables, monkeypatch, bridge, too):
+    """Where each value has few rows, and where Spark's reader would read too many bytes or columns."""
+    count_rows_as_many(monkeypatch, tables)
+    if too == "few rows":
+        monkeypatch.setattr(decide, "MIN_ROWS_PER_KEY_TO_PRUNE", 1000)
+    elif too == "large":
+        monkeypatch.setattr(eligibility, "MAX_PRUNED_COLUMN_BYTES", 0)
+    else:
+        monkeypatch.setattr(decide, "MAX_COLUMNS", 8)
+    view(spark, tables)
+    clear_reports(bridge)
+    same(spark, f"{BROADCAST} AND d.id < 1000 AND d.v >= 0")
+    (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+    assert not report.is_handed_over
+    assert "join keys filter it" in str(report)
+
+
 def test_an_option_lets_them_be(spark, tables, clustered, bridge):
     view(spark, tables, **{"dynamic-filter.files": "off"})
     clear_reports(bridge)
     same(spark, f"{BROADCAST} AND d.id < 1000 AND d.v >= 0")
     (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
-    assert report.is_handed_over
     assert LEFT_OUT not in str(report)
+    assert report.is_handed_over == (eligibility.MAX_JOIN_COLUMN_BYTES > 0)
     assert report.count("spark.files") == report.count("handed_over.files"), str(report)
 
 

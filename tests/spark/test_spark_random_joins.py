@@ -48,6 +48,8 @@ def test_random_joins(spark, tables, bridge, monkeypatch, seed):
         )
     if pick.random() < 0.7:
         monkeypatch.setattr(decide, "MIN_ROWS_TO_AWAIT_KEYS", pick.choice((1, 50)))
+    if pick.random() < 0.4:
+        monkeypatch.setattr(decide, "MIN_ROWS_PER_KEY_TO_PRUNE", 0)
     options = {"dynamic-filter": pick.choice(("auto", "auto", "auto", "auto" if thinned else "off", "off"))}
     options["dynamic-filter.min-dropped"] = pick.choice(("0", "25", "100"))
     if pick.random() < 0.1:

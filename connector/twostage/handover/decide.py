@@ -16,9 +16,11 @@ from twostage.handover import key_ranges
 from twostage.handover.deleted_bits import read_deleted
 from twostage.handover.eligibility import (
     MAX_COLUMNS,
+    MIN_ROWS_PER_KEY_TO_PRUNE,
     MIN_ROWS_TO_AWAIT_KEYS,
     NUM_DELETE_COLUMNS,
     files_of,
+    is_read_fast,
     is_small,
     location_for_spark,
     ranges_of,
@@ -77,7 +79,9 @@ class AwaitsKeys:
     """The scan stays with us until it is known whether keys of a join will come; then Spark's reader does it."""
 
     columns: tuple[str, ...]
-    """The columns whose keys can prune files; keys of others would be useless."""
+    """The columns whose keys can prune files."""
+    only_these: bool = True
+    """Keys of others would be useless: Spark's reader does the scan in any case. False: it does unless some come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,14 +165,15 @@ def hand_over(
         kept_share = None if is_small_side else estimate_kept_share(plan, facts or ())
         stays = None if is_small_side else _stays_by_share(plan, kept_share)
         found = stays or facts or _check_files(plan, table, fields)
-        if isinstance(found, list) and may_be_pruned and not is_small_side:
-            found = stays_by_join(plan, found, fields, options.dynamic_filter_min_bytes) or found
         if isinstance(found, str):
             return found
+        is_slow = not is_small_side and stays_by_join(plan, found, fields, options.dynamic_filter_min_bytes)
         serves_no_keys = not options.dynamic_filter_files or (is_small_side and _needs_no_keys(plan))
-        columns = () if serves_no_keys else _key_columns(found, fields)
+        columns = () if serves_no_keys else _key_columns(found, fields, only_coarse=bool(is_slow))
         if columns and may_be_pruned:
-            return AwaitsKeys(columns=columns)
+            return AwaitsKeys(columns=columns, only_these=not is_slow)
+        if is_slow and may_be_pruned:
+            return is_slow
         deleted = read_deleted(plan.context, files_of(plan), compiled, metrics)
     except TwoStageError as error:
         return f"an error while planning: {error.code}"
@@ -193,10 +198,17 @@ def _is_filtered(plan: ScanPlan) -> bool:
     return drops_rows(plan.context.predicate) or drops_rows(plan.context.hint)
 
 
-def _key_columns(facts: list[FileFacts], fields: tuple[Field, ...]) -> tuple[str, ...]:
-    """Return the columns whose keys can prune files; none if their ranges would make Spark's reader return rows, not batches."""
+def _key_columns(facts: list[FileFacts], fields: tuple[Field, ...], *, only_coarse: bool) -> tuple[str, ...]:
+    """Return the columns whose keys can prune files; none if their ranges would make Spark's reader return rows, not batches.
+
+    `only_coarse`: only those of which each key has many rows, so that no reader skips much of a file that has any of them.
+    """
     width = len(fields) + NUM_DELETE_COLUMNS + 2 * key_ranges.MAX_KEY_COLUMNS
-    return key_ranges.key_columns(facts, fields) if width <= MAX_COLUMNS else ()
+    if width > MAX_COLUMNS or (only_coarse and not is_read_fast(facts, fields)):
+        return ()
+    fewest = MIN_ROWS_PER_KEY_TO_PRUNE if only_coarse else 0
+    enough = tuple(field for field in fields if key_ranges.rows_a_key(facts, field) >= fewest)
+    return key_ranges.key_columns(facts, enough)
 
 
 def _read_compiled(plan: ScanPlan, metrics: Metrics) -> list[DeletedPositions] | str:

@@ -55,11 +55,15 @@ MAX_DELETED_POSITIONS = 2**23
 MAX_JOIN_COLUMN_BYTES = 4 * 2**20
 """Bytes of columns that Spark's reader reads in less time than keys of a join could save, whatever they leave out. Of TPC-DS at
 scale 1, query 53 (10 MiB) took 1.4 s of CPU with Spark's reader, which leaves out files by the keys, and 1.1 s with ours, which
-drops rows; query 12 (3 MiB) 0.61 and 0.67 s. Pruning files for Spark's reader where the files are clustered by all columns of
-which keys come was tried up to 64 MiB: of 23 queries, four runs each, 65 and 22 took less CPU (1.8 instead of 2.5 s, 2.8 of 3.1),
-57 and 50 more (1.9 instead of 1.6 s, 0.95 of 0.78), the others the same, all together 4 % less (`make bench PAGES=tpcds`)."""
+drops rows; query 12 (3 MiB) 0.61 and 0.67 s (`make bench PAGES=tpcds`)."""
+MAX_PRUNED_COLUMN_BYTES = 128 * 2**20
+"""Bytes of columns that Spark's reader does, leaving out files by keys, if each key has many rows and no other keys come."""
+MIN_ROWS_PER_KEY_TO_PRUNE = 1_000
+"""Rows that share a value of a column, on average, such as a day: keys then keep so many rows of the files that have any."""
 MAX_JOIN_FILE_BYTES = 256 * 2**20
 """Bytes of files up to which their footers are opened to learn the bytes of the columns."""
+MAX_JOIN_FOOTERS = 16
+"""Footers that are opened to learn them, however large the files are."""
 MIN_BYTES_PER_FOOTER = 8 * 2**20
 """Bytes of a file that take far longer to read than its footer takes to parse."""
 MAX_FILES_OF_A_STORE = 16
@@ -279,12 +283,21 @@ def stays_by_join(
         max_column_bytes: Of these columns, for a side that is handed over; None: `MAX_JOIN_COLUMN_BYTES`.
     """
     if not facts:
-        files = sum(task.file_size for task in files_of(plan))
-        return KEYS_MAY_PRUNE if files > MAX_JOIN_FILE_BYTES else None
-    columns = (known.columns.get(field.id) for known in facts for field in fields)
-    num_bytes = sum(column.num_bytes for column in columns if column is not None)
+        files = files_of(plan)
+        is_large = sum(task.file_size for task in files) > MAX_JOIN_FILE_BYTES
+        return KEYS_MAY_PRUNE if is_large and len(files) > MAX_JOIN_FOOTERS else None
     most = MAX_JOIN_COLUMN_BYTES if max_column_bytes is None else max_column_bytes
-    return KEYS_MAY_PRUNE if num_bytes > most else None
+    return KEYS_MAY_PRUNE if _column_bytes(facts, fields) > most else None
+
+
+def is_read_fast(facts: Sequence[FileFacts], fields: Sequence[Field]) -> bool:
+    """Return whether Spark's reader reads these columns fast enough where keys that leave out whole files are all that come."""
+    return _column_bytes(facts, fields) <= MAX_PRUNED_COLUMN_BYTES
+
+
+def _column_bytes(facts: Sequence[FileFacts], fields: Sequence[Field]) -> int:
+    columns = (known.columns.get(field.id) for known in facts for field in fields)
+    return sum(column.num_bytes for column in columns if column is not None)
 
 
 def stays_by_share(plan: ScanPlan, share: float | None, how: str) -> str | None:

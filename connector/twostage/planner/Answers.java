@@ -82,6 +82,7 @@ final class Answers {
     public boolean byMetadata;
     public boolean awaitsKeys;
     public String[] keyColumns;
+    public boolean onlyKeyColumns;
     public SparkScan handedOver;
   }
 

@@ -24,8 +24,10 @@ final class AwaitedKeys {
   /** The attributes that the scan must return, and the conjuncts of the filters above it, in the demand's order. */
   private final List needed;
   private final List predicates;
-  /** The columns whose keys prune whole files for Spark's reader; empty: keys of all columns, for our own reader. */
+  /** The columns whose keys prune whole files for Spark's reader. */
   final List columns;
+  /** Keys of all others are wanted too, for our own reader: if any come, the scan stays. */
+  final boolean takesOthers;
   /** Spark's scan of the relation; null if it was decided that there is none. */
   private LogicalPlan scan;
   private boolean isDecided;
@@ -35,13 +37,15 @@ final class AwaitedKeys {
   private String reason;
 
   AwaitedKeys(
-      ScanHandover handover, TwoStageTable table, Requests.ScanDemand demand, List needed, List predicates, String[] columns) {
+      ScanHandover handover, TwoStageTable table, Requests.ScanDemand demand, List needed, List predicates,
+      Answers.HandOver answer) {
     this.handover = handover;
     this.table = table;
     this.demand = demand;
     this.needed = needed;
     this.predicates = predicates;
-    this.columns = Arrays.asList(columns);
+    columns = Arrays.asList(answer.keyColumns);
+    takesOthers = !answer.onlyKeyColumns;
   }
 
   /**

@@ -339,17 +339,17 @@ final class OfferedKeys {
     }
     if (keys.places.length == 0) {
       DynamicPruningSubquery bloom = SparkBloom.filter(columns[0], of[0], keys.build);
-      boolean fits = scan.takesTuples() && !SparkBloom.isNeedless(above, columns[0], root) && !isThere(above, bloom);
+      boolean fits = scan.takesAnyKeys() && !SparkBloom.isNeedless(above, columns[0], root) && !isThere(above, bloom);
       return fits ? placed(relation, above, bloom) : there;
     }
     boolean cheap = BuildSide.isCheap(keys.build, relation);
     boolean stands = widened && of.length == 1 && !cheap; // a broadcast has the keys in the wider type
-    if (of.length > 1 && !cheap || stands && !(columns[0] instanceof AttributeReference && scan.takesTuples())) {
+    if (of.length > 1 && !cheap || stands && !(columns[0] instanceof AttributeReference && scan.takesAnyKeys())) {
       return there; // Spark takes one key of a broadcast
     }
     Expression filter;
     if (of.length > 1) {
-      if (widened || !scan.takesTuples() || hasBroadcast(keys) && !BuildSide.isVeryCheap(keys.build, relation)) {
+      if (widened || !scan.takesAnyKeys() || hasBroadcast(keys) && !BuildSide.isVeryCheap(keys.build, relation)) {
         return there;
       }
       filter = TuplesOfKeys.filter(columns, keys.build, keys.all, keys.places);

@@ -109,7 +109,7 @@ final class ScanHandover {
       }
     }
     AwaitedKeys awaited =
-        answer.awaitsKeys ? new AwaitedKeys(this, table, demand, needed, above.predicates, answer.keyColumns) : null;
+        answer.awaitsKeys ? new AwaitedKeys(this, table, demand, needed, above.predicates, answer) : null;
     return relation.copy(
         table.notHandedOver(reason, answer.byMetadata ? aggregates : null, awaited), relation.output(), relation.catalog(),
         relation.identifier(), relation.options(), relation.timeTravelSpec());

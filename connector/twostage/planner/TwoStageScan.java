@@ -132,7 +132,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     for (int i = 0; i < fields.length; i++) {
       DataType type = fields[i].dataType();
       boolean nested = isNested(type);
-      boolean serves = awaited == null || awaited.columns.isEmpty() || awaited.columns.contains(fields[i].name());
+      boolean serves = takesAnyKeys() || awaited.columns.contains(fields[i].name());
       if (!nested && serves && isNamedAlone(fields, i)) {
         attributes.add(FieldReference.column(fields[i].name()));
       }
@@ -148,7 +148,7 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
       return false; // they would only prune: less than running a side once more for them may cost
     }
     if (names.size() > 1) {
-      return (awaited == null || awaited.columns.isEmpty()) && holds(readSchema, names) && plan().prunable;
+      return takesAnyKeys() && holds(readSchema, names) && plan().prunable;
     }
     NamedReference[] attributes = filterAttributes();
     for (int i = 0; i < attributes.length; i++) {
@@ -159,9 +159,9 @@ final class TwoStageScan implements Scan, Batch, SupportsRuntimeV2Filtering, Sup
     return false;
   }
 
-  /** Whether keys of several columns may filter the scan together: not where they prune files for Spark's own reader. */
-  boolean takesTuples() {
-    return awaited == null || awaited.columns.isEmpty();
+  /** Whether keys of any column, and of several together, may filter the scan: it is not certain that Spark's reader does it. */
+  boolean takesAnyKeys() {
+    return awaited == null || awaited.takesOthers;
   }
 
   /** Whether each of these names is that of one field of the struct before it, and the last one's type has values to compare. */

@@ -112,8 +112,9 @@ class HandOverAnswer:
     awaits_keys: bool = False
     """The reason is that keys of a join may prune the scan: ask again if none will come, or only for `key_columns`."""
     key_columns: tuple[str, ...] = ()
-    """While it awaits keys, the only columns whose keys are wanted: Spark's reader does the scan in any case, and prunes
-    files by them. Empty: keys of any column, by which our own reader filters rows."""
+    """While it awaits keys, the columns by whose keys Spark's reader could prune files, if no others come."""
+    only_key_columns: bool = False
+    """Keys of others are not wanted: Spark's reader does the scan in any case. False: by them our own reader filters rows."""
     handed_over: SparkScan | None
 
 

@@ -287,7 +287,9 @@ class Bridge:
                 has_keys=request.has_keys,
             )
         if isinstance(decided, AwaitsKeys):
-            return _not_handed_over(KEYS_MAY_PRUNE, key_columns=decided.columns)
+            return _not_handed_over(
+                KEYS_MAY_PRUNE, key_columns=decided.columns, only_key_columns=decided.only_these
+            )
         if isinstance(decided, str):
             return _not_handed_over(decided)
         self.scans.drop_ahead(decided.plan.context.scan_id)
@@ -415,13 +417,18 @@ def _why_here(request: ReadRequest) -> tuple[str, ...]:
 
 
 def _not_handed_over(
-    reason: str, *, by_metadata: bool = False, key_columns: tuple[str, ...] = ()
+    reason: str,
+    *,
+    by_metadata: bool = False,
+    key_columns: tuple[str, ...] = (),
+    only_key_columns: bool = False,
 ) -> HandOverAnswer:
     return HandOverAnswer(
         reason=reason,
         by_metadata=by_metadata,
         awaits_keys=reason == KEYS_MAY_PRUNE,
         key_columns=key_columns,
+        only_key_columns=only_key_columns,
         handed_over=None,
     )
 

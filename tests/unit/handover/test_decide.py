@@ -244,6 +244,26 @@ def test_a_join_that_may_prune_keeps_wide_sides(tmp_path: Path, monkeypatch: pyt
     assert isinstance(decide(under_join=True), HandedOver)
 
 
+def test_wide_sides_await_keys_that_prune_files_and_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If many rows share a key, Spark's reader skips the files without any; keys of other columns filter rows here."""
+    decide = Decision(open_table(table(tmp_path)[0].write()))
+    demand = {"under_join": True, "may_be_pruned_by_join": True}
+    monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", 0)
+    monkeypatch.setattr(eligibility, "MAX_JOIN_COLUMN_BYTES", 0)
+    monkeypatch.setattr(decide_module, "MIN_ROWS_PER_KEY_TO_PRUNE", 1)
+    assert decide(**demand) == AwaitsKeys(columns=("id",), only_these=False)
+    found = handed(decide(awaited_keys=True, has_keys=True, **demand))
+    assert found.scan.key_columns == ("id",)
+    assert [len(file.ranges) for file in found.scan.files] == [1, 1]
+    monkeypatch.setattr(decide_module, "MIN_ROWS_PER_KEY_TO_PRUNE", 2)
+    assert decide(**demand) == "join keys may prune it"
+    monkeypatch.setattr(decide_module, "MIN_ROWS_PER_KEY_TO_PRUNE", 1)
+    monkeypatch.setattr(eligibility, "MAX_PRUNED_COLUMN_BYTES", 1)
+    assert decide(**demand) == "join keys may prune it"
+
+
 def test_keys_of_clustered_columns_are_awaited_for_sparks_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -406,17 +406,37 @@ def test_by_the_share_that_a_filter_keeps(share, expected):
         (eligibility.MIN_BYTES_TO_PROBE // 2, 9, False),
         (eligibility.MIN_BYTES_TO_PROBE // 2, eligibility.MAX_JOIN_COLUMN_BYTES // 2, False),
         (eligibility.MIN_BYTES_TO_PROBE // 2, eligibility.MAX_JOIN_COLUMN_BYTES // 2 + 1, True),
-        (eligibility.MAX_JOIN_FILE_BYTES // 2 + 1, 9, True),
+        (eligibility.MAX_JOIN_FILE_BYTES // 2 + 1, 9, False),
     ],
 )
 def test_sides_of_a_join_that_its_keys_may_prune(file_size, num_bytes, stays):
-    """Of two files: columns of many bytes stay, and files whose footers are not opened to learn the columns' bytes."""
+    """Of two files: columns of many bytes stay."""
     found = plan(task(file_size=file_size), task(path="/t/g", file_size=file_size))
     known = [facts(columns={1: column(num_bytes=num_bytes)})] * 2
     reasons = (eligibility.stays_by_join(found), eligibility.stays_by_join(found, known, [LONG]))
     assert any(reason == "join keys may prune it" for reason in reasons) == stays, reasons
     assert eligibility.stays_by_join(found, known, [LONG], 2 * num_bytes) is None
     assert eligibility.stays_by_join(found, known, [LONG], 2 * num_bytes - 1) is not None
+
+
+def test_few_footers_of_large_sides_are_opened():
+    """To learn the columns' bytes; more than a few only if the files are not large."""
+    most, large = eligibility.MAX_JOIN_FOOTERS, eligibility.MAX_JOIN_FILE_BYTES
+
+    def found(number: int, num_bytes: int) -> str | None:
+        size = num_bytes // number
+        return eligibility.stays_by_join(plan(*(task(path=f"/t/{n}", file_size=size) for n in range(number))))
+
+    assert found(most, 10 * large) is None
+    assert found(most + 1, 10 * large) == "join keys may prune it"
+    assert found(most + 1, large) is None
+
+
+def test_columns_that_spark_reads_fast():
+    most = eligibility.MAX_PRUNED_COLUMN_BYTES
+    for num_bytes, is_fast in ((most // 2, True), (most // 2 + 1, False)):
+        known = [facts(columns={1: column(num_bytes=num_bytes)})] * 2
+        assert eligibility.is_read_fast(known, [LONG]) == is_fast
 
 
 def test_small_sides_of_joins():

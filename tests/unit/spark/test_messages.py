@@ -128,6 +128,7 @@ def test_answers_and_errors_are_told_apart() -> None:
             "by_metadata": False,
             "awaits_keys": False,
             "key_columns": [],
+            "only_key_columns": False,
             "handed_over": None,
         }
     }
