@@ -56,8 +56,10 @@ MAX_JOIN_COLUMN_BYTES = 4 * 2**20
 """Bytes of columns that Spark's reader reads in less time than keys of a join could save, whatever they leave out. Of TPC-DS at
 scale 1, query 53 (10 MiB) took 1.4 s of CPU with Spark's reader, which leaves out files by the keys, and 1.1 s with ours, which
 drops rows; query 12 (3 MiB) 0.61 and 0.67 s (`make bench PAGES=tpcds`)."""
-MAX_PRUNED_COLUMN_BYTES = 128 * 2**20
-"""Bytes of columns that Spark's reader does, leaving out files by keys, if each key has many rows and no other keys come."""
+MAX_PRUNED_COLUMN_BYTES = 256 * 2**20
+"""Bytes of columns that Spark's reader does, leaving out files by keys, if each key has many rows and no other keys come. In CPU
+seconds of TPC-DS at scale 10, query 14 took 43 instead of 74, 70 6.6 of 7.9, 47 11 of 17, 51 36 of 33, 97 the same; at scale 1,
+queries 22, 50, 57 and 65 took 8.5 instead of 9.7 (`make bench PAGES="tpcds tpcds-10"`)."""
 MIN_ROWS_PER_KEY_TO_PRUNE = 1_000
 """Rows that share a value of a column, on average, such as a day: keys then keep so many rows of the files that have any."""
 MAX_JOIN_FILE_BYTES = 256 * 2**20

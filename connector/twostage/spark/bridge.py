@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
+    from twostage.handover.decide import AwaitsKeys
     from twostage.predicates.predicate import Predicate
     from twostage.predicates.top import TopRows
     from twostage.schema import Field
@@ -287,9 +288,7 @@ class Bridge:
                 has_keys=request.has_keys,
             )
         if isinstance(decided, AwaitsKeys):
-            return _not_handed_over(
-                KEYS_MAY_PRUNE, key_columns=decided.columns, only_key_columns=decided.only_these
-            )
+            return _awaits_keys(decided)
         if isinstance(decided, str):
             return _not_handed_over(decided)
         self.scans.drop_ahead(decided.plan.context.scan_id)
@@ -416,20 +415,16 @@ def _why_here(request: ReadRequest) -> tuple[str, ...]:
     return (f"Not handed to Spark's own Parquet reader: {why}.",)
 
 
-def _not_handed_over(
-    reason: str,
-    *,
-    by_metadata: bool = False,
-    key_columns: tuple[str, ...] = (),
-    only_key_columns: bool = False,
-) -> HandOverAnswer:
-    return HandOverAnswer(
-        reason=reason,
-        by_metadata=by_metadata,
-        awaits_keys=reason == KEYS_MAY_PRUNE,
-        key_columns=key_columns,
-        only_key_columns=only_key_columns,
-        handed_over=None,
+def _not_handed_over(reason: str, *, by_metadata: bool = False) -> HandOverAnswer:
+    awaits_keys = reason == KEYS_MAY_PRUNE
+    return HandOverAnswer(reason=reason, by_metadata=by_metadata, awaits_keys=awaits_keys, handed_over=None)
+
+
+def _awaits_keys(decided: AwaitsKeys) -> HandOverAnswer:
+    return replace(
+        _not_handed_over(KEYS_MAY_PRUNE),
+        key_columns=decided.columns,
+        only_key_columns=decided.only_these,
     )
 
 
