@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from made_parquet import BYTE_ARRAY, INT64, Column, longs, made, page, texts
-from metadata_cases import COLUMNS, MANIFEST, RIGHT, ROWS, newest, rewritten
+from metadata_cases import MANIFEST, RIGHT, newest, rewritten
+from plain_tables import COLUMNS, ROWS
 
 from tables import FileOptions, Table
 

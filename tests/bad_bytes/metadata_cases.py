@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
+from plain_tables import COLUMNS, ROWS, plain_table
 
 from tables import Table
 from thrift_writer import varint
@@ -20,18 +21,8 @@ from thrift_writer import varint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROWS = [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}, {"id": 3, "text": "c"}]
-COLUMNS: dict[str, Any] = {"id": "long!", "text": "string"}
 RIGHT = None
 BOMB_BYTES = 2**32
-
-
-def plain_table(folder: Path, columns: dict[str, Any] = COLUMNS, **options: Any) -> Table:
-    """Return a table of three rows, not yet written."""
-    layout = {"metrics": options.pop("metrics", "full")}
-    table = Table(folder, columns, **options)
-    table.append(ROWS, **layout)
-    return table
 
 
 def metadata_bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from metadata_cases import avro_bomb, gzip_bomb
 from parquet_cases import BOMBS
-from test_made_cases import data_file
+from plain_tables import data_file
 
 from figures import record
 from limited_process import MEMORY, SECONDS, LimitedProcess

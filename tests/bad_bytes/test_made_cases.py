@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from delete_cases import DELETES, NONE_DELETED
-from metadata_cases import METADATA, plain_table
+from metadata_cases import METADATA
 from parquet_cases import OTHER_ROWS, PARQUET
+from plain_tables import data_file, plain_table
 from read_everything import WAYS, read_everything
 
 import oracle
@@ -19,14 +18,6 @@ PASSED: set[str] = set()
 
 def exact(value):
     return None if value is None else oracle.exact(value)
-
-
-def data_file(data: bytes, folder: Path) -> Path:
-    """Return a table of one data file with these bytes."""
-    table = plain_table(folder, metrics="none")  # which may say other things than the damaged file
-    (place,) = folder.glob("data/*.parquet")
-    place.write_bytes(data)
-    return table.write()
 
 
 def check(name, path, code, ending, stage, rows=ALL):

@@ -7,8 +7,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from key_values import OF_TYPE
 from settings import Setting, each_of
-from test_equality_deletes import OF_TYPE
 
 from check import Columns, check, ids
 from core_scan import open_table, scan

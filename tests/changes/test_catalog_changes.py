@@ -9,10 +9,10 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 from changing import before_opening, says_what_happened
+from interrupted_reads import read
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo, GreaterThanOrEqual
 from pyiceberg.types import LongType
-from test_changes import read
 
 import oracle
 from core_scan import open_table

@@ -9,49 +9,21 @@ from collections import Counter
 
 import pytest
 from changing import KINDS, ChangingTable, IndexKeeper, before_opening, says_what_happened
+from interrupted_reads import plan_all, read
 
 import oracle
 from check import Columns
-from core_scan import Result, open_table
+from core_scan import open_table
 from figures import FULL, record
 from indexed_tables import everything_pays
 from twostage.errors import MissingFileError
 from twostage.metrics import Metrics
-from twostage.planning.plan import plan_scan
 from twostage.predicates.predicate import TRUE, Compare, In
 from twostage.reading.pipeline import read_group
 
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 LOOPS = 400 if FULL else 14
 INDEXED_LOOPS = 200 if FULL else 10
-
-
-def plan_all(opened, predicate):
-    return plan_scan(
-        opened.table,
-        opened.options,
-        projection=opened.table.schema.fields,
-        predicate=predicate,
-        hint=predicate,
-        limit=None,
-        parallelism=2,
-        scan_id="changes",
-    )
-
-
-def read(opened, predicate, change, metrics=None):
-    """Plan, then read every task and batch, with the writer's turn between all of them."""
-    metrics = Metrics() if metrics is None else metrics
-    change()
-    plan = plan_all(opened, predicate)
-    metrics.counters.update(plan.counters)
-    found = Result()
-    for group in plan.groups:
-        change()
-        for batch in read_group(pickle.loads(pickle.dumps(group)), metrics):
-            found.rows += oracle.batch_rows(batch)
-            change()
-    return found.rows
 
 
 def test_every_read_is_of_one_snapshot(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from test_indexes import damage, leaves
+from random_indexes import damage, leaves
 
 from core_scan import Opened
 from late_store import BUCKET

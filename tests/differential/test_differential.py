@@ -1,7 +1,7 @@
 """Random tables and queries: the core's rows are the oracle's, whatever the configuration.
 
 ``TWOSTAGE_SEED`` sets the first seed, ``TWOSTAGE_PAIRS`` the number of (table, query) pairs (300, with
-TWOSTAGE_FULL=1 10,000); a failure prints the seeds, and `check_pair` with them shows it again.
+TWOSTAGE_FULL=1 10,000); a failure prints the seeds, and `pairs.check_pair` with them shows it again.
 """
 
 from __future__ import annotations
@@ -9,31 +9,21 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from exercised import AT_WORK, Exercised
+from pairs import NOT_COMPILED, QUERIES, SEED, Pair, check_pair
 
 import oracle
-from core_scan import Opened, Result, open_table, scan, with_options
 from duckdb_oracle import Rows
 from figures import FULL, record
-from random_queries import Query, random_query
-from random_tables import random_table
-from twostage.predicates.predicate import both
-from twostage_native._jit import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from declared.content import Content
-
-SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 PAIRS = int(os.environ.get("TWOSTAGE_PAIRS", "10000" if FULL else "300"))
-QUERIES = 5
 SAME_PAIRS = int(os.environ.get("TWOSTAGE_SAME_PAIRS", "2000" if FULL else "80"))
 """Pairs that are read in every configuration."""
 SWITCHES = (
@@ -51,8 +41,6 @@ SWITCHES = (
     "filter.reorder",
     "verify-checksums",
 )
-NOT_COMPILED = {"TWOSTAGE_JIT": "0"}
-"""No option of a scan: the kernels' NumPy twins run instead."""
 CORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {},
     dict.fromkeys((switch for switch in SWITCHES if switch.startswith("prune.")), "false"),
@@ -82,75 +70,6 @@ MORE_CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {"split-size": "600", "parallelism": "7"},
 )
 CONFIGURATIONS = (*CORE_CONFIGURATIONS, *MORE_CONFIGURATIONS) if FULL else CORE_CONFIGURATIONS
-
-
-class Pair:
-    """A random table with its content at one snapshot, opened by the product."""
-
-    def __init__(self, seed: int, folder: Path) -> None:
-        self.seed = seed
-        table, self.pools = random_table(seed, folder)
-        content = table.content()
-        options: dict[str, str] = {}
-        if seed % 5 == 0 and len(table.snapshots) > 1:  # time travel, with that snapshot's schema
-            chosen = table.snapshots[seed // 5 % len(table.snapshots)]
-            content = table.content(chosen.id)
-            content = replace(content, columns=content.snapshot_columns)
-            options = {"snapshot_id": str(chosen.id)}
-        self.content: Content = content
-        self.opened: Opened = open_table(folder, **options)
-        self.deleted = Counter[str]()
-        self.rows = oracle.live_rows(content, self.deleted)
-
-    def query(self, index: int) -> Query:
-        """Return the pair's query number `index`."""
-        return random_query(self.seed * 1000 + index, self.opened.table.schema, self.pools, self.rows)
-
-    def expected(self, query: Query, *, hinted: bool = False) -> list[tuple[Any, ...]]:
-        """Return the oracle's rows."""
-        predicate = both(query.predicate, query.hint) if hinted else query.predicate
-        kept = [row for row in self.rows if oracle.evaluate(predicate, row) is True]
-        return [oracle.project(row, query.projection) for row in kept]
-
-    def problem(self, query: Query, result: Result) -> str:
-        """Return what is wrong with a result; empty if nothing is."""
-        expected = self.expected(query)
-        if not query.hint == both() or query.limit is not None:
-            found, allowed = Counter(result.rows), Counter(expected)
-            if extra := found - allowed:
-                return f"{extra.total()} rows that do not match: {list(extra)[:3]}"
-            needed = self.expected(query, hinted=True)
-            if query.limit is None:
-                missing = Counter(needed) - found
-                return f"missing {missing.total()}: {list(missing)[:3]}" if missing else ""
-            enough = min(query.limit, len(needed))
-            return f"{len(result.rows)} rows, at least {enough} wanted" if len(result.rows) < enough else ""
-        return oracle.difference(result.rows, expected)
-
-
-@contextmanager
-def not_compiled() -> Iterator[None]:
-    """Run the NumPy twin of every kernel, compiled or not."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Kernel, "__call__", lambda kernel, *arguments: kernel.twin(*arguments))
-        yield
-
-
-def check_pair(pair: Pair, index: int, options: dict[str, str] | None = None) -> tuple[Query, Result]:
-    """Run one query of a pair and compare."""
-    query = pair.query(index)
-    scanned = {key: value for key, value in (options or {}).items() if key not in NOT_COMPILED}
-    opened = with_options(pair.opened, scanned)
-    place = f"TWOSTAGE_SEED={pair.seed} query {index} options {options or {}}: WHERE {query.predicate} [hint {query.hint}]"
-    try:
-        with not_compiled() if options == NOT_COMPILED else nullcontext():
-            result = scan(opened, query.projection, query.predicate, hint=query.hint, limit=query.limit)
-    except Exception as error:
-        error.add_note(place)
-        raise
-    problem = pair.problem(query, result)
-    assert not problem, f"{place}: {problem}"
-    return query, result
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_differential import SEED, Pair
-from test_indexes import damage
+from pairs import SEED, Pair
+from random_indexes import damage
 
 import oracle
 from core_scan import scan, with_options

@@ -13,27 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from test_differential import FULL, QUERIES, SEED, Pair, check_pair
+from pairs import QUERIES, SEED, Pair, check_pair
+from random_indexes import damage, index_columns
 
 import oracle
 from duckdb_oracle import Rows
-from figures import record
+from figures import FULL, record
 from indexed_tables import everything_pays, place_of
 from twostage.deletes.cache.memory import CACHE
-from twostage.indexes.file_keys import FILES
-from twostage.indexes.keys import key_class
-from twostage.indexes.kinds.registered import KINDS
-from twostage.maintenance.index_files import index_files
-from twostage.maintenance.table_indexes import OwnedIndexes
 from twostage.reading.conditions import kept
 from twostage.reading.conditions.kept import KEPT
-from twostage.schema import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from core_scan import Result
-    from twostage.schema import Field
 
 SEEDS = 400 if FULL else 10
 STATES = ("all", "part", "damaged")
@@ -132,40 +126,6 @@ def test_rows_are_the_oracles_and_duckdbs_in_every_configuration(
             path.with_suffix(".aside").rename(path)
     counted["seeds"] += 1
     shutil.rmtree(tmp_path)
-
-
-def index_columns(pair: Pair, drawn: random.Random, counted: Counter[str]) -> None:
-    """Index every column that can be, and every field nested in structs, each by some kinds."""
-    owned = OwnedIndexes(pair.opened.options, {}, lambda work: map(index_files, work), print)
-    for path, field in leaves(pair.opened.table.schema.fields):
-        if key_class(field.type) is None:
-            continue
-        fitting = [name for name, kind in KINDS.items() if kind.refuses(field.type) is None]
-        # Nearly all columns with an initial default, which older files lack, have keys of data files.
-        has_files = drawn.random() < (0.5 if field.initial_default is None else 0.9)
-        kinds = [*drawn.sample(fitting, drawn.randint(1, len(fitting))), *([FILES] * has_files)]
-        owned.create([path], ",".join(kinds))
-        counted["nested fields"] += "." in path
-
-
-def leaves(fields: Iterable[Field], above: str = "") -> Iterator[tuple[str, Field]]:
-    """Yield the fields outside lists and maps that are no structs, each with its name in full."""
-    for field in fields:
-        if isinstance(field.type, Struct):
-            yield from leaves(field.type.fields, f"{above}{field.name}.")
-        else:
-            yield f"{above}{field.name}", field
-
-
-def damage(path: Path, drawn: random.Random) -> None:
-    """Flip bytes, or cut the file short."""
-    data = bytearray(path.read_bytes())
-    if drawn.random() < 0.3:
-        del data[drawn.randrange(len(data)) :]
-    for _ in range(drawn.randint(1, 40)):
-        if data:
-            data[drawn.randrange(len(data))] ^= 1 << drawn.randrange(8)
-    path.write_bytes(bytes(data))
 
 
 def count(counted: Counter[str], state: str, result: Result) -> None:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from keyed_filters import METADATA, conjuncts
 
 import oracle
 from core_scan import open_table, with_options
 from drawn_keys import DrawnKeys
 from figures import FULL
 from indexed_tables import built, everything_pays
-from marked_rows import DELETED, FILE, LAST_UPDATED, POSITION, ROW_ID, SPEC_ID, marked_rows, metadata_of
+from marked_rows import DELETED, marked_rows, metadata_of
 from random_queries import _Maker
 from random_tables import random_table
 from twostage.deletes.cache.memory import CACHE
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 TABLES = 400 if FULL else 12
 QUERIES = 8
-METADATA = (FILE, POSITION, SPEC_ID, ROW_ID, LAST_UPDATED)
 CONFIGURATIONS: tuple[dict[str, str], ...] = (
     {},
     {"prune.files": "false"},
@@ -128,22 +128,6 @@ def test_rows_with_the_keys(
             seen["decided"] += row_filter.DECIDED in metrics.choices
             seen["indexes.used"] += metrics.counters["indexes.used"]
     seen["tables"] += 1
-
-
-def conjuncts(
-    maker: _Maker, keys: DrawnKeys, pick: random.Random
-) -> tuple[list[tree.Predicate], list[tree.Predicate]]:
-    """Return a filter's own conjuncts, and keys of joins."""
-    own = [maker.predicate(pick.choice((0, 1, 2)))] if pick.random() < 0.75 else []
-    joined = [one for _ in range(pick.choice((0, 1, 1, 2))) if (one := keys.draw()) is not None]
-    texts = [column for column in maker.columns if str(column.value_type) == "string"]
-    if texts and pick.random() < 0.3:
-        length = tree.CompareLength(pick.choice(tree.COMPARISONS[:-1]), pick.choice(texts), pick.choice((0, 1, 2, 5, 17)))  # fmt: skip
-        own.append(pick.choice((length, tree.Or((length, maker.predicate(1))))))
-    if joined and pick.random() < 0.3:
-        one = joined.pop()
-        own.append(pick.choice((tree.Or((one, maker.predicate(1))), tree.Not(one))))
-    return own, joined
 
 
 def index(opened: Opened, pick: random.Random) -> None:

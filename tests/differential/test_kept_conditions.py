@@ -11,9 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from test_differential import FULL, QUERIES, SEED, Pair, check_pair
+from pairs import QUERIES, SEED, Pair, check_pair
 
 from core_scan import open_table, scan, with_options
+from figures import FULL
 from twostage.predicates.predicate import And
 from twostage.reading.conditions import kept
 from twostage.reading.conditions.kept import KEPT

@@ -10,10 +10,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from test_differential import FULL, QUERIES, SEED, Pair, check_pair
+from pairs import QUERIES, SEED, Pair, check_pair
 
 import oracle
 from core_scan import open_table, scan, with_options
+from figures import FULL
 from twostage.deletes.anti_join import host_key_sets
 from twostage.deletes.cache.memory import CACHE
 from twostage.deletes.compiled import store

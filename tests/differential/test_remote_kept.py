@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from keyed_filters import METADATA, conjuncts
+from ordered_limits import check_top, random_top
 from remote_tables import RemoteTable, View
-from test_join_keys import METADATA, conjuncts
-from test_top_rows import check as check_top, random_top
 
 import oracle
 from drawn_keys import DrawnKeys

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from test_differential import SEED, Pair, check_pair
-from test_top_rows import check as check_top, random_top
+from ordered_limits import check_top, random_top
+from pairs import SEED, Pair, check_pair
 
 from core_scan import Opened, scan, with_options
 from figures import FULL

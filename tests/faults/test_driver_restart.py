@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from marked import remaining
-from test_spark_faults import CONFS, HERE, ROWS, RUNS, TASKS, environment_of
+from spark_programs import CONFS, HERE, ROWS, RUNS, TASKS, environment_of
 
 from figures import record
 from tables import Table

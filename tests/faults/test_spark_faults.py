@@ -18,27 +18,14 @@ from pathlib import Path
 
 import pytest
 from faulty_reader import WORDS
-from marked import MARK, remaining
+from marked import remaining
+from spark_programs import CONFS, HERE, ROWS, RUNS, TASKS, environment_of
 
 from figures import FULL, record
 from standalone import HOSTS, standalone
 from tables import Table
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-ROWS = 4000
 WIDE_ROWS, WIDE_BYTES = 40_000, 400
-TASKS = 4
-RUNS = 10 if FULL else 1
-CONFS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "1g",
-    "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": "2",
-    # A killed worker's daemon and an executor's heartbeat are noticed sooner.
-    "spark.python.worker.reuse": "true",
-}
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -88,25 +75,6 @@ def tables(tmp_path):
         wide.append([{"id": number, "s": text} for number, text in zip(numbers, texts, strict=True)])
     wide.write()
     return {"narrow": str(made.folder), "wide": str(wide.folder)}
-
-
-def environment_of(tmp_path):
-    """Return the environment of a program, whose processes it marks, and the folder of its temporary files."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir(exist_ok=True)
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_GATEWAY")}
-    paths = [str(ROOT / "connector"), str(ROOT / "native"), str(HERE)]
-    environment |= {
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "TMPDIR": str(temporary),
-        "SPARK_LOCAL_DIRS": str(temporary),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "TWOSTAGE_TEST_FAULTS": str(tmp_path / "faults"),
-        MARK: str(tmp_path),
-    }
-    return environment, temporary
 
 
 def run(master, tables, tmp_path, confs, cases, more=()):

@@ -1,4 +1,4 @@
-"""Tests stand where CONTRIBUTING says: a module's tests under its name, and nothing imports from `interop`."""
+"""Tests stand where CONTRIBUTING says: a module's tests under its name; nothing imports a test module, or from `interop`."""
 
 from __future__ import annotations
 
@@ -128,15 +128,31 @@ def test_folders_of_unit_tests_are_packages_of_the_product():
     assert [name for name, times in names.items() if times > 1] == []
 
 
+def imports(path: Path) -> set[str]:
+    """Return the modules that a module imports anywhere in it, and the names that it takes from them, each in full."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            found.update((module, *(f"{module}.{alias.name}" for alias in node.names)))
+    return found
+
+
 def test_nothing_imports_from_interop():
     """Interop may import from `tests/shared`; the tests run where Iceberg's library is not."""
     theirs = {path.stem for path in (ROOT / "interop").glob("*.py")} - {"conftest"}
     ours = {path.stem for path in TESTS.rglob("*.py")}
-    imported = set()
-    for path in TESTS.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                imported.update((alias.name, path.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                imported.add((node.module, path.name))
+    imported = {(name, path.name) for path in TESTS.rglob("*.py") for name in imports(path)}
     assert {(name, user) for name, user in imported if name in theirs - ours} == set()
+
+
+def test_nothing_imports_a_test_module():
+    """What two of them need is in a module of its own name: tests only are in a test module."""
+    places = ("connector", "native", "tests", "interop", "benchmarks", "examples", "docs", "release")
+    modules = [path for place in places for path in (ROOT / place).rglob("*.py")]
+    tests = {path.stem for path in modules if path.stem.startswith("test_")}
+    assert len(tests) > 300
+    imported = {(name, path.relative_to(ROOT).as_posix()) for path in modules for name in imports(path)}
+    assert sorted((name, user) for name, user in imported if tests & set(name.split("."))) == []

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import struct
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_real_tables import folders
+from table_copies import ROOT, TABLES, folders
 
 import oracle
 from core_scan import open_table, scan
@@ -24,10 +21,6 @@ if TYPE_CHECKING:
     from core_scan import Opened
     from twostage.schema import Field
 
-ROOT = Path(os.environ.get("TWOSTAGE_TABLES", ""))
-TABLES: list[dict[str, Any]] = (
-    json.loads((ROOT / "tables.json").read_text()) if os.environ.get("TWOSTAGE_TABLES") else []
-)
 pytestmark = pytest.mark.skipif(not TABLES, reason="TWOSTAGE_TABLES is not set")
 
 

@@ -8,13 +8,13 @@ tables in `REFUSED` may fail, each with its code; anything else is a bug.
 from __future__ import annotations
 
 import json
-import os
 import struct
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from table_copies import OTHER_FOLDERS, ROOT, TABLES, folders
 
 import oracle
 from brute_force import RealTable
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
     from declared.content import Content
 
-ROOT = Path(os.environ.get("TWOSTAGE_TABLES", ""))
-TABLES: list[dict[str, Any]] = (
-    json.loads((ROOT / "tables.json").read_text()) if os.environ.get("TWOSTAGE_TABLES") else []
-)
 pytestmark = pytest.mark.skipif(not TABLES, reason="TWOSTAGE_TABLES is not set")
 if not TABLES:
     TABLES = [{"table": "none", "metadata": "none"}]
@@ -42,13 +38,6 @@ REFUSED = {
     "dremio/dac/metastore_table": "MISSING_FILE",  # its manifest list was never copied
     "trino/materialized_view_expired_snapshots/source_table": "MISSING_FILE",  # neither were its manifests
     "dremio/internal_metadata_inconsistent_partitions": "NO_FIELD_IDS",  # nor is there a name mapping
-}
-SHARED_FOLDER = "iceberg/iceberg-cxx/tables/partitioned_table"
-OTHER_FOLDERS = {  # tables whose metadata names files in another folder than the table's
-    "iceberg-cxx/tables/partitioned_table_with_missing_spec": SHARED_FOLDER,
-    "iceberg-cxx/tables/partitioned_table_with_multiple_spec": SHARED_FOLDER,
-    "iceberg-cxx/tables/partitioned_table_with_void_transform": SHARED_FOLDER,
-    "iceberg-cxx/tables/v_20240913/iceberg": "iceberg/iceberg-cxx/tables/v_20240913",
 }
 
 
@@ -129,12 +118,6 @@ STATED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     "trino/invalid_compression_codec/orc_gzip": (("a",), [("Hello World!",)]),
     "trino/timetravel": (("data",), singles(1, 2, 3)),
 }
-
-
-def folders(name: str) -> dict[str, str]:
-    """Return the read options of a table: moved, and perhaps with another folder."""
-    extra = {"allowed_locations": str(ROOT / OTHER_FOLDERS[name])} if name in OTHER_FOLDERS else {}
-    return {"allow_moved_paths": "true", **extra}
 
 
 def brute(name: str, metadata: Path) -> RealTable:

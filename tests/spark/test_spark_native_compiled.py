@@ -14,8 +14,8 @@ import twostage
 from figures import FULL
 from lakehouse import canonical, executed_plan
 from native_scans import is_native, load, reason
+from session_settings import CONFS, settings
 from tables import Table
-from test_spark_native_deletes import CONFS, settings
 from twostage.deletes.cache.memory import CACHE
 from twostage.deletes.compiled import for_planning
 from twostage.handover import deleted_bits, eligibility

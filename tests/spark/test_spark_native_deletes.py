@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import twostage
 from lakehouse import executed_plan
 from native_scans import is_native, load, reason, same_rows
+from session_settings import CONFS, settings
 from tables import Table
 from twostage.handover import eligibility
 
@@ -40,18 +40,6 @@ def look_at_small_files(monkeypatch):
     """Hand over what any filter keeps: what is pruned must not move the places of rows."""
     monkeypatch.setattr(eligibility, "MIN_BYTES_TO_PROBE", 0)
     monkeypatch.setattr(eligibility, "MIN_KEPT_SHARE", 0)
-
-
-@contextlib.contextmanager
-def settings(spark, **confs):
-    """Set confs of the session for a while."""
-    for name, value in confs.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in confs:
-            spark.conf.unset(name)
 
 
 def build(folder: Path, kind: str, deleted: list[list[int]], **layout):
@@ -90,21 +78,6 @@ def test_rows_by_layout_filter_and_split(spark, tmp_path, kind, layout):
             for where in FILTERS[1:]:
                 same_rows(spark, path, "*", where)
     same_rows(spark, path, "id, hash(name)", "name LIKE 'n3%'")
-
-
-CONFS = {
-    "no_whole_stage": {"spark.sql.codegen.wholeStage": "false"},
-    "no_codegen": {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
-    "not_ansi": {"spark.sql.ansi.enabled": "false"},
-    "ansi": {"spark.sql.ansi.enabled": "true"},
-    "no_adaptive": {"spark.sql.adaptive.enabled": "false"},
-    "no_broadcast": {"spark.sql.autoBroadcastJoinThreshold": "-1"},
-    "no_pushdown": {"spark.sql.parquet.filterPushdown": "false"},
-    "no_field_ids": {"spark.sql.parquet.fieldId.read.enabled": "false"},
-    "few_fields": {"spark.sql.codegen.maxFields": "2"},
-    "small_batches": {"spark.sql.parquet.columnarReaderBatchSize": "7"},
-    "plan_changes": {"spark.sql.optimizer.planChangeLog.level": "trace", "spark.sql.planChangeValidation": "true"},
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("confs", CONFS)

@@ -10,7 +10,7 @@ from twostage.catalog import browse
 from twostage.catalog.browse import list_namespaces, list_tables, namespace_exists, table_exists
 from twostage.errors import NotFoundError
 
-from .test_load_table import confs_of
+from .sqlite_catalog import confs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,26 +19,13 @@ from twostage.options import parse_options
 from twostage.storage.files import exists, locate
 from twostage.table.pinned import PinnedTable
 
+from .sqlite_catalog import confs_of, uri
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 CANARY = "canary-4711-secret"
-
-
-def uri(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/catalog.db"
-
-
-def confs_of(tmp_path: Path, name: str = "lake") -> dict[str, str]:
-    prefix = f"spark.sql.catalog.{name}"
-    return {
-        prefix: "twostage",
-        f"{prefix}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        f"{prefix}.uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
-        f"{prefix}.warehouse": f"file://{tmp_path}/warehouse",
-        f"{prefix}.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
-    }
 
 
 def load(path: str, confs: dict[str, str] | None = None, **options: str) -> PinnedTable:

@@ -11,7 +11,7 @@ import pytest
 from twostage_native import _jit, compile_apart, members
 from twostage_native._jit import kernel
 
-from .test_jit import output, run
+from .kernel_processes import output, run
 
 FIRST = """
 import os, sys, time

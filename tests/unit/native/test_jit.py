@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,8 @@ import pytest
 
 from twostage_native import _jit
 from twostage_native._jit import KERNELS, Kernel, kernel
+
+from .kernel_processes import output, run
 
 IN_LIST = """
 import sys
@@ -24,33 +24,6 @@ hits = members.in_integers(values, *asked)
 assert np.flatnonzero(hits).tolist() == list(range(0, 300, 3))
 print("numba" in sys.modules, members.in_integers.compiled(values, *asked))
 """
-
-
-OURS = ("NUMBA_CACHE_DIR", "TWOSTAGE_JIT")  # each test says itself what it wants
-
-
-def run(code, cache, **environment):
-    """Start Python with the kernels' source root and a cache of its own; return the process."""
-    root = Path(_jit.__file__).parents[1]
-    paths = [environment.pop("first", ""), str(root)]
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={
-            **{name: value for name, value in os.environ.items() if name not in OURS},
-            "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-            "XDG_CACHE_HOME": str(cache),
-            **environment,
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def output(process):
-    printed, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    return printed.strip(), errors
 
 
 def test_importing_loads_no_numba_and_few_rows_need_none(tmp_path):

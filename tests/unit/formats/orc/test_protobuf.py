@@ -5,25 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from thrift_writer import varint
 from twostage.formats.orc.protobuf import parse
 
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while True:
-        byte, number = number & 0x7F, number >> 7
-        out.append(byte | (0x80 if number else 0))
-        if not number:
-            return bytes(out)
-
-
-def blob(tag: int, data: bytes) -> bytes:
-    return varint(tag << 3 | 2) + varint(len(data)) + data
-
-
-def number(tag: int, value: int) -> bytes:
-    return varint(tag << 3) + varint(value)
-
+from .protobuf_writer import blob, number
 
 ITEMS = st.lists(
     st.tuples(st.integers(1, 40), st.integers(0, 2**64 - 1) | st.binary(max_size=20)), max_size=12

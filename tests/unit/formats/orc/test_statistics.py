@@ -22,7 +22,7 @@ from twostage.formats.varint import write_zigzag
 from twostage.predicates.bounds import Bounds
 from twostage.schema import Primitive
 
-from .test_protobuf import blob, number
+from .protobuf_writer import blob, number
 
 P = Primitive
 

@@ -14,7 +14,7 @@ from pyarrow import orc
 from twostage.errors import TwoStageError, UnsupportedFeatureError
 from twostage.formats.orc.tail import FIRST_READ, KINDS, OrcType, Stripe, Tail, read_stripe_footer, read_tail
 
-from .test_protobuf import blob, number
+from .protobuf_writer import blob, number
 
 STRUCT, LIST, MAP, UNION, INT, LONG = (
     KINDS.index(kind) for kind in ("struct", "list", "map", "union", "int", "long")

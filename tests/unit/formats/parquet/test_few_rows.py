@@ -25,7 +25,7 @@ from twostage.metrics import Metrics
 from twostage.selection import Selection
 from twostage_native.page_values import text_ends
 
-from .test_page_reader import selections, write_pages
+from .small_pages import selections, write_pages
 
 
 def mask_of(chosen, num_rows):
