@@ -254,14 +254,14 @@ class Funnel:
         return rows
 
     def _handed_over_rows(self) -> list[tuple[str, str, str, str]]:
-        """Return the rows for a scan by Spark's reader, as Spark measured it if the query has ended."""
+        """Return the rows for a scan by Spark's reader: as Spark measured it, or at most what it was handed."""
         rest, pruned = self._count("handed_over.rows"), self._count("rows.pruned")
         considered, read = self._count("bytes.considered"), self._count("handed_over.bytes")
         removed = {"pruning": pruned}
-        given = rest
-        prefix = ""
-        if self._count("spark.files"):
-            given = self._count("spark.rows")
+        is_measured = bool(self._count("spark.files"))
+        given = self._count("spark.rows") if is_measured else rest
+        unless_measured = prefix = "" if is_measured else "up to "
+        if is_measured:
             reader = "Spark's reader"
             if self._count("spark.failed"):
                 reader += " or not read: the query failed, or was cancelled"
@@ -274,7 +274,7 @@ class Funnel:
             # Includes rows of row groups that Spark's reader skipped, so it cannot be subtracted from the others.
             text += f"{', ' if text else ''}{deleted:,} of the files' rows are deleted"
         return [
-            ("rows", f"{rest + pruned:,}", text, f"{given:,}"),
+            ("rows", f"{rest + pruned:,}", text, unless_measured + f"{given:,}"),
             ("bytes", format_bytes(considered), "", prefix + format_bytes(read)),
         ]
 

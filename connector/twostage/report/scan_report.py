@@ -213,6 +213,8 @@ class ScanReport:
             facts.append(
                 ("measured", f"{files:,} files of {size}, {rows_out:,} rows, {spent:,} ms in its tasks")
             )
+        elif self.is_handed_over:
+            facts.append(("measured", "nothing: the query has not ended, or needed no file of this scan"))
         phases = [(name, self.count(f"spark.{name}.ms")) for name in _PHASES]
         if total := sum(spent for _, spent in phases):
             listed = ", ".join(f"{name} {spent:,}" for name, spent in phases)

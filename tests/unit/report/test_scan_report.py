@@ -15,7 +15,7 @@ from twostage.task import ScanContext, ScanPlan
 SECOND = 10**9
 
 
-def report_of(**counters):
+def report_of(*, is_handed_over=False, **counters):
     schema: Schema = parse_schema({"fields": [{"id": 1, "name": "k", "type": "long", "required": False}]})
     context = ScanContext(
         scan_id="x", table="t", snapshot_id=1, schema=schema, projection=(), settings=ReadSettings()
@@ -23,8 +23,26 @@ def report_of(**counters):
     metrics = Metrics()
     metrics.counters.update({name.replace("__", "."): count for name, count in counters.items()})
     return ScanReport.build(
-        ScanPlan(context=context, groups=(), estimated_rows=0, estimated_bytes=0), [metrics]
+        ScanPlan(
+            context=context,
+            groups=(),
+            estimated_rows=0,
+            estimated_bytes=0,
+            is_handed_over=is_handed_over,
+        ),
+        [metrics],
     )
+
+
+def test_figures_of_spark_s_reader_are_upper_bounds_until_spark_has_measured_them():
+    """A query may not need a scan: its join's other side had no rows."""
+    handed = {"handed_over__files": 3, "handed_over__rows": 700, "files__considered": 3}
+    report = str(report_of(is_handed_over=True, **handed))
+    assert "measured    nothing: the query has not ended, or needed no file of this scan" in report
+    assert "up to 700" in report
+    report = str(report_of(is_handed_over=True, spark__files=1, spark__rows=70, **handed))
+    assert "measured    1 files of" in report
+    assert "up to" not in report
 
 
 @pytest.mark.parametrize(
