@@ -158,6 +158,19 @@ def test_keys_of_other_columns_keep_a_scan_of_large_columns(
         assert "join keys filter it" in str(report)
 
 
+def test_keys_of_an_expression_are_none(spark, tables, clustered, bridge):
+    """Spark offers them, but would not tell the scan, which would wait for them in vain."""
+    view(spark, tables)
+    clear_reports(bridge)
+    same(
+        spark,
+        "SELECT /*+ BROADCAST(d) */ f.id, d.v FROM {fact} f JOIN {dim} d ON f.n + 1 = d.n WHERE d.v < 3",
+    )
+    (report,) = [one for one in twostage.scans(spark) if "/fact/" in one.table]
+    assert report.is_handed_over, str(report)
+    assert NO_KEYS in str(report)
+
+
 @pytest.mark.parametrize("too", ["few rows", "large", "wide"])
 def test_keys_by_which_few_files_would_be_left_out_filter_rows(spark, tables, monkeypatch, bridge, too):
     """Where each value has few rows, and where Spark's reader would read too many bytes or columns."""

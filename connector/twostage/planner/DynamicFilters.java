@@ -9,8 +9,10 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
 import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
@@ -195,7 +197,7 @@ final class DynamicFilters extends Rule {
         if (found.relation == null) {
           kept.put(found.filter, found);
           buildScans.putAll(found.sources);
-        } else if (!found.isInLaterPlan && willHaveKeys(found.filter, plan)) {
+        } else if (!found.isInLaterPlan && testsColumn(found.filter) && willHaveKeys(found.filter, plan)) {
           ours.add(found);
           filterable.put(found.relation.scan(), found);
         }
@@ -266,6 +268,15 @@ final class DynamicFilters extends Rule {
       }
       return !changed ? node : remaining == null ? node.child() : new Filter(remaining, node.child());
     }
+  }
+
+  /** Whether a filter tests a column or a field of its structs: of `n + 1` Spark tells a source nothing. */
+  private static boolean testsColumn(DynamicPruningSubquery filter) {
+    Expression key = filter.pruningKey();
+    while (key instanceof GetStructField) {
+      key = ((GetStructField) key).child();
+    }
+    return key instanceof AttributeReference;
   }
 
   /** Puts the scans of ours in a plan into `into`. */
