@@ -167,13 +167,17 @@ def hand_over(
         found = stays or facts or _check_files(plan, table, fields)
         if isinstance(found, str):
             return found
-        is_slow = not is_small_side and stays_by_join(plan, found, fields, options.dynamic_filter_min_bytes)
+        stays_for_keys = (
+            None if is_small_side else stays_by_join(plan, found, fields, options.dynamic_filter_min_bytes)
+        )
         serves_no_keys = not options.dynamic_filter_files or (is_small_side and _needs_no_keys(plan))
-        columns = () if serves_no_keys else _key_columns(found, fields, only_coarse=bool(is_slow))
-        if columns and may_be_pruned:
-            return AwaitsKeys(columns=columns, only_these=not is_slow)
-        if is_slow and may_be_pruned:
-            return is_slow
+        columns = (
+            () if serves_no_keys else _key_columns(found, fields, only_coarse=stays_for_keys is not None)
+        )
+        if may_be_pruned and columns:
+            return AwaitsKeys(columns=columns, only_these=stays_for_keys is None)
+        if may_be_pruned and stays_for_keys is not None:
+            return stays_for_keys
         deleted = read_deleted(plan.context, files_of(plan), compiled, metrics)
     except TwoStageError as error:
         return f"an error while planning: {error.code}"
