@@ -64,7 +64,8 @@ def print_check(check: Check, console: Console) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     shown = Table(title=f"{check.table}: bytes and seconds", title_justify="left", box=None)
-    for head in ("", "without", "with", "saved", "predicted", "error", "without", "with", "predicted"):
+    ways = ("without", "with", "saved", "predicted")
+    for head in ("", *ways, "error", *ways):
         shown.add_column(head, justify="right", no_wrap=True)
     for number, one in enumerate(check.replayed, start=1):
         shown.add_row(
@@ -76,6 +77,7 @@ def print_check(check: Check, console: Console) -> None:
             "" if one.error is None else f"{one.error:.0%}",
             f"{one.seconds_without:.3f} s",
             f"{one.seconds_with:.3f} s",
+            f"{one.seconds_without - one.seconds_with:.3f} s",
             "" if one.predicted_seconds is None else f"{one.predicted_seconds:.3f} s",
         )
     if check.replayed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,11 @@ def test_the_table(made, capsys):
     out = capsys.readouterr().out
     assert "lake.db.events: bytes and seconds" in out
     assert "  1  " in out
+    first = next(line.split() for line in out.splitlines() if line.lstrip().startswith("1 ") and " s" in line)
+    seconds = [float(cell) for cell, unit in itertools.pairwise(first) if unit == "s"]
+    assert seconds[2] == pytest.approx(
+        seconds[0] - seconds[1], abs=0.002
+    )  # what was saved, before what was predicted
     assert "3 scans read" in out
     assert "median error of the predicted bytes saved: " in out
 
