@@ -63,25 +63,31 @@ def print_check(check: Check, console: Console) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    shown = Table(title=f"{check.table}: bytes and seconds", title_justify="left", box=None)
-    ways = ("without", "with", "saved", "predicted")
-    for head in ("", *ways, "error", *ways):
-        shown.add_column(head, justify="right", no_wrap=True)
+    read = Table(title=f"{check.table}: bytes", title_justify="left", box=None)
+    took = Table(title="seconds", title_justify="left", box=None)
+    for head in ("", "without", "with", "saved", "predicted"):
+        read.add_column(head, justify="right", no_wrap=True)
+        took.add_column(head, justify="right", no_wrap=True)
+    read.add_column("error", justify="right")
     for number, one in enumerate(check.replayed, start=1):
-        shown.add_row(
+        read.add_row(
             str(number),
             _bytes(one.bytes_without),
             _bytes(one.bytes_with),
             _bytes(one.saved),
             "" if one.predicted is None else _bytes(one.predicted),
             "" if one.error is None else f"{one.error:.0%}",
-            f"{one.seconds_without:.3f} s",
-            f"{one.seconds_with:.3f} s",
-            f"{one.seconds_without - one.seconds_with:.3f} s",
-            "" if one.predicted_seconds is None else f"{one.predicted_seconds:.3f} s",
+        )
+        took.add_row(
+            str(number),
+            f"{one.seconds_without:.3f}",
+            f"{one.seconds_with:.3f}",
+            f"{one.seconds_without - one.seconds_with:.3f}",
+            "" if one.predicted_seconds is None else f"{one.predicted_seconds:.3f}",
         )
     if check.replayed:
-        console.print(shown)
+        console.print(read)
+        console.print(took)
     for number, one in enumerate(check.replayed, start=1):
         by = "" if one.reader == "twostage" else "  (Spark's reader read it; replayed by twostage's)"
         console.print(Text(mask(f"{number:>3}  {one.text}{by}")))
