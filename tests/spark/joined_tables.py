@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse import canonical
 from native_scans import load
+from session_settings import settings as set_confs
 from tables import Table
 from twostage.handover import eligibility
 
@@ -114,14 +115,8 @@ def bytes_of(path: str) -> int:
 @contextmanager
 def confs(spark, prefix: str = "spark.sql.", **settings: str) -> Iterator[None]:
     """Set confs below a prefix, dots written as underscores."""
-    names = {f"{prefix}{name.replace('_', '.')}": value for name, value in settings.items()}
-    for name, value in names.items():
-        spark.conf.set(name, value)
-    try:
+    with set_confs(spark, **{f"{prefix}{name.replace('_', '.')}": value for name, value in settings.items()}):
         yield
-    finally:
-        for name in names:
-            spark.conf.unset(name)
 
 
 def view(spark, tables, **options: str) -> None:

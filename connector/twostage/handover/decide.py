@@ -76,7 +76,7 @@ _CHECKSUMS = "parquet.page.verify-checksum.enabled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitsKeys:
-    """The scan stays with us until it is known whether keys of a join will come; then Spark's reader does it."""
+    """The scan stays with us until it is known which keys of a join will come; then Spark's reader may do it."""
 
     columns: tuple[str, ...]
     """The columns whose keys can prune files."""

@@ -402,13 +402,12 @@ def test_by_the_share_that_a_filter_keeps(share, expected):
 @pytest.mark.parametrize(
     ("file_size", "num_bytes", "stays"),
     [
-        (eligibility.MIN_BYTES_TO_PROBE // 2 - 1, 9, False),
-        (eligibility.MIN_BYTES_TO_PROBE // 2, 9, False),
+        (eligibility.MIN_BYTES_TO_PROBE // 2 - 1, 9, False), (eligibility.MIN_BYTES_TO_PROBE // 2, 9, False),
         (eligibility.MIN_BYTES_TO_PROBE // 2, eligibility.MAX_JOIN_COLUMN_BYTES // 2, False),
         (eligibility.MIN_BYTES_TO_PROBE // 2, eligibility.MAX_JOIN_COLUMN_BYTES // 2 + 1, True),
         (eligibility.MAX_JOIN_FILE_BYTES // 2 + 1, 9, False),
     ],
-)
+)  # fmt: skip
 def test_sides_of_a_join_that_its_keys_may_prune(file_size, num_bytes, stays):
     """Of two files: columns of many bytes stay."""
     found = plan(task(file_size=file_size), task(path="/t/g", file_size=file_size))
@@ -422,21 +421,15 @@ def test_sides_of_a_join_that_its_keys_may_prune(file_size, num_bytes, stays):
 def test_few_footers_of_large_sides_are_opened():
     """To learn the columns' bytes; more than a few only if the files are not large."""
     most, large = eligibility.MAX_JOIN_FOOTERS, eligibility.MAX_JOIN_FILE_BYTES
-
-    def found(number: int, num_bytes: int) -> str | None:
-        size = num_bytes // number
-        return eligibility.stays_by_join(plan(*(task(path=f"/t/{n}", file_size=size) for n in range(number))))
-
-    assert found(most, 10 * large) is None
-    assert found(most + 1, 10 * large) == "join keys may prune it"
-    assert found(most + 1, large) is None
+    for number, times, stays in ((most, 10, False), (most + 1, 10, True), (most + 1, 1, False)):
+        found = plan(*(task(path=f"/t/{n}", file_size=times * large // number) for n in range(number)))
+        assert eligibility.stays_by_join(found) == ("join keys may prune it" if stays else None)
 
 
 def test_columns_that_spark_reads_fast():
-    most = eligibility.MAX_PRUNED_COLUMN_BYTES
-    for num_bytes, is_fast in ((most // 2, True), (most // 2 + 1, False)):
-        known = [facts(columns={1: column(num_bytes=num_bytes)})] * 2
-        assert eligibility.is_read_fast(known, [LONG]) == is_fast
+    half = eligibility.MAX_PRUNED_COLUMN_BYTES // 2
+    assert eligibility.is_read_fast([facts(columns={1: column(num_bytes=half)})] * 2, [LONG])
+    assert not eligibility.is_read_fast([facts(columns={1: column(num_bytes=half + 1)})] * 2, [LONG])
 
 
 def test_small_sides_of_joins():
