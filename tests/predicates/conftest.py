@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from nasty_values import write_both
 
+from spark_archive import ONE_JVM
+
 _ROOT = Path(__file__).resolve().parents[2]
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -24,7 +26,6 @@ SEED = int(os.environ.get("TWOSTAGE_SEED", "1"))
 CONFS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     # The oracle must evaluate: nothing may be skipped by bounds, neither in its cache nor in its Parquet file.
@@ -42,7 +43,7 @@ def spark(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("predicates")
     builder = SparkSession.builder.master("local[2]")
-    for key, value in CONFS.items():
+    for key, value in {**CONFS, **ONE_JVM}.items():
         builder = builder.config(key, value)
     session = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate().newSession()
     for key, value in CONFS.items():

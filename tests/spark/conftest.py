@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse import ARROW, SPARK_CONFS, plain_rows, rows
+from spark_archive import ONE_JVM
 
 SAME_ON_EVERY_SPARK = {
     "test_spark_aggregate_queries": "random queries; what the planner answers, test_spark_aggregates asks on each version",
@@ -85,7 +86,7 @@ def spark(warehouse, tmp_path_factory):
 
     sessions._IMPORT_SECONDS = 120.0  # otherwise a stalled machine gives some files Spark's own daemon
     builder = SparkSession.builder.master("local[2]")
-    for key, value in SPARK_CONFS.items():
+    for key, value in {**SPARK_CONFS, **ONE_JVM}.items():
         builder = builder.config(key, value)
     folder = tmp_path_factory.mktemp("spark")
     builder = builder.config("spark.sql.warehouse.dir", str(folder / "wh"))

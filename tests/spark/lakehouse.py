@@ -20,7 +20,6 @@ os.environ["PYTHONPATH"] = os.pathsep.join([*SOURCES, os.environ.get("PYTHONPATH
 SPARK_CONFS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "America/New_York",
     # Spark's own cache skips batches by bounds that ignore NaN: `price > 50` would lose NaN in the oracle.
