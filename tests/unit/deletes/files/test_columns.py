@@ -18,7 +18,7 @@ from random_predicates import answer
 from scan_values import context_of, delete_of
 from twostage.deletes.files import columns
 from twostage.deletes.files.columns import are_remote, fetch_ahead, read_columns
-from twostage.deletes.files.wanted_fields import WantedField
+from twostage.deletes.files.wanted_fields import NeededRows, WantedField
 from twostage.errors import CorruptFileError, MissingFileError, StorageError
 from twostage.metrics import Metrics
 from twostage.predicates.predicate import And, Column as Named, Compare, In, IsNull
@@ -140,7 +140,7 @@ def test_no_row_that_a_predicate_wants_is_left_out(
         Compare("<", k, 1000),
         IsNull(k),
     ):
-        found = read(delete, predicate=predicate)
+        found = read(delete, needed=NeededRows(predicate=predicate))
         needed = [row for row in pairs(rows) if answer(predicate, {1: row[0], 2: row[1]}) is True]
         assert set(needed) <= set(found)
         left_out += len(rows) - len(found)
@@ -157,7 +157,9 @@ def test_row_groups_by_the_bounds_of_the_first_field(tmp_path: Path) -> None:
         seen.append((bounds.lower, bounds.upper))
         return bool(bounds.lower == "/lake/3")
 
-    assert read(delete, wanted, may_hold=may_hold) == [("/lake/3", n) for n in range(24, 32)]
+    assert read(delete, wanted, needed=NeededRows(may_hold=may_hold)) == [
+        ("/lake/3", n) for n in range(24, 32)
+    ]
     assert seen == [(f"/lake/{n}", f"/lake/{n}") for n in range(5)]
 
 
@@ -170,11 +172,12 @@ def test_a_field_that_is_read_first_may_spare_the_others(tmp_path: Path) -> None
         tested.extend(array.to_pylist())
         return 42 in array.to_pylist()
 
-    assert read(delete, first=0, may_match=may_match) == pairs()[40:48]
+    assert read(delete, needed=NeededRows(first=0, may_match=may_match)) == pairs()[40:48]
     assert tested == [k for k, _ in pairs()]
     # A field that the file lacks tells nothing.
     absent = (*WANTED, WantedField(field_id=9, names=("x",)))
-    assert len(read(delete, absent, first=2, may_match=lambda _: False)) == 100
+    none = NeededRows(first=2, may_match=lambda _: False)
+    assert len(read(delete, absent, needed=none)) == 100
 
 
 @pytest.mark.parametrize("name", ["d.parquet", "d.orc", "d.avro"])
