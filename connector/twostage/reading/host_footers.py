@@ -18,7 +18,6 @@ from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.directory import first_usable
 from twostage.deletes.cache.host import SUFFIX, HostCache, Purpose
 from twostage.errors import TwoStageError
-from twostage.storage.store_identity import stores_of
 
 if TYPE_CHECKING:
     from twostage.metrics import Metrics
@@ -87,5 +86,5 @@ class HostFooters:
 
 
 def _name(context: ScanContext, task: ScanTask) -> str:
-    stores = stores_of(context.storage.properties)
+    stores = fingerprint.of_store(context.storage)
     return f"{KIND}-{fingerprint.digest(FORMAT, fingerprint.of_data_file(task), stores)}{SUFFIX}"

@@ -21,7 +21,8 @@ import numpy as np
 from twostage.deletes.anti_join.build_from_deletes import encode_data
 from twostage.deletes.anti_join.listed_values import NUMBERS, is_one_of, list_values
 from twostage.deletes.anti_join.load_key_sets import fields_to_read, group_by_scope
-from twostage.deletes.files.columns import fetch_ahead, read_columns
+from twostage.deletes.files.columns import read_columns
+from twostage.deletes.files.contents import fetch_ahead
 from twostage.deletes.files.wanted_fields import NeededRows
 from twostage.deletes.keys.budget import Budget
 from twostage.deletes.keys.encoding import group_by_nulls, take_columns

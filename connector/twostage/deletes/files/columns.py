@@ -8,8 +8,6 @@ Source: Iceberg table spec, "Delete Formats".
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,15 +18,11 @@ from twostage.deletes.files.wanted_fields import ALL_ROWS, STAGE, corrupt, resol
 from twostage.errors import TwoStageError, mask
 from twostage.formats.file_schema import identify
 from twostage.storage import files
-from twostage.storage.location import parse_location
-from twostage.storage.ranges import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterator, Sequence
 
     from twostage.deletes.files.avro import AvroColumns
-    from twostage.deletes.files.contents import DeleteContents
     from twostage.deletes.files.orc import OrcColumns
     from twostage.deletes.files.parquet import ParquetColumns
     from twostage.deletes.files.wanted_fields import NeededRows, WantedField
@@ -101,54 +95,6 @@ def _columns_of(
             return AvroColumns(file, size, delete.path, BATCH_ROWS, settings.memory_budget)
         case other:
             raise corrupt(delete, f"Delete file has a format that cannot hold its content: {other}")
-
-
-def are_remote(deletes: Sequence[DeleteFile]) -> bool:
-    """Tell whether these files are in an object store, where each request has a high latency."""
-    return any(not parse_location(delete.path).is_local for delete in deletes[:1])
-
-
-def fetch_ahead(
-    context: TableContext,
-    deletes: Sequence[DeleteFile],
-    contents: DeleteContents | None = None,
-    *,
-    are_loaded: bool = False,
-) -> Generator[tuple[DeleteFile, bytes | memoryview | None], None, None]:
-    """Yield delete files in order, small remote ones with their content, fetched by many concurrent requests.
-
-    For a small file, an object store's latency exceeds the transfer time, and there may be thousands of
-    files. `contents` reads them, if the task schedules its own reads. With `are_loaded`, all of their keys
-    are read: then it also fetches larger files.
-    """
-    if contents is not None:
-        yield from contents.in_order(deletes, are_loaded=are_loaded)
-        return
-    cost = cost_of(None, context.settings.parallel_requests, is_remote=True)
-    if not are_remote(deletes) or len(deletes) < 2 or cost.parallel < 2:
-        for delete in deletes:
-            yield delete, None
-        return
-
-    def fetch(delete: DeleteFile) -> bytes | None:
-        if not 0 < delete.file_size <= MAX_WHOLE_FILE_BYTES:
-            return None
-        with _errors_of(context, delete):
-            return files.read_all(context.storage, delete.path, limit=2 * MAX_WHOLE_FILE_BYTES)
-
-    waiting: deque[tuple[DeleteFile, Future[bytes | None]]] = deque()
-    pool = ThreadPoolExecutor(min(cost.parallel, len(deletes)), "twostage-deletes")
-    try:
-        for delete in deletes:
-            waiting.append((delete, pool.submit(fetch, delete)))
-            if len(waiting) > cost.parallel:
-                first, fetched = waiting.popleft()
-                yield first, fetched.result()
-        while waiting:
-            first, fetched = waiting.popleft()
-            yield first, fetched.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

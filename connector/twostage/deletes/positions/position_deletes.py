@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
-from twostage.deletes.files.columns import fetch_ahead
+from twostage.deletes.files.contents import fetch_ahead
 from twostage.deletes.files.wanted_fields import corrupt
 from twostage.deletes.positions.deletion_vector import read_vector
 from twostage.deletes.positions.position_file import PositionReader, bitmap_bytes
