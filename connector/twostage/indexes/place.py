@@ -131,7 +131,8 @@ class IndexPlace:
 
     def index_file(self, group: IndexGroup, task: ScanTask) -> str:
         """Return where the index of a task's data file is, if there is one."""
-        return self.path(group.name, fingerprint.of_data_file(task) + SUFFIX)
+        name = fingerprint.of_data_file(task) + SUFFIX
+        return self.path(group.name, name)
 
 
 def run_name(field_id: int, level: int, key: str) -> str:

@@ -27,7 +27,7 @@ from twostage.errors import (
 )
 from twostage.storage.driver_reads import count_listing, driver_reads
 from twostage.storage.errors import hide_secrets, name_snapshot, translate_errors
-from twostage.storage.file_systems import file_system, remote_name
+from twostage.storage.file_systems import file_system
 from twostage.storage.folders import FolderEntry, is_remote_file, list_remote
 from twostage.storage.location import (
     Location,
@@ -35,7 +35,7 @@ from twostage.storage.location import (
     canonical_for,
     canonical_moved,
     check_location,
-    is_under,
+    is_outside,
     join,
     parse_location,
     refuse,
@@ -261,7 +261,7 @@ def write_stream(storage: Storage, path: str, parts: Iterable[bytes | memoryview
     location = check_location(storage, path)
     with _transport_errors(storage, path):
         if not location.is_local:
-            with file_system(storage, location).open_output_stream(remote_name(location)) as stream:
+            with file_system(storage, location).open_output_stream(location.remote_name) as stream:
                 for part in parts:
                     stream.write(part)
             return
@@ -318,7 +318,7 @@ def remove(storage: Storage, path: str) -> None:
         if location.is_local:
             os.unlink(location.path)  # noqa: PTH108
         else:
-            file_system(storage, location).delete_file(remote_name(location))
+            file_system(storage, location).delete_file(location.remote_name)
 
 
 def exists(storage: Storage, path: str) -> bool:
@@ -341,7 +341,7 @@ def missing_bucket(storage: Storage, path: str) -> str | None:
     import pyarrow.fs  # noqa: PLC0415
 
     with contextlib.suppress(TwoStageError), _transport_errors(storage, path):
-        info = file_system(storage, location).get_file_info(remote_name(replace(location, path="")))
+        info = file_system(storage, location).get_file_info(replace(location, path="").remote_name)
         if info.type == pyarrow.fs.FileType.NotFound:
             return f"{location.scheme}://{location.authority}"
     return None
@@ -422,6 +422,6 @@ def _transport_errors(storage: Storage, path: str) -> Iterator[None]:
         text = error.message.removeprefix("File is damaged: ")
         raise StorageError("STORAGE_FAILED", f"Storage failed: {text}", path=path, stage="storage") from None
     except MissingFileError as error:
-        if storage.moved_from is None and storage.root and not is_under(storage.root, path):
+        if is_outside(storage, path):
             error.hint = "If the table was copied from there, set allow-moved-paths=true."
         raise
