@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from twostage.deletes.compiled.entry_name import EntryName
     from twostage.metrics import Metrics
-    from twostage.task import ScanContext
+    from twostage.task import DeleteFile, ScanContext
 
     Written = Callable[[Callable[[PendingWrite], None]], bool]
     """Takes a function that waits for a request; returns whether the entry was written, once that is
@@ -280,14 +280,16 @@ def folder_stores(context: ScanContext, metrics: Metrics) -> list[FolderStore]:
     return [] if folder is None else [FolderStore(folder, context.storage, metrics)]
 
 
-def is_kept_by_host(counts: Sequence[int], num_rows: int) -> bool:
+def is_kept_by_host(deletes: Sequence[DeleteFile], num_rows: int) -> bool:
     """Tell whether an entry of a data file is worth a file of the host's cache.
 
     Args:
-        counts: The number of keys in each of its equality-delete files.
+        deletes: Its equality-delete files.
         num_rows: Rows of the data file.
     """
-    return sum(counts) >= MIN_KEYS_TO_KEEP or len(counts) >= MIN_FILES_TO_KEEP or num_rows >= MIN_ROWS_TO_KEEP
+    if len(deletes) >= MIN_FILES_TO_KEEP or num_rows >= MIN_ROWS_TO_KEEP:
+        return True
+    return sum(delete.record_count for delete in deletes) >= MIN_KEYS_TO_KEEP
 
 
 def _encode(bitmap: BitMap64) -> tuple[dict[str, Any], list[NDArray[Any]]]:

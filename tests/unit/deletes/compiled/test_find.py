@@ -14,9 +14,9 @@ from declared.types import Column
 from scan_values import context_of, delete_of, task_of
 from twostage.deletes.cache import fingerprint
 from twostage.deletes.cache.memory import CACHE
-from twostage.deletes.compiled import find, store
-from twostage.deletes.compiled.entry_name import entry_name, name_set, name_set_with_positions
-from twostage.deletes.compiled.find import MAX_SETS, CompiledFinder
+from twostage.deletes.compiled import entry_name as module, store
+from twostage.deletes.compiled.entry_name import MAX_SETS, entry_name, name_set, name_set_with_positions
+from twostage.deletes.compiled.find import CompiledFinder
 from twostage.deletes.positions.position_deletes import DeletedPositions
 from twostage.errors import ForbiddenLocationError, MissingFileError
 from twostage.metrics import Metrics
@@ -54,7 +54,7 @@ def counted(monkeypatch, module, name):
 def test_data_files_share_what_is_the_same_for_all(context, monkeypatch):
     directories = counted(monkeypatch, store.HostCache, "find")
     digests = counted(monkeypatch, fingerprint, "of_delete")
-    readings = counted(monkeypatch, find, "name_reading")
+    readings = counted(monkeypatch, module, "name_reading")
     finder = CompiledFinder(context, Metrics())
     found = [finder.find(task, DeletedPositions()) for task in TASKS]
     assert all(one.recorder is not None for one in found)
@@ -147,9 +147,7 @@ def test_what_a_bucket_may_have_is_asked_for_ahead(context, monkeypatch):
     assert finder.find(TASKS[0], DeletedPositions()).recorder is not None
     assert finder.find(with_positions, DeletedPositions()).recorder is not None
     assert read == []
-    assert len(finder._asked) == 1
-    finder.leave(with_positions)
-    assert not finder._asked
+    assert not finder._asked  # what was not read is let go of
 
 
 def test_what_the_host_has_is_not_asked_for(context):
