@@ -88,7 +88,7 @@ class _Keys(NamedTuple):
 
 
 def _keys(context: ScanContext, place: IndexPlace, group: IndexGroup, task: ScanTask) -> _Keys:
-    store, path = fingerprint.of_store(place.storage), place.index_file(group, task)
+    store, path = place.store, place.index_file(group, task)
     return _Keys(path, ("index", store, path), ("index", store, path, context.scan_id))
 
 

@@ -75,7 +75,7 @@ class DeleteLoader:
         """Request the positions and compiled deletes that `load` will read of remote files; returns at once."""
         if self.contents is not None:
             ask_for_positions(self._context, task, self.contents)
-            self.compiled.ask(task, self.contents)
+            self.compiled.ask_for_compiled(task, self.contents)
 
     def load(self, task: ScanTask) -> FileDeletes:
         """Load the positions of a task's data file; equality-delete files are opened once rows remain to be probed.
@@ -86,9 +86,8 @@ class DeleteLoader:
         """
         with self._metrics.timed("deletes"):
             positions = load_positions(self._context, task, self._metrics, self.contents)
-            compiled = self.compiled.find(task, positions)
-        if compiled.positions is None:
-            equality = TaskDeletes(self._context, task, self._metrics, self._ahead)
-            return FileDeletes(positions, DeletedPositions(), equality, compiled)
-        equality = TaskDeletes(self._context, replace(task, deletes=()), self._metrics)
-        return FileDeletes(positions, compiled.positions, equality, compiled)
+            compiled = self.compiled.find_compiled(task, positions)
+        if compiled.positions is not None:
+            task = replace(task, deletes=())
+        equality = TaskDeletes(self._context, task, self._metrics, self._ahead)
+        return FileDeletes(positions, compiled.positions or DeletedPositions(), equality, compiled)

@@ -13,7 +13,6 @@ import functools
 from typing import TYPE_CHECKING
 
 from twostage.data_files.open_data_file import open_data_file
-from twostage.data_files.parquet_footers import forget_footer, kept_version
 from twostage.deletes.anti_join.choose import NO_DELETES
 from twostage.errors import CorruptFileError
 from twostage.indexes.open_index import ask_indexes, is_worth_asking
@@ -147,27 +146,21 @@ def read_remote_file(
     metrics: Metrics,
     ahead: FilesAhead,
 ) -> Iterator[Step]:
-    """Read a remote data file; again if a cached footer turns out to be of an object that was replaced."""
-    footers = ahead.footers
-    if footers is not None:
-        footers.load(task)
-    kept = kept_version(task.path, task.file_size)
-    has_begun = is_replaced = False
-    try:
-        for step in read_file(context, task, learned, deletes, metrics, ahead):
-            has_begun = True
-            yield step
-    except CorruptFileError as error:
-        if kept is None or has_begun or error.code != "FILE_CHANGED":
-            raise
-        is_replaced = True
-    if is_replaced:
-        forget_footer(task.path, task.file_size)
-        if footers is not None:
-            footers.forget(task)
-        yield from read_file(context, task, learned, deletes, metrics, ahead)
-    if footers is not None and (kept is None or is_replaced):
-        footers.save(task)
+    """Read a remote data file; once more if a cached footer turns out to be of an object that was replaced."""
+    kept = ahead.footers.load(task)
+    has_begun = False
+    for is_again in (False, True):
+        try:
+            for step in read_file(context, task, learned, deletes, metrics, ahead):
+                has_begun = True
+                yield step
+            break
+        except CorruptFileError as error:
+            if is_again or kept is None or has_begun or error.code != "FILE_CHANGED":
+                raise
+        ahead.footers.forget(task)
+    if kept is None or is_again:
+        ahead.footers.save(task)
 
 
 def read_file(

@@ -146,13 +146,14 @@ def open_file(storage: Storage, path: str) -> pa.NativeFile:
         StorageError: No access, no network, not a file.
     """
     location = check_location(storage, path)
+    if not location.is_local:
+        return open_object(storage, path)
     with _transport_errors(storage, path):
-        if location.is_local:
-            _local_size(location.path, path)
-            return pa.OSFile(
-                location.path, "rb"
-            )  # no memory map: a file that is truncated meanwhile would kill the process
-    return open_object(storage, path)
+        # A pipe or device is refused, because reading it might block for ever.
+        if not stat.S_ISREG(os.stat(location.path).st_mode):  # noqa: PTH116 (2 µs; a Path triples it)
+            raise StorageError("NOT_A_FILE", "Path is a folder or a device", path=path, stage="storage")
+        # No memory map: a file that is truncated meanwhile would kill the process.
+        return pa.OSFile(location.path, "rb")
 
 
 def version_of(file: pa.NativeFile) -> bytes:
@@ -402,14 +403,6 @@ def _local_entry(entry: os.DirEntry[str]) -> FolderEntry | None:
         return None
     is_folder = stat.S_ISDIR(status.st_mode)
     return FolderEntry(entry.name, is_folder, status.st_mtime_ns, 0 if is_folder else status.st_size)
-
-
-def _local_size(name: str, path: str) -> int:
-    """Return a local file's size; a pipe or device is refused, because reading it might block for ever."""
-    status = os.stat(name)  # noqa: PTH116 (2 µs; a Path triples it)
-    if not stat.S_ISREG(status.st_mode):
-        raise StorageError("NOT_A_FILE", "Path is a folder or a device", path=path, stage="storage")
-    return status.st_size
 
 
 @contextlib.contextmanager

@@ -136,7 +136,9 @@ class EntryNames:
         self._readings: dict[tuple[int, ...], str] = {}
         """Of whole data files, by key columns."""
 
-    def of(self, task: ScanTask, deletes: tuple[DeleteFile, ...], *, with_positions: bool) -> list[EntryName]:
+    def for_task(
+        self, task: ScanTask, deletes: tuple[DeleteFile, ...], *, with_positions: bool
+    ) -> list[EntryName]:
         """Return the names of entries that are valid for a task: those of the whole file first.
 
         Args:
@@ -144,13 +146,10 @@ class EntryNames:
             deletes: The equality deletes among its deletes.
             with_positions: Whether entries are valid, too, that were made with its positional deletes.
         """
-        known, part = self._delete_set(deletes), part_of(task)
-        readings = [
-            self._reading(known.ids),
-            *([name_reading(self._context, known.ids, part)] if part else []),
-        ]
+        known, parts = self._delete_set(deletes), dict.fromkeys(((), part_of(task)))
         delete_set = task.delete_set or known.name or name_set(task, known.files)
         sets = [delete_set, *([name_set_with_positions(task, delete_set)] if with_positions else [])]
+        readings = [self._reading(known.ids, part) for part in parts]
         data_file = fingerprint.of_data_file(task)
         return [EntryName(self._table, data_file, name, reading) for name in sets for reading in readings]
 
@@ -158,10 +157,13 @@ class EntryNames:
     def _table(self) -> str:
         return fingerprint.of_table(self._context)
 
-    def _reading(self, ids: tuple[int, ...]) -> str:
-        if ids not in self._readings:
-            self._readings[ids] = name_reading(self._context, ids, ())
-        return self._readings[ids]
+    def _reading(self, ids: tuple[int, ...], part: tuple[int, ...]) -> str:
+        known = None if part else self._readings.get(ids)
+        if known is None:
+            known = name_reading(self._context, ids, part)
+            if not part:
+                self._readings[ids] = known
+        return known
 
     def _delete_set(self, deletes: tuple[DeleteFile, ...]) -> _DeleteSet:
         key = tuple(map(id, deletes))

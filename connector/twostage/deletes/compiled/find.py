@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from twostage.deletes.cache.memory import CACHE
 from twostage.deletes.compiled.entry_name import EntryName, EntryNames
 from twostage.deletes.compiled.recorder import Recorder
 from twostage.deletes.compiled.store import (
@@ -22,7 +21,7 @@ from twostage.deletes.compiled.store import (
     folder_stores,
     host_stores,
     is_kept_by_host,
-    keep_entry,
+    read_asked,
     read_entry,
 )
 from twostage.deletes.compiled.writes import EntryWrites
@@ -31,8 +30,6 @@ from twostage.errors import TwoStageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from pyroaring import BitMap64
 
     from twostage.data_files.row_group import RowGroup
     from twostage.deletes.compiled.store import CompiledStore, FolderStore
@@ -93,7 +90,7 @@ class CompiledFinder:
         self.writes = EntryWrites(context.settings.memory_budget)
         """Writes what is compiled while the task runs."""
 
-    def find(self, task: ScanTask, positions: DeletedPositions) -> CompiledDeletes:
+    def find_compiled(self, task: ScanTask, positions: DeletedPositions) -> CompiledDeletes:
         """Return the compiled deletes of a data file or a part of it, or a way to compile them while it is read.
 
         Args:
@@ -108,9 +105,12 @@ class CompiledFinder:
         stores = [*self._hosts(task, deletes), *self._folders]
         if not stores:
             return CompiledDeletes()
-        names = self._names.of(task, deletes, with_positions=bool(positions))
+        names = self._names.for_task(task, deletes, with_positions=bool(positions))
         for name in names:
-            bitmap = self._read(name, stores, asked.get(name))
+            if name in asked:
+                bitmap = read_asked(self._context, name, self._folders[0], asked[name])
+            else:
+                bitmap = read_entry(self._context, name, stores)
             if bitmap is not None:
                 self._metrics.add("delete_compiled.hits")
                 return CompiledDeletes(DeletedPositions(COMPILED, bitmap, len(bitmap)))
@@ -119,36 +119,23 @@ class CompiledFinder:
         recorder = Recorder(positions.bitmap) if is_recorded else None
         return CompiledDeletes(None, recorder, names[-1], stores, self.writes)
 
-    def ask(self, task: ScanTask, contents: DeleteContents) -> None:
-        """Request what `find` will read from remote folders; returns at once."""
+    def ask_for_compiled(self, task: ScanTask, contents: DeleteContents) -> None:
+        """Request what `find_compiled` will read from remote folders; returns at once."""
         deletes = _equality(task)
         folders = [folder for folder in self._folders if folder.is_remote] if deletes else []
         if not folders:
             return
-        names = self._names.of(task, deletes, with_positions=len(deletes) < len(task.deletes))
+        names = self._names.for_task(task, deletes, with_positions=len(deletes) < len(task.deletes))
         nearer = [*self._hosts(task, deletes), *(one for one in self._folders if not one.is_remote)]
         if any(read_entry(self._context, name, nearer) is not None for name in names):
             return
         asked = self._asked[task.path, task.start] = {}
         expected = expected_bytes(task)
         for folder in folders:
-            with contextlib.suppress(TwoStageError):  # `find` runs into it again, and reports it
+            with contextlib.suppress(TwoStageError):  # `find_compiled` runs into it again, and reports it
                 for name in names:
                     place = folder.place(name.text)
                     asked[name] = contents.ask_beside(folder.storage, place, MAX_ENTRY_BYTES, expected)
-
-    def _read(
-        self, name: EntryName, stores: Sequence[CompiledStore], pending: PendingRanges | None
-    ) -> BitMap64 | None:
-        if pending is None:
-            return read_entry(self._context, name, stores)
-        found: BitMap64 | None = CACHE.get(name)
-        if found is None:
-            (folder,) = self._folders
-            found = folder.read(name.text, fetch=lambda: bytes(pending.result()[0]))
-            if found is not None:
-                keep_entry(self._context, name, found)
-        return found
 
     def _hosts(self, task: ScanTask, deletes: Sequence[DeleteFile]) -> list[CompiledStore]:
         return self._host if is_kept_by_host(deletes, task.record_count) else []

@@ -61,40 +61,31 @@ def read_columns(
         StorageError: The transport failed.
     """
     metrics.add("delete_files.opened")
+    settings = context.settings
+    columns: ParquetColumns | OrcColumns | AvroColumns
     with _errors_of(context, delete), _opened(context, delete, content) as (file, size):
-        columns = _columns_of(file, size, context, delete, wanted, needed)
+        match delete.format.lower():  # each is imported where it is needed: that takes up to 20 ms
+            case "parquet":
+                from twostage.deletes.files.parquet import ParquetColumns  # noqa: PLC0415
+
+                verify = settings.verify_checksums
+                columns = ParquetColumns(
+                    file, size, delete, wanted, needed, BATCH_ROWS, verify_checksums=verify
+                )
+            case "orc":
+                from twostage.deletes.files.orc import OrcColumns  # noqa: PLC0415
+
+                columns = OrcColumns(file, size, context.schema, BATCH_ROWS, settings.memory_budget)
+            case "avro":
+                from twostage.deletes.files.avro import AvroColumns  # noqa: PLC0415
+
+                columns = AvroColumns(file, size, delete.path, BATCH_ROWS, settings.memory_budget)
+            case other:
+                raise corrupt(delete, f"Delete file has a format that cannot hold its content: {other}")
         fields = identify(columns.schema, context.name_mapping or (), path=delete.path)
         sources = resolve(fields, delete, wanted)
         for rows, arrays in columns.read(fields, sources):
             yield rows, [source and arrays[source.first_leaf] for source in sources]
-
-
-def _columns_of(
-    file: pa.NativeFile,
-    size: int,
-    context: TableContext,
-    delete: DeleteFile,
-    wanted: Sequence[WantedField],
-    needed: NeededRows,
-) -> ParquetColumns | OrcColumns | AvroColumns:
-    """Open the columns of a delete file by its format; each is imported where it is needed, in up to 20 ms."""
-    settings = context.settings
-    match delete.format.lower():
-        case "parquet":
-            from twostage.deletes.files.parquet import ParquetColumns  # noqa: PLC0415
-
-            verify = settings.verify_checksums
-            return ParquetColumns(file, size, delete, wanted, needed, BATCH_ROWS, verify_checksums=verify)
-        case "orc":
-            from twostage.deletes.files.orc import OrcColumns  # noqa: PLC0415
-
-            return OrcColumns(file, size, context.schema, BATCH_ROWS, settings.memory_budget)
-        case "avro":
-            from twostage.deletes.files.avro import AvroColumns  # noqa: PLC0415
-
-            return AvroColumns(file, size, delete.path, BATCH_ROWS, settings.memory_budget)
-        case other:
-            raise corrupt(delete, f"Delete file has a format that cannot hold its content: {other}")
 
 
 @contextmanager

@@ -164,33 +164,21 @@ def _load_files(
     missing = [delete for delete, key in keys if CACHE.get(key) is None]
     if contents is not None:
         contents.ask(missing)
+    canonical, limit = files.canonical_for(context.storage), context.settings.memory_budget
     found, is_missing = [], {id(delete) for delete in missing}
     with closing(fetch_ahead(context, missing, contents)) as fetched:
         for delete, key in keys:
             content = next(fetched)[1] if id(delete) in is_missing else None
-            if (bitmap := _load_file(context, task, delete, key, content, metrics)) is not None:
+            with CACHE.exclusive(key):  # threads that need another file do not wait for this one
+                by_path = CACHE.get(key)
+                if by_path is not None:
+                    metrics.add("delete_files.cached")
+                else:
+                    reader = PositionReader(context, delete, canonical, _only(context, task, delete), content)
+                    by_path = reader.read(metrics)
+                    CACHE.put(key, by_path, reader.nbytes, limit=limit)
+            bitmap = by_path.get(canonical(task.written_path))
+            assert bitmap is None or isinstance(bitmap, BitMap64)
+            if bitmap is not None:
                 found.append(bitmap)
     return found
-
-
-def _load_file(
-    context: TableContext,
-    task: DataFileWithDeletes,
-    delete: DeleteFile,
-    key: Hashable,
-    content: bytes | memoryview | None,
-    metrics: Metrics,
-) -> BitMap64 | None:
-    """Return one delete file's positions of the task's data file; None if it has none."""
-    canonical, only = files.canonical_for(context.storage), _only(context, task, delete)
-    with CACHE.exclusive(key):  # threads that need another file do not wait for this one
-        by_path = CACHE.get(key)
-        if by_path is not None:
-            metrics.add("delete_files.cached")
-        else:
-            reader = PositionReader(context, delete, canonical, only, content)
-            by_path = reader.read(metrics)
-            CACHE.put(key, by_path, reader.nbytes, limit=context.settings.memory_budget)
-    bitmap = by_path.get(canonical(task.written_path))
-    assert bitmap is None or isinstance(bitmap, BitMap64)
-    return bitmap
